@@ -1,0 +1,50 @@
+// Rewriting: named rules with preconditions, run to a fixed point under a cost check, and the derivation they leave behind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transfuse/graph.h"
+
+namespace transfuse {
+
+struct Cost {
+    double flops = 0;   // every multiply-add counts two, every pointwise op one per element
+    double bytes = 0;   // compulsory traffic if each op read its operands and wrote its result once
+    Cost& operator+=(const Cost& other);
+};
+Cost cost(const Graph& graph);                // as written: op by op
+Cost cost(const Graph& graph, ValueId id);
+
+struct Step {                                 // one fired rule
+    std::string rule;                         // "collapse"
+    std::string what;                         // "mean over [2,3] moves before conv_transpose %y: 4 boxes"
+    Cost before, after;                       // of the whole graph
+};
+
+struct Derivation {
+    Graph written, rewritten;
+    std::vector<Step> steps;
+};
+
+struct RewriteOptions {
+    bool inference = true;                    // no gradient will flow: detach is the identity
+    std::vector<std::string> without;         // rules not to use (tests, and the curious)
+    std::vector<std::string> only;            // if not empty: nothing but these and the expansions
+};
+
+Derivation rewrite(const Graph& graph, const RewriteOptions& options = {});
+std::string explain(const Derivation& derivation);    // readable: the graph as written, each step, the graph at the end
+std::vector<std::string> rule_names();
+
+// The gradient as a graph of its own: inputs are the leaves of `forward` (already rewritten or not) followed by one input
+// "grad_<output>" for each output that needs one; outputs are the gradients of the leaves named in `wrt`, in order
+// (named "grad_<leaf>"). A leaf no gradient reaches gets zeros (`full`). Differentiating a collapsed graph gives collapsed
+// gradients: box_sums turns into box_spread, and the large intermediate never exists.
+struct GradientRequest {
+    std::vector<ValueId> outputs;             // positions in forward.outputs() that receive a gradient
+    std::vector<ValueId> wrt;                 // positions in forward.leaves()
+};
+Graph gradient(const Graph& forward, const GradientRequest& request);
+
+}  // namespace transfuse
