@@ -1,0 +1,69 @@
+# From a fresh clone on Debian 12 (x86-64 or aarch64):
+#
+#     make demo      the four seed models: what the algebra does to them, that results are equal, how much faster they are
+#     make test      every test, C++ and Python
+#     make build     builds everything, tests nothing
+#     make bench     side by side with PyTorch on the device found; BENCH="--rows A,B --json out/bench.json" passes options on
+#     make format    clang-format and ruff, in place
+#     make clean     removes the build folder (.venv stays)
+#
+# They install missing Debian packages, make .venv with the pinned Python packages of requirements.txt, build and run; what is
+# there already is not done again. With PYTHON=python3, an interpreter that has PyTorch, nothing is installed at all.
+
+PYTHON ?=
+BUILD ?= build
+JOBS ?= $(shell nproc)
+BENCH ?=
+CMAKE_FLAGS ?=
+
+ifeq ($(strip $(PYTHON)),)
+python := $(CURDIR)/.venv/bin/python
+install := yes
+else
+python := $(PYTHON)
+install := no
+endif
+
+export JOBS BUILD
+run := PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH} PATH=$(abspath $(BUILD))/bin:$$PATH
+
+.PHONY: demo test build bench format lint clean packages packages-test venv configure
+.DEFAULT_GOAL := build
+
+demo: packages venv configure
+	@tools/compile.sh demo
+	@$(run) tools/demo.sh $(python)
+
+test: build
+	@$(run) tools/test.sh $(python)
+
+build: packages packages-test venv configure
+	@tools/compile.sh all
+
+bench: packages venv configure
+	@tools/compile.sh demo
+	@$(run) $(python) -m transfuse bench $(BENCH)
+
+format: venv
+	@command -v clang-format >/dev/null || { echo "clang-format is not installed (Debian package clang-format)." >&2; exit 1; }
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs -r clang-format -i
+	$(python) -m ruff format .
+	$(python) -m ruff check --fix .
+
+lint: configure
+	@git ls-files 'src/*.cpp' | grep -v '^src/torch/' | xargs -r -P $(JOBS) -n 4 clang-tidy -p $(BUILD) --quiet
+
+clean:
+	rm -rf $(BUILD)
+
+packages:
+	@tools/packages.sh $(install) build
+
+packages-test:
+	@tools/packages.sh $(install) test
+
+venv: packages
+	@tools/venv.sh $(install) $(python)
+
+configure: packages venv
+	@tools/configure.sh $(python) $(CMAKE_FLAGS)
