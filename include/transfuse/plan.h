@@ -21,6 +21,10 @@ struct Machine {                       // what the cost model knows of a device
     double bandwidth;                  // bytes/s, main memory
     double launch;                     // seconds a pass costs however small
     int64_t tile_channels;             // most output channels a tile can hold (channel reductions need all of them)
+    int64_t row_elements = 1 << 14;    // most elements of a reduction a pointwise pass may hold at once (softmax, norms)
+    int64_t tail_elements = 1 << 20;   // a tail value has at most so many elements …
+    double tail_flops = 1 << 25;       // … and takes at most so many flops
+    int pools_in_tile = 1;             // pools a tile program may contain (0: every pool is a pass of its own)
     static Machine cpu(int threads);
     static Machine h200();
     bool operator==(const Machine&) const = default;
@@ -50,6 +54,8 @@ struct TileStep {
 };
 
 // `value` is written to memory as the region of `target` that begins at `start` (target == value, start empty: all of it).
+// The target is the value itself, a concat it is a piece of, or (outputs only) a reshape of it: the same elements in
+// row-major order.
 struct Store {
     ValueId value;
     ValueId target;
@@ -57,13 +63,15 @@ struct Store {
     bool operator==(const Store&) const = default;
 };
 
+// What holds of every pass, and which steps may share one, is written down in src/plan/fusion.h (and docs/plan.md).
 struct Pass {
     PassKind kind;
     ValueId anchor = -1;
-    std::vector<TileStep> steps;    // topological order; includes the anchor (scope tile)
-    std::vector<ValueId> reads;     // values taken from memory: leaves and what earlier passes stored
+    std::vector<TileStep> steps;    // topological order; includes the anchor (scope tile; grid in a moments pass)
+    std::vector<ValueId> reads;     // values taken from memory: leaves, what earlier passes stored, and views of both
     std::vector<Store> stores;      // sinks
     Cost cost;                      // flops and bytes of this pass alone
+    double seconds = 0;             // the cost model's estimate
     std::string why;                // the choice behind it, if there was one ("computed twice: 0.3 ms < 0.9 ms stored")
     bool operator==(const Pass&) const = default;
 };
@@ -73,11 +81,25 @@ struct Plan {
     std::vector<Pass> passes;
     Machine machine;
     double seconds = 0;             // the cost model's estimate
+    std::vector<bool> views;        // per value: read through its root's memory
     // Values that need a buffer of their own: stored by a pass, not outputs or leaves.
     std::vector<ValueId> buffers() const;
 };
 
 Plan plan(const Graph& rewritten, const Machine& machine);
 std::string print(const Plan& plan);
+
+// Literals (scalar, full) are never steps or reads: every pass writes them into its code.
+bool is_literal(const Graph& graph, ValueId id);
+
+// Views (slice, permute, expand, flip, and reshapes that only need strides) are never steps: a pass reads them where their
+// root lies. view_root follows them to the leaf or stored value; view_strides turns the root's strides into the view's.
+struct StridedView {
+    int64_t offset = 0;             // elements from the root's first element
+    Sizes strides;
+    bool operator==(const StridedView&) const = default;
+};
+ValueId view_root(const Plan& plan, ValueId id);      // id itself where it is no view
+StridedView view_strides(const Plan& plan, ValueId id, const Sizes& root_strides);
 
 }  // namespace transfuse
