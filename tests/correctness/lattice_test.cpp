@@ -246,14 +246,15 @@ TEST(lattice, reduce_keeps_the_map) {
 
 // Whether second ∘ first, with first extended beyond its borders by its own relation, equals the real thing.
 bool exact_by_enumeration(const Lattice& a, const Lattice& b) {
+    const std::vector<int64_t> kept1 = reduce(a).kept, kept2 = reduce(b).kept;
     for (int64_t o = 0; o < b.out; ++o)
-        for (int64_t k2 = 0; k2 < b.taps; ++k2) {
+        for (int64_t k2 : kept2) {
             const int64_t position = b.down * o + b.offset - b.dil * k2;
             if (position % b.up != 0) continue;
             const int64_t m = position / b.up;
             if (m >= 0 && m < a.out) continue;
-            for (int64_t k1 = 0; k1 < a.taps; ++k1)
-                if (a.input(m, k1) && !a.interval(k1).empty()) return false;
+            for (int64_t k1 : kept1)
+                if (a.input(m, k1)) return false;
         }
     return true;
 }
@@ -265,7 +266,7 @@ TEST(lattice, compose_is_exact_or_refuses) {
         Lattice a = random.lattice(), b = random.lattice();
         if (round % 2 == 0) {  // realistic pairs: a transposed convolution, then a pool or an upsampling
             const int64_t stride = random.in(1, 3);
-            a = Lattice::conv_transpose(random.in(2, 8), random.in(2, 5), stride, random.in(0, 2), random.in(0, stride - 1), 1);
+            a = Lattice::conv_transpose(random.in(4, 8), random.in(2, 5), stride, random.in(0, 2), random.in(0, stride - 1), 1);
             const int64_t window = random.in(1, 3);
             if (a.out < window) continue;
             b = round % 4 == 0 ? Lattice::avg_pool(a.out, window, random.in(1, 3), 0) : Lattice::upsample(a.out, window);
