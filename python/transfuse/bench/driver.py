@@ -1,0 +1,237 @@
+"""`transfuse bench`: hands rows to a worker process, shows progress, collects the results and writes JSON and a table."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import selectors
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import compare, table
+from .rows import Row, find_rows, title
+
+
+class Worker:
+    """One process that measures. It may die; then the next row gets a new one."""
+
+    def __init__(self):
+        read, write = os.pipe()
+        env = dict(os.environ)
+        package = str(Path(__file__).resolve().parents[2])
+        env["PYTHONPATH"] = package + (":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else "")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "transfuse.bench.worker", str(write)],
+            stdin=subprocess.PIPE, stdout=sys.stderr, pass_fds=[write], env=env, text=True,
+        )  # fmt: skip
+        os.close(write)
+        self.messages = os.fdopen(read, "rb", buffering=0)
+        self.buffer = b""
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.messages, selectors.EVENT_READ)
+
+    def ask(self, job: dict) -> None:
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+
+    def next(self, deadline: float) -> dict | None:
+        """The next message; None when the process is gone or the deadline has passed."""
+        while b"\n" not in self.buffer:
+            if not self.selector.select(max(0.0, deadline - time.monotonic())):
+                return None
+            chunk = self.messages.read(65536)
+            if not chunk:
+                return None
+            self.buffer += chunk
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return json.loads(line)
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self) -> None:
+        if self.alive():
+            self.process.kill()
+        self.process.wait()
+        self.messages.close()
+
+
+class Progress:
+    """One line on a terminal, rewritten in place; on anything else one line a row."""
+
+    def __init__(self, total: int):
+        self.total, self.live, self.width = total, sys.stderr.isatty(), 0
+
+    def show(self, index: int, id: str, step: str) -> None:
+        if self.live:
+            bar = "█" * (20 * index // self.total) + "·" * (20 - 20 * index // self.total)
+            text = f"[{bar}] {index + 1}/{self.total} {id}: {step}"[:110]
+            print("\r" + text.ljust(self.width), end="", file=sys.stderr, flush=True)
+            self.width = len(text)
+
+    def line(self, text: str) -> None:
+        print(("\r" + " " * self.width + "\r" if self.live else "") + text, file=sys.stderr, flush=True)
+        self.width = 0
+
+
+def measure(row: Row, job: dict, worker: Worker, report: dict, progress, limit: float) -> dict:
+    """All that one row gave, however it ended. What the worker says of its machine goes to the report."""
+    result = {"id": row.id, "title": title(row.path), "peers": {}, "precision": job["precision"],
+              "backward": job["backward"], "status": "ok"}  # fmt: skip
+    worker.ask(job)
+    step, deadline = "start", time.monotonic() + limit
+    while True:
+        message = worker.next(deadline)
+        if message is None:
+            died = not worker.alive() or time.monotonic() < deadline
+            result["status"] = f"the process died while {step}" if died else f"stopped after {limit:.0f} s while {step}"
+            worker.stop()
+            return result
+        if "peaks" in message:
+            report["peaks"][job["precision"]], report["device"] = message["peaks"], message["device"]
+        elif "step" in message:
+            step = message["step"]
+            progress(step)
+        elif "facts" in message:
+            result |= message["facts"]
+        elif "peer" in message:
+            result["peers"].setdefault(message["peer"], {}).update(message["values"])
+        elif "failed" in message:
+            result["status"] = message["failed"]
+            return result
+        elif "done" in message:
+            return result
+
+
+def environment(arguments: list[str]) -> dict:
+    import torch
+
+    def git(*words: str) -> str:
+        try:
+            here = Path(__file__).resolve().parent
+            return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10).stdout.strip()
+        except OSError:
+            return ""
+
+    return {
+        "commit": git("rev-parse", "--short=12", "HEAD") or os.environ.get("TRANSFUSE_COMMIT", ""),
+        "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": "transfuse bench " + " ".join(arguments),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None,
+        },
+    }
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(prog="transfuse bench", description="Times models side by side with PyTorch.")
+    p.add_argument("models", nargs="*", help="model files, or row ids as in --rows")
+    p.add_argument(
+        "--rows", default="", help="ids or groups, comma-separated: A,B,f1 | seeds | d | f | rows | whole | all"
+    )
+    p.add_argument("--models-folder", type=Path, help="where the row files are (default: bench/models)")
+    p.add_argument("--device", choices=["cpu", "cuda"], help="default: cuda where there is one")
+    p.add_argument(
+        "--precision",
+        default="",
+        help="comma-separated: tf32, fp32 (strict), fp16, bf16; default tf32 on CUDA, fp32 on CPU",
+    )
+    p.add_argument("--backward", action="store_true", help="forward and backward instead of forward")
+    p.add_argument("--eval", action="store_true", help="modules in eval mode (default: as constructed, training)")
+    p.add_argument("--batch-divisor", type=int, default=1, help="cut the batch; 8 suits a CPU")
+    p.add_argument("--batch", type=int, help="this batch instead of the model's own")
+    p.add_argument(
+        "--streaming", action="store_true", help="latency of single calls at batch 1, host and device together"
+    )
+    p.add_argument(
+        "--peers",
+        default="compile,channels_last",
+        help="compile, channels_last, benchmark, autotune; 'none': eager and ours alone",
+    )
+    p.add_argument("--seeds", type=int, default=1, help="how many seeds the check uses")
+    p.add_argument("--rounds", type=int, default=30, help="most timed calls of each")
+    p.add_argument("--seconds", type=float, help="time to spend timing a row (default 1 on CUDA, 6 on CPU)")
+    p.add_argument("--row-limit", type=float, default=300, help="a row is given up after this many seconds")
+    p.add_argument("--time-limit", type=float, default=float("inf"), help="no new row is begun after this many seconds")
+    p.add_argument("--no-details", action="store_true", help="leave derivation and plan out of the JSON")
+    p.add_argument("--json", type=Path, help="write everything here")
+    p.add_argument("--table", type=Path, help="write the Markdown table here as well")
+    p.add_argument(
+        "--compare", type=Path, nargs=2, metavar=("OLD", "NEW"), help="compare two JSON files and measure nothing"
+    )
+    p.add_argument(
+        "--scale", action="store_true", help="time against batch, channels, size and chain length instead of rows"
+    )
+    return p
+
+
+def jobs(options, device: str) -> list[tuple[Row, dict]]:
+    wanted = [w for w in options.rows.split(",") if w] + options.models
+    chosen = find_rows(wanted, options.models_folder)
+    default = "tf32" if device == "cuda" else "fp32"
+    peers = [] if options.peers == "none" else options.peers.split(",")
+    shared = {
+        "device": device, "backward": options.backward, "eval": options.eval, "batch_divisor": options.batch_divisor,
+        "batch": 1 if options.streaming else options.batch, "streaming": options.streaming, "which": peers,
+        "seeds": options.seeds, "rounds": options.rounds, "seconds": options.seconds or (1.0 if device == "cuda" else 6.0),
+        "details": not options.no_details,
+    }  # fmt: skip
+    return [(row, {"path": row.path, "precision": precision, **shared})
+            for precision in (options.precision or default).split(",") for row in chosen]  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    if options.compare:
+        text, worse = compare.compare(*(json.loads(path.read_text()) for path in options.compare))
+        print(text)
+        return 1 if worse else 0
+    import torch
+
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if options.scale:
+        from . import scaling
+
+        return scaling.main(options, device)
+    work = jobs(options, device)
+    report = environment(arguments) | {"device_kind": device, "peaks": {}, "rows": []}
+    progress, start, worker = Progress(len(work)), time.monotonic(), None
+    for index, (row, job) in enumerate(work):
+        if time.monotonic() - start > options.time_limit:
+            progress.line(
+                f"the time limit of {options.time_limit:.0f} s is reached; {len(work) - index} rows are left out"
+            )
+            break
+        if worker is None or not worker.alive():
+            progress.show(index, row.id, "starting")
+            worker = Worker()
+        if job["precision"] not in report["peaks"]:
+            worker.ask({"peaks": True, "device": device, "precision": job["precision"]})
+        result = measure(row, job, worker, report, lambda step: progress.show(index, row.id, step), options.row_limit)
+        report["rows"].append(result)
+        progress.line(f"{index + 1}/{len(work)} " + table.one_line(result))
+        if options.json:  # after every row: nothing is lost if we are stopped
+            write(options.json, json.dumps(report, indent=1))
+    if worker is not None:
+        worker.stop()
+    text = table.markdown(report)
+    print(text)
+    if options.table:
+        write(options.table, text + "\n")
+    return 0 if all(r["status"] == "ok" and not table.wrong(r) for r in report["rows"]) else 1
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    partial.replace(path)

@@ -1,0 +1,170 @@
+"""The results as Markdown, generated from the JSON alone."""
+
+from __future__ import annotations
+
+from .floors import floor_ms
+
+
+def ms(result: dict, peer: str) -> float | None:
+    return result["peers"].get(peer, {}).get("ms")
+
+
+def pytorch_peers(result: dict) -> list[str]:
+    return [name for name in result["peers"] if not name.startswith("transfuse") and ms(result, name) is not None]
+
+
+def best_pytorch(result: dict) -> tuple[str, float] | None:
+    """The fastest PyTorch, whatever the layout and the compiler."""
+    times = [(ms(result, name), name) for name in pytorch_peers(result)]
+    return (min(times)[1], min(times)[0]) if times else None
+
+
+def ours(result: dict) -> tuple[str, float] | None:
+    times = [(t, name) for name in ("transfuse", "transfuse_channels_last") if (t := ms(result, name)) is not None]
+    return (min(times)[1], min(times)[0]) if times else None
+
+
+def wrong(result: dict) -> str | None:
+    """Why there is no time of ours: the first failure or the verdict."""
+    for name in ("transfuse", "transfuse_channels_last"):
+        values = result["peers"].get(name, {})
+        if values.get("verdict", "right") != "right":
+            return f"wrong: {values['verdict']}"
+        if "failed" in values:
+            return f"failed: {values['failed']}"
+    return None
+
+
+def error_ratio(result: dict) -> tuple[float, float] | None:
+    """Our error over PyTorch's own: rms and worst element, largest over the results."""
+    mine, theirs = (result["peers"].get(name, {}).get("error") for name in ("transfuse", "eager"))
+    if not mine or not theirs:
+        return None
+    ratios = [
+        [(a[k] / b[k]) if b[k] else (0.0 if a[k] == 0 else float("inf")) for k in ("rms", "worst")]
+        for a, b in zip(mine, theirs)
+    ]
+    return max(r[0] for r in ratios), max(r[1] for r in ratios)
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "—"
+    return (
+        f"{value:.0f}"
+        if value >= 100
+        else f"{value:.1f}"
+        if value >= 10
+        else f"{value:.2f}"
+        if value >= 0.1
+        else f"{value:.3f}"
+    )
+
+
+def times(value: float | None) -> str:
+    return (
+        "—" if value is None else f"{value:.0f}×" if value >= 20 else f"{value:.1f}×" if value >= 2 else f"{value:.2f}×"
+    )
+
+
+def one_line(result: dict) -> str:
+    head = f"{result['id']} {result['precision']}{' fwd+bwd' if result['backward'] else ''}: "
+    if result["status"] != "ok":
+        return head + result["status"]
+    mine, best, eager = ours(result), best_pytorch(result), ms(result, "eager")
+    parts = [f"eager {number(eager)} ms"]
+    if best and best[0] != "eager":
+        parts.append(f"best PyTorch {number(best[1])} ms ({best[0]})")
+    if mine:
+        parts.append(f"transfuse {number(mine[1])} ms")
+        if best:
+            parts.append(f"{times(best[1] / mine[1])} the best")
+    if problem := wrong(result):
+        parts.append(problem)
+    return head + ", ".join(parts)
+
+
+def cells(result: dict, report: dict, columns: list[str]) -> list[str]:
+    mine, best, eager = ours(result), best_pytorch(result), ms(result, "eager")
+    line = [f"**{result['id']}**", "×".join(map(str, result.get("inputs", [[]])[0])), result["title"]]
+    if result["status"] != "ok" and not result["peers"]:
+        return line + [result["status"]] + [""] * (len(columns) + 7)
+    line += [number(ms(result, name)) for name in columns]
+    if mine is None:
+        return line + [wrong(result) or result["status"]] + [""] * 7
+    floor = floor_ms(result, report)
+    line.append(f"**{number(mine[1])}**" + (" (cl)" if mine[0].endswith("channels_last") else ""))
+    line.append(times(eager / mine[1]) if eager else "—")
+    line.append("**" + times(best[1] / mine[1]) + "**" if best else "—")
+    line.append(number(floor))
+    ratio = error_ratio(result)
+    line.append(f"{ratio[0]:.2f}/{ratio[1]:.2f}" if ratio else "—")
+    memory = [result["peers"].get(name, {}).get("peak_bytes") for name in ("eager", mine[0])]
+    line.append(" → ".join(f"{m / 2**20:.0f}" if m is not None else "—" for m in memory))
+    count = [result["peers"].get(name, {}).get("launches") for name in ("eager", mine[0])]
+    line.append(" → ".join(str(c) if c is not None else "—" for c in count))
+    host = [result["peers"].get(name, {}).get("host_us") for name in ("eager", mine[0])]
+    line.append(" → ".join(f"{h:.0f}" if h is not None else "—" for h in host))
+    return line
+
+
+NAMES = {
+    "eager": "eager",
+    "compile": "compile",
+    "eager_benchmark": "cudnn.benchmark",
+    "autotune": "max-autotune",
+    "eager_channels_last": "channels_last",
+    "compile_channels_last": "compile, channels_last",
+    "eager_benchmark_channels_last": "cudnn.benchmark, channels_last",
+    "autotune_channels_last": "max-autotune, channels_last",
+}
+PRECISION = {
+    "tf32": "fp32 tensors, both sides allowed TF32 products (PyTorch's default in cuDNN)",
+    "fp32": "fp32 tensors, both sides in strict fp32",
+    "fp16": "fp16 tensors, both sides accumulate in fp32",
+    "bf16": "bf16 tensors, both sides accumulate in fp32",
+}
+
+
+def markdown(report: dict) -> str:
+    """One table for each precision, with what was run on what above it."""
+    lines = []
+    precisions = list(dict.fromkeys(r["precision"] for r in report["rows"]))
+    for precision in precisions:
+        results = [r for r in report["rows"] if r["precision"] == precision]
+        columns = [name for name in NAMES if any(ms(r, name) is not None for r in results)]
+        peak = report["peaks"].get(precision)
+        lines += [heading(report, precision, results), ""]
+        head = ["id", "input", "model", *(NAMES[c] for c in columns), "transfuse", "× eager", "× best PyTorch", "floor",
+                "error", "peak MiB", "launches", "host µs"]  # fmt: skip
+        body = [cells(r, report, columns) for r in results]
+        keep = [i for i in range(len(head)) if any(set(row[i]) - set("— →") for row in body)]
+        lines.append("| " + " | ".join(head[i] for i in keep) + " |")
+        lines.append("|" + " --- |" * len(keep))
+        lines += ["| " + " | ".join(row[i] for i in keep) + " |" for row in body]
+        lines += ["", notes(report, peak, results), ""]
+    return "\n".join(lines).rstrip()
+
+
+def heading(report: dict, precision: str, results: list[dict]) -> str:
+    what = "forward and backward" if results[0]["backward"] else "forward"
+    versions = report["versions"]
+    cuda = f", CUDA {versions['cuda']}, cuDNN {versions['cudnn']}" if report["device_kind"] == "cuda" else ""
+    return (
+        f"Milliseconds, {what}, {PRECISION[precision]}. {report.get('device', report['device_kind'])}, PyTorch {versions['torch']}{cuda}, "
+        f"commit {report['commit']}{' with changes' if report['dirty'] else ''}, {report['date']}.\n`{report['command']}`"
+    )
+
+
+def notes(report: dict, peak: dict | None, results: list[dict]) -> str:
+    text = "*floor*: the larger of flops / peak and compulsory bytes / bandwidth of the chain as written"
+    if peak:
+        text += f" ({peak['flops'] / 1e12:.3g} TFLOP/s, {peak['bandwidth'] / 1e12:.3g} TB/s; {peak['source']})"
+    text += "; algebra can go below it. *error*: against float64, ours over eager PyTorch's, rms/worst element. *(cl)*: channels_last was the faster of our two."
+    gain = [best_pytorch(r)[1] / ours(r)[1] for r in results if ours(r) and best_pytorch(r)]
+    if gain:
+        mean = 1.0
+        for g in gain:
+            mean *= g ** (1 / len(gain))
+        text += f" Geometric mean over the best PyTorch: **{mean:.2f}×** ({len(gain)} rows, {sum(g >= 1 for g in gain)} not slower)."
+    return text

@@ -1,0 +1,143 @@
+"""Clocks: medians of interleaved calls, with a cold L2 on CUDA; host time, launches and peak memory of one call."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+Call = Callable[[], object]
+FLUSH_BYTES = 512 << 20  # far above any L2; writing it also gives the host time to run ahead of the device
+
+
+def _sync(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+class Clock:
+    """Times single calls: CUDA events around the call after the L2 was overwritten, or perf_counter on the CPU."""
+
+    def __init__(self, device: str, flush: bool = True):
+        self.device = device
+        self.scratch = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda") if device == "cuda" and flush else None
+
+    def once(self, call: Call) -> float:
+        """Seconds of one call."""
+        if self.device != "cuda":
+            start = time.perf_counter()
+            call()
+            return time.perf_counter() - start
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        if self.scratch is not None:
+            self.scratch.zero_()
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3
+
+
+def interleaved(calls: dict[str, Call], clock: Clock, rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Every call once a round, so that a change of clock speed or a busy neighbour meets all of them alike. A call far slower
+    than the fastest is not repeated until it has cost more than its share of the time."""
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for name, call in calls.items():
+        clock.once(call)  # warm-up: caches, autotuning of libraries, lazy loading
+        first = clock.once(call)
+        if first > seconds:
+            samples[name].append(first)
+    start = time.perf_counter()
+    share = seconds / max(1, len(calls))
+    for round_ in range(rounds):
+        for name, call in calls.items():
+            done = samples[name]
+            if sum(done) > share and len(done) >= (1 if done[0] > seconds else 3):
+                continue
+            done.append(clock.once(call))
+        if round_ >= 4 and time.perf_counter() - start > 2 * seconds:
+            break
+    return samples
+
+
+def summary(samples: list[float]) -> dict:
+    """Median and quartiles in milliseconds."""
+    ordered = sorted(samples)
+    if len(ordered) < 4:
+        low, high = ordered[0], ordered[-1]
+    else:
+        low, _, high = statistics.quantiles(ordered, n=4)
+    return {"ms": statistics.median(ordered) * 1e3, "q1": low * 1e3, "q3": high * 1e3, "samples": len(ordered)}
+
+
+def host_microseconds(call: Call, device: str, repeats: int = 20) -> float:
+    """What a call costs the thread that makes it: on CUDA the time until it returns, the queue being empty."""
+    taken = []
+    for _ in range(repeats):
+        _sync(device)
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    _sync(device)
+    return statistics.median(taken) * 1e6
+
+
+def launches(call: Call) -> int | None:
+    """Kernels (and copies, fills) the device ran for one call, counted by the profiler."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    try:
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as trace:
+            call()
+            torch.cuda.synchronize()
+        return sum(1 for e in trace.events() if e.device_type == DeviceType.CUDA)
+    except Exception:
+        return None
+
+
+def latency(call: Call, device: str, repeats: int = 100) -> dict:
+    """Streaming: one call at a time, host and device together, nothing flushed."""
+    for _ in range(5):
+        call()
+    taken = []
+    for _ in range(repeats):
+        _sync(device)
+        start = time.perf_counter()
+        call()
+        _sync(device)
+        taken.append(time.perf_counter() - start)
+    taken.sort()
+    return {"ms": statistics.median(taken) * 1e3, "p95": taken[int(0.95 * (len(taken) - 1))] * 1e3}
+
+
+def peak_bytes(call: Call, device: str) -> int | None:
+    """Memory one call needs beyond what stands before it: the result, intermediates, workspaces."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        kept = call()
+        torch.cuda.synchronize()
+        del kept
+        return torch.cuda.max_memory_allocated() - before
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+        before = _status("VmRSS")
+        kept = call()
+        del kept
+        return max(0, _status("VmHWM") - before)
+    except OSError:
+        return None
+
+
+def _status(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise OSError(field)

@@ -1,0 +1,200 @@
+"""Measures rows in a process of its own: jobs come in as JSON lines on stdin, messages go out as JSON lines on a given
+descriptor. Whatever happens to one row, the driver keeps what was sent before and goes on with the next."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import traceback
+import warnings
+
+import torch
+
+from . import accuracy, machine, rows, timing
+from .peers import EAGER, Peer, call_for, module_for, peers
+
+DTYPES = {"tf32": torch.float32, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class Job:
+    def __init__(self, spec: dict, send):
+        self.spec, self.send = spec, send
+        self.device, self.precision, self.backward = spec["device"], spec["precision"], spec["backward"]
+        # PyTorch's defaults, said aloud: TF32 in cuDNN is allowed in mode tf32, matrix products stay fp32.
+        torch.backends.cudnn.allow_tf32 = self.precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.model, self.inputs = self.build(0)
+
+    def build(self, seed: int):
+        spec = self.spec
+        model, inputs = rows.build(spec["path"], self.device, seed, spec["batch_divisor"], spec["batch"])
+        dtype = DTYPES[self.precision]
+        model = model.to(dtype).train(not spec["eval"])
+        return model, [t.to(dtype) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs]
+
+    def run(self) -> None:
+        self.describe()
+        chosen = peers(
+            self.device, max((t.dim() for t in accuracy.tensors(self.inputs)), default=0), set(self.spec["which"])
+        )
+        calls = self.prepare(chosen)
+        if self.spec["streaming"]:
+            self.stream(calls)
+            return
+        clock = timing.Clock(self.device)
+        for benchmark in (False, True):
+            group = {p.name: c for p, c in calls.items() if p.cudnn_benchmark == benchmark}
+            if group:
+                self.send(step="timing " + ", ".join(group))
+                for name, samples in timing.interleaved(
+                    group, clock, self.spec["rounds"], self.spec["seconds"]
+                ).items():
+                    self.send(peer=name, values=timing.summary(samples))
+        for peer, call in calls.items():
+            if peer.how == "eager" and not peer.cudnn_benchmark or peer.ours:
+                self.resources(peer, call)
+
+    def describe(self) -> None:
+        self.send(step="model")
+        shapes = [list(t.shape) for t in accuracy.tensors(self.inputs)]
+        amount = machine.work(self.model, self.inputs, self.backward)
+        parameters = sum(p.numel() for p in self.model.parameters())
+        self.send(
+            facts={"inputs": shapes, "parameters": parameters, "written": amount, "training": self.model.training}
+        )
+        if self.spec["details"]:
+            self.send(step="derivation")
+            try:
+                self.send(facts=derivation(self.model, self.inputs))
+            except Exception as problem:  # the page goes without it
+                self.send(facts={"derivation_error": sentence(problem)})
+
+    def prepare(self, chosen: list[Peer]) -> dict:
+        """Modules made ready, the right ones kept. A peer that fails is named with its reason and left out."""
+        modules, calls = {}, {}
+        for peer in chosen:
+            self.send(step=f"preparing {peer.name}")
+            try:
+                modules[peer] = module_for(peer, self.model, self.inputs)
+                calls[peer] = call_for(peer, modules[peer], self.inputs, self.backward)
+                if not peer.ours:
+                    calls[peer]()
+                else:
+                    self.send(peer=peer.name, values=taken(modules[peer]))
+            except Exception as problem:
+                self.lose(peer, calls, problem)
+        for seed in range(self.spec["seeds"]):
+            self.check(calls, modules, seed)
+        return calls
+
+    def lose(self, peer: Peer, calls: dict, problem: Exception) -> None:
+        calls.pop(peer, None)
+        self.send(peer=peer.name, values={"failed": sentence(problem)})
+        if os.environ.get("TRANSFUSE_BENCH_TRACEBACK"):
+            traceback.print_exc()
+        if self.device == "cuda":
+            torch.cuda.synchronize()  # a broken context says so here, and the driver starts another process
+
+    def check(self, calls: dict, modules: dict, seed: int) -> None:
+        """Transfuse against float64, set against eager PyTorch in the same precision; a wrong one gets no time."""
+        mine = [p for p in calls if p.ours]
+        if not mine or EAGER not in calls:
+            return
+        self.send(step="checking" + (f" seed {seed}" if seed else ""))
+        inputs = self.inputs if seed == 0 else self.build(seed)[1]
+        wide = accuracy.clone64(self.model, inputs)
+        reference = [t.double() for t in call_for(EAGER, *wide, self.backward)()]
+        del wide
+        call = lambda peer: call_for(peer, modules[peer], inputs, self.backward)()  # noqa: E731
+        results = call(EAGER)
+        dtypes, theirs = [t.dtype for t in results], accuracy.errors(results, reference)
+        self.send(peer="eager", values={"error": [e.as_dict() for e in theirs]})
+        poison = [torch.full_like(t, float("nan")) for t in results]  # what a kernel forgets to write shows
+        del results, poison
+        for peer in mine:
+            try:
+                errors = accuracy.errors(call(peer), reference)
+            except Exception as problem:
+                self.lose(peer, calls, problem)
+                continue
+            word = accuracy.verdict(errors, theirs, dtypes)
+            self.send(peer=peer.name, values={"error": [e.as_dict() for e in errors], "verdict": word})
+            if word != "right":
+                calls.pop(peer)
+        gc.collect()
+
+    def resources(self, peer: Peer, call) -> None:
+        self.send(step=f"memory and launches of {peer.name}")
+        values = {"peak_bytes": timing.peak_bytes(call, self.device)}
+        if self.device == "cuda":
+            values |= {"host_us": timing.host_microseconds(call, self.device), "launches": timing.launches(call)}
+        self.send(peer=peer.name, values=values)
+
+    def stream(self, calls: dict) -> None:
+        for peer, call in calls.items():
+            self.send(step=f"streaming {peer.name}")
+            values = timing.latency(call, self.device)
+            values["host_us"] = timing.host_microseconds(call, self.device)
+            self.send(peer=peer.name, values=values)
+
+
+def derivation(model, inputs) -> dict:
+    """The derivation and plan as text, flops and bytes before and after, as `transfuse.explain` gives them."""
+    import transfuse
+
+    told = transfuse.explain(model, tuple(inputs))
+    facts = {"derivation": str(told)}
+    for name in ("plan", "flops_before", "flops_after", "bytes_before", "bytes_after"):
+        if hasattr(told, name):
+            value = getattr(told, name)
+            facts[name] = value if isinstance(value, (int, float)) else str(value)
+    return facts
+
+
+def taken(module) -> dict:
+    """What of the model is ours, in the words of transfuse.report."""
+    import transfuse
+
+    return {"report": str(transfuse.report(module))} if hasattr(transfuse, "report") else {}
+
+
+def sentence(problem: BaseException) -> str:
+    return f"{type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem).strip() else ''}"[:300]
+
+
+def main() -> None:
+    out = os.fdopen(int(sys.argv[1]), "w", buffering=1)
+    warnings.filterwarnings("ignore", category=UserWarning)
+
+    def send(**message):
+        out.write(json.dumps(message) + "\n")
+        out.flush()
+
+    send(ready=True)
+    for line in sys.stdin:
+        spec = json.loads(line)
+        if spec.get("peaks"):
+            send(peaks=machine.peaks(spec["device"], spec["precision"]), device=machine.device_name(spec["device"]))
+            continue
+        try:
+            torch._dynamo.reset()
+            Job(spec, send).run()
+            send(done=True)
+        except Exception as problem:
+            if os.environ.get("TRANSFUSE_BENCH_TRACEBACK"):
+                traceback.print_exc()
+            send(failed=sentence(problem))
+            if spec["device"] == "cuda":
+                try:
+                    torch.cuda.synchronize()
+                except Exception:
+                    os._exit(3)  # the context is gone; only a new process helps
+        gc.collect()
+        if spec["device"] == "cuda":
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
