@@ -1,0 +1,29 @@
+/* The C face: what other languages need to define programs and to read what the compiler thinks of them.
+ *
+ * Strings that are returned belong to the caller (transfuse_free). On failure a function returns NULL or a negative number
+ * and, where `error` is not NULL, sets *error to a sentence that is also the caller's. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The handle (>= 0) of the program with this text; see program.h. */
+int64_t transfuse_define(const char* text, uint64_t salt, char** error);
+/* The derivation and the plan, readable. machine: "cpu" or "cuda". */
+char* transfuse_explain(const char* text, const char* machine, char** error);
+/* The same as JSON: steps, graphs, passes, flops and bytes. */
+char* transfuse_summary(const char* text, const char* machine, char** error);
+/* "f32[2,3]\n…": the types of the outputs. */
+char* transfuse_infer(const char* text, char** error);
+/* Statistics of a program and, for each signature it met, what its executable says of itself; JSON. */
+char* transfuse_describe(int64_t handle, char** error);
+/* NULL if CUDA can be used, else why not. */
+char* transfuse_cuda_unavailable(void);
+void transfuse_free(char* text);
+
+#ifdef __cplusplus
+}
+#endif

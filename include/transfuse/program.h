@@ -1,0 +1,101 @@
+// A program: one graph for every shape it will meet. It finds, or makes, the executable for the tensors of a call.
+//
+// The text of a program is a graph (see graph.h) whose leaf types are those of the first call, and in which `$0`, `$1`,
+// … may stand for whole numbers that are known only at the call (a size that a model computes from its input's shape).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "transfuse/algebra.h"
+#include "transfuse/engine.h"
+#include "transfuse/graph.h"
+
+namespace transfuse {
+
+enum class Engine : uint8_t { cpu, cuda, reference };
+
+// What a call asks for beside its tensors.
+struct CallMode {
+    Engine engine = Engine::cpu;
+    int device = 0;  // CUDA ordinal
+    Fp32Precision precision = Fp32Precision::strict;
+    bool freeze = false;    // parameters will not change
+    bool inference = true;  // no gradient will be asked for
+    bool operator==(const CallMode&) const = default;
+};
+
+// What one call runs: made once for a signature, then shared by all threads.
+struct Instance {
+    std::vector<Type> output_types;
+    std::vector<Sizes> output_strides;  // channels last where an operand of a convolution is, else contiguous
+    std::unique_ptr<Executable> executable;
+    size_t workspace_bytes = 0;
+    Plan plan;
+};
+
+struct ProgramStatistics {
+    int64_t plans = 0;     // signatures met, forward and backward
+    int64_t failures = 0;  // signatures that could not be compiled
+};
+
+class Program {
+public:
+    explicit Program(std::string text);  // throws Error if the text is no graph
+
+    const std::string& text() const { return text_; }
+    size_t leaf_count() const { return leaf_names_.size(); }
+
+    // The instance for leaves like these; compiled when met for the first time. A signature that failed fails again at
+    // once, with the same words.
+    std::shared_ptr<const Instance> forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                            const CallMode& mode);
+    // Its gradient: run on the leaves followed by one gradient for each of request.outputs; gives one for each of
+    // request.wrt.
+    std::shared_ptr<const Instance> backward(std::span<const TensorView> leaves, std::span<const TensorView> gradients,
+                                             std::span<const int64_t> sizes, const CallMode& mode,
+                                             const GradientRequest& request);
+    ProgramStatistics statistics() const;
+    std::vector<std::shared_ptr<const Instance>> instances() const;
+
+    // The graph for leaves of these types, as written.
+    Graph graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
+
+private:
+    struct Entry {
+        std::shared_ptr<const Instance> instance;
+        std::string failure;
+    };
+    struct Hash {
+        size_t operator()(const std::vector<int64_t>& key) const;
+    };
+    template <class Make>
+    std::shared_ptr<const Instance> find(const std::vector<int64_t>& key, const Make& make);
+    std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
+
+    // The text cut at its holes: piece, hole, piece, … ; hole ≥ 0 is a leaf's type, hole < 0 is size number −1−hole.
+    std::string text_;
+    std::vector<std::string> pieces_;
+    std::vector<int64_t> holes_;
+    std::vector<std::string> leaf_names_;
+
+    mutable std::shared_mutex mutex_;
+    std::mutex making_;
+    std::unordered_map<std::vector<int64_t>, Entry, Hash> entries_;
+    std::atomic<int64_t> plans_{0}, failures_{0};
+};
+
+// Programs by handle. A handle is made from the text, so equal programs share their executables and a handle means the
+// same in every process; `salt` keeps apart programs whose frozen parameters differ.
+int64_t define_program(const std::string& text, uint64_t salt = 0);
+Program& program(int64_t handle);  // throws Error if there is none
+
+}  // namespace transfuse

@@ -1,0 +1,153 @@
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "transfuse/algebra.h"
+#include "transfuse/c.h"
+#include "transfuse/error.h"
+#include "transfuse/plan.h"
+#include "transfuse/program.h"
+
+namespace {
+
+using namespace transfuse;
+
+char* copy(const std::string& text) {
+    char* out = static_cast<char*>(std::malloc(text.size() + 1));
+    if (out != nullptr) std::memcpy(out, text.c_str(), text.size() + 1);
+    return out;
+}
+
+// No exception may cross the C boundary.
+template <class Body, class Result>
+Result guarded(char** error, Result failure, const Body& body) {
+    try {
+        return body();
+    } catch (const std::exception& exception) {
+        if (error != nullptr) *error = copy(exception.what());
+        return failure;
+    }
+}
+
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\') {
+            (out += '\\') += c;
+        } else if (c == '\n') {
+            out += "\\n";
+        } else if (static_cast<unsigned char>(c) < 0x20) {
+            out += ' ';
+        } else {
+            out += c;
+        }
+    }
+    return out + '"';
+}
+
+std::string json(const Cost& cost) {
+    std::ostringstream out;
+    out.precision(17);
+    out << "{\"flops\":" << cost.flops << ",\"bytes\":" << cost.bytes << "}";
+    return out.str();
+}
+
+std::string_view kind_name(PassKind kind) {
+    switch (kind) {
+        case PassKind::prepare:
+            return "prepare";
+        case PassKind::moments:
+            return "moments";
+        case PassKind::dense:
+            return "dense";
+        case PassKind::correlate:
+            return "correlate";
+        case PassKind::pointwise:
+            return "pointwise";
+        case PassKind::library:
+            return "library";
+    }
+    return "?";
+}
+
+Machine machine_named(const char* machine) {
+    if (machine != nullptr && std::strcmp(machine, "cuda") == 0) return Machine::h200();
+    return Machine::cpu(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+}
+
+std::string json(const Plan& plan) {
+    std::ostringstream out;
+    out << "{\"machine\":" << quoted(plan.machine.name) << ",\"seconds\":" << plan.seconds << ",\"passes\":[";
+    for (size_t i = 0; i < plan.passes.size(); ++i) {
+        const Pass& pass = plan.passes[i];
+        out << (i == 0 ? "" : ",") << "{\"kind\":" << quoted(kind_name(pass.kind)) << ",\"steps\":" << pass.steps.size()
+            << ",\"cost\":" << json(pass.cost) << ",\"why\":" << quoted(pass.why) << "}";
+    }
+    out << "]}";
+    return out.str();
+}
+
+}  // namespace
+
+extern "C" {
+
+int64_t transfuse_define(const char* text, uint64_t salt, char** error) {
+    return guarded(error, int64_t{-1}, [&] { return define_program(text, salt); });
+}
+
+char* transfuse_explain(const char* text, const char* machine, char** error) {
+    return guarded(error, static_cast<char*>(nullptr), [&] {
+        const Derivation derivation = rewrite(parse(text));
+        return copy(explain(derivation) + "\n" + print(plan(derivation.rewritten, machine_named(machine))));
+    });
+}
+
+char* transfuse_summary(const char* text, const char* machine, char** error) {
+    return guarded(error, static_cast<char*>(nullptr), [&] {
+        const Derivation derivation = rewrite(parse(text));
+        const Plan passes = plan(derivation.rewritten, machine_named(machine));
+        std::string out = "{\"written\":" + quoted(print(derivation.written)) +
+                          ",\"rewritten\":" + quoted(print(derivation.rewritten)) +
+                          ",\"before\":" + json(cost(derivation.written)) +
+                          ",\"after\":" + json(cost(derivation.rewritten)) + ",\"steps\":[";
+        for (size_t i = 0; i < derivation.steps.size(); ++i) {
+            const Step& step = derivation.steps[i];
+            out += (i == 0 ? "{\"rule\":" : ",{\"rule\":") + quoted(step.rule) + ",\"what\":" + quoted(step.what) +
+                   ",\"before\":" + json(step.before) + ",\"after\":" + json(step.after) + "}";
+        }
+        return copy(out + "],\"plan\":" + json(passes) + ",\"plan_text\":" + quoted(print(passes)) + "}");
+    });
+}
+
+char* transfuse_infer(const char* text, char** error) {
+    return guarded(error, static_cast<char*>(nullptr), [&] {
+        const Graph graph = parse(text);
+        std::string out;
+        for (ValueId id : graph.outputs()) out += to_string(graph[id].type) + "\n";
+        return copy(out);
+    });
+}
+
+char* transfuse_describe(int64_t handle, char** error) {
+    return guarded(error, static_cast<char*>(nullptr), [&] {
+        Program& found = program(handle);
+        const ProgramStatistics statistics = found.statistics();
+        std::string out = "{\"plans\":" + std::to_string(statistics.plans) +
+                          ",\"failures\":" + std::to_string(statistics.failures) + ",\"executables\":[";
+        bool first = true;
+        for (const auto& instance : found.instances()) {
+            out += (first ? "" : ",") + quoted(instance->executable->describe());
+            first = false;
+        }
+        return copy(out + "]}");
+    });
+}
+
+char* transfuse_cuda_unavailable(void) {
+    return guarded(nullptr, static_cast<char*>(nullptr),
+                   [&] { return cuda_available() ? nullptr : copy(cuda_unavailable_reason()); });
+}
+
+void transfuse_free(char* text) { std::free(text); }
+
+}  // extern "C"

@@ -1,0 +1,248 @@
+#include "transfuse/program.h"
+
+#include <charconv>
+#include <thread>
+
+#include "program/layout.h"
+#include "transfuse/algebra.h"
+#include "transfuse/error.h"
+
+namespace transfuse {
+namespace {
+
+bool starts_word(std::string_view text, size_t at, std::string_view word) {
+    return text.substr(at, word.size()) == word;
+}
+
+void append_signature(std::vector<int64_t>& key, std::span<const TensorView> views) {
+    for (const TensorView& view : views) {
+        key.push_back(static_cast<int64_t>(view.dtype) * 64 + static_cast<int64_t>(view.shape.size()));
+        key.insert(key.end(), view.shape.begin(), view.shape.end());
+        key.insert(key.end(), view.strides.begin(), view.strides.end());
+    }
+}
+
+std::vector<int64_t> signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                               const CallMode& mode) {
+    std::vector<int64_t> key;
+    key.reserve(leaves.size() * 9 + sizes.size() + 4);
+    key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
+                  int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.device} << 16);
+    append_signature(key, leaves);
+    key.insert(key.end(), sizes.begin(), sizes.end());
+    return key;
+}
+
+std::vector<Sizes> strides_of(std::span<const TensorView> views) {
+    std::vector<Sizes> strides;
+    strides.reserve(views.size());
+    for (const TensorView& view : views) strides.push_back(view.strides);
+    return strides;
+}
+
+Machine machine_for(Engine engine) {
+    if (engine == Engine::cuda) return Machine::h200();
+    // All cores, whatever number a call may use: the plan, and so the result, must not depend on the thread count.
+    return Machine::cpu(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+}
+
+std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode,
+                                              std::vector<Sizes> leaf_strides, std::vector<Sizes> output_strides) {
+    auto instance = std::make_shared<Instance>();
+    for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
+    instance->output_strides = std::move(output_strides);
+    instance->plan = plan(rewritten, machine_for(mode.engine));
+    CompileOptions options;
+    options.precision = mode.precision;
+    options.leaf_strides = std::move(leaf_strides);
+    options.output_strides = instance->output_strides;
+    options.freeze = mode.freeze;
+    options.device = mode.device;
+    switch (mode.engine) {
+        case Engine::cpu:
+            instance->executable = compile_cpu(instance->plan, options);
+            break;
+        case Engine::cuda:
+            instance->executable = compile_cuda(instance->plan, options);
+            break;
+        case Engine::reference:
+            instance->executable = compile_reference(instance->plan, options);
+            break;
+    }
+    instance->workspace_bytes = instance->executable->workspace_bytes();
+    return instance;
+}
+
+}  // namespace
+
+Program::Program(std::string text) : text_(std::move(text)) {
+    std::string piece;
+    int64_t leaf = 0;
+    for (size_t at = 0; at < text_.size();) {
+        const char c = text_[at];
+        if (c == '$') {
+            int64_t number = 0;
+            const char* begin = text_.data() + at + 1;
+            const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);
+            require(error == std::errc{}, "program: a number is expected after $");
+            pieces_.push_back(std::move(piece));
+            piece.clear();
+            holes_.push_back(-1 - number);
+            at += static_cast<size_t>(end - begin) + 1;
+        } else if (c == '=' && (starts_word(text_, at, "= input ") || starts_word(text_, at, "= param "))) {
+            const size_t line = text_.rfind('\n', at) + 1;
+            const size_t name = text_.find('%', line) + 1;
+            leaf_names_.push_back(text_.substr(name, text_.find_last_not_of(' ', at - 1) + 1 - name));
+            piece += text_.substr(at, 8);
+            pieces_.push_back(std::move(piece));
+            piece.clear();
+            holes_.push_back(leaf++);
+            at = text_.find(']', at) + 1;
+            require(at != 0, "program: leaf %", leaf_names_.back(), " has no type");
+        } else {
+            piece += c;
+            ++at;
+        }
+    }
+    pieces_.push_back(std::move(piece));
+}
+
+std::string Program::render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
+    require(leaves.size() == leaf_names_.size(), "program: ", leaf_names_.size(), " tensors expected, got ",
+            leaves.size());
+    std::string text;
+    text.reserve(text_.size() + 16 * holes_.size());
+    for (size_t i = 0; i < holes_.size(); ++i) {
+        text += pieces_[i];
+        if (holes_[i] >= 0) {
+            const TensorView& leaf = leaves[static_cast<size_t>(holes_[i])];
+            text += name(leaf.dtype);
+            text += to_string(leaf.shape);
+        } else {
+            const size_t number = static_cast<size_t>(-1 - holes_[i]);
+            require(number < sizes.size(), "program: size $", number, " is used but ", sizes.size(), " were given");
+            text += std::to_string(sizes[number]);
+        }
+    }
+    return text + pieces_.back();
+}
+
+Graph Program::graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
+    return parse(render(leaves, sizes));
+}
+
+size_t Program::Hash::operator()(const std::vector<int64_t>& key) const {
+    uint64_t h = 0x9E3779B97F4A7C15ULL;
+    for (int64_t v : key) {
+        h = (h ^ static_cast<uint64_t>(v)) * 0xFF51AFD7ED558CCDULL;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+template <class Make>
+std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, const Make& make) {
+    const auto known = [&]() -> std::shared_ptr<const Instance> {
+        std::shared_lock lock(mutex_);
+        const auto found = entries_.find(key);
+        if (found == entries_.end()) return nullptr;
+        if (!found->second.instance) throw Error(found->second.failure);
+        return found->second.instance;
+    };
+    if (auto instance = known()) return instance;
+    // One maker at a time: a second caller with the same signature finds what the first one made.
+    std::lock_guard making(making_);
+    if (auto instance = known()) return instance;
+    Entry entry;
+    try {
+        entry.instance = make();
+        ++plans_;
+    } catch (const std::exception& error) {
+        entry.failure = error.what();
+        ++failures_;
+    }
+    {
+        std::unique_lock lock(mutex_);
+        entries_.emplace(key, entry);
+    }
+    if (!entry.instance) throw Error(entry.failure);
+    return entry.instance;
+}
+
+std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                                 const CallMode& mode) {
+    return find(signature(leaves, sizes, mode), [&] {
+        const Graph written = graph(leaves, sizes);
+        const Derivation derivation = rewrite(written, {.inference = mode.inference, .without = {}, .only = {}});
+        return make_instance(derivation.rewritten, mode, strides_of(leaves), output_layout(written, leaves));
+    });
+}
+
+std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> leaves,
+                                                  std::span<const TensorView> gradients, std::span<const int64_t> sizes,
+                                                  const CallMode& mode, const GradientRequest& request) {
+    std::vector<int64_t> key = signature(leaves, sizes, mode);
+    key.push_back(static_cast<int64_t>(request.outputs.size()));
+    key.insert(key.end(), request.outputs.begin(), request.outputs.end());
+    key.insert(key.end(), request.wrt.begin(), request.wrt.end());
+    append_signature(key, gradients);
+    return find(key, [&] {
+        const Derivation forward = rewrite(graph(leaves, sizes), {.inference = false, .without = {}, .only = {}});
+        require(request.outputs.size() == gradients.size(), "backward: ", request.outputs.size(),
+                " gradients expected, got ", gradients.size());
+        const Derivation derivation = rewrite(gradient(forward.rewritten, request));
+        std::vector<Sizes> strides = strides_of(leaves);
+        for (const TensorView& view : gradients) strides.push_back(view.strides);
+        // A gradient has the layout of its leaf, as autograd's accumulation would make it.
+        std::vector<Sizes> output_strides;
+        for (ValueId leaf : request.wrt) output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
+        return make_instance(derivation.rewritten, mode, std::move(strides), std::move(output_strides));
+    });
+}
+
+ProgramStatistics Program::statistics() const { return {plans_.load(), failures_.load()}; }
+
+std::vector<std::shared_ptr<const Instance>> Program::instances() const {
+    std::vector<std::shared_ptr<const Instance>> all;
+    std::shared_lock lock(mutex_);
+    for (const auto& [key, entry] : entries_)
+        if (entry.instance) all.push_back(entry.instance);
+    return all;
+}
+
+namespace {
+
+struct Registry {
+    std::shared_mutex mutex;
+    std::unordered_map<int64_t, std::unique_ptr<Program>> programs;
+};
+
+Registry& registry() {
+    static Registry* const all = new Registry;  // never destroyed: calls may outlive static destruction
+    return *all;
+}
+
+}  // namespace
+
+int64_t define_program(const std::string& text, uint64_t salt) {
+    uint64_t h = 0xCBF29CE484222325ULL ^ salt * 0x9E3779B97F4A7C15ULL;  // FNV-1a
+    for (unsigned char c : text) h = (h ^ c) * 0x100000001B3ULL;
+    int64_t handle = static_cast<int64_t>(h >> 1);
+    Registry& all = registry();
+    std::unique_lock lock(all.mutex);
+    for (;; ++handle) {
+        auto& slot = all.programs[handle];
+        if (!slot) slot = std::make_unique<Program>(text);
+        if (slot->text() == text) return handle;
+    }
+}
+
+Program& program(int64_t handle) {
+    Registry& all = registry();
+    std::shared_lock lock(all.mutex);
+    const auto found = all.programs.find(handle);
+    require(found != all.programs.end(), "no Transfuse program has the handle ", handle, " in this process");
+    return *found->second;
+}
+
+}  // namespace transfuse

@@ -1,0 +1,211 @@
+// The operators, registered through PyTorch's stable C ABI.
+//
+//     transfuse::run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]
+//     transfuse::run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[]
+//     outputs, int[] wanted)
+//         -> Tensor[]
+//     transfuse::run_text(Tensor[] leaves, str program, SymInt[] sizes, int mode) -> Tensor[]     (exported models)
+//
+// A program is passed by handle: a text of a few kilobytes would cost more than the call.
+#include <dlfcn.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include "torch/mode.h"
+#include "transfuse/error.h"
+#include "transfuse/program.h"
+
+namespace transfuse {
+namespace {
+
+using torch::stable::Tensor;
+
+void check(AOTITorchError code, const char* what) { require(code == AOTI_TORCH_SUCCESS, "PyTorch: ", what, " failed"); }
+
+DType dtype_of(AtenTensorHandle tensor) {
+    static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64(),
+                         f16 = aoti_torch_dtype_float16(), bf16 = aoti_torch_dtype_bfloat16();
+    int32_t dtype = 0;
+    check(aoti_torch_get_dtype(tensor, &dtype), "get_dtype");
+    if (dtype == f32) return DType::f32;
+    if (dtype == f64) return DType::f64;
+    if (dtype == f16) return DType::f16;
+    if (dtype == bf16) return DType::bf16;
+    fail("tensors of float64, float32, float16 or bfloat16 are supported, got one of another dtype");
+}
+
+int32_t torch_dtype(DType dtype) {
+    switch (dtype) {
+        case DType::f64:
+            return aoti_torch_dtype_float64();
+        case DType::f32:
+            return aoti_torch_dtype_float32();
+        case DType::f16:
+            return aoti_torch_dtype_float16();
+        case DType::bf16:
+            return aoti_torch_dtype_bfloat16();
+    }
+    fail("unknown dtype");
+}
+
+TensorView view_of(const Tensor& tensor) {
+    AtenTensorHandle handle = tensor.get();
+    TensorView view;
+    view.dtype = dtype_of(handle);
+    int64_t rank = 0;
+    int64_t *sizes = nullptr, *strides = nullptr;
+    check(aoti_torch_get_dim(handle, &rank), "dim");
+    check(aoti_torch_get_sizes(handle, &sizes), "sizes");
+    check(aoti_torch_get_strides(handle, &strides), "strides");
+    check(aoti_torch_get_data_ptr(handle, &view.data), "data_ptr");
+    view.shape.assign(sizes, sizes + rank);
+    view.strides.assign(strides, strides + rank);
+    return view;
+}
+
+struct Place {
+    int32_t type = 0, index = 0;
+    bool operator==(const Place&) const = default;
+};
+
+Place place_of(const Tensor& tensor) {
+    Place place;
+    check(aoti_torch_get_device_type(tensor.get(), &place.type), "device_type");
+    check(aoti_torch_get_device_index(tensor.get(), &place.index), "device_index");
+    return place;
+}
+
+Tensor empty(const Sizes& shape, const Sizes& strides, int32_t dtype, const Place& place) {
+    AtenTensorHandle handle = nullptr;
+    check(aoti_torch_empty_strided(static_cast<int64_t>(shape.size()), shape.data(), strides.data(), dtype, place.type,
+                                   place.index, &handle),
+          "empty_strided");
+    return Tensor(handle);
+}
+
+// libtorch_cuda is not linked, so that the library loads beside a PyTorch without CUDA; it is there if a CUDA tensor
+// is.
+void* current_stream(int32_t device) {
+    using Function = AOTITorchError (*)(int32_t, void**);
+    static const Function get = [] {
+        void* library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+        void* symbol = dlsym(library != nullptr ? library : RTLD_DEFAULT, "aoti_torch_get_current_cuda_stream");
+        return reinterpret_cast<Function>(symbol);
+    }();
+    require(get != nullptr, "PyTorch's current CUDA stream cannot be read: libtorch_cuda is not loaded");
+    void* stream = nullptr;
+    check(get(device, &stream), "get_current_cuda_stream");
+    return stream;
+}
+
+std::vector<TensorView> views_of(const std::vector<Tensor>& tensors, const Place& place) {
+    std::vector<TensorView> views;
+    views.reserve(tensors.size() + 4);
+    for (const Tensor& tensor : tensors) {
+        require(place_of(tensor) == place, "Expected all tensors to be on the same device");
+        views.push_back(view_of(tensor));
+    }
+    return views;
+}
+
+std::vector<Tensor> execute(const Instance& instance, const std::vector<TensorView>& leaves, const Place& place) {
+    std::vector<Tensor> outputs;
+    std::vector<TensorView> views;
+    outputs.reserve(instance.output_types.size());
+    views.reserve(instance.output_types.size());
+    for (size_t i = 0; i < instance.output_types.size(); ++i) {
+        const Type& type = instance.output_types[i];
+        outputs.push_back(empty(type.shape, instance.output_strides[i], torch_dtype(type.dtype), place));
+        TensorView view{nullptr, type.dtype, type.shape, instance.output_strides[i]};
+        check(aoti_torch_get_data_ptr(outputs.back().get(), &view.data), "data_ptr");
+        views.push_back(std::move(view));
+    }
+    RunContext context;
+    std::optional<torch::stable::accelerator::DeviceGuard> guard;
+    std::optional<Tensor> workspace;
+    if (instance.workspace_bytes > 0) {
+        // PyTorch's CPU allocator aligns to 64 bytes; engines want 256.
+        const int64_t bytes = static_cast<int64_t>(instance.workspace_bytes) + 256;
+        workspace = empty({bytes}, {1}, aoti_torch_dtype_uint8(), place);
+        void* data = nullptr;
+        check(aoti_torch_get_data_ptr(workspace->get(), &data), "data_ptr");
+        context.workspace = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(data) + 255) & ~uintptr_t{255});
+    }
+    if (place.type == aoti_torch_device_type_cuda()) {
+        guard.emplace(place.index);
+        context.stream = current_stream(place.index);
+    } else {
+        uint32_t threads = 0;
+        check(torch_get_num_threads(&threads), "get_num_threads");
+        context.threads = static_cast<int>(threads);
+    }
+    instance.executable->run(leaves, views, context);
+    return outputs;
+}
+
+CallMode call_mode(int64_t mode, const Place& place) {
+    CallMode call;
+    call.freeze = (mode & mode_bits::freeze) != 0;
+    call.inference = (mode & mode_bits::inference) != 0;
+    call.precision = (mode & mode_bits::tf32) != 0 ? Fp32Precision::tf32 : Fp32Precision::strict;
+    const bool on_cuda = place.type == aoti_torch_device_type_cuda();
+    call.engine = on_cuda ? Engine::cuda : (mode & mode_bits::reference) != 0 ? Engine::reference : Engine::cpu;
+    call.device = on_cuda ? place.index : 0;
+    return call;
+}
+
+std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& leaves, const std::vector<int64_t>& sizes,
+                                int64_t mode) {
+    require(!leaves.empty(), "transfuse::run needs a tensor");
+    const Place place = place_of(leaves.front());
+    const std::vector<TensorView> views = views_of(leaves, place);
+    const auto instance = program.forward(views, sizes, call_mode(mode, place));
+    return execute(*instance, views, place);
+}
+
+std::vector<Tensor> run(std::vector<Tensor> leaves, int64_t handle, std::vector<int64_t> sizes, int64_t mode) {
+    return run_program(program(handle), leaves, sizes, mode);
+}
+
+std::vector<Tensor> run_text(std::vector<Tensor> leaves, std::string text, std::vector<int64_t> sizes, int64_t mode) {
+    return run_program(program(define_program(text)), leaves, sizes, mode);
+}
+
+std::vector<Tensor> run_backward(std::vector<Tensor> leaves, std::vector<Tensor> gradients, int64_t handle,
+                                 std::vector<int64_t> sizes, int64_t mode, std::vector<int64_t> outputs,
+                                 std::vector<int64_t> wanted) {
+    require(!leaves.empty(), "transfuse::run_backward needs a tensor");
+    const Place place = place_of(leaves.front());
+    std::vector<TensorView> views = views_of(leaves, place);
+    const std::vector<TensorView> gradient_views = views_of(gradients, place);
+    GradientRequest request;
+    request.outputs.assign(outputs.begin(), outputs.end());
+    request.wrt.assign(wanted.begin(), wanted.end());
+    const auto instance = program(handle).backward(views, gradient_views, sizes, call_mode(mode, place), request);
+    views.insert(views.end(), gradient_views.begin(), gradient_views.end());
+    return execute(*instance, views, place);
+}
+
+}  // namespace
+}  // namespace transfuse
+
+STABLE_TORCH_LIBRARY(transfuse, m) {
+    m.def("run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]");
+    m.def("run_text(Tensor[] leaves, str program, SymInt[] sizes, int mode) -> Tensor[]");
+    m.def(
+        "run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs, int[] "
+        "wanted) -> Tensor[]");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(transfuse, CPU, m) {
+    m.impl("run", TORCH_BOX(&transfuse::run));
+    m.impl("run_text", TORCH_BOX(&transfuse::run_text));
+    m.impl("run_backward", TORCH_BOX(&transfuse::run_backward));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(transfuse, CUDA, m) {
+    m.impl("run", TORCH_BOX(&transfuse::run));
+    m.impl("run_text", TORCH_BOX(&transfuse::run_text));
+    m.impl("run_backward", TORCH_BOX(&transfuse::run_backward));
+}
