@@ -137,6 +137,7 @@ private:
     ValueId append(Node node);
     Graph graph_;
     std::unordered_multimap<size_t, ValueId> known_;
+    std::unordered_map<std::string, ValueId> names_;
 };
 
 // What a node says of itself.
@@ -150,6 +151,9 @@ bool is_reduction(Op op);   // sum … var
 // The per-axis lattices of a `lattice` node (or, with the x and w types given, of conv_transpose/conv/avg_pool/upsample).
 std::vector<Lattice> lattices(const Graph& graph, ValueId id);
 std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spatial_tap_axis, const Type& w);
+// The first index a `slice` of a tensor of type x takes. Its attributes start and end stay as written (negative: from the
+// end), so that the slice holds for other extents; the number of elements is the extent of the result.
+int64_t slice_start(const Node& slice, const Type& x);
 // True for every value that depends on params and constants alone.
 std::vector<bool> parameter_values(const Graph& graph);
 // uses[v]: the nodes that read v, in order.

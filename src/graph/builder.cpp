@@ -1,0 +1,218 @@
+// Building graphs: checked, hash-consed, and without dead code once finished.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "graph/infer.h"
+#include "graph/names.h"
+#include "graph/pointwise.h"
+
+namespace transfuse {
+
+namespace {
+
+void mix(size_t& hash, uint64_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29); }
+
+// Numbers are told apart by their bits: -0 is not 0, and a NaN is itself.
+uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
+uint64_t bits(double value) { return std::isnan(value) ? 1 : std::bit_cast<uint64_t>(value); }
+
+size_t hash_of(const Node& node) {
+    size_t hash = static_cast<size_t>(node.op);
+    for (ValueId arg : node.args) mix(hash, static_cast<uint64_t>(arg));
+    for (const auto& [key, number] : node.attributes.items()) {
+        mix(hash, static_cast<uint64_t>(key));
+        std::visit(
+            [&](const auto& value) {
+                if constexpr (requires { value.size(); }) {
+                    mix(hash, value.size());
+                    for (auto element : value) mix(hash, bits(element));
+                } else {
+                    mix(hash, bits(value));
+                }
+            },
+            number);
+    }
+    return hash;
+}
+
+bool same(const Number& a, const Number& b) {
+    if (a.index() != b.index()) return false;
+    return std::visit(
+        [&](const auto& left) {
+            const auto& right = std::get<std::decay_t<decltype(left)>>(b);
+            auto equal = [](auto x, auto y) { return bits(x) == bits(y); };
+            if constexpr (requires { left.size(); })
+                return std::equal(left.begin(), left.end(), right.begin(), right.end(), equal);
+            else
+                return equal(left, right);
+        },
+        a);
+}
+
+bool same(const Node& a, const Node& b) {
+    const auto &left = a.attributes.items(), &right = b.attributes.items();
+    return a.op == b.op && a.args == b.args &&
+           std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                      [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
+}
+
+void check_leaf_name(Op op, const std::string& name) {
+    if (!is_name(name))
+        fail(transfuse::name(op), ": the name must be made of letters, digits, '_', '.', '-' and '/', and not be digits alone, got '",
+             name, "'");
+}
+
+}  // namespace
+
+ValueId Builder::append(Node node) {
+    const bool leaf = is_leaf(node.op);
+    size_t hash = 0;
+    if (!leaf) {
+        hash = hash_of(node);
+        auto [first, last] = known_.equal_range(hash);
+        for (auto at = first; at != last; ++at) {
+            Node& twin = graph_.nodes_[static_cast<size_t>(at->second)];
+            if (!same(twin, node)) continue;
+            if (twin.name.empty() && !node.name.empty() && names_.try_emplace(node.name, at->second).second)
+                twin.name = std::move(node.name);
+            return at->second;
+        }
+    }
+    const ValueId id = graph_.size();
+    // The name of an inner value is a courtesy to the reader: one that is taken is dropped. Leaves must be told apart.
+    if (!node.name.empty() && !names_.try_emplace(node.name, id).second) {
+        if (leaf) fail(name(node.op), ": there is already a value named '", node.name, "'");
+        node.name.clear();
+    }
+    if (leaf)
+        graph_.leaves_.push_back(id);
+    else
+        known_.emplace(hash, id);
+    graph_.nodes_.push_back(std::move(node));
+    return id;
+}
+
+ValueId Builder::input(std::string name, Type type) {
+    check_leaf_name(Op::input, name);
+    check_type("input", type);
+    return append({Op::input, {}, {}, std::move(type), std::move(name)});
+}
+
+ValueId Builder::param(std::string name, Type type) {
+    check_leaf_name(Op::param, name);
+    check_type("param", type);
+    return append({Op::param, {}, {}, std::move(type), std::move(name)});
+}
+
+ValueId Builder::scalar(double value) { return add(Op::scalar, {}, {{Key::value, value}}); }
+
+ValueId Builder::full(Type type, double value) {
+    return add(Op::full, {},
+               {{Key::dtype, static_cast<int64_t>(type.dtype)}, {Key::shape, std::move(type.shape)}, {Key::value, value}});
+}
+
+ValueId Builder::add(Op op, std::vector<ValueId> args, Attributes attributes, std::string name) {
+    if (is_leaf(op)) fail(transfuse::name(op), ": leaves are declared with a name and a type");
+    bool numbers_alone = is_unary(op) || is_binary(op) || op == Op::select;
+    for (ValueId arg : args) {
+        if (arg < 0 || arg >= size()) fail(transfuse::name(op), ": operand ", arg, " is not a value of this graph");
+        numbers_alone = numbers_alone && graph_[arg].op == Op::scalar;
+    }
+    // PReLU's weight [C] lies along axis 1; as [C, 1, …] it broadcasts like any other operand.
+    if (op == Op::prelu && args.size() == 2 && graph_[args[1]].type.rank() == 1 && graph_[args[0]].type.rank() > 2) {
+        const int64_t channels = graph_[args[1]].type.shape[0];
+        if (channels != 1 && channels != graph_[args[0]].type.shape[1])
+            fail("prelu: weight must have 1 or ", graph_[args[0]].type.shape[1], " elements for x ",
+                 to_string(graph_[args[0]].type), ", got ", channels);
+        Sizes shape(graph_[args[0]].type.shape.size() - 1, 1);
+        shape[0] = channels;
+        args[1] = reshape(args[1], std::move(shape));
+    }
+
+    Node node{op, std::move(args), std::move(attributes), {}, is_name(name) ? std::move(name) : std::string()};
+    std::vector<const Node*> operands(node.args.size());
+    std::transform(node.args.begin(), node.args.end(), operands.begin(), [&](ValueId arg) { return &graph_[arg]; });
+    infer(node, operands);
+
+    if (numbers_alone) {  // numbers stay numbers, as in Python: folding keeps their dtype weak
+        std::array<double, 3> values{};
+        for (size_t i = 0; i < operands.size(); ++i) values[i] = operands[i]->attributes.number(Key::value);
+        return scalar(pointwise_function(op, node.attributes)(values[0], values[1], values[2]));
+    }
+    if (op == Op::scalar) node.name.clear();  // a number is its own name
+    return append(std::move(node));
+}
+
+ValueId Builder::reduce(Op op, ValueId x, Sizes dims, bool keepdim) {
+    return add(op, {x}, {{Key::dims, std::move(dims)}, {Key::keepdim, static_cast<int64_t>(keepdim)}});
+}
+
+ValueId Builder::reshape(ValueId x, Sizes shape) { return add(Op::reshape, {x}, {{Key::shape, std::move(shape)}}); }
+
+ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes, int64_t groups) {
+    Sizes up, down, dil, offset, out;
+    for (const Lattice& axis : axes) {
+        up.push_back(axis.up);
+        down.push_back(axis.down);
+        dil.push_back(axis.dil);
+        offset.push_back(axis.offset);
+        out.push_back(axis.out);
+    }
+    std::vector<ValueId> args{x, w};
+    if (bias_or_minus_one >= 0) args.push_back(bias_or_minus_one);
+    const ValueId id = add(Op::lattice, std::move(args),
+                           {{Key::up, std::move(up)}, {Key::down, std::move(down)}, {Key::dil, std::move(dil)},
+                            {Key::offset, std::move(offset)}, {Key::out, std::move(out)}, {Key::groups, groups}});
+    for (size_t j = 0; j < axes.size(); ++j) {
+        const int64_t in = graph_[x].type.shape[2 + j], taps = graph_[w].type.shape[3 + j];
+        if (axes[j].in != in || axes[j].taps != taps)
+            fail("lattice: axis ", j, " is for ", axes[j].in, " inputs and ", axes[j].taps, " taps, the operands have ", in,
+                 " and ", taps);
+    }
+    return id;
+}
+
+Graph Builder::finish(std::vector<ValueId> outputs, std::vector<std::string> output_names) {
+    if (!is_name(graph_.name_)) fail("graph: '", graph_.name_, "' is not a name");
+    if (outputs.empty()) fail("graph ", graph_.name_, ": there is no output");
+    for (ValueId output : outputs)
+        if (output < 0 || output >= size()) fail("graph ", graph_.name_, ": output ", output, " is not a value of it");
+    if (output_names.size() > outputs.size())
+        fail("graph ", graph_.name_, ": ", output_names.size(), " output names for ", outputs.size(), " outputs");
+
+    std::vector<bool> needed(graph_.nodes_.size());
+    for (ValueId id : outputs) needed[static_cast<size_t>(id)] = true;
+    for (ValueId id : graph_.leaves_) needed[static_cast<size_t>(id)] = true;
+    for (size_t id = needed.size(); id-- > 0;)
+        if (needed[id])
+            for (ValueId arg : graph_.nodes_[id].args) needed[static_cast<size_t>(arg)] = true;
+
+    Graph sealed;
+    sealed.name_ = std::move(graph_.name_);
+    sealed.nodes_.reserve(graph_.nodes_.size());
+    std::vector<ValueId> moved(needed.size(), -1);
+    for (size_t id = 0; id < needed.size(); ++id) {
+        if (!needed[id]) continue;
+        Node& node = graph_.nodes_[id];
+        for (ValueId& arg : node.args) arg = moved[static_cast<size_t>(arg)];
+        moved[id] = sealed.size();
+        if (is_leaf(node.op)) sealed.leaves_.push_back(moved[id]);
+        sealed.nodes_.push_back(std::move(node));
+    }
+    output_names.resize(outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        sealed.outputs_.push_back(moved[static_cast<size_t>(outputs[i])]);
+        std::string& given = output_names[i];
+        if (given.empty()) given = default_output_name(sealed[sealed.outputs_[i]], i, sealed.output_names_);
+        if (!is_name(given)) fail("graph ", sealed.name_, ": the name of output ", i, ", '", given, "', is not a name");
+        if (std::find(sealed.output_names_.begin(), sealed.output_names_.end(), given) != sealed.output_names_.end())
+            fail("graph ", sealed.name_, ": two outputs are named '", given, "'");
+        sealed.output_names_.push_back(std::move(given));
+    }
+    *this = Builder("graph");
+    return sealed;
+}
+
+}  // namespace transfuse

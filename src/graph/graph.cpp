@@ -1,0 +1,108 @@
+// Questions a graph answers.
+#include "transfuse/graph.h"
+
+#include <algorithm>
+
+#include "graph/infer.h"
+
+namespace transfuse {
+
+Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
+    if (types.size() != leaves_.size()) fail("graph ", name_, " has ", leaves_.size(), " leaves, got ", types.size(), " types");
+    Builder builder(name_);
+    std::vector<ValueId> moved;
+    moved.reserve(nodes_.size());
+    size_t leaf = 0;
+    for (const Node& node : nodes_) {
+        if (node.op == Op::input) {
+            moved.push_back(builder.input(node.name, types[leaf++]));
+        } else if (node.op == Op::param) {
+            moved.push_back(builder.param(node.name, types[leaf++]));
+        } else {
+            std::vector<ValueId> args;
+            args.reserve(node.args.size());
+            for (ValueId arg : node.args) args.push_back(moved[static_cast<size_t>(arg)]);
+            moved.push_back(builder.add(node.op, std::move(args), node.attributes, node.name));
+        }
+    }
+    std::vector<ValueId> outputs;
+    for (ValueId output : outputs_) outputs.push_back(moved[static_cast<size_t>(output)]);
+    return builder.finish(std::move(outputs), output_names_);
+}
+
+std::vector<Lattice> lattices(const Graph& graph, ValueId id) {
+    const Node& node = graph[id];
+    const Type& x = graph[node.args.at(0)].type;
+    switch (node.op) {
+        case Op::lattice: return lattices(node, x, 3, graph[node.args[1]].type);
+        case Op::correlate: return lattices(node, x, 0, graph[node.args[1]].type);
+        case Op::conv:
+        case Op::conv_transpose: return lattices(node, x, 2, graph[node.args[1]].type);
+        default: return lattices(node, x, 0, Type{});
+    }
+}
+
+std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spatial_tap_axis, const Type& w) {
+    auto get = [&](Key key, size_t j) { return node.attributes.integers(key)[j]; };
+    auto taps = [&](size_t j) { return w.shape[static_cast<size_t>(first_spatial_tap_axis) + j]; };
+    const Key counted = node.op == Op::lattice     ? Key::out
+                        : node.op == Op::correlate ? Key::taps
+                        : node.op == Op::upsample  ? Key::scale
+                        : node.op == Op::avg_pool  ? Key::kernel
+                                                   : Key::stride;
+    const size_t d = node.attributes.integers(counted).size();
+    std::vector<Lattice> axes(d);
+    for (size_t j = 0; j < d; ++j) {
+        const int64_t in = x.shape[x.shape.size() - d + j];
+        switch (node.op) {
+            case Op::lattice:
+                axes[j] = {get(Key::up, j), get(Key::down, j), get(Key::dil, j), get(Key::offset, j), in, get(Key::out, j), taps(j)};
+                break;
+            case Op::correlate:  // w is g: its spatial extents are the lattice's outputs
+                axes[j] = {get(Key::up, j), get(Key::down, j), get(Key::dil, j), get(Key::offset, j), in,
+                           w.shape[2 + j], get(Key::taps, j)};
+                break;
+            case Op::conv_transpose:
+                axes[j] = Lattice::conv_transpose(in, taps(j), get(Key::stride, j), get(Key::padding, j),
+                                                  get(Key::output_padding, j), get(Key::dilation, j));
+                break;
+            case Op::conv:
+                axes[j] = Lattice::conv(in, taps(j), get(Key::stride, j), get(Key::padding, j), get(Key::dilation, j));
+                break;
+            case Op::avg_pool:
+                axes[j] = Lattice::avg_pool(in, get(Key::kernel, j), get(Key::stride, j), get(Key::padding, j));
+                break;
+            case Op::upsample: axes[j] = Lattice::upsample(in, get(Key::scale, j)); break;
+            default: fail(name(node.op), ": not a convolution, it has no lattice");
+        }
+    }
+    return axes;
+}
+
+int64_t slice_start(const Node& slice, const Type& x) {
+    const auto axis = static_cast<size_t>(slice.attributes.integer(Key::axis));
+    return slice_bound(slice.attributes.integer(Key::start), x.shape[axis]);
+}
+
+std::vector<bool> parameter_values(const Graph& graph) {
+    std::vector<bool> parameter(graph.nodes().size());
+    for (size_t id = 0; id < parameter.size(); ++id) {
+        const Node& node = graph.nodes()[id];
+        parameter[id] = node.op != Op::input && std::all_of(node.args.begin(), node.args.end(), [&](ValueId arg) {
+                            return parameter[static_cast<size_t>(arg)];
+                        });
+    }
+    return parameter;
+}
+
+std::vector<std::vector<ValueId>> uses(const Graph& graph) {
+    std::vector<std::vector<ValueId>> readers(graph.nodes().size());
+    for (ValueId id = 0; id < graph.size(); ++id)
+        for (ValueId arg : graph[id].args) {
+            auto& list = readers[static_cast<size_t>(arg)];
+            if (list.empty() || list.back() != id) list.push_back(id);
+        }
+    return readers;
+}
+
+}  // namespace transfuse
