@@ -1,0 +1,114 @@
+// The device code every generated source begins with. Written so that a plain C++ compiler accepts it too
+// (without __CUDACC_RTC__): the tests run generated kernels on the CPU.
+#include "cuda/expression.h"
+
+namespace transfuse::cuda {
+
+std::string_view device_math() {
+    static constexpr std::string_view text = R"cuda(
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };
+
+#ifdef __CUDACC_RTC__
+TF_FUNCTION float tf_half_to_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+TF_FUNCTION unsigned short tf_float_to_half(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+// min and max that pass NaN through, in one instruction.
+TF_FUNCTION float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+TF_FUNCTION float tf_min(float a, float b) { float c; asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+TF_FUNCTION float tf_quotient(float a, float b) { return __fdividef(a, b); }  // 2 ulp; b far from overflow
+TF_FUNCTION float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
+#else
+TF_FUNCTION float tf_half_to_float(unsigned short h) { return tf_host_half_to_float(h); }
+TF_FUNCTION unsigned short tf_float_to_half(float f) { return tf_host_float_to_half(f); }
+TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { return tf_host_float_to_bfloat(f); }
+TF_FUNCTION float tf_max(float a, float b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+TF_FUNCTION float tf_min(float a, float b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+TF_FUNCTION float tf_quotient(float a, float b) { return a / b; }
+TF_FUNCTION float tf_exp2(float a) { return exp2f(a); }
+#endif
+TF_FUNCTION double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+TF_FUNCTION double tf_min(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+TF_FUNCTION float tf_bfloat_to_float(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+
+template <class R> TF_FUNCTION R tf_to(double v) { return (R)v; }
+template <class R> TF_FUNCTION R tf_to(float v) { return (R)v; }
+template <class R> TF_FUNCTION R tf_to(tf_half v) { return (R)tf_half_to_float(v.bits); }
+template <class R> TF_FUNCTION R tf_to(tf_bfloat v) { return (R)tf_bfloat_to_float(v.bits); }
+TF_FUNCTION void tf_from(double& s, double v) { s = v; }
+TF_FUNCTION void tf_from(float& s, double v) { s = (float)v; }
+TF_FUNCTION void tf_from(float& s, float v) { s = v; }
+TF_FUNCTION void tf_from(double& s, float v) { s = (double)v; }
+TF_FUNCTION void tf_from(tf_half& s, float v) { s.bits = tf_float_to_half(v); }
+TF_FUNCTION void tf_from(tf_bfloat& s, float v) { s.bits = tf_float_to_bfloat(v); }
+TF_FUNCTION void tf_from(tf_half& s, double v) { s.bits = tf_float_to_half((float)v); }
+TF_FUNCTION void tf_from(tf_bfloat& s, double v) { s.bits = tf_float_to_bfloat((float)v); }
+template <class R, class S> TF_FUNCTION R tf_load(const S* p) { return tf_to<R>(*p); }
+template <class S, class R> TF_FUNCTION void tf_store(S* p, R v) { S s; tf_from(s, v); *p = s; }
+// The value as it would be after a trip through memory as S.
+template <class S, class R> TF_FUNCTION R tf_round(R v) { S s; tf_from(s, v); return tf_to<R>(s); }
+
+// N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
+template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
+
+template <class R> TF_FUNCTION R tf_sign(R x) { return (R)((x > (R)0) - (x < (R)0)); }
+template <class R> TF_FUNCTION R tf_relu(R x) { return tf_max(x, (R)0); }
+TF_FUNCTION float tf_exp(float x) { return expf(x); }
+TF_FUNCTION double tf_exp(double x) { return exp(x); }
+TF_FUNCTION float tf_log(float x) { return logf(x); }
+TF_FUNCTION double tf_log(double x) { return log(x); }
+TF_FUNCTION float tf_sqrt(float x) { return sqrtf(x); }
+TF_FUNCTION double tf_sqrt(double x) { return sqrt(x); }
+TF_FUNCTION float tf_rsqrt(float x) { return rsqrtf(x); }
+TF_FUNCTION double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
+TF_FUNCTION float tf_sin(float x) { return sinf(x); }
+TF_FUNCTION double tf_sin(double x) { return sin(x); }
+TF_FUNCTION float tf_cos(float x) { return cosf(x); }
+TF_FUNCTION double tf_cos(double x) { return cos(x); }
+TF_FUNCTION float tf_erf(float x) { return erff(x); }
+TF_FUNCTION double tf_erf(double x) { return erf(x); }
+TF_FUNCTION float tf_expm1(float x) { return expm1f(x); }
+TF_FUNCTION double tf_expm1(double x) { return expm1(x); }
+TF_FUNCTION float tf_log1p(float x) { return log1pf(x); }
+TF_FUNCTION double tf_log1p(double x) { return log1p(x); }
+TF_FUNCTION float tf_pow(float x, float y) { return powf(x, y); }
+TF_FUNCTION double tf_pow(double x, double y) { return pow(x, y); }
+TF_FUNCTION float tf_abs(float x) { return fabsf(x); }
+TF_FUNCTION double tf_abs(double x) { return fabs(x); }
+TF_FUNCTION double tf_quotient(double a, double b) { return a / b; }
+TF_FUNCTION double tf_tanh(double x) { return tanh(x); }
+// Without branches: the odd series where 1 - e^-2|x| would cancel, else (1 - t)/(1 + t) with t = e^-2|x|.
+TF_FUNCTION float tf_tanh(float x) {
+    float a = fabsf(x), s = x * x;
+    float p = fmaf(s, fmaf(s, fmaf(s, fmaf(s, -0.00886323553f, 0.02186948854f), -0.05396825397f), 0.13333333333f), -0.33333333333f);
+    float series = fmaf(x * s, p, x);
+    float t = tf_exp2(a * -2.88539008178f), far = tf_quotient(1.0f - t, 1.0f + t);
+    return a < 0.3f ? series : copysignf(far, x);
+}
+template <class R> TF_FUNCTION R tf_sigmoid(R x) { return tf_quotient((R)1, (R)1 + tf_exp(-x)); }
+template <class R> TF_FUNCTION R tf_silu(R x) { return x / ((R)1 + tf_exp(-x)); }
+// tanh(log(1 + e^x)) = n/(n + 2) with n = e^x(e^x + 2)
+template <class R> TF_FUNCTION R tf_mish(R x) {
+    R e = tf_exp(tf_min(x, (R)20)), n = e * (e + (R)2);
+    return x > (R)20 ? x : x * (n / (n + (R)2));
+}
+template <class R> TF_FUNCTION R tf_softplus(R x, R beta, R threshold) {
+    R z = x * beta;
+    return z > threshold ? x : tf_log1p(tf_exp(z)) / beta;
+}
+template <class R> TF_FUNCTION R tf_elu(R x, R alpha) { return x > (R)0 ? x : alpha * tf_expm1(x); }
+template <class R> TF_FUNCTION R tf_selu(R x) {
+    return (R)1.0507009873554804934193349852946 * (x > (R)0 ? x : (R)1.6732632423543772848170429916717 * tf_expm1(x));
+}
+template <class R> TF_FUNCTION R tf_gelu(R x) { return (R)0.5 * x * ((R)1 + tf_erf(x * (R)0.70710678118654752440)); }
+template <class R> TF_FUNCTION R tf_gelu_tanh(R x) {
+    return (R)0.5 * x * ((R)1 + tf_tanh((R)0.79788456080286535588 * (x + (R)0.044715 * x * x * x)));
+}
+template <class R> TF_FUNCTION R tf_hardsigmoid(R x) { return tf_min(tf_max(x + (R)3, (R)0), (R)6) * (R)(1.0 / 6.0); }
+template <class R> TF_FUNCTION R tf_hardswish(R x) { return x * tf_hardsigmoid(x); }
+)cuda";
+    return text;
+}
+
+}  // namespace transfuse::cuda

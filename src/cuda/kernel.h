@@ -1,0 +1,93 @@
+// What a code generator hands to the executable: source text, a launch shape, and arguments that say where each pointer
+// comes from. Generators know nothing of modules or streams; the runtime knows nothing of graphs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "transfuse/engine.h"
+#include "transfuse/plan.h"
+
+namespace transfuse::cuda {
+
+// The device a kernel is generated for.
+struct Target {
+    int arch = 90;                        // 90 compiles as sm_90a
+    int multiprocessors = 132;
+    int shared_bytes = 227 * 1024;        // most dynamic shared memory a block can have
+    bool operator==(const Target&) const = default;
+};
+
+// One translation unit, and the one kernel in it. Equal sources are compiled once per process and cached on disk, so
+// whatever changes from call to call (batch, lengths, strides) should be an argument and not part of the text.
+struct Source {
+    std::string entry;                    // extern "C" name of the kernel
+    std::string text;
+    std::vector<std::string> options;     // added to -std=c++17 and the architecture
+    bool operator==(const Source&) const = default;
+};
+
+// One kernel parameter: the address of a value's memory, an address in the pass's scratch, or plain bytes.
+struct Argument {
+    enum class Kind : uint8_t { value, scratch, bytes } kind = Kind::bytes;
+    ValueId value = -1;                   // value: a leaf, an output or a buffer of the plan
+    int64_t offset = 0;                   // bytes added to the address
+    int size = 8;                         // bytes: how many (also the alignment, at most 16)
+    std::array<std::byte, 64> data{};
+
+    static Argument of_value(ValueId value, int64_t offset_bytes = 0) {
+        Argument a;
+        a.kind = Kind::value, a.value = value, a.offset = offset_bytes;
+        return a;
+    }
+    static Argument of_scratch(int64_t offset_bytes) {
+        Argument a;
+        a.kind = Kind::scratch, a.offset = offset_bytes;
+        return a;
+    }
+    template <class T>
+    static Argument of(const T& plain) {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 64);
+        Argument a;
+        a.size = sizeof(T);
+        std::memcpy(a.data.data(), &plain, sizeof(T));
+        return a;
+    }
+};
+
+struct Launch {
+    std::shared_ptr<const Source> source;
+    std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+    uint32_t cluster = 1;                 // blocks per cluster along x
+    uint32_t shared_bytes = 0;            // dynamic
+    bool early = false;                   // starts while its predecessor ends (the kernel waits with griddepcontrol)
+    bool parameters_only = false;         // depends on params alone: skipped after the first run of a frozen executable
+    std::vector<Argument> arguments;
+    std::string note;                     // for describe(): tile, roles, what it computes
+};
+
+// The launches of one pass, in order, and the scratch memory they share (on top of the plan's buffers). Scratch lives
+// for this pass only, except `kept_bytes` at its beginning, which survive between calls of a frozen executable.
+struct Program {
+    std::vector<Launch> launches;
+    size_t scratch_bytes = 0;
+    std::string note;
+};
+
+// Everything a generator may know. strides: of every value that lies in memory (leaves, outputs, buffers), in elements,
+// empty for the others.
+struct Surroundings {
+    const Plan& plan;
+    const Pass& pass;
+    const std::vector<Sizes>& strides;
+    Fp32Precision precision = Fp32Precision::strict;
+    Target target;
+    bool aligned = true;                  // every value's memory begins on a 16-byte boundary
+};
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,182 @@
+#include "cuda/runtime/module.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "cuda/runtime/cache.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+// Bump when the meaning of cached bytes changes.
+constexpr const char* format = "transfuse-1";
+
+std::string key_of(const Source& source, int arch) {
+    std::string key = std::string(format) + "|nvrtc " + nvrtc_version() + "|" + arch_option(arch) + "|" + source.entry + "|";
+    for (const std::string& option : source.options) key += option + "|";
+    return key + "\n" + source.text;
+}
+
+// The number that stands before `what` in a line of ptxas.
+int number_before(const std::string& text, size_t from, size_t to, const char* what) {
+    const size_t at = text.find(what, from);
+    if (at == std::string::npos || at >= to) return 0;
+    size_t begin = at;
+    while (begin > from && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
+    return begin == at ? 0 : std::atoi(text.c_str() + begin);
+}
+
+void dump(const Source& source, const std::string& key) {
+    const char* folder = std::getenv("TRANSFUSE_DUMP_DIR");
+    if (!folder || !*folder) return;
+    std::error_code ignored;
+    std::filesystem::create_directories(folder, ignored);
+    std::ofstream(std::filesystem::path(folder) / (source.entry + "-" + hash_name(key).substr(0, 12) + ".cu")) << source.text;
+}
+
+void warn_of_spills(const Source& source, const Binary& binary) {
+    const Resources resources = resources_in(binary.log, source.entry);
+    if (resources.spill_bytes > 0)
+        std::fprintf(stderr, "transfuse: warning: CUDA kernel %s spills %d bytes of registers to memory\n",
+                     source.entry.c_str(), resources.spill_bytes);
+}
+
+// cubin and log in one cache entry.
+std::string packed(const Binary& binary) {
+    return std::to_string(binary.log.size()) + "\n" + binary.log + binary.cubin;
+}
+bool unpack(const std::string& bytes, Binary& binary) {
+    const size_t end = bytes.find('\n');
+    if (end == std::string::npos || end > 12) return false;
+    const size_t length = static_cast<size_t>(std::atoll(bytes.c_str()));
+    if (end + 1 + length > bytes.size()) return false;
+    binary.log = bytes.substr(end + 1, length);
+    binary.cubin = bytes.substr(end + 1 + length);
+    return !binary.cubin.empty();
+}
+
+// One slot a key, so that two threads never compile the same source at once and different sources do not wait.
+struct Slot {
+    std::mutex mutex;
+    std::shared_ptr<const Binary> binary;
+};
+std::mutex slots_mutex;
+std::unordered_map<std::string, std::shared_ptr<Slot>> slots;
+
+}  // namespace
+
+Resources resources_in(const std::string& log, const std::string& entry) {
+    Resources resources;
+    const size_t at = log.find("Compiling entry function '" + entry + "'");
+    if (at == std::string::npos) return resources;
+    size_t to = log.find("Compiling entry function", at + 10);
+    if (to == std::string::npos) to = log.size();
+    resources.registers = number_before(log, at, to, " registers");
+    resources.spill_bytes = number_before(log, at, to, " bytes spill stores") + number_before(log, at, to, " bytes spill loads");
+    resources.shared_bytes = number_before(log, at, to, " bytes smem");
+    return resources;
+}
+
+std::string to_string(const Resources& r) {
+    std::string text = std::to_string(r.registers) + " registers";
+    if (r.shared_bytes) text += ", " + std::to_string(r.shared_bytes) + " B shared";
+    if (r.spill_bytes) text += ", " + std::to_string(r.spill_bytes) + " B spilled";
+    return text;
+}
+
+std::shared_ptr<const Binary> compiled(const Source& source, int arch) {
+    const std::string key = key_of(source, arch);
+    std::shared_ptr<Slot> slot;
+    {
+        std::lock_guard lock(slots_mutex);
+        std::shared_ptr<Slot>& entry = slots[key];
+        if (!entry) entry = std::make_shared<Slot>();
+        slot = entry;
+    }
+    std::lock_guard lock(slot->mutex);
+    if (slot->binary) return slot->binary;
+    dump(source, key);
+    Binary binary;
+    if (auto bytes = cache_load(key); bytes && unpack(*bytes, binary)) {
+        slot->binary = std::make_shared<const Binary>(std::move(binary));
+        return slot->binary;
+    }
+    binary = nvrtc_compile(source, arch);
+    warn_of_spills(source, binary);
+    cache_store(key, packed(binary));
+    slot->binary = std::make_shared<const Binary>(std::move(binary));
+    return slot->binary;
+}
+
+void compile_all(std::span<const std::shared_ptr<const Source>> sources, int arch) {
+    if (sources.size() <= 1) {
+        for (const auto& source : sources) compiled(*source, arch);
+        return;
+    }
+    std::atomic<size_t> next{0};
+    std::mutex error_mutex;
+    std::exception_ptr error;
+    auto work = [&] {
+        for (size_t i = next++; i < sources.size(); i = next++) {
+            try {
+                compiled(*sources[i], arch);
+            } catch (...) {
+                std::lock_guard lock(error_mutex);
+                if (!error) error = std::current_exception();
+            }
+        }
+    };
+    const size_t count = std::min<size_t>({sources.size(), std::max<size_t>(1, std::thread::hardware_concurrency()), 16});
+    std::vector<std::thread> threads;
+    for (size_t t = 1; t < count; ++t) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    if (error) std::rethrow_exception(error);
+}
+
+const Kernel& kernel(const Source& source, const Device& device, uint32_t dynamic_shared_bytes) {
+    struct Entry {
+        Kernel kernel;
+        uint32_t shared = 0;
+    };
+    static std::mutex mutex;
+    static std::map<std::pair<CUcontext, std::string>, std::unique_ptr<Entry>> kernels;
+    const std::string key = key_of(source, device.arch);
+    std::shared_ptr<const Binary> binary = compiled(source, device.arch);
+    std::lock_guard lock(mutex);
+    std::unique_ptr<Entry>& entry = kernels[{device.context, key}];
+    const Driver& d = driver();
+    ContextGuard guard(device);
+    if (!entry) {
+        auto fresh = std::make_unique<Entry>();
+        CUmodule module = nullptr;
+        check(d.cuModuleLoadData(&module, binary->cubin.data()), "cuModuleLoadData");
+        check(d.cuModuleGetFunction(&fresh->kernel.function, module, source.entry.c_str()), "cuModuleGetFunction");
+        Resources& r = fresh->kernel.resources;
+        check(d.cuFuncGetAttribute(&r.registers, attribute::registers, fresh->kernel.function), "cuFuncGetAttribute");
+        check(d.cuFuncGetAttribute(&r.spill_bytes, attribute::local_bytes, fresh->kernel.function), "cuFuncGetAttribute");
+        check(d.cuFuncGetAttribute(&r.shared_bytes, attribute::shared_static, fresh->kernel.function), "cuFuncGetAttribute");
+        check(d.cuFuncGetAttribute(&r.max_threads, attribute::max_threads, fresh->kernel.function), "cuFuncGetAttribute");
+        entry = std::move(fresh);
+    }
+    if (dynamic_shared_bytes > entry->shared) {
+        if (dynamic_shared_bytes + static_cast<uint32_t>(entry->kernel.resources.shared_bytes) > 48 * 1024)
+            check(d.cuFuncSetAttribute(entry->kernel.function, attribute::max_dynamic_shared, static_cast<int>(dynamic_shared_bytes)),
+                  "cuFuncSetAttribute(dynamic shared memory)");
+        entry->shared = dynamic_shared_bytes;
+    }
+    return entry->kernel;
+}
+
+}  // namespace transfuse::cuda
