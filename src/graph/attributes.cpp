@@ -60,4 +60,18 @@ const std::vector<double>& Attributes::numbers(Key key) const {
     return get<std::vector<double>>(items_, key, "a list of numbers");
 }
 
+bool same(const Number& a, const Number& b) {
+    if (a.index() != b.index()) return false;
+    return std::visit(
+        [&](const auto& left) {
+            const auto& right = std::get<std::decay_t<decltype(left)>>(b);
+            auto equal = [](auto x, auto y) { return bits(x) == bits(y); };
+            if constexpr (requires { left.size(); })
+                return std::equal(left.begin(), left.end(), right.begin(), right.end(), equal);
+            else
+                return equal(left, right);
+        },
+        a);
+}
+
 }  // namespace transfuse

@@ -1,8 +1,6 @@
 // Building graphs: checked, hash-consed, and without dead code once finished.
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 
 #include "graph/infer.h"
 #include "graph/names.h"
@@ -13,10 +11,6 @@ namespace transfuse {
 namespace {
 
 void mix(size_t& hash, uint64_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29); }
-
-// Numbers are told apart by their bits: -0 is not 0, and a NaN is itself.
-uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
-uint64_t bits(double value) { return std::isnan(value) ? 1 : std::bit_cast<uint64_t>(value); }
 
 size_t hash_of(const Node& node) {
     size_t hash = static_cast<size_t>(node.op);
@@ -37,31 +31,19 @@ size_t hash_of(const Node& node) {
     return hash;
 }
 
-bool same(const Number& a, const Number& b) {
-    if (a.index() != b.index()) return false;
-    return std::visit(
-        [&](const auto& left) {
-            const auto& right = std::get<std::decay_t<decltype(left)>>(b);
-            auto equal = [](auto x, auto y) { return bits(x) == bits(y); };
-            if constexpr (requires { left.size(); })
-                return std::equal(left.begin(), left.end(), right.begin(), right.end(), equal);
-            else
-                return equal(left, right);
-        },
-        a);
-}
-
 bool same(const Node& a, const Node& b) {
     const auto &left = a.attributes.items(), &right = b.attributes.items();
     return a.op == b.op && a.args == b.args &&
-           std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                      [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
+           std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const auto& x, const auto& y) {
+               return x.first == y.first && transfuse::same(x.second, y.second);
+           });
 }
 
 void check_leaf_name(Op op, const std::string& name) {
     if (!is_name(name))
-        fail(transfuse::name(op), ": the name must be made of letters, digits, '_', '.', '-' and '/', and not be digits alone, got '",
-             name, "'");
+        fail(transfuse::name(op),
+             ": the name must be made of letters, digits, '_', '.', '-' and '/', and not be digits alone, got '", name,
+             "'");
 }
 
 }  // namespace
@@ -109,8 +91,9 @@ ValueId Builder::param(std::string name, Type type) {
 ValueId Builder::scalar(double value) { return add(Op::scalar, {}, {{Key::value, value}}); }
 
 ValueId Builder::full(Type type, double value) {
-    return add(Op::full, {},
-               {{Key::dtype, static_cast<int64_t>(type.dtype)}, {Key::shape, std::move(type.shape)}, {Key::value, value}});
+    return add(
+        Op::full, {},
+        {{Key::dtype, static_cast<int64_t>(type.dtype)}, {Key::shape, std::move(type.shape)}, {Key::value, value}});
 }
 
 ValueId Builder::add(Op op, std::vector<ValueId> args, Attributes attributes, std::string name) {
@@ -151,7 +134,8 @@ ValueId Builder::reduce(Op op, ValueId x, Sizes dims, bool keepdim) {
 
 ValueId Builder::reshape(ValueId x, Sizes shape) { return add(Op::reshape, {x}, {{Key::shape, std::move(shape)}}); }
 
-ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes, int64_t groups) {
+ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes,
+                         int64_t groups) {
     Sizes up, down, dil, offset, out;
     for (const Lattice& axis : axes) {
         up.push_back(axis.up);
@@ -163,13 +147,17 @@ ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const 
     std::vector<ValueId> args{x, w};
     if (bias_or_minus_one >= 0) args.push_back(bias_or_minus_one);
     const ValueId id = add(Op::lattice, std::move(args),
-                           {{Key::up, std::move(up)}, {Key::down, std::move(down)}, {Key::dil, std::move(dil)},
-                            {Key::offset, std::move(offset)}, {Key::out, std::move(out)}, {Key::groups, groups}});
+                           {{Key::up, std::move(up)},
+                            {Key::down, std::move(down)},
+                            {Key::dil, std::move(dil)},
+                            {Key::offset, std::move(offset)},
+                            {Key::out, std::move(out)},
+                            {Key::groups, groups}});
     for (size_t j = 0; j < axes.size(); ++j) {
         const int64_t in = graph_[x].type.shape[2 + j], taps = graph_[w].type.shape[3 + j];
         if (axes[j].in != in || axes[j].taps != taps)
-            fail("lattice: axis ", j, " is for ", axes[j].in, " inputs and ", axes[j].taps, " taps, the operands have ", in,
-                 " and ", taps);
+            fail("lattice: axis ", j, " is for ", axes[j].in, " inputs and ", axes[j].taps, " taps, the operands have ",
+                 in, " and ", taps);
     }
     return id;
 }

@@ -10,12 +10,18 @@ namespace {
 
 std::string_view describe(Kind kind) {
     switch (kind) {
-        case Kind::integer: return "an integer";
-        case Kind::flag: return "0 or 1";
-        case Kind::dtype: return "a dtype";
-        case Kind::number: return "a number";
-        case Kind::integers: return "a list of integers";
-        case Kind::numbers: return "a list of numbers";
+        case Kind::integer:
+            return "an integer";
+        case Kind::flag:
+            return "0 or 1";
+        case Kind::dtype:
+            return "a dtype";
+        case Kind::number:
+            return "a number";
+        case Kind::integers:
+            return "a list of integers";
+        case Kind::numbers:
+            return "a list of numbers";
     }
     return "";
 }
@@ -49,15 +55,19 @@ std::optional<std::vector<int64_t>> as_integers(const Number& value) {
 // Already in the schema's form: the common case when a graph is rebuilt.
 bool fits(Kind kind, const Number& value) {
     switch (kind) {
-        case Kind::integer: return std::holds_alternative<int64_t>(value);
+        case Kind::integer:
+            return std::holds_alternative<int64_t>(value);
         case Kind::flag:
         case Kind::dtype: {
             const auto* integer = std::get_if<int64_t>(&value);
             return integer && *integer >= 0 && *integer <= (kind == Kind::flag ? 1 : static_cast<int64_t>(DType::bf16));
         }
-        case Kind::number: return std::holds_alternative<double>(value);
-        case Kind::integers: return std::holds_alternative<std::vector<int64_t>>(value);
-        case Kind::numbers: return std::holds_alternative<std::vector<double>>(value);
+        case Kind::number:
+            return std::holds_alternative<double>(value);
+        case Kind::integers:
+            return std::holds_alternative<std::vector<int64_t>>(value);
+        case Kind::numbers:
+            return std::holds_alternative<std::vector<double>>(value);
     }
     return false;
 }
@@ -80,7 +90,8 @@ std::optional<Number> convert(Kind kind, const Number& value) {
 
 [[noreturn]] void refuse_key(const Schema& schema, Key key) {
     std::string known;
-    for (const AttributeSchema& attribute : schema.attributes) (known += known.empty() ? "" : ", ") += name(attribute.key);
+    for (const AttributeSchema& attribute : schema.attributes)
+        (known += known.empty() ? "" : ", ") += name(attribute.key);
     fail(schema.name, ": there is no attribute '", name(key), "', it takes ", known.empty() ? "none" : known);
 }
 

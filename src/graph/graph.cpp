@@ -8,7 +8,8 @@
 namespace transfuse {
 
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
-    if (types.size() != leaves_.size()) fail("graph ", name_, " has ", leaves_.size(), " leaves, got ", types.size(), " types");
+    if (types.size() != leaves_.size())
+        fail("graph ", name_, " has ", leaves_.size(), " leaves, got ", types.size(), " types");
     Builder builder(name_);
     std::vector<ValueId> moved;
     moved.reserve(nodes_.size());
@@ -34,11 +35,15 @@ std::vector<Lattice> lattices(const Graph& graph, ValueId id) {
     const Node& node = graph[id];
     const Type& x = graph[node.args.at(0)].type;
     switch (node.op) {
-        case Op::lattice: return lattices(node, x, 3, graph[node.args[1]].type);
-        case Op::correlate: return lattices(node, x, 0, graph[node.args[1]].type);
+        case Op::lattice:
+            return lattices(node, x, 3, graph[node.args[1]].type);
+        case Op::correlate:
+            return lattices(node, x, 0, graph[node.args[1]].type);
         case Op::conv:
-        case Op::conv_transpose: return lattices(node, x, 2, graph[node.args[1]].type);
-        default: return lattices(node, x, 0, Type{});
+        case Op::conv_transpose:
+            return lattices(node, x, 2, graph[node.args[1]].type);
+        default:
+            return lattices(node, x, 0, Type{});
     }
 }
 
@@ -56,11 +61,13 @@ std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spa
         const int64_t in = x.shape[x.shape.size() - d + j];
         switch (node.op) {
             case Op::lattice:
-                axes[j] = {get(Key::up, j), get(Key::down, j), get(Key::dil, j), get(Key::offset, j), in, get(Key::out, j), taps(j)};
+                axes[j] = {
+                    get(Key::up, j), get(Key::down, j), get(Key::dil, j), get(Key::offset, j), in, get(Key::out, j),
+                    taps(j)};
                 break;
             case Op::correlate:  // w is g: its spatial extents are the lattice's outputs
                 axes[j] = {get(Key::up, j), get(Key::down, j), get(Key::dil, j), get(Key::offset, j), in,
-                           w.shape[2 + j], get(Key::taps, j)};
+                           w.shape[2 + j],  get(Key::taps, j)};
                 break;
             case Op::conv_transpose:
                 axes[j] = Lattice::conv_transpose(in, taps(j), get(Key::stride, j), get(Key::padding, j),
@@ -72,8 +79,11 @@ std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spa
             case Op::avg_pool:
                 axes[j] = Lattice::avg_pool(in, get(Key::kernel, j), get(Key::stride, j), get(Key::padding, j));
                 break;
-            case Op::upsample: axes[j] = Lattice::upsample(in, get(Key::scale, j)); break;
-            default: fail(name(node.op), ": not a convolution, it has no lattice");
+            case Op::upsample:
+                axes[j] = Lattice::upsample(in, get(Key::scale, j));
+                break;
+            default:
+                fail(name(node.op), ": not a convolution, it has no lattice");
         }
     }
     return axes;

@@ -46,8 +46,7 @@ const Sizes& Inference::dims(int64_t rank, bool empty_means_all) const {
 }
 
 void Inference::require_vector(size_t arg, std::string_view what, int64_t extent) const {
-    if (shape(arg) != Sizes{extent})
-        refuse(what, " must have shape [", extent, "], got ", to_string(shape(arg)));
+    if (shape(arg) != Sizes{extent}) refuse(what, " must have shape [", extent, "], got ", to_string(shape(arg)));
 }
 
 DType Inference::promoted(size_t first) const {

@@ -1,5 +1,5 @@
-// Shape and dtype inference, one family of ops a file. Each function checks the operands and attributes of one node with
-// PyTorch's rules, completes the attributes (one integer an axis, positive dims) and returns the result's type.
+// Shape and dtype inference, one family of ops a file. Each function checks the operands and attributes of one node
+// with PyTorch's rules, completes the attributes (one integer an axis, positive dims) and returns the result's type.
 #pragma once
 
 #include <span>
@@ -39,16 +39,16 @@ struct Inference {
 };
 
 Type infer_constant(const Inference& node);
-Type infer_conv(const Inference& node);       // conv_transpose, conv, upsample
-Type infer_lattice(const Inference& node);    // lattice, correlate
+Type infer_conv(const Inference& node);     // conv_transpose, conv, upsample
+Type infer_lattice(const Inference& node);  // lattice, correlate
 Type infer_pool(const Inference& node);
 Type infer_pointwise(const Inference& node);
 Type infer_reduction(const Inference& node);  // sum … var
 Type infer_softmax(const Inference& node);
 Type infer_norm(const Inference& node);
-Type infer_shape(const Inference& node);      // reshape … cast
-Type infer_taps(const Inference& node);       // weight_norm, taps
-Type infer_box(const Inference& node);        // box_sums, box_spread
+Type infer_shape(const Inference& node);  // reshape … cast
+Type infer_taps(const Inference& node);   // weight_norm, taps
+Type infer_box(const Inference& node);    // box_sums, box_spread
 
 // Refuses ranks above 16, negative extents and tensors whose size in bytes does not fit 63 bits.
 void check_type(std::string_view op, const Type& type);

@@ -13,7 +13,8 @@ Type infer_taps(const Inference& node) {
     if (node.op() == Op::weight_norm) {
         Sizes norms(w.shape.size(), 1);
         norms[static_cast<size_t>(axis)] = extent;
-        if (node.shape(1) != norms) node.refuse("g must have shape ", to_string(norms), ", got ", to_string(node.type(1)));
+        if (node.shape(1) != norms)
+            node.refuse("g must have shape ", to_string(norms), ", got ", to_string(node.type(1)));
         if (node.type(1).dtype != w.dtype)
             node.refuse("g must have the dtype of v, ", name(w.dtype), ", got ", name(node.type(1).dtype));
         return result;

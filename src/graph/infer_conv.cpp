@@ -18,12 +18,12 @@ int64_t conv_transpose_extent(int64_t in, int64_t kernel, int64_t stride, int64_
 }
 
 // ⌊(in + 2·padding - dilation·(kernel - 1) - 1) / stride⌋ + 1
-int64_t conv_extent(const Inference& node, int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+int64_t conv_extent(const Inference& node, int64_t in, int64_t kernel, int64_t stride, int64_t padding,
+                    int64_t dilation) {
     constexpr std::string_view what = "conv output size";
     int64_t padded = checked_add(in, checked_mul(2, padding, what), what);
     int64_t reach = checked_add(checked_mul(dilation, kernel - 1, what), 1, what);
-    if (reach > padded)
-        node.refuse("the kernel reaches over ", reach, " elements, the padded input has ", padded);
+    if (reach > padded) node.refuse("the kernel reaches over ", reach, " elements, the padded input has ", padded);
     return (padded - reach) / stride + 1;
 }
 
@@ -36,7 +36,8 @@ Type infer_upsample(const Inference& node) {
     const Sizes& given = node.attributes.integers(Key::scale);
     int64_t d = given.size() == 1 ? std::max<int64_t>(x.rank() - 2, 1) : static_cast<int64_t>(given.size());
     if (x.rank() != d + 2 && x.rank() != d + 1)
-        node.refuse("x must have rank ", d + 2, " (or ", d + 1, " without a batch) for ", d, " scales, got ", to_string(x));
+        node.refuse("x must have rank ", d + 2, " (or ", d + 1, " without a batch) for ", d, " scales, got ",
+                    to_string(x));
     const Sizes& scale = node.per_axis(Key::scale, d, 1);
     Type result = x;
     for (int64_t j = 0; j < d; ++j) {
@@ -71,13 +72,15 @@ Type infer_conv(const Inference& node) {
     int64_t out_channels;
     if (transposed) {
         if (w.shape[0] != channels)
-            node.refuse("w ", to_string(w), " expects ", w.shape[0], " input channels, x ", to_string(x), " has ", channels);
+            node.refuse("w ", to_string(w), " expects ", w.shape[0], " input channels, x ", to_string(x), " has ",
+                        channels);
         out_channels = checked_mul(w.shape[1], groups, "conv_transpose output channels");
     } else {
-        if (w.shape[0] % groups) node.refuse("groups = ", groups, " must divide the ", w.shape[0], " output channels of w");
+        if (w.shape[0] % groups)
+            node.refuse("groups = ", groups, " must divide the ", w.shape[0], " output channels of w");
         if (w.shape[1] != channels / groups)
-            node.refuse("w ", to_string(w), " expects ", w.shape[1], " input channels a group, x ", to_string(x), " has ",
-                        channels / groups);
+            node.refuse("w ", to_string(w), " expects ", w.shape[1], " input channels a group, x ", to_string(x),
+                        " has ", channels / groups);
         out_channels = w.shape[0];
     }
     check_bias(node, out_channels);
@@ -100,10 +103,11 @@ Type infer_conv(const Inference& node) {
         }
         const int64_t more = (*output_padding)[j];
         if (more >= std::max(s[j], l[j]))
-            node.refuse("output_padding must be smaller than stride or dilation, got output_padding ", more, ", stride ", s[j],
-                        ", dilation ", l[j]);
+            node.refuse("output_padding must be smaller than stride or dilation, got output_padding ", more,
+                        ", stride ", s[j], ", dilation ", l[j]);
         extent = conv_transpose_extent(in, kernel, s[j], p[j], more, l[j]);
-        if (extent < 1) node.refuse("the result would have extent ", extent, " on spatial axis ", j, " for x ", to_string(x));
+        if (extent < 1)
+            node.refuse("the result would have extent ", extent, " on spatial axis ", j, " for x ", to_string(x));
     }
     return result;
 }
@@ -125,7 +129,8 @@ Type infer_lattice(const Inference& node) {
         if (w.rank() != x.rank() || w.shape[0] != x.shape[0])
             node.refuse("g must have the batch and rank of x ", to_string(x), ", got ", to_string(w));
         if (groups < 1 || x.shape[1] % groups || w.shape[1] % groups)
-            node.refuse("groups = ", groups, " must divide the channels of x, ", x.shape[1], ", and of g, ", w.shape[1]);
+            node.refuse("groups = ", groups, " must divide the channels of x, ", x.shape[1], ", and of g, ",
+                        w.shape[1]);
         Type result{x.dtype, {groups, x.shape[1] / groups, w.shape[1] / groups}};
         result.shape.insert(result.shape.end(), extents.begin(), extents.end());
         return result;

@@ -8,8 +8,8 @@ namespace transfuse {
 namespace {
 
 // How many windows a pool has on one axis. With ceil_mode the last must begin inside the input or its left padding.
-int64_t pool_extent(const Inference& node, int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
-                    bool ceil_mode) {
+int64_t pool_extent(const Inference& node, int64_t in, int64_t kernel, int64_t stride, int64_t padding,
+                    int64_t dilation, bool ceil_mode) {
     constexpr std::string_view what = "pool output size";
     int64_t reach = checked_add(checked_mul(dilation, kernel - 1, what), 1, what);
     if (padding > reach / 2)
@@ -28,8 +28,8 @@ int64_t pooled_axes(const Inference& node, Key key, const Type& x) {
     auto listed = static_cast<int64_t>(node.attributes.integers(key).size());
     int64_t d = listed == 1 ? std::max<int64_t>(x.rank() - 2, 1) : listed;
     if (d < 1 || (x.rank() != d + 2 && x.rank() != d + 1))
-        node.refuse("the tensor must have rank ", d + 2, " (or ", d + 1, " without a batch) for ", d, " pooled axes, got ",
-                    to_string(x));
+        node.refuse("the tensor must have rank ", d + 2, " (or ", d + 1, " without a batch) for ", d,
+                    " pooled axes, got ", to_string(x));
     return d;
 }
 
@@ -47,9 +47,9 @@ Sizes windows(const Inference& node, const Type& x) {
                 &padding = node.attributes.integers(Key::padding);
     Sizes shape = x.shape;
     for (size_t j = 0; j < static_cast<size_t>(d); ++j)
-        shape[first + j] = pool_extent(node, x.shape[first + j], kernel[j], stride[j], padding[j],
-                                       dilates ? node.attributes.integers(Key::dilation)[j] : 1,
-                                       node.attributes.flag(Key::ceil_mode));
+        shape[first + j] =
+            pool_extent(node, x.shape[first + j], kernel[j], stride[j], padding[j],
+                        dilates ? node.attributes.integers(Key::dilation)[j] : 1, node.attributes.flag(Key::ceil_mode));
     return shape;
 }
 
@@ -83,7 +83,8 @@ Type infer_avg_grad(const Inference& node) {
     Type x = g;
     std::copy_n(node.attributes.integers(Key::sizes).begin(), d, x.shape.end() - d);
     Sizes expected = pooled(node, x);
-    if (expected != g.shape) node.refuse("g must have shape ", to_string(expected), " for these windows, got ", to_string(g));
+    if (expected != g.shape)
+        node.refuse("g must have shape ", to_string(expected), " for these windows, got ", to_string(g));
     return x;
 }
 
@@ -92,7 +93,8 @@ Type infer_avg_grad(const Inference& node) {
 Type infer_pool(const Inference& node) {
     const Type& x = node.type(0);
     switch (node.op()) {
-        case Op::avg_pool_grad: return infer_avg_grad(node);
+        case Op::avg_pool_grad:
+            return infer_avg_grad(node);
         case Op::max_pool_grad: {
             const Type& g = node.type(1);
             Sizes expected = pooled(node, x);
@@ -101,8 +103,10 @@ Type infer_pool(const Inference& node) {
             return x;
         }
         case Op::adaptive_avg_pool:
-        case Op::adaptive_max_pool: return {x.dtype, adaptive_windows(node, x)};
-        default: return {x.dtype, windows(node, x)};
+        case Op::adaptive_max_pool:
+            return {x.dtype, adaptive_windows(node, x)};
+        default:
+            return {x.dtype, windows(node, x)};
     }
 }
 

@@ -36,18 +36,21 @@ Type infer_softmax(const Inference& node) {
 namespace {
 
 void check_eps(const Inference& node) {
-    if (!(node.attributes.number(Key::eps) >= 0)) node.refuse("eps must not be negative, got ", node.attributes.number(Key::eps));
+    if (!(node.attributes.number(Key::eps) >= 0))
+        node.refuse("eps must not be negative, got ", node.attributes.number(Key::eps));
 }
 
 Type infer_layer_norm(const Inference& node) {
     const Type& x = node.type(0);
     const Sizes& normalized = node.attributes.integers(Key::normalized_shape);
     const size_t axes = normalized.size();
-    if (axes == 0 || axes > x.shape.size() || !std::equal(normalized.begin(), normalized.end(), x.shape.end() - static_cast<std::ptrdiff_t>(axes)))
+    if (axes == 0 || axes > x.shape.size() ||
+        !std::equal(normalized.begin(), normalized.end(), x.shape.end() - static_cast<std::ptrdiff_t>(axes)))
         node.refuse("x must end in normalized_shape ", to_string(normalized), ", got ", to_string(x));
     for (size_t i = 1; i < node.count(); ++i)
         if (node.shape(i) != normalized)
-            node.refuse(i == 1 ? "weight" : "bias", " must have shape ", to_string(normalized), ", got ", to_string(node.type(i)));
+            node.refuse(i == 1 ? "weight" : "bias", " must have shape ", to_string(normalized), ", got ",
+                        to_string(node.type(i)));
     return x;
 }
 
@@ -61,7 +64,8 @@ Type infer_norm(const Inference& node) {
     const int64_t channels = x.shape[1];
     size_t first = 1;  // of weight and bias
     if (node.op() == Op::batch_norm && !node.attributes.flag(Key::training)) {
-        if (node.count() < 3) node.refuse("expected operands (x, mean, var[, weight[, bias]]) with training=0, got ", node.count());
+        if (node.count() < 3)
+            node.refuse("expected operands (x, mean, var[, weight[, bias]]) with training=0, got ", node.count());
         node.require_vector(1, "mean", channels);
         node.require_vector(2, "var", channels);
         first = 3;

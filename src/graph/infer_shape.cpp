@@ -76,7 +76,8 @@ Type infer_concat(const Inference& node) {
         bool alike = shape.size() == result.shape.size();
         for (size_t a = 0; alike && a < shape.size(); ++a) alike = a == axis || shape[a] == result.shape[a];
         if (!alike)
-            node.refuse("operands must agree but on axis ", axis, ", got ", to_string(node.type(0)), " and ", to_string(node.type(i)));
+            node.refuse("operands must agree but on axis ", axis, ", got ", to_string(node.type(0)), " and ",
+                        to_string(node.type(i)));
         result.shape[axis] = checked_add(result.shape[axis], shape[axis], "concat: extent");
     }
     return result;
@@ -106,7 +107,8 @@ Type infer_pad(const Inference& node) {
         int64_t& extent = result.shape[axis];
         extent = checked_add(checked_add(extent, before[axis], "pad: extent"), after[axis], "pad: extent");
         if (extent < 0)
-            node.refuse("axis ", axis, " would have extent ", extent, " after start ", before[axis], " and end ", after[axis]);
+            node.refuse("axis ", axis, " would have extent ", extent, " after start ", before[axis], " and end ",
+                        after[axis]);
     }
     return result;
 }
@@ -119,15 +121,25 @@ int64_t slice_bound(int64_t bound, int64_t extent) {
 
 Type infer_shape(const Inference& node) {
     switch (node.op()) {
-        case Op::reshape: return infer_reshape(node);
-        case Op::permute: return infer_permute(node);
-        case Op::expand: return infer_expand(node);
-        case Op::concat: return infer_concat(node);
-        case Op::slice: return infer_slice(node);
-        case Op::pad: return infer_pad(node);
-        case Op::flip: node.dims(node.type(0).rank(), false); return node.type(0);
-        case Op::cast: return {static_cast<DType>(node.attributes.integer(Key::dtype)), node.shape(0)};
-        default: return node.type(0);  // identity, detach
+        case Op::reshape:
+            return infer_reshape(node);
+        case Op::permute:
+            return infer_permute(node);
+        case Op::expand:
+            return infer_expand(node);
+        case Op::concat:
+            return infer_concat(node);
+        case Op::slice:
+            return infer_slice(node);
+        case Op::pad:
+            return infer_pad(node);
+        case Op::flip:
+            node.dims(node.type(0).rank(), false);
+            return node.type(0);
+        case Op::cast:
+            return {static_cast<DType>(node.attributes.integer(Key::dtype)), node.shape(0)};
+        default:
+            return node.type(0);  // identity, detach
     }
 }
 

@@ -28,6 +28,7 @@ AttributeSchema optional(AttributeSchema schema) {
     return schema;
 }
 
+// clang-format off
 const std::vector<Schema>& table() {
     using enum Op;
     using K = Key;
@@ -149,16 +150,60 @@ const std::vector<Schema>& table() {
     };
     return schemas;
 }
+// clang-format on
 
 // In the order of the enum.
 constexpr std::array key_names = {
-    "stride",   "padding",  "output_padding", "dilation",       "groups",   "kernel",     "ceil_mode", "count_include_pad",
-    "divisor",  "output_size", "scale",       "up",             "down",     "dil",        "offset",    "out",
-    "taps",     "dims",     "keepdim",        "correction",     "eps",      "momentum",   "training",  "num_groups",
-    "normalized_shape", "negative_slope", "alpha", "gamma",     "beta",     "threshold",  "approximate", "lo",
-    "hi",       "exponent", "shape",          "order",          "start",    "end",        "step",      "axis",
-    "value",    "values",   "dtype",          "rows",           "matrix",   "counts",     "los",       "his",
-    "steps",    "sizes",
+    "stride",
+    "padding",
+    "output_padding",
+    "dilation",
+    "groups",
+    "kernel",
+    "ceil_mode",
+    "count_include_pad",
+    "divisor",
+    "output_size",
+    "scale",
+    "up",
+    "down",
+    "dil",
+    "offset",
+    "out",
+    "taps",
+    "dims",
+    "keepdim",
+    "correction",
+    "eps",
+    "momentum",
+    "training",
+    "num_groups",
+    "normalized_shape",
+    "negative_slope",
+    "alpha",
+    "gamma",
+    "beta",
+    "threshold",
+    "approximate",
+    "lo",
+    "hi",
+    "exponent",
+    "shape",
+    "order",
+    "start",
+    "end",
+    "step",
+    "axis",
+    "value",
+    "values",
+    "dtype",
+    "rows",
+    "matrix",
+    "counts",
+    "los",
+    "his",
+    "steps",
+    "sizes",
 };
 static_assert(key_names.size() == static_cast<size_t>(Key::sizes) + 1);
 
@@ -197,7 +242,8 @@ bool is_constant(Op op) { return op == Op::scalar || op == Op::full || op == Op:
 bool is_unary(Op op) { return op >= Op::neg && op <= Op::clamp; }
 bool is_binary(Op op) { return op >= Op::add && op <= Op::equal; }
 bool is_pointwise(Op op) {
-    return is_unary(op) || is_binary(op) || op == Op::select || op == Op::cast || op == Op::identity || op == Op::detach;
+    return is_unary(op) || is_binary(op) || op == Op::select || op == Op::cast || op == Op::identity ||
+           op == Op::detach;
 }
 bool is_reduction(Op op) { return op >= Op::sum && op <= Op::var; }
 

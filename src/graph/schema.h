@@ -1,6 +1,7 @@
 // The schema of every op: its name, how many operands it takes, and its attributes with their kinds and defaults.
 #pragma once
 
+#include <bit>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -35,6 +36,11 @@ std::optional<Op> op_named(std::string_view text);
 
 std::string_view name(Key key);
 std::optional<Key> key_named(std::string_view text);
+
+// Numbers are told apart by their bits: -0 is not 0, and a NaN is itself.
+inline uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
+inline uint64_t bits(double value) { return value != value ? 1 : std::bit_cast<uint64_t>(value); }
+bool same(const Number& a, const Number& b);
 
 // Checks that the attributes are those of the op and of the right kinds, converts integers to numbers and single
 // integers to lists where the schema says so, and fills in defaults.

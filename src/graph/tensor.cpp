@@ -16,10 +16,13 @@ std::string_view name(DType dtype) { return dtype_names[static_cast<size_t>(dtyp
 
 int64_t bytes(DType dtype) {
     switch (dtype) {
-        case DType::f64: return 8;
-        case DType::f32: return 4;
+        case DType::f64:
+            return 8;
+        case DType::f32:
+            return 4;
         case DType::f16:
-        case DType::bf16: return 2;
+        case DType::bf16:
+            return 2;
     }
     fail("unknown dtype ", static_cast<int>(dtype));
 }
@@ -75,8 +78,8 @@ Sizes broadcast(const Sizes& a, const Sizes& b, std::string_view op) {
         int64_t& extent = result[lead + axis];
         if (extent == shorter[axis] || shorter[axis] == 1) continue;
         if (extent != 1)
-            fail(op, ": shapes ", to_string(a), " and ", to_string(b), " do not broadcast: axis ", lead + axis, " has extents ",
-                 extent, " and ", shorter[axis]);
+            fail(op, ": shapes ", to_string(a), " and ", to_string(b), " do not broadcast: axis ", lead + axis,
+                 " has extents ", extent, " and ", shorter[axis]);
         extent = shorter[axis];
     }
     return result;
