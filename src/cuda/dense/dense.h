@@ -1,0 +1,30 @@
+// The dense pass on tensor cores: lattice-convolution tiles with the tile program in the epilogue.
+//
+// choose (choose.h) -> schedule (schedule.h) -> generate (generate.h): each a pure function from values to values; nothing
+// here calls CUDA. What comes out is text, launch shapes and arguments for the runtime.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda/kernel.h"
+
+namespace transfuse::cuda {
+
+// A grid value of the pass, complete after the last launch: contiguous in the shape of the value, in the pass's scratch,
+// float (double for f64 graphs) whatever the value's dtype. The executable stores it where the pass says and feeds the tail.
+struct GridValue {
+    ValueId value;
+    int64_t scratch_offset;   // bytes
+};
+
+struct DenseProgram {
+    Program program;          // pack the weights, the tiles, combine the partials of grid values; all tile stores are done
+    std::vector<GridValue> grid;
+};
+
+// The pass on the wgmma family, or nullopt with a sentence in `why_not`: the executable then takes the general pull kernel.
+std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
+
+}  // namespace transfuse::cuda
