@@ -11,6 +11,7 @@ import selectors
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from . import compare, table
@@ -27,7 +28,7 @@ class Worker:
         env["PYTHONPATH"] = package + (":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else "")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "transfuse.bench.worker", str(write)],
-            stdin=subprocess.PIPE, stdout=sys.stderr, pass_fds=[write], env=env, text=True,
+            stdin=subprocess.PIPE, stdout=2, pass_fds=[write], env=env, text=True,
         )  # fmt: skip
         os.close(write)
         self.messages = os.fdopen(read, "rb", buffering=0)
@@ -216,7 +217,7 @@ def main(arguments: list[str]) -> int:
             worker = Worker()
         if job["precision"] not in report["peaks"]:
             worker.ask({"peaks": True, "device": device, "precision": job["precision"]})
-        result = measure(row, job, worker, report, lambda step: progress.show(index, row.id, step), options.row_limit)
+        result = measure(row, job, worker, report, partial(progress.show, index, row.id), options.row_limit)
         report["rows"].append(result)
         progress.line(f"{index + 1}/{len(work)} " + table.one_line(result))
         if options.json:  # after every row: nothing is lost if we are stopped

@@ -53,7 +53,7 @@ class Job:
                 ).items():
                     self.send(peer=name, values=timing.summary(samples))
         for peer, call in calls.items():
-            if peer.how == "eager" and not peer.cudnn_benchmark or peer.ours:
+            if (peer.how == "eager" and not peer.cudnn_benchmark) or peer.ours:
                 self.resources(peer, call)
 
     def describe(self) -> None:

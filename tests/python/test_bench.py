@@ -1,0 +1,180 @@
+"""The benchmark's own arithmetic: what it calls right, what it refuses, what it calls a regression, and what it prints."""
+
+import copy
+import json
+import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from bench_sample import sample
+
+from transfuse.bench import accuracy, compare, driver, figures, page, peers, rows, table, timing
+
+ROW = '''
+"""A small decoder piece"""
+import torch, torch.nn as nn
+batch_size = 8
+class Model(nn.Module):
+    def __init__(self, a, b):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(a, b, 3, stride=2, padding=1, output_padding=1)
+    def forward(self, x):
+        return self.up(x).mean((2, 3))
+def get_inputs():
+    return [torch.rand(batch_size, 4, 9, 9)]
+def get_init_inputs():
+    return [4, 6]
+'''
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("A", "d1", "d10", "d2", "f1", "net"):
+        (tmp_path / f"{name}.py").write_text(ROW)
+    return tmp_path
+
+
+def test_rows_are_found_by_id_group_and_path(folder):
+    ids = lambda wanted: [r.id for r in rows.find_rows(wanted, folder)]  # noqa: E731
+    assert ids(None) == ["A", "d1", "d2", "d10", "f1", "net"]
+    assert ids(["d", "A"]) == ["d1", "d2", "d10", "A"]
+    assert ids([str(folder / "net.py")]) == ["net"]
+    assert ids(["whole"]) == ["net"]
+    with pytest.raises(SystemExit, match="unknown row 'Z'"):
+        ids(["Z"])
+
+
+def test_batch_is_cut_and_seeds_repeat(folder):
+    model, inputs = rows.build(str(folder / "A.py"), "cpu", seed=3, batch_divisor=4)
+    assert inputs[0].shape == (2, 4, 9, 9)
+    again, same = rows.build(str(folder / "A.py"), "cpu", seed=3, batch_divisor=4)
+    assert torch.equal(inputs[0], same[0]) and torch.equal(model.up.weight, again.up.weight)
+    assert rows.build(str(folder / "A.py"), "cpu", batch=1)[1][0].shape[0] == 1
+    assert rows.title(str(folder / "A.py")) == "A small decoder piece"
+
+
+def test_a_wrong_result_is_called_wrong():
+    reference = torch.rand(1000, dtype=torch.float64)
+    theirs = accuracy.errors([(reference * (1 + 1e-4 * torch.randn(1000, dtype=torch.float64))).float()], [reference])
+    right = accuracy.errors(
+        [(reference * (1 + 1e-4 * torch.randn(1000, dtype=torch.float64))).float() * 1.0], [reference]
+    )
+    assert accuracy.verdict(theirs, theirs, [torch.float32]) == "right"
+    assert right[0].rms == pytest.approx(1e-4, rel=0.2)
+    for spoil in (lambda t: t * 1.01, lambda t: t[:-1], lambda t: torch.where(torch.arange(1000) == 7, math.nan, t)):
+        bad = accuracy.errors([spoil(reference.float())], [reference])
+        assert accuracy.verdict(bad, theirs, [torch.float32]) != "right"
+    one = reference.float().clone()
+    one[5] += 0.002
+    assert "worst" in accuracy.verdict(accuracy.errors([one], [reference]), theirs, [torch.float32])
+    exact = [accuracy.Error(0.0, 0.0)]
+    assert accuracy.verdict(accuracy.errors([reference.float()], [reference]), exact, [torch.float32]) == "right"
+
+
+def test_peers_and_backward_results(folder):
+    model, inputs = rows.build(str(folder / "A.py"), "cpu", batch=2)
+    chosen = peers.peers("cpu", 4, {"channels_last", "compile"})
+    assert [p.name for p in chosen if p.how == "eager"] == ["eager", "eager_channels_last"]
+    assert not any(p.channels_last for p in peers.peers("cpu", 3, {"channels_last"}))
+    results = peers.call_for(peers.EAGER, model, inputs, backward=True)()
+    assert [tuple(t.shape) for t in results] == [(2, 6), (2, 4, 9, 9), (4, 6, 3, 3), (6,)]
+    wide, wide_inputs = accuracy.clone64(model, inputs)
+    reference = peers.call_for(peers.EAGER, wide, wide_inputs, backward=True)()
+    assert all(e.rms < 1e-5 for e in accuracy.errors(results, reference))
+
+
+def test_interleaved_samples_every_call():
+    calls = {"a": lambda: sum(range(1000)), "b": lambda: sum(range(10))}
+    samples = timing.interleaved(calls, timing.Clock("cpu"), rounds=7, seconds=1.0)
+    assert all(3 <= len(s) <= 7 for s in samples.values())
+    assert timing.summary([0.001, 0.002, 0.003])["ms"] == pytest.approx(2.0)
+
+
+def test_a_row_that_dies_does_not_take_the_others_along(folder, capsys):
+    (folder / "f1.py").write_text(ROW.replace("return self.up(x)", "import os; os._exit(7); return self.up(x)"))
+    (folder / "d1.py").write_text("raise ValueError('no such thing')\n")
+    out = folder / "out.json"
+    driver.main(["--models-folder", str(folder), "--rows", "d1,f1,A", "--device", "cpu", "--peers", "none", "--seconds", "0.1",
+                 "--rounds", "3", "--no-details", "--json", str(out)])  # fmt: skip
+    report = json.loads(out.read_text())
+    status = {r["id"]: r["status"] for r in report["rows"]}
+    assert "no such thing" in status["d1"] and "died" in status["f1"] and status["A"] == "ok"
+    assert table.ms(report["rows"][2], "eager") > 0
+    assert "--rows d1,f1,A" in capsys.readouterr().out
+
+
+def test_no_time_is_printed_for_a_wrong_result():
+    report = sample()
+    text = table.markdown(report)
+    line = next(part for part in text.splitlines() if part.startswith("| **f1**"))
+    assert "wrong: result 0: rms error 1.00e-01" in line
+    assert "| **0.020** |" in text and "70×" in text and "transfuse bench --rows rows" in text
+    widths = {part.count("|") for part in text.splitlines() if part.startswith("|")}
+    assert len(widths) == 1
+
+
+def test_compare_sees_regressions_above_noise_alone():
+    old, new = sample(), sample()
+    assert compare.compare(old, new)[1] == 0
+    new["rows"][1]["peers"]["transfuse"]["ms"] *= 1.02
+    assert compare.compare(old, new)[1] == 0
+    new["rows"][1]["peers"]["transfuse"]["ms"] *= 1.2
+    new["rows"][0]["peers"]["transfuse"] = {"verdict": "result 0: rms"}
+    text, worse = compare.compare(old, new)
+    assert worse == 2 and "**slower**" in text and "**lost**: result 0: rms" in text
+
+
+def test_page_is_self_contained_and_escaped():
+    html = page.page([sample()])
+    assert not re.search(r'(src|href)\s*=\s*"?(https?:)?//', html) and "<script" not in html and "@import" not in html
+    assert "model A &lt;with a bracket &amp; more&gt;" in html and "<with a bracket" not in html
+    for id in ("A", "D", "f9", "f1"):
+        assert f'id="model-{id}"' in html
+    assert html.count("<svg") == 2
+
+
+def test_roofline_places_points_by_intensity():
+    result = sample()["rows"][0]
+    written, rewritten = figures.points(result)
+    assert written == (pytest.approx(3.9e10 / (3 * 6.8e7)), pytest.approx(3.9e10 / 1.4e-3))
+    assert rewritten == (pytest.approx(1.7e7 / 6.7e7), pytest.approx(1.7e7 / 0.02e-3))
+    axis = figures.Axis(1, 100, 0, 200)
+    assert axis(10) == pytest.approx(100) and axis.ticks() == pytest.approx([1, 10, 100])
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_page_opens_in_chromium(tmp_path, width):
+    source = tmp_path / "report.html"
+    probe = "<script>document.title = [document.documentElement.scrollWidth, innerWidth, document.querySelectorAll('svg').length].join(' ')</script>"
+    source.write_text(page.page([copy.deepcopy(sample())]).replace("</body>", probe + "</body>"))
+    run = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}",
+         "--dump-dom", source.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    scroll, inner, figures_seen = map(int, re.search(r"<title>(\d+) (\d+) (\d+)</title>", run.stdout).groups())
+    assert figures_seen == 2 and scroll <= inner  # nothing hangs over the edge; wide tables scroll inside their box
+
+
+def test_report_command_writes_page_and_figures(tmp_path, capsys):
+    data = tmp_path / "run.json"
+    data.write_text(json.dumps(sample()))
+    assert page.main([str(data), "-o", str(tmp_path / "r.html"), "--figures", str(tmp_path / "fig")]) == 0
+    assert {p.name for p in Path(tmp_path / "fig").iterdir()} == {"roofline.svg", "bars.svg"}
+    with pytest.raises(SystemExit, match="is not a result of transfuse bench"):
+        page.main([str(tmp_path / "none.json")])
+
+
+def test_everything_drawn_lies_on_its_canvas():
+    many = sample()
+    many["rows"][0]["peers"]["transfuse"]["ms"] = 0.001  # 1400 times faster: the longest bar and its words must still fit
+    for svg in (figures.bars(many), figures.roofline(many)):
+        width = float(re.search(r'viewBox="0 0 (\d+)', svg)[1])
+        for x, w in re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', svg):
+            assert float(x) + float(w) <= width - 60
+        assert all(0 <= float(x) <= width for x in re.findall(r' c?x[12]?="(-?[\d.]+)"', svg))
