@@ -175,6 +175,14 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
+def overrides(text: str) -> dict:
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    try:
+        return {name: int(value) for name, _, value in pairs}
+    except ValueError:
+        raise SystemExit(f"bench: --set takes name=integer pairs, got {text!r}") from None
+
+
 def jobs(options, device: str) -> list[tuple[Row, dict]]:
     wanted = [w for w in options.rows.split(",") if w] + options.models
     chosen = find_rows(wanted, options.models_folder)
@@ -184,7 +192,7 @@ def jobs(options, device: str) -> list[tuple[Row, dict]]:
         "device": device, "backward": options.backward, "eval": options.eval, "batch_divisor": options.batch_divisor,
         "batch": 1 if options.streaming else options.batch, "streaming": options.streaming, "which": peers,
         "seeds": options.seeds, "rounds": options.rounds, "seconds": options.seconds or (1.0 if device == "cuda" else 6.0),
-        "details": not options.no_details,
+        "details": not options.no_details, "overrides": overrides(options.set),
     }  # fmt: skip
     return [(row, {"path": row.path, "precision": precision, **shared})
             for precision in (options.precision or default).split(",") for row in chosen]  # fmt: skip
@@ -202,7 +210,7 @@ def main(arguments: list[str]) -> int:
     if options.scale:
         from . import scaling
 
-        return scaling.main(options, device)
+        return scaling.main(options, device, arguments)
     work = jobs(options, device)
     report = environment(arguments) | {"device_kind": device, "peaks": {}, "rows": []}
     progress, start, worker = Progress(len(work)), time.monotonic(), None

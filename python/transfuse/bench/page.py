@@ -18,17 +18,21 @@ STYLE = """
 body { margin: 0 auto; max-width: 1100px; padding: 16px; color: var(--ink); background: var(--paper);
        font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0.4em 0 0.1em; } h2 { font-size: 1.15rem; margin: 1.8em 0 0.5em; }
-p, .meta { color: var(--faint); margin: 0.3em 0; overflow-wrap: anywhere; } code, pre { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, monospace; }
+p, .meta { color: var(--faint); margin: 0.3em 0; overflow-wrap: anywhere; }
+code, pre { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, monospace; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
 table { border-collapse: collapse; font-size: 0.85rem; white-space: nowrap; width: 100%; }
 th, td { padding: 5px 9px; text-align: right; border-bottom: 1px solid var(--line); }
-th { color: var(--faint); font-weight: 600; } td:first-child, th:first-child { text-align: left; position: sticky; left: 0; background: var(--paper); }
-td.left, th.left { text-align: left; } td.ours { color: var(--ours); font-weight: 600; } td.note { text-align: left; color: var(--ours); white-space: normal; min-width: 16em; }
+th { color: var(--faint); font-weight: 600; }
+td:first-child, th:first-child { text-align: left; position: sticky; left: 0; background: var(--paper); }
+td.left, th.left { text-align: left; } td.ours { color: var(--ours); font-weight: 600; }
+td.note { text-align: left; color: var(--ours); white-space: normal; min-width: 16em; }
 figure { margin: 12px 0; } svg { width: 100%; height: auto; display: block; border-radius: 6px; }
 .pair { display: grid; align-items: start; gap: 12px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); }
 details { border: 1px solid var(--line); border-radius: 6px; margin: 8px 0; background: var(--card); }
 summary { cursor: pointer; padding: 8px 12px; } summary b { margin-right: 0.5em; } summary span { color: var(--faint); }
-details > div { padding: 0 12px 10px; } pre { overflow-x: auto; font-size: 0.75rem; line-height: 1.45; background: var(--paper); padding: 10px; border-radius: 6px; }
+details > div { padding: 0 12px 10px; }
+pre { overflow-x: auto; font-size: 0.75rem; line-height: 1.45; background: var(--paper); padding: 10px; border-radius: 6px; }
 """
 
 

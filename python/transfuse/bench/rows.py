@@ -67,9 +67,21 @@ def load(path: str):
     return module
 
 
-def build(path: str, device: str, seed: int = 0, batch_divisor: int = 1, batch: int | None = None):
-    """Model and inputs on the device. The batch is cut through the file's `batch_size` if it has one, else by slicing."""
+def build(
+    path: str,
+    device: str,
+    seed: int = 0,
+    batch_divisor: int = 1,
+    batch: int | None = None,
+    overrides: dict | None = None,
+):
+    """Model and inputs on the device. The batch is cut through the file's `batch_size` if it has one, else by slicing; `overrides`
+    set other names of the file (`height`, `in_channels`, …) before they are used."""
     module = load(path)
+    for name, value in (overrides or {}).items():
+        if not hasattr(module, name):
+            raise ValueError(f"{path} has no {name} to set")
+        setattr(module, name, value)
     size = getattr(module, "batch_size", None)
     if size is not None:
         module.batch_size = batch or max(1, size // batch_divisor)

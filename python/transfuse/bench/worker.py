@@ -29,7 +29,9 @@ class Job:
 
     def build(self, seed: int):
         spec = self.spec
-        model, inputs = rows.build(spec["path"], self.device, seed, spec["batch_divisor"], spec["batch"])
+        model, inputs = rows.build(
+            spec["path"], self.device, seed, spec["batch_divisor"], spec["batch"], spec["overrides"]
+        )
         dtype = DTYPES[self.precision]
         model = model.to(dtype).train(not spec["eval"])
         return model, [t.to(dtype) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs]

@@ -1,0 +1,32 @@
+"""ConvTranspose2d k4 s2 p1, then `length` pairs of scale and leaky_relu: one level of a decoder"""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self, channels, length):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(channels, channels, 4, stride=2, padding=1)
+        self.length = length
+
+    def forward(self, x):
+        y = self.up(x)
+        for step in range(self.length):
+            y = F.leaky_relu(y * (1.0 + 0.125 * step), 0.1)
+        return y
+
+
+batch_size = 8
+channels = 64
+size = 64
+length = 2
+
+
+def get_inputs():
+    return [torch.rand(batch_size, channels, size, size)]
+
+
+def get_init_inputs():
+    return [channels, length]
