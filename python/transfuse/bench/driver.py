@@ -149,6 +149,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--backward", action="store_true", help="forward and backward instead of forward")
     p.add_argument("--eval", action="store_true", help="modules in eval mode (default: as constructed, training)")
     p.add_argument("--batch-divisor", type=int, default=1, help="cut the batch; 8 suits a CPU")
+    p.add_argument("--set", default="", help="other sizes for names of the model file: height=64,width=64")
     p.add_argument("--batch", type=int, help="this batch instead of the model's own")
     p.add_argument(
         "--streaming", action="store_true", help="latency of single calls at batch 1, host and device together"
