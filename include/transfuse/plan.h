@@ -22,8 +22,8 @@ struct Machine {                       // what the cost model knows of a device
     double launch;                     // seconds a pass costs however small
     int64_t tile_channels;             // most output channels a tile can hold (channel reductions need all of them)
     int64_t row_elements = 1 << 14;    // most elements of a reduction a pointwise pass may hold at once (softmax, norms)
-    int64_t tail_elements = 1 << 20;   // a tail value has at most so many elements …
-    double tail_flops = 1 << 25;       // … and takes at most so many flops
+    int64_t tail_elements = 1 << 18;   // a tail value has at most so many elements …
+    double tail_flops = 1 << 23;       // … and takes at most so many flops
     int pools_in_tile = 1;             // pools a tile program may contain (0: every pool is a pass of its own)
     static Machine cpu(int threads);
     static Machine h200();
@@ -35,7 +35,7 @@ enum class PassKind : uint8_t {
     moments,    // box_sums of a tensor read once (anchor: the box_sums node), then its tail
     dense,      // lattice-convolution tiles (anchor: the lattice node), a tile program on each, sinks, then the tail
     correlate,  // weight gradients (anchor: the correlate node)
-    pointwise,  // a loop over the elements of one domain, reductions included (anchor: the value with the largest domain)
+    pointwise,  // a loop over the elements of one domain, reductions included (anchor: a step or read of that shape)
     library,    // a value left to a general routine of the engine (anything no other pass can express), one node a pass
 };
 
@@ -89,7 +89,7 @@ struct Plan {
 Plan plan(const Graph& rewritten, const Machine& machine);
 std::string print(const Plan& plan);
 
-// Literals (scalar, full) are never steps or reads: every pass writes them into its code.
+// Literals (scalar, full) are never reads, and steps only where they are stored: every pass writes them into its code.
 bool is_literal(const Graph& graph, ValueId id);
 
 // Views (slice, permute, expand, flip, and reshapes that only need strides) are never steps: a pass reads them where their

@@ -1,7 +1,8 @@
 // Which steps may share a pass: what every engine may rely on, and what the planner keeps to.
 //
 // Every pass
-//   * A step's operands are literals (scalar, full: written into the code), earlier steps of the same pass, or reads.
+//   * A step's operands are literals (scalar, full: written into the code; w and bias of a lattice may be literals, too),
+//     earlier steps of the same pass, or reads. steps are ordered by scope, then by id, which is a topological order.
 //     reads lists each operand that is no literal and no step of the pass, once. A read lies in memory: it is a leaf, a
 //     value an earlier pass stored, or a view of one (slice, permute, expand, flip, or a reshape that only needs strides;
 //     view_root and view_strides of plan.h resolve it). Views are never steps.
@@ -25,14 +26,14 @@
 //                 its grid (every extent the grid's or 1; rank at most the grid's). Reads among their operands broadcast
 //                 to the grid the same way: scalar, per-channel [C,1,1], per-(n,c) [N,C,1,1], full tensor, anything;
 //               - channel reductions: a reduction with dims = [1], keepdim = 1, result [N, 1, S…], where
-//                 C <= machine.tile_channels; ops sum mean amax amin logsumexp var;
+//                 C <= machine.tile_channels; ops sum mean amax amin logsumexp var (also of a value that is [N, 1, S…]);
 //               - pools (at most machine.pools_in_tile, all tile values after it on the pooled grid, none of the values
 //                 after it uses one before it): tile_pool(graph, id) of this header says which nodes qualify: max_pool,
 //                 min_pool, or an average pool (lattice with C groups and a literal weight), with kernel == stride, no
 //                 padding, no dilation, floor mode: windows that lie side by side.
-//   grid      A reduction (sum mean amax amin logsumexp var) of a tile value over any axes that are not just [1] with
-//             C <= machine.tile_channels: any subset of batch, channel and spatial axes; keepdim 0 or 1. Several may
-//             share a pass. Combined in fixed order.
+//   grid      A reduction (sum mean amax amin logsumexp var) of a tile value over any other axes: any subset of batch,
+//             channel and spatial axes; keepdim 0 or 1. Several may share a pass. Along the reduced axes the value has
+//             the extent of its grid, or 1 (which counts once). Combined in fixed order.
 //   tail      Any primitive, at most machine.tail_elements elements and machine.tail_flops flops, whose operands are grid
 //             or tail values, reads or literals; at least one is a grid or tail value. The collapsed product (a lattice
 //             on extents of 1) is a tail step, not a dense pass.
@@ -44,10 +45,10 @@
 // correlate: one correlate(x, g), the anchor, of scope grid. prologue: pointwise ops on the elements of x and, apart from
 //   them, on those of g. Then tail.
 //
-// pointwise: the domain D is the shape of the anchor. Two sorts:
+// pointwise: the domain D is the shape of the anchor, a step or a read. Two sorts:
 //   loop      tile: pointwise ops whose result broadcasts to D (as above); row reductions: reductions of a tile value
-//             with keepdim = 1 over a set R of axes that is the same for all row reductions of the pass, at most
-//             machine.row_elements elements, used again with values of D (softmax, norms over few elements).
+//             with keepdim = 1 over a set R of axes that is the same for all row reductions of the pass and covers at
+//             most machine.row_elements elements; their results may be used with values of D again (softmax, norms).
 //             grid: any other reduction of a tile value. tail as above. No steps at all: a copy (views, concat pieces).
 //   small     every step has scope tail: any primitives, evaluated one after another (limits of tail apply to each).
 //

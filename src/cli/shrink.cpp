@@ -1,0 +1,61 @@
+// Smaller sizes of the same program, so that the plain reference can check it in about a second.
+#include <algorithm>
+#include <optional>
+
+#include "cli/commands.h"
+#include "transfuse/algebra.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cli {
+
+namespace {
+
+// The graph with extent `from` of `axis` halved (rounded up: odd sizes find more) in every input that has it there.
+std::optional<Graph> halved(const Graph& graph, size_t axis, int64_t from) {
+    std::vector<Type> types;
+    for (ValueId leaf : graph.leaves()) {
+        Type type = graph[leaf].type;
+        if (graph[leaf].op == Op::input && type.shape.size() > std::max<size_t>(axis, 1) && type.shape[axis] == from)
+            type.shape[axis] = (from + 1) / 2;
+        types.push_back(std::move(type));
+    }
+    try {
+        return graph.with_leaf_types(types);
+    } catch (const Error&) {
+        return std::nullopt;  // a shape further down depends on it
+    }
+}
+
+// The largest extent of `axis` among the inputs; an axis past 1 is spatial, axis 1 (channels) stays.
+int64_t largest(const Graph& graph, size_t axis) {
+    int64_t extent = 0;
+    for (ValueId leaf : graph.leaves()) {
+        const Sizes& shape = graph[leaf].type.shape;
+        if (graph[leaf].op == Op::input && shape.size() > std::max<size_t>(axis, 1))
+            extent = std::max(extent, shape[axis]);
+    }
+    return extent;
+}
+
+}  // namespace
+
+Graph shrink(const Graph& graph, double flops) {
+    Graph small = graph;
+    constexpr int64_t least_batch = 2, least_extent = 4;
+    for (bool progress = true; progress && cost(small).flops > flops;) {
+        progress = false;
+        for (size_t axis : {0, 2, 3, 4}) {
+            const int64_t extent = largest(small, axis);
+            if (extent <= (axis == 0 ? least_batch : least_extent)) continue;
+            std::optional<Graph> next = halved(small, axis, extent);
+            if (!next) continue;
+            small = std::move(*next);
+            progress = true;
+            if (axis == 0) break;  // the batch first: it changes no border
+            if (cost(small).flops <= flops) break;
+        }
+    }
+    return small;
+}
+
+}  // namespace transfuse::cli

@@ -1,0 +1,242 @@
+// Every value finds its place, in topological order: inside a pass that has its operands if the rules allow it, else in a
+// pass of its own.
+#include <algorithm>
+
+#include "plan/draft.h"
+
+namespace transfuse {
+
+namespace {
+constexpr int64_t few_elements = 1 << 14;  // a chain on so few elements needs no parallel loop
+}
+
+Draft::Draft(const Facts& facts, const std::set<ValueId>& twice) : facts(facts), twice_(twice) {
+    const size_t n = static_cast<size_t>(facts.graph.size());
+    home.assign(n, -1);
+    view.assign(n, false);
+    gathered.assign(n, false);
+}
+
+int Draft::open(DraftPass pass) {
+    const size_t index = passes.size();
+    passes.push_back(std::move(pass));
+    slots_.emplace_back(static_cast<size_t>(facts.graph.size()), Slot::absent);
+    ancestors_.emplace_back(index / 64 + 1, 0);
+    for (auto& row : ancestors_) row.resize(index / 64 + 1, 0);
+    return static_cast<int>(index);
+}
+
+bool Draft::can_read(int pass, ValueId v) const {
+    bool can = true;
+    each_source(v, [&](int source) { can = can && source != pass && !precedes(pass, source); });
+    return can;
+}
+
+void Draft::depend(int pass, int on) {
+    if (precedes(on, pass)) return;
+    std::vector<uint64_t> more = ancestors_[static_cast<size_t>(on)];
+    more[static_cast<size_t>(on) / 64] |= uint64_t{1} << (on % 64);
+    for (int other = 0; other < count(); ++other)
+        if (other == pass || precedes(pass, other))
+            for (size_t word = 0; word < more.size(); ++word) ancestors_[static_cast<size_t>(other)][word] |= more[word];
+}
+
+void Draft::read(int pass, ValueId v) {
+    each_source(v, [&](int source) { depend(pass, source); });
+}
+
+void Draft::clone(ValueId v, int from, int to) {
+    if (slot(to, v) != Slot::absent) return;
+    for (ValueId a : facts.graph[v].args) {
+        if (facts.literal[Facts::at(a)]) continue;
+        if (slot(from, a) != Slot::absent)
+            clone(a, from, to);
+        else
+            read(to, a);
+    }
+    const Slot place = slot(from, v);
+    if (place == Slot::pooled) passes[static_cast<size_t>(to)].pooled = passes[static_cast<size_t>(from)].pooled;
+    slots_[static_cast<size_t>(to)][Facts::at(v)] = place;
+}
+
+void Draft::add(ValueId v, int p, Slot place) {
+    for (ValueId a : facts.graph[v].args) {
+        if (facts.literal[Facts::at(a)] || slot(p, a) != Slot::absent) continue;
+        int from = -1;
+        if (twin_slot(p, a, &from) != Slot::absent)
+            clone(a, from, p);
+        else
+            read(p, a);
+    }
+    slots_[static_cast<size_t>(p)][Facts::at(v)] = place;
+    home[Facts::at(v)] = p;
+    DraftPass& pass = passes[static_cast<size_t>(p)];
+    if (place == Slot::pooled && pass.pooled.empty()) pass.pooled = facts.shape(v);
+    const Node& node = facts.graph[v];
+    if (pass.kind == PassKind::pointwise && place == Slot::tile && is_reduction(node.op) && pass.row.empty())
+        pass.row = node.attributes.integers(Key::dims);
+}
+
+void Draft::assign() {
+    for (ValueId v = 0; v < facts.graph.size(); ++v) {
+        const Node& node = facts.graph[v];
+        if (is_leaf(node.op) || facts.literal[Facts::at(v)]) continue;
+        if (facts.parameter[Facts::at(v)]) {
+            // Prepared, but for views of parameters, which need no memory of their own.
+            const ValueId a = node.args.empty() ? -1 : node.args[0];
+            view[Facts::at(v)] = is_view_op(node.op) && (is_leaf(facts.graph[a].op) || view[Facts::at(a)]) &&
+                                 (node.op != Op::reshape || splits_only(facts.shape(a), node.type.shape));
+            continue;
+        }
+        place(v);
+    }
+}
+
+void Draft::place(ValueId v) {
+    const Node& node = facts.graph[v];
+    if (join(v) || place_view(v) || place_concat(v)) return;
+    if (is_pointwise(node.op) && compute_twice(v)) return;
+    switch (node.op) {
+        case Op::lattice: return add(v, open({PassKind::dense, v, node.type.shape}), Slot::tile);
+        case Op::correlate: return add(v, open({PassKind::correlate, v, node.type.shape}), Slot::grid);
+        case Op::box_sums: {
+            for (int p = 0; p < count(); ++p) {
+                const DraftPass& pass = passes[static_cast<size_t>(p)];
+                if (pass.kind == PassKind::moments && facts.graph[pass.anchor].args[0] == node.args[0])
+                    return add(v, p, Slot::grid);
+            }
+            return add(v, open({PassKind::moments, v, facts.shape(node.args[0])}), Slot::grid);
+        }
+        default: break;
+    }
+    if ((is_pointwise(node.op) || is_reduction(node.op)) && join_loop(v)) return;
+    place_small(v);
+}
+
+// A pass that has an operand and may take v: dense passes before loops, later ones before earlier ones.
+bool Draft::join(ValueId v) {
+    const Node& node = facts.graph[v];
+    auto has_operand = [&](int p) {
+        return std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return slot(p, a) != Slot::absent; });
+    };
+    for (bool dense : {true, false})
+        for (int p = count(); p-- > 0;) {
+            if ((passes[static_cast<size_t>(p)].kind != PassKind::pointwise) != dense || !has_operand(p)) continue;
+            const Slot place = fit(v, p);
+            if (place == Slot::absent) continue;
+            add(v, p, place);
+            return true;
+        }
+    return false;
+}
+
+bool Draft::place_view(ValueId v) {
+    const Node& node = facts.graph[v];
+    if (!is_view_op(node.op)) return false;
+    const ValueId a = node.args[0];
+    const bool computed = home[Facts::at(a)] >= 0;
+    if (node.op == Op::reshape && computed && facts.output[Facts::at(v)]) {
+        gathered[Facts::at(v)] = true;  // stored as the output's shape
+        return true;
+    }
+    const bool buffer = computed && !facts.output[Facts::at(a)];
+    if (node.op == Op::reshape && !buffer && !splits_only(facts.shape(a), node.type.shape)) {
+        gathered[Facts::at(v)] = computed;
+        return computed;
+    }
+    view[Facts::at(v)] = true;
+    return true;
+}
+
+bool Draft::place_concat(ValueId v) {
+    const Node& node = facts.graph[v];
+    if (node.op != Op::concat) return false;
+    gathered[Facts::at(v)] = true;
+    for (ValueId a : node.args) {
+        if (home[Facts::at(a)] >= 0) continue;
+        const bool known = std::any_of(copies.begin(), copies.end(),
+                                       [&](const Copy& copy) { return copy.piece == a && copy.target == v; });
+        if (known) continue;
+        const int p = open({PassKind::pointwise, a, facts.shape(a)});
+        if (!facts.literal[Facts::at(a)]) read(p, a);
+        copies.push_back({a, v, p});
+    }
+    return true;
+}
+
+// v continues tile values of a pass and needs something that pass has to finish first.
+bool Draft::compute_twice(ValueId v) {
+    const Node& node = facts.graph[v];
+    for (int p = count(); p-- > 0;) {
+        const DraftPass& pass = passes[static_cast<size_t>(p)];
+        if (pass.kind != PassKind::dense && (pass.kind != PassKind::pointwise || pass.small)) continue;
+        bool continues = false, waits = false;
+        for (ValueId a : node.args) {
+            if (facts.literal[Facts::at(a)]) continue;
+            const Slot place = slot(p, a);
+            if (place == Slot::tile || place == Slot::pooled)
+                continues = true;
+            else if (place != Slot::absent || !can_read(p, a))
+                waits = true;
+        }
+        if (!continues || !waits) continue;
+        decisions.push_back({v, p});
+        if (!twice_.count(v)) return false;
+        DraftPass again{pass.kind, pass.anchor, pass.domain};
+        again.origin = pass.origin >= 0 ? pass.origin : p;
+        const int second = open(std::move(again));
+        depend(second, p);
+        const Slot place = fit(v, second);
+        if (place != Slot::absent) {
+            add(v, second, place);
+            return true;
+        }
+        passes[static_cast<size_t>(second)].alive = false;
+        return false;
+    }
+    return false;
+}
+
+// A loop over the same elements that reads an operand of v already, or one of its own.
+bool Draft::join_loop(ValueId v) {
+    const Node& node = facts.graph[v];
+    const bool reduction = is_reduction(node.op);
+    const Sizes& domain = reduction ? facts.shape(node.args[0]) : node.type.shape;
+    if (numel(domain) <= std::min(few_elements, facts.machine.tail_elements)) return false;
+    auto reads = [&](int p, ValueId a) {
+        const auto users = facts.users(a);
+        return std::any_of(users.begin(), users.end(), [&](ValueId u) { return slot(p, u) == Slot::tile || slot(p, u) == Slot::grid; });
+    };
+    for (int p = count(); p-- > 0;) {
+        const DraftPass& pass = passes[static_cast<size_t>(p)];
+        if (!pass.alive || pass.kind != PassKind::pointwise || pass.small || pass.domain != domain) continue;
+        const bool shared = std::any_of(node.args.begin(), node.args.end(),
+                                        [&](ValueId a) { return !facts.literal[Facts::at(a)] && reads(p, a); });
+        if (!shared) continue;
+        const Slot place = fit(v, p);
+        if (place == Slot::absent) continue;
+        add(v, p, place);
+        return true;
+    }
+    const int p = open({PassKind::pointwise, reduction ? node.args[0] : v, domain});
+    const Slot place = fit(v, p);
+    add(v, p, place == Slot::absent ? Slot::grid : place);
+    return true;
+}
+
+void Draft::place_small(ValueId v) {
+    const Node& node = facts.graph[v];
+    const bool small = facts.small(v) && std::all_of(node.args.begin(), node.args.end(), [&](ValueId a) {
+                           return facts.elements[Facts::at(a)] <= facts.machine.tail_elements;
+                       });
+    if (!small) return add(v, open({PassKind::library, v, node.type.shape}), Slot::tile);
+    for (int p = count(); p-- > 0;) {
+        if (!passes[static_cast<size_t>(p)].small || fit(v, p) != Slot::tail) continue;
+        return add(v, p, Slot::tail);
+    }
+    DraftPass pass{PassKind::pointwise, v, node.type.shape};
+    pass.small = true;
+    add(v, open(std::move(pass)), Slot::tail);
+}
+
+}  // namespace transfuse

@@ -1,0 +1,87 @@
+#include "plan/facts.h"
+
+#include <algorithm>
+
+namespace transfuse {
+
+namespace {
+
+// Tensor cores and vector units take channels in groups; a product with fewer pays for the whole group.
+double channel_padding(const Graph& graph, ValueId v) {
+    constexpr int64_t granule = 8;
+    auto padded = [](int64_t n) { return static_cast<double>((n + granule - 1) / granule * granule); };
+    const Sizes& w = graph[v].op == Op::lattice ? graph[graph[v].args[1]].type.shape : graph[v].type.shape;
+    if (w.size() < 3 || w[1] * w[2] == 0) return 1;
+    return padded(w[1]) * padded(w[2]) / static_cast<double>(w[1] * w[2]);
+}
+
+// A product may be a tail step where it is one small matrix product (the collapsed convolution), or next to nothing.
+bool small_product(const Graph& graph, ValueId v, double flops) {
+    constexpr double next_to_nothing = 1 << 16;
+    if (flops <= next_to_nothing) return true;
+    if (graph[v].op != Op::lattice) return false;
+    const Sizes& x = graph[graph[v].args[0]].type.shape;
+    const Sizes& y = graph[v].type.shape;
+    for (size_t axis = 2; axis < y.size(); ++axis)
+        if (x[axis] != 1 || y[axis] != 1) return false;
+    return true;
+}
+
+}  // namespace
+
+Facts::Facts(const Graph& graph, const Machine& machine)
+    : graph(graph), machine(machine), parameter(parameter_values(graph)) {
+    const size_t n = static_cast<size_t>(graph.size());
+    literal.resize(n);
+    output.resize(n);
+    elements.resize(n);
+    flops.resize(n);
+    product.resize(n);
+    small_.resize(n);
+    padding.assign(n, 1);
+    first_user_.assign(n + 1, 0);
+    for (ValueId v : graph.outputs()) output[at(v)] = true;
+    for (ValueId v = 0; v < graph.size(); ++v) {
+        const Node& node = graph[v];
+        literal[at(v)] = node.op == Op::scalar || node.op == Op::full;
+        elements[at(v)] = numel(node.type.shape);
+        product[at(v)] = node.op == Op::lattice || node.op == Op::correlate;
+        if (!is_leaf(node.op) && !is_constant(node.op)) flops[at(v)] = cost(graph, v).flops;
+        if (product[at(v)]) padding[at(v)] = channel_padding(graph, v);
+        small_[at(v)] = elements[at(v)] <= machine.tail_elements && flops[at(v)] <= machine.tail_flops &&
+                        (!product[at(v)] || small_product(graph, v, flops[at(v)]));
+        for (ValueId a : node.args) ++first_user_[at(a) + 1];
+    }
+    for (size_t i = 0; i < n; ++i) first_user_[i + 1] += first_user_[i];
+    users_.resize(first_user_[n]);
+    std::vector<size_t> next(first_user_.begin(), first_user_.end() - 1);
+    for (ValueId v = 0; v < graph.size(); ++v)
+        for (ValueId a : graph[v].args) users_[next[at(a)]++] = v;
+}
+
+bool broadcasts_to(const Sizes& shape, const Sizes& grid) {
+    if (shape.size() > grid.size()) return false;
+    const size_t skip = grid.size() - shape.size();
+    for (size_t i = 0; i < shape.size(); ++i)
+        if (shape[i] != 1 && shape[i] != grid[i + skip]) return false;
+    return true;
+}
+
+bool splits_only(const Sizes& from, const Sizes& to) {
+    size_t j = 0;
+    for (int64_t extent : from) {
+        if (extent == 0) return false;
+        if (extent == 1) continue;
+        int64_t product = 1;
+        while (j < to.size() && product < extent) product *= to[j++];
+        if (product != extent) return false;
+    }
+    while (j < to.size() && to[j] == 1) ++j;
+    return j == to.size();
+}
+
+bool is_view_op(Op op) {
+    return op == Op::slice || op == Op::permute || op == Op::expand || op == Op::flip || op == Op::reshape;
+}
+
+}  // namespace transfuse

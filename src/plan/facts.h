@@ -1,0 +1,45 @@
+// What the planner asks of every value again and again, found once per plan.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "transfuse/plan.h"
+
+namespace transfuse {
+
+struct Facts {
+    Facts(const Graph& graph, const Machine& machine);
+
+    const Graph& graph;
+    const Machine& machine;
+    std::vector<bool> literal;      // scalar, full
+    std::vector<bool> parameter;    // depends on params and constants alone
+    std::vector<bool> output;
+    std::vector<int64_t> elements;
+    std::vector<double> flops;      // of this node alone
+    std::vector<bool> product;      // flops run at the dense rate (lattice, correlate)
+    std::vector<double> padding;    // of a product: work with channels padded to the machine's granule, over work
+
+    double bytes(ValueId v) const { return static_cast<double>(elements[at(v)] * transfuse::bytes(graph[v].type.dtype)); }
+    const Sizes& shape(ValueId v) const { return graph[v].type.shape; }
+    bool small(ValueId v) const { return small_[at(v)]; }   // within the limits of a tail step
+    std::span<const ValueId> users(ValueId v) const {
+        return {users_.data() + first_user_[at(v)], users_.data() + first_user_[at(v) + 1]};
+    }
+    static size_t at(ValueId v) { return static_cast<size_t>(v); }
+
+private:
+    std::vector<bool> small_;
+    std::vector<ValueId> users_;
+    std::vector<size_t> first_user_;
+};
+
+// PyTorch's right-aligned broadcasting: every extent of `shape` is that of `grid` or 1, and its rank is at most the grid's.
+bool broadcasts_to(const Sizes& shape, const Sizes& grid);
+
+// A reshape that any strides allow: axes are split, and axes of extent 1 come and go; none are merged.
+bool splits_only(const Sizes& from, const Sizes& to);
+bool is_view_op(Op op);   // slice, permute, expand, flip, reshape
+
+}  // namespace transfuse

@@ -1,0 +1,31 @@
+// The machines the cost model knows. Figures are what a good kernel reaches, not what a data sheet says.
+#include <algorithm>
+
+#include "transfuse/plan.h"
+
+namespace transfuse {
+
+Machine Machine::h200() {
+    Machine machine;
+    machine.name = "h200";
+    machine.flops = 3.5e14;             // TF32 on tensor cores
+    machine.pointwise_flops = 3.0e13;
+    machine.bandwidth = 4.0e12;
+    machine.launch = 3e-6;
+    machine.tile_channels = 256;
+    return machine;
+}
+
+Machine Machine::cpu(int threads) {
+    const int n = std::max(threads, 1);
+    Machine machine;
+    machine.name = "cpu:" + std::to_string(n);
+    machine.flops = 5.5e10 * n;
+    machine.pointwise_flops = 4e9 * n;
+    machine.bandwidth = std::min(2e10 * n, 1e11);
+    machine.launch = 5e-6;
+    machine.tile_channels = 1024;
+    return machine;
+}
+
+}  // namespace transfuse

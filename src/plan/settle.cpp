@@ -1,0 +1,239 @@
+#include "plan/settle.h"
+
+#include <algorithm>
+
+namespace transfuse {
+
+namespace {
+
+class Settling {
+public:
+    explicit Settling(const Draft& draft)
+        : draft_(draft), facts_(draft.facts), n_(static_cast<size_t>(facts_.graph.size())), needed_(n_), prepared_(n_) {
+        live_.resize(draft.passes.size());
+        for (auto& row : live_) row.resize(n_);
+        stores_.resize(draft.passes.size());
+    }
+
+    Plan run() {
+        for (ValueId v : facts_.graph.outputs()) need_output(v);
+        Plan plan;
+        plan.graph = facts_.graph;
+        plan.machine = facts_.machine;
+        plan.views = draft_.view;
+        prepare_pass(plan);
+        for (int p : order()) plan.passes.push_back(pass(p));
+        // Outputs that lie somewhere else already are copied last.
+        for (ValueId v : copied_outputs_) {
+            Pass copy;
+            copy.kind = PassKind::pointwise;
+            copy.anchor = v;
+            copy.reads = {v};
+            copy.stores = {{v, v, {}}};
+            plan.passes.push_back(std::move(copy));
+        }
+        for (Pass& pass : plan.passes) estimate(pass);
+        for (const Pass& pass : plan.passes) plan.seconds += pass.seconds;
+        return plan;
+    }
+
+private:
+    void need_output(ValueId v) {
+        const Op op = facts_.graph[v].op;
+        if (is_leaf(op) || draft_.view[Facts::at(v)]) {
+            if (std::find(copied_outputs_.begin(), copied_outputs_.end(), v) != copied_outputs_.end()) return;
+            copied_outputs_.push_back(v);
+        }
+        if (!facts_.literal[Facts::at(v)]) return need(v);
+        if (!prepared_[Facts::at(v)]) prepare(v, true);
+    }
+
+    // v must lie in memory.
+    void need(ValueId v) {
+        const size_t i = Facts::at(v);
+        const Node& node = facts_.graph[v];
+        if (facts_.literal[i] || is_leaf(node.op) || needed_[i]) return;
+        needed_[i] = true;
+        if (draft_.view[i]) return need(node.args[0]);
+        if (draft_.gathered[i]) return gather(v);
+        if (facts_.parameter[i]) return prepare(v, true);
+        const int p = draft_.home[i];
+        stores_[static_cast<size_t>(p)].push_back({v, v, {}});
+        compute(p, v);
+    }
+
+    // Each piece goes straight into its region.
+    void gather(ValueId v) {
+        const Node& node = facts_.graph[v];
+        Sizes start;
+        size_t axis = 0;
+        if (node.op == Op::concat) {
+            start.assign(node.type.shape.size(), 0);
+            axis = static_cast<size_t>(node.attributes.integer(Key::axis));
+        }
+        for (ValueId a : node.args) {
+            int p = draft_.home[Facts::at(a)];
+            if (p < 0)
+                for (const Draft::Copy& copy : draft_.copies)
+                    if (copy.piece == a && copy.target == v) p = copy.pass;
+            stores_[static_cast<size_t>(p)].push_back({a, v, start});
+            if (draft_.home[Facts::at(a)] >= 0)
+                compute(p, a);
+            else
+                need(a);
+            if (node.op == Op::concat) start[axis] += facts_.shape(a)[axis];
+        }
+    }
+
+    void compute(int p, ValueId v) {
+        auto& row = live_[static_cast<size_t>(p)];
+        if (row[Facts::at(v)]) return;
+        row[Facts::at(v)] = true;
+        for (ValueId a : facts_.graph[v].args) {
+            if (draft_.slot(p, a) != Slot::absent)
+                compute(p, a);
+            else
+                need(a);
+        }
+    }
+
+    void prepare(ValueId v, bool stored) {
+        const size_t i = Facts::at(v);
+        if (stored) prepare_stores_.push_back({v, v, {}});
+        if (prepared_[i]) return;
+        prepared_[i] = true;
+        for (ValueId a : facts_.graph[v].args) prepare_operand(a);
+    }
+    void prepare_operand(ValueId a) {
+        const Node& node = facts_.graph[a];
+        if (facts_.literal[Facts::at(a)] || is_leaf(node.op) || draft_.view[Facts::at(a)]) return;
+        prepare(a, false);
+    }
+
+    void prepare_pass(Plan& plan) {
+        Pass pass;
+        pass.kind = PassKind::prepare;
+        for (ValueId v = 0; v < facts_.graph.size(); ++v)
+            if (prepared_[Facts::at(v)]) pass.steps.push_back({v, Scope::tail});
+        if (pass.steps.empty()) return;
+        pass.stores = prepare_stores_;
+        std::sort(pass.stores.begin(), pass.stores.end(), [](const Store& a, const Store& b) { return a.value < b.value; });
+        pass.anchor = pass.steps.back().value;
+        collect_reads(pass);
+        plan.passes.push_back(std::move(pass));
+    }
+
+    void collect_reads(Pass& pass) const {
+        std::vector<char> here(n_, 0);
+        for (const TileStep& step : pass.steps) here[Facts::at(step.value)] = 1;
+        auto read = [&](ValueId a) {
+            if (facts_.literal[Facts::at(a)] || here[Facts::at(a)]) return;
+            here[Facts::at(a)] = 2;
+            pass.reads.push_back(a);
+        };
+        for (const TileStep& step : pass.steps)
+            for (ValueId a : facts_.graph[step.value].args) read(a);
+        for (const Store& store : pass.stores) read(store.value);
+        std::sort(pass.reads.begin(), pass.reads.end());
+    }
+
+    Pass pass(int p) const {
+        const DraftPass& draft = draft_.passes[static_cast<size_t>(p)];
+        Pass pass;
+        pass.kind = draft.kind;
+        pass.anchor = draft.anchor;
+        pass.why = draft.why;
+        pass.stores = stores_[static_cast<size_t>(p)];
+        for (ValueId v = 0; v < facts_.graph.size(); ++v)
+            if (live_[static_cast<size_t>(p)][Facts::at(v)]) pass.steps.push_back({v, scope_of(draft_.slot(p, v))});
+        for (const Store& store : pass.stores)
+            if (facts_.literal[Facts::at(store.value)]) pass.steps.push_back({store.value, Scope::tile});
+        std::stable_sort(pass.steps.begin(), pass.steps.end(),
+                         [](const TileStep& a, const TileStep& b) { return a.scope < b.scope; });
+        std::sort(pass.stores.begin(), pass.stores.end(), [](const Store& a, const Store& b) {
+            return a.value != b.value ? a.value < b.value : a.target != b.target ? a.target < b.target : a.start < b.start;
+        });
+        collect_reads(pass);
+        fix_anchor(pass, draft);
+        return pass;
+    }
+
+    // The anchor of a moments pass or a loop must be one of its live values.
+    void fix_anchor(Pass& pass, const DraftPass& draft) const {
+        auto has = [&](ValueId v) {
+            return std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& step) { return step.value == v; }) ||
+                   std::find(pass.reads.begin(), pass.reads.end(), v) != pass.reads.end();
+        };
+        if (pass.anchor >= 0 && has(pass.anchor) && (draft.kind != PassKind::pointwise || draft.small || facts_.shape(pass.anchor) == draft.domain)) return;
+        if (draft.kind == PassKind::moments) {
+            for (const TileStep& step : pass.steps)
+                if (facts_.graph[step.value].op == Op::box_sums && step.scope == Scope::grid) {
+                    pass.anchor = step.value;
+                    return;
+                }
+        }
+        for (const TileStep& step : pass.steps)
+            if (draft.small || facts_.shape(step.value) == draft.domain) {
+                pass.anchor = step.value;
+                return;
+            }
+        for (ValueId v : pass.reads)
+            if (facts_.shape(v) == draft.domain) {
+                pass.anchor = v;
+                return;
+            }
+    }
+
+    // Live passes, each after what it reads from.
+    std::vector<int> order() const {
+        std::vector<int> result;
+        std::vector<char> state(draft_.passes.size(), 0);
+        auto visit = [&](auto&& self, int p) -> void {
+            if (state[static_cast<size_t>(p)]) return;
+            state[static_cast<size_t>(p)] = 1;
+            if (stores_[static_cast<size_t>(p)].empty()) return;
+            auto source = [&](ValueId a) { draft_.each_source(a, [&](int q) { if (q != p) self(self, q); }); };
+            for (ValueId v = 0; v < facts_.graph.size(); ++v)
+                if (live_[static_cast<size_t>(p)][Facts::at(v)])
+                    for (ValueId a : facts_.graph[v].args)
+                        if (draft_.slot(p, a) == Slot::absent) source(a);
+            for (const Store& store : stores_[static_cast<size_t>(p)])
+                if (draft_.home[Facts::at(store.value)] != p) source(store.value);
+            result.push_back(p);
+        };
+        for (int p = 0; p < draft_.count(); ++p) visit(visit, p);
+        return result;
+    }
+
+    void estimate(Pass& pass) const {
+        double product = 0, other = 0;
+        for (const TileStep& step : pass.steps) {
+            const size_t i = Facts::at(step.value);
+            pass.cost.flops += facts_.flops[i];
+            if (facts_.product[i] && step.scope != Scope::tail)
+                product += facts_.flops[i] * facts_.padding[i];
+            else
+                other += facts_.flops[i];
+        }
+        for (ValueId v : pass.reads) pass.cost.bytes += facts_.bytes(v);
+        for (const Store& store : pass.stores) pass.cost.bytes += facts_.bytes(store.value);
+        const Machine& machine = facts_.machine;
+        pass.seconds = machine.launch + std::max({product / machine.flops, other / machine.pointwise_flops,
+                                                  pass.cost.bytes / machine.bandwidth});
+    }
+
+    const Draft& draft_;
+    const Facts& facts_;
+    size_t n_;
+    std::vector<bool> needed_, prepared_;
+    std::vector<std::vector<bool>> live_;          // [pass][value]
+    std::vector<std::vector<Store>> stores_;       // [pass]
+    std::vector<Store> prepare_stores_;
+    std::vector<ValueId> copied_outputs_;
+};
+
+}  // namespace
+
+Plan settle(const Draft& draft) { return Settling(draft).run(); }
+
+}  // namespace transfuse
