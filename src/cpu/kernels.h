@@ -1,0 +1,97 @@
+// What an instruction-set level offers: a table of plain functions over plain structs. The rest of the engine is compiled
+// once, for the baseline, and calls through the table.
+#pragma once
+
+#include <cstdint>
+
+namespace transfuse::cpu {
+
+// Rows that kernels write are padded: a row of n elements has room for n rounded up to this many.
+inline constexpr int64_t row_padding = 16;
+inline constexpr int64_t padded(int64_t n) { return (n + row_padding - 1) / row_padding * row_padding; }
+
+struct Spot {      // one vector of pixels: where it begins in the patch and in the result
+    int32_t in, out;
+};
+
+template <class T> struct Product {
+    const T* panel;          // [terms][rows] packed weights; readable one term past the end
+    const int32_t* offsets;  // [terms] bytes from a pixel to its (input channel, tap); readable two past the end
+    int64_t terms;
+    int64_t rows;            // panel_rows, 4, 2 or 1
+    const T* patch;
+    const Spot* spots;
+    int64_t spots_count;
+    T* out;
+    int64_t pitch;           // from one row of `out` to the next
+    const T* bias;           // [rows], or null
+};
+
+enum class RowOp : uint8_t {
+    copy, neg, abs, sign, exp, log, sqrt, rsqrt, reciprocal, square, sin, cos, erf, tanh, sigmoid, relu, leaky_relu, elu,
+    selu, gelu, gelu_tanh, silu, mish, softplus, hardsigmoid, hardswish, clamp, round_f16, round_bf16,
+    add, sub, mul, div, pow, minimum, maximum, prelu, greater, greater_equal, equal,
+    add_exp,  // a + exp(b − c)
+    select,
+};
+
+template <class T> struct RowArgs {
+    T* out;                  // padded
+    const T* in[3];          // padded, or one element where uniform
+    bool uniform[3];
+    T parameter[2];          // slope, alpha, lo and hi, beta and threshold
+    int64_t count;
+};
+
+// dtypes as the enum of tensor.h numbers them.
+enum class Storage : uint8_t { f64, f32, f16, bf16 };
+
+template <class T> struct Kernels {
+    int64_t lanes;                               // elements in a vector
+    int64_t panel_rows;                          // most rows of a product
+    void (*product)(const Product<T>&);
+    void (*row)(RowOp, const RowArgs<T>&);
+    // Rows of n elements in memory ↔ rows of numbers.
+    void (*load)(T* out, const void* in, Storage, int64_t stride, int64_t n);
+    void (*store)(void* out, Storage, int64_t stride, const T* in, int64_t n);
+    // The same for `rows` rows at once whose elements lie side by side in memory (channels_last): transposes.
+    void (*load_transposed)(T* out, int64_t pitch, int64_t rows, const void* in, Storage, int64_t stride, int64_t n);
+    void (*store_transposed)(void* out, Storage, int64_t stride, const T* in, int64_t pitch, int64_t rows, int64_t n);
+    // out[period·u] = in[u]; and out[2u] = a[u], out[2u + 1] = b[u]
+    void (*spread)(T* out, int64_t period, const T* in, int64_t n);
+    void (*interleave)(T* out, const T* a, const T* b, int64_t n);
+    // Reductions of a row; sums in fp64 across blocks of a row.
+    double (*sum)(const T*, int64_t n);
+    double (*sum_square)(const T*, double centre, int64_t n);   // Σ (x − centre)²
+    double (*sum_exp)(const T*, T shift, int64_t n);            // Σ exp(x − shift)
+    T (*max)(const T*, int64_t n);
+    T (*min)(const T*, int64_t n);
+    void (*add_to)(double* sums, const T*, int64_t n);          // sums[i] += x[i]
+    double (*sum_memory)(const void*, Storage, int64_t n);      // Σ of contiguous elements, accumulated in fp64
+    // sums[co] += Σ_k x[k] · w[k][co], rows of w `pitch` apart
+    void (*combine)(double* sums, const T* x, const T* w, int64_t pitch, int64_t terms, int64_t outs);
+    // out[i] = Σ over `window` neighbours i·window … of in (kind 0), their max (1) or min (2)
+    void (*pool_row)(T* out, const T* in, int64_t window, int kind, int64_t n);
+};
+
+struct Level {
+    const char* name;
+    Kernels<float> f32;
+    Kernels<double> f64;
+};
+
+// The best level this machine can run; TRANSFUSE_CPU_LEVEL=<name> picks another that it can run.
+const Level& level();
+// Every level compiled in that this machine can run, best first.
+struct LevelList {
+    const Level* const* begin;
+    int count;
+};
+LevelList available_levels();
+
+template <class T> const Kernels<T>& kernels_of(const Level& level);
+template <> inline const Kernels<float>& kernels_of<float>(const Level& level) { return level.f32; }
+template <> inline const Kernels<double>& kernels_of<double>(const Level& level) { return level.f64; }
+template <class T> const Kernels<T>& kernels() { return kernels_of<T>(level()); }
+
+}  // namespace transfuse::cpu

@@ -1,0 +1,130 @@
+// Rows between memory (any dtype, any stride, channels_last included) and numbers.
+#pragma once
+
+#include "cpu/kernels.h"
+#include "cpu/level/simd.h"
+
+namespace transfuse::cpu::TRANSFUSE_LEVEL {
+
+struct Half {
+    uint16_t bits;
+};
+struct Brain {
+    uint16_t bits;
+};
+inline uint32_t float_bits(float x) {
+    uint32_t b;
+    __builtin_memcpy(&b, &x, 4);
+    return b;
+}
+inline float float_of(uint32_t b) {
+    float x;
+    __builtin_memcpy(&x, &b, 4);
+    return x;
+}
+inline float widen(Brain x) { return float_of(static_cast<uint32_t>(x.bits) << 16); }
+inline float widen(Half x) {
+    const uint32_t magnitude = x.bits & 0x7fffu;
+    // Exponent and fraction in place, then the bias by a multiplication, which also normalises subnormals.
+    const float finite = float_of(magnitude << 13) * 0x1p112f;
+    const uint32_t b = magnitude >= 0x7c00u ? (magnitude << 13) | 0x7f800000u : float_bits(finite);
+    return float_of(b | (static_cast<uint32_t>(x.bits & 0x8000u) << 16));
+}
+inline float widen(float x) { return x; }
+inline double widen(double x) { return x; }
+
+inline Brain to_bfloat16(float x) {  // to nearest, ties to even
+    const uint32_t b = float_bits(x);
+    const uint32_t rounded = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16, nan = (b >> 16) | 0x40u;
+    return {static_cast<uint16_t>(x != x ? nan : rounded)};
+}
+inline Half to_float16(float x) {
+    const uint32_t b = float_bits(x), sign = (b >> 16) & 0x8000u, magnitude = b & 0x7fffffffu;
+    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    const uint32_t small = float_bits(float_of(magnitude) + 0.5f) - 0x3f000000u;  // the sum with ½ rounds at the right bit
+    uint32_t h = magnitude < 0x38800000u ? small : normal;
+    h = magnitude >= 0x477ff000u ? 0x7c00u : h;  // 65520 and above round to infinity
+    h = magnitude > 0x7f800000u ? 0x7e00u : h;
+    return {static_cast<uint16_t>(sign | h)};
+}
+template <class S> inline S narrow(double x) {
+    if constexpr (__is_same(S, Half)) return to_float16(static_cast<float>(x));
+    else if constexpr (__is_same(S, Brain)) return to_bfloat16(static_cast<float>(x));
+    else return static_cast<S>(x);
+}
+template <class S> inline S narrow(float x) {
+    if constexpr (__is_same(S, Half)) return to_float16(x);
+    else if constexpr (__is_same(S, Brain)) return to_bfloat16(x);
+    else return static_cast<S>(x);
+}
+
+template <class F> inline void with_storage(Storage storage, F f) {
+    switch (storage) {
+        case Storage::f64: return f(double{});
+        case Storage::f32: return f(float{});
+        case Storage::f16: return f(Half{});
+        case Storage::bf16: return f(Brain{});
+    }
+}
+
+template <class T> void load_row(T* __restrict out, const void* in, Storage storage, int64_t stride, int64_t n) {
+    with_storage(storage, [&](auto tag) {
+        const auto* p = static_cast<const decltype(tag)*>(in);
+        if (stride == 1) {
+            for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[i]));
+        } else {
+            for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(widen(p[i * stride]));
+        }
+    });
+}
+
+template <class T> void store_row(void* out, Storage storage, int64_t stride, const T* __restrict in, int64_t n) {
+    with_storage(storage, [&](auto tag) {
+        using S = decltype(tag);
+        S* p = static_cast<S*>(out);
+        if (stride == 1) {
+            for (int64_t i = 0; i < n; ++i) p[i] = narrow<S>(in[i]);
+        } else {
+            for (int64_t i = 0; i < n; ++i) p[i * stride] = narrow<S>(in[i]);
+        }
+    });
+}
+
+// Channels are taken sixteen at a time: a block of pixels then stays in the first-level cache on both sides.
+template <class T>
+void load_transposed(T* __restrict out, int64_t pitch, int64_t rows, const void* in, Storage storage, int64_t stride, int64_t n) {
+    with_storage(storage, [&](auto tag) {
+        const auto* p = static_cast<const decltype(tag)*>(in);
+        for (int64_t r = 0; r < rows; r += 16) {
+            const int64_t block = rows - r < 16 ? rows - r : 16;
+            int64_t i = 0;
+            if (block == 16) {
+                for (; i + 4 <= n; i += 4)
+                    for (int64_t b = 0; b < 16; ++b)
+                        for (int64_t j = 0; j < 4; ++j) out[(r + b) * pitch + i + j] = static_cast<T>(widen(p[(i + j) * stride + r + b]));
+            }
+            for (; i < n; ++i)
+                for (int64_t b = 0; b < block; ++b) out[(r + b) * pitch + i] = static_cast<T>(widen(p[i * stride + r + b]));
+        }
+    });
+}
+
+template <class T>
+void store_transposed(void* out, Storage storage, int64_t stride, const T* __restrict in, int64_t pitch, int64_t rows, int64_t n) {
+    with_storage(storage, [&](auto tag) {
+        using S = decltype(tag);
+        S* p = static_cast<S*>(out);
+        for (int64_t r = 0; r < rows; r += 16) {
+            const int64_t block = rows - r < 16 ? rows - r : 16;
+            if (block == 16) {
+                for (int64_t i = 0; i < n; ++i)
+                    for (int64_t b = 0; b < 16; ++b) p[i * stride + r + b] = narrow<S>(in[(r + b) * pitch + i]);
+            } else {
+                for (int64_t i = 0; i < n; ++i)
+                    for (int64_t b = 0; b < block; ++b) p[i * stride + r + b] = narrow<S>(in[(r + b) * pitch + i]);
+            }
+        }
+    });
+}
+
+}  // namespace transfuse::cpu::TRANSFUSE_LEVEL

@@ -1,0 +1,40 @@
+// One instruction-set level: the table of its kernels.
+#include "cpu/level/convert.h"
+#include "cpu/level/product.h"
+#include "cpu/level/reduce.h"
+#include "cpu/level/rows.h"
+
+#define TRANSFUSE_QUOTE_(x) #x
+#define TRANSFUSE_QUOTE(x) TRANSFUSE_QUOTE_(x)
+
+namespace transfuse::cpu::TRANSFUSE_LEVEL {
+namespace {
+
+template <class T> constexpr Kernels<T> table = {
+    .lanes = lanes<T>,
+    .panel_rows = panel_rows,
+    .product = product<T>,
+    .row = row<T>,
+    .load = load_row<T>,
+    .store = store_row<T>,
+    .load_transposed = load_transposed<T>,
+    .store_transposed = store_transposed<T>,
+    .spread = spread<T>,
+    .interleave = interleave<T>,
+    .sum = sum<T>,
+    .sum_square = sum_square<T>,
+    .sum_exp = sum_exp<T>,
+    .max = max<T>,
+    .min = min<T>,
+    .add_to = add_to<T>,
+    .sum_memory = sum_memory,
+    .combine = combine<T>,
+    .pool_row = pool_row<T>,
+};
+
+}  // namespace
+
+extern const Level the_level;
+const Level the_level = {TRANSFUSE_QUOTE(TRANSFUSE_LEVEL), table<float>, table<double>};
+
+}  // namespace transfuse::cpu::TRANSFUSE_LEVEL

@@ -1,0 +1,124 @@
+// Reductions of rows. Lanes add in the row's own precision over a block of a few hundred elements; blocks add in fp64.
+#pragma once
+
+#include "cpu/kernels.h"
+#include "cpu/level/convert.h"
+#include "cpu/level/vector_math.h"
+
+namespace transfuse::cpu::TRANSFUSE_LEVEL {
+
+template <class V> inline double total(V v) {
+    double sum = 0;
+    for (unsigned i = 0; i < sizeof(V) / sizeof(v[0]); ++i) sum += v[i];
+    return sum;
+}
+
+// Σ term(x[i]): four chains of lanes, each at most 16 long before it goes to fp64.
+template <class T, class F> inline double sum_of(const T* x, int64_t n, F term) {
+    constexpr int64_t L = lanes<T>, block = 64 * L;
+    double sum = 0;
+    int64_t i = 0;
+    while (i + 4 * L <= n) {
+        Vec<T> s[4] = {};
+        const int64_t end = i + block < n ? i + block : n;
+        for (; i + 4 * L <= end; i += 4 * L)
+            for (int64_t j = 0; j < 4; ++j) s[j] += term(load(x + i + j * L));
+        sum += total((s[0] + s[1]) + (s[2] + s[3]));
+    }
+    for (; i + L <= n; i += L) sum += total(term(load(x + i)));
+    if (i < n) {
+        T rest[L] = {};
+        for (int64_t j = 0; i + j < n; ++j) rest[j] = x[i + j];
+        const Vec<T> last = term(load(static_cast<const T*>(rest)));
+        for (int64_t j = 0; i + j < n; ++j) sum += last[j];
+    }
+    return sum;
+}
+template <class T> double sum(const T* x, int64_t n) {
+    return sum_of(x, n, [](Vec<T> v) { return v; });
+}
+template <class T> double sum_square(const T* x, double centre, int64_t n) {
+    return sum_of(x, n, [c = static_cast<T>(centre)](Vec<T> v) { return (v - c) * (v - c); });
+}
+template <class T> double sum_exp(const T* x, T shift, int64_t n) {
+    return sum_of(x, n, [shift](Vec<T> v) { return exp(v - shift); });
+}
+
+template <class T, class F> inline T extreme(const T* x, int64_t n, F better) {
+    T best = x[0];
+    int64_t i = 0;
+    if (n >= lanes<T>) {
+        Vec<T> b = load(x);
+        for (i = lanes<T>; i + lanes<T> <= n; i += lanes<T>) b = better(load(x + i), b);
+        best = b[0];
+        for (int j = 1; j < lanes<T>; ++j) best = better(splat<T>(b[j]), splat<T>(best))[0];
+    }
+    for (; i < n; ++i) best = better(splat<T>(x[i]), splat<T>(best))[0];
+    return best;
+}
+template <class T> T max(const T* x, int64_t n) {
+    return extreme(x, n, [](Vec<T> a, Vec<T> b) { return maximum(a, b); });
+}
+template <class T> T min(const T* x, int64_t n) {
+    return extreme(x, n, [](Vec<T> a, Vec<T> b) { return minimum(a, b); });
+}
+
+template <class T> void add_to(double* __restrict sums, const T* __restrict x, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
+}
+
+// Each element is widened to fp64 before it is added.
+inline double sum_memory(const void* memory, Storage storage, int64_t n) {
+    double result = 0;
+    with_storage(storage, [&](auto tag) {
+        const auto* p = static_cast<const decltype(tag)*>(memory);
+        constexpr int chains = 32;
+        double s[chains] = {};
+        int64_t i = 0;
+        for (; i + chains <= n; i += chains)
+            for (int j = 0; j < chains; ++j) s[j] += static_cast<double>(widen(p[i + j]));
+        for (; i < n; ++i) s[0] += static_cast<double>(widen(p[i]));
+        for (int width = chains / 2; width > 0; width /= 2)
+            for (int j = 0; j < width; ++j) s[j] += s[j + width];
+        result = s[0];
+    });
+    return result;
+}
+
+template <class T>
+void combine(double* __restrict sums, const T* __restrict x, const T* __restrict w, int64_t pitch, int64_t terms, int64_t outs) {
+    for (int64_t k = 0; k < terms; ++k) {
+        const double factor = x[k];
+        const T* __restrict row = w + k * pitch;
+        for (int64_t co = 0; co < outs; ++co) sums[co] += factor * static_cast<double>(row[co]);
+    }
+}
+
+template <class T> void pool_row(T* __restrict out, const T* __restrict in, int64_t window, int kind, int64_t n) {
+    const auto loop = [&](auto better) {
+        if (window == 2) {
+            for (int64_t i = 0; i < n; ++i) out[i] = better(in[2 * i], in[2 * i + 1]);
+            return;
+        }
+        for (int64_t i = 0; i < n; ++i) {
+            T best = in[i * window];
+            for (int64_t j = 1; j < window; ++j) best = better(in[i * window + j], best);
+            out[i] = best;
+        }
+    };
+    if (kind == 0) loop([](T a, T b) { return a + b; });
+    else if (kind == 1) loop([](T a, T b) { return a > b || a != a ? a : b; });
+    else loop([](T a, T b) { return a < b || a != a ? a : b; });
+}
+
+template <class T> void spread(T* __restrict out, int64_t period, const T* __restrict in, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) out[i * period] = in[i];
+}
+template <class T> void interleave(T* __restrict out, const T* __restrict a, const T* __restrict b, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        out[2 * i] = a[i];
+        out[2 * i + 1] = b[i];
+    }
+}
+
+}  // namespace transfuse::cpu::TRANSFUSE_LEVEL

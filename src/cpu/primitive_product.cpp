@@ -1,0 +1,148 @@
+// Lattice convolutions, their weight gradients, and box sums, element by element.
+#include "cpu/element.h"
+#include "cpu/primitive.h"
+#include "cpu/walk.h"
+#include "transfuse/error.h"
+#include "transfuse/lattice.h"
+
+namespace transfuse::cpu {
+namespace {
+
+std::vector<Lattice> axes_of(const Node& node, const Sizes& x, const Sizes& y, const Sizes& taps) {
+    const Attributes& a = node.attributes;
+    std::vector<Lattice> axes(taps.size());
+    for (size_t d = 0; d < taps.size(); ++d)
+        axes[d] = {a.integers(Key::up)[d],  a.integers(Key::down)[d], a.integers(Key::dil)[d], a.integers(Key::offset)[d],
+                   x[d + 2], y[d + 2], taps[d]};
+    return axes;
+}
+
+struct Meeting {  // (tap, input) of one output, as offsets into w and x
+    int64_t w, x;
+};
+
+// All (tap, input) pairs of an output position, over all axes, tap-major.
+void meetings(const std::vector<Lattice>& axes, const Odometer& at, size_t lead, const Sizes& w_strides, const Sizes& x_strides,
+              std::vector<Meeting>& found) {
+    found.assign(1, {0, 0});
+    std::vector<Meeting> longer;
+    for (size_t d = 0; d < axes.size(); ++d) {
+        longer.clear();
+        for (const Meeting& m : found)
+            for (int64_t k = 0; k < axes[d].taps; ++k)
+                if (const auto i = axes[d].input(at[lead + d], k))
+                    longer.push_back({m.w + k * w_strides[3 + d], m.x + *i * x_strides[2 + d]});
+        found.swap(longer);
+    }
+}
+
+}  // namespace
+
+void evaluate_lattice(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
+    const TensorView &x = args[0], &w = args[1];
+    const std::vector<Lattice> axes = axes_of(node, x.shape, out.shape, Sizes(w.shape.begin() + 3, w.shape.end()));
+    const int64_t in = w.shape[1], outs = w.shape[2];
+    const int64_t terms = std::max<int64_t>(1, in * numel(Sizes(w.shape.begin() + 3, w.shape.end())));
+    for_each_element(
+        out, threads,
+        [&](const Odometer& at) {
+            const int64_t group = at[1] / outs, co = at[1] % outs;
+            thread_local std::vector<Meeting> found;
+            meetings(axes, at, 2, w.strides, x.strides, found);
+            const int64_t w0 = group * w.strides[0] + co * w.strides[2];
+            const int64_t x0 = at[0] * x.strides[0] + group * in * x.strides[1];
+            double sum = args.size() > 2 ? get(args[2], at[1] * args[2].strides[0]) : 0;
+            for (int64_t ci = 0; ci < in; ++ci)
+                for (const Meeting& m : found)
+                    sum += get(w, w0 + ci * w.strides[1] + m.w) * get(x, x0 + ci * x.strides[1] + m.x);
+            return sum;
+        },
+        std::max<int64_t>(1, 16384 / terms));
+}
+
+void evaluate_correlate(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
+    const TensorView &x = args[0], &g = args[1];
+    const Sizes taps(out.shape.begin() + 3, out.shape.end());
+    const std::vector<Lattice> axes = axes_of(node, x.shape, g.shape, taps);
+    const int64_t in = out.shape[1], outs = out.shape[2];
+    for_each_element(
+        out, threads,
+        [&](const Odometer& at) {
+            // The outputs and inputs that tap k joins, per axis.
+            std::vector<Meeting> found{{0, 0}}, longer;
+            for (size_t d = 0; d < axes.size(); ++d) {
+                longer.clear();
+                for (const Meeting& m : found)
+                    for (int64_t o = 0; o < axes[d].out; ++o)
+                        if (const auto i = axes[d].input(o, at[3 + d]))
+                            longer.push_back({m.w + o * g.strides[2 + d], m.x + *i * x.strides[2 + d]});
+                found.swap(longer);
+            }
+            const int64_t ci = at[0] * in + at[1], co = at[0] * outs + at[2];
+            double sum = 0;
+            for (int64_t n = 0; n < x.shape[0]; ++n)
+                for (const Meeting& m : found)
+                    sum += get(g, n * g.strides[0] + co * g.strides[1] + m.w) *
+                           get(x, n * x.strides[0] + ci * x.strides[1] + m.x);
+            return sum;
+        },
+        1);
+}
+
+void evaluate_boxes(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
+    const TensorView& x = args[0];
+    const Attributes& a = node.attributes;
+    const Sizes &dims = a.integers(Key::dims), &counts = a.integers(Key::counts);
+    std::vector<std::vector<Interval>> intervals(dims.size());
+    size_t next = 0;
+    for (size_t j = 0; j < dims.size(); ++j)
+        for (int64_t i = 0; i < counts[j]; ++i, ++next)
+            intervals[j].push_back({a.integers(Key::los)[next], a.integers(Key::his)[next], a.integers(Key::steps)[next]});
+    const int64_t boxes = numel(counts);
+    // One interval a reduced axis: box b in row-major order of counts.
+    const auto box = [&](int64_t b) {
+        const Odometer at(counts, b);
+        std::vector<Interval> chosen;
+        for (size_t j = 0; j < dims.size(); ++j) chosen.push_back(intervals[j][static_cast<size_t>(at[j])]);
+        return chosen;
+    };
+    if (node.op == Op::box_sums) {
+        return for_each_element(
+            out, threads,
+            [&](const Odometer& at) {
+                const std::vector<Interval> chosen = box(at[1] % boxes);
+                int64_t base = at[1] / boxes * x.strides[1];
+                for (size_t axis = 0; axis < x.shape.size(); ++axis)
+                    if (axis != 1) base += at[axis] * x.strides[axis];  // reduced axes are at 0
+                Sizes shape, strides;
+                for (size_t j = 0; j < dims.size(); ++j) {
+                    const int64_t stride = x.strides[static_cast<size_t>(dims[j])];
+                    base += chosen[j].lo * stride;
+                    shape.push_back(chosen[j].size());
+                    strides.push_back(stride * chosen[j].step);
+                }
+                double sum = 0;
+                for_each_index(shape, [&](const Odometer& i) { sum += get(x, base + i.offset(strides)); });
+                return sum;
+            },
+            1);
+    }
+    for_each_element(out, threads, [&](const Odometer& at) {
+        int64_t base = 0;
+        for (size_t axis = 0; axis < x.shape.size(); ++axis) {
+            const bool reduced = std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) != dims.end();
+            if (axis != 1 && !reduced) base += at[axis] * x.strides[axis];
+        }
+        double sum = 0;
+        for (int64_t b = 0; b < boxes; ++b) {
+            const Odometer chosen(counts, b);
+            bool inside = true;
+            for (size_t j = 0; inside && j < dims.size(); ++j)
+                inside = intervals[j][static_cast<size_t>(chosen[j])].contains(at[static_cast<size_t>(dims[j])]);
+            if (inside) sum += get(x, base + (at[1] * boxes + b) * x.strides[1]);
+        }
+        return sum;
+    });
+}
+
+}  // namespace transfuse::cpu
