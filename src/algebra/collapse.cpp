@@ -1,0 +1,177 @@
+// Collapse: a sum over output positions moves before the convolution.
+//
+//     Σ_o y[o] = Σ_k w[k] · Σ_{i ∈ interval(k)} x[i]
+//
+// Padding and output_padding cut only a few border samples, so few intervals are distinct: x is read once into box sums, and
+// a small product remains on Cin·boxes channels. Axes that are not reduced keep their lattice.
+#include <algorithm>
+
+#include "algebra/rule.h"
+#include "algebra/terms.h"
+
+namespace transfuse {
+
+namespace {
+
+size_t at(int64_t axis) { return static_cast<size_t>(axis); }
+
+struct Boxes {
+    IntervalSet set;               // distinct intervals and the one of each tap
+    std::vector<double> matrix;    // boxes × taps: which taps share a box
+};
+
+// Windows side by side that weigh every input alike: all inputs they cover are one interval.
+bool tiles(const Lattice& axis) { return axis.up == 1 && axis.dil == 1 && axis.taps == axis.down; }
+
+Boxes boxes_of(const Lattice& axis, bool uniform) {
+    Boxes boxes;
+    boxes.set = intervals(axis);
+    if (uniform && tiles(axis) && boxes.set.intervals.size() > 1) {
+        Interval all = boxes.set.intervals[0];
+        all.step = 1;
+        for (const Interval& interval : boxes.set.intervals) {
+            all.lo = std::min(all.lo, interval.lo);
+            all.hi = std::max(all.hi, interval.hi);
+        }
+        boxes.set.intervals = {all};
+        boxes.matrix.assign(at(axis.taps), 0.0);
+        boxes.matrix[0] = 1;  // the weight of any tap
+        return boxes;
+    }
+    boxes.matrix.assign(boxes.set.intervals.size() * at(axis.taps), 0.0);
+    for (int64_t k = 0; k < axis.taps; ++k)
+        if (const int64_t box = boxes.set.of_tap[at(k)]; box >= 0) boxes.matrix[at(box * axis.taps + k)] = 1;
+    return boxes;
+}
+
+// [G, Cin/G, Cout/G, …] with box axes in place of the reduced tap axes becomes [G, Cin/G·boxes, Cout/G, …] with taps of 1.
+ValueId boxes_as_channels(Rewriter& r, ValueId w, const Sizes& tap_axes) {
+    const Sizes before = r.shape(w);
+    Sizes order = {0, 1}, rest, after = {before[0], before[1], before[2]};
+    order.insert(order.end(), tap_axes.begin(), tap_axes.end());
+    order.push_back(2);
+    for (int64_t axis = 3; axis < static_cast<int64_t>(before.size()); ++axis) {
+        const bool reduced = std::find(tap_axes.begin(), tap_axes.end(), axis) != tap_axes.end();
+        if (reduced) after[1] *= before[at(axis)];
+        else order.push_back(axis);
+        after.push_back(reduced ? 1 : before[at(axis)]);
+    }
+    return reshape(r, permute(r, w, std::move(order)), std::move(after));
+}
+
+// Σ over the given tensor axes of lattice `y`, times `factor`, plus bias·bias_factor; in f32 for 16-bit operands.
+ValueId collapsed(Rewriter& r, ValueId y, const Sizes& dims, double factor, double bias_factor) {
+    std::vector<Lattice> axes = axes_of(r, y);
+    const std::optional<Separable> pool = separable(r, y);
+    const DType dtype = wide(r.dtype(y));
+    const ValueId x = r.arg(y, 0), bias = bias_of(r, y);
+    ValueId w = cast(r, r.arg(y, 1), dtype);
+    Sizes counts, los, his, steps, tap_axes, shape = r.shape(y);
+    int64_t boxes = 1;
+    for (int64_t dim : dims) {
+        Lattice& axis = axes[at(dim - 2)];
+        Boxes here = boxes_of(axis, pool && pool->literal);
+        const auto count = static_cast<int64_t>(here.set.intervals.size());
+        for (const Interval& interval : here.set.intervals) {
+            los.push_back(interval.lo);
+            his.push_back(interval.hi);
+            steps.push_back(interval.step);
+        }
+        counts.push_back(count);
+        boxes *= count;
+        tap_axes.push_back(dim + 1);
+        shape[at(dim)] = 1;
+        if (count > 0) w = taps(r, w, dim + 1, count, std::move(here.matrix));
+        axis = Lattice{};
+    }
+    auto add_bias = [&](ValueId value) {
+        if (bias < 0) return value;
+        Sizes along(shape.size(), 1);
+        along[1] = shape[1];
+        return plus(r, value, times(r, reshape(r, cast(r, bias, dtype), std::move(along)), bias_factor));
+    };
+    if (boxes == 0) return add_bias(full(r, dtype, shape, 0));
+    w = boxes_as_channels(r, w, tap_axes);
+    const ValueId sums = r.add(Op::box_sums, {x},
+                               {{Key::dims, dims},
+                                {Key::counts, std::move(counts)},
+                                {Key::los, std::move(los)},
+                                {Key::his, std::move(his)},
+                                {Key::steps, std::move(steps)}});
+    r.say("reducing ", dims, " of ", r[y].type, " before the convolution: ", boxes, boxes == 1 ? " box" : " boxes");
+    if (product(r.shape(w)) > product(shape)) return add_bias(times(r, lattice(r, sums, w, -1, axes), factor));
+    const ValueId vector = bias < 0 ? -1 : times(r, cast(r, bias, dtype), bias_factor);
+    return lattice(r, sums, times(r, w, factor), vector, axes);
+}
+
+// The convolution behind a reduction; a 16-bit one may have been widened on the way, its sums are in f32 all the same.
+ValueId convolution(const Rewriter& r, ValueId v) {
+    if (r.is(v, Op::cast) && is_sixteen_bit(r.dtype(r.arg(v))) && r.dtype(v) == DType::f32) v = r.arg(v);
+    return r.is(v, Op::lattice) ? v : -1;
+}
+
+ValueId collapse(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId y = convolution(r, node.args[0]);
+    if (y < 0 || r.is_moment()) return -1;
+    Sizes spatial, rest;
+    double count = 1;
+    for (int64_t axis : node.attributes.integers(Key::dims)) {
+        (axis >= 2 ? spatial : rest).push_back(axis);
+        if (axis >= 2) count *= static_cast<double>(r.shape(y)[at(axis)]);
+    }
+    if (spatial.empty() || count == 0) return -1;
+    const bool mean = node.op == Op::mean;
+    const ValueId sums = collapsed(r, y, spatial, mean ? 1 / count : 1, mean ? 1 : count);
+    return cast(r, reduce(r, node.op, sums, std::move(rest)), node.type.dtype);
+}
+
+// Σ over output channels: the weights are summed. Groups end, as every input channel reaches the one output.
+ValueId sum_of_channels(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId y = node.args[0];
+    if (!r.is(y, Op::lattice) || r.is_moment() || node.attributes.integers(Key::dims) != Sizes{1}) return -1;
+    if (is_sixteen_bit(node.type.dtype)) return -1;  // the summed weights would be rounded
+    const std::vector<Lattice> axes = axes_of(r, y);
+    const ValueId x = r.arg(y, 0), bias = bias_of(r, y);
+    ValueId w = reduce(r, Op::sum, r.arg(y, 1), {2});
+    Sizes shape = r.shape(w);
+    const double channels = static_cast<double>(r.shape(y)[1]);
+    shape[1] *= shape[0];
+    shape[0] = 1;
+    w = reshape(r, w, std::move(shape));
+    ValueId vector = bias < 0 ? -1 : reduce(r, Op::sum, bias, {0});
+    if (node.op == Op::mean) {
+        w = times(r, w, 1 / channels);
+        if (vector >= 0) vector = times(r, vector, 1 / channels);
+    }
+    r.say(name(node.op), " over the channels of ", r[y].type, " moves into the weights");
+    return lattice(r, x, w, vector, axes);
+}
+
+// Σ over the batch: the inputs are summed.
+ValueId sum_of_batch(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId y = node.args[0];
+    if (!r.is(y, Op::lattice) || r.is_moment() || node.attributes.integers(Key::dims) != Sizes{0}) return -1;
+    if (is_sixteen_bit(node.type.dtype)) return -1;
+    const std::vector<Lattice> axes = axes_of(r, y);
+    const ValueId x = r.arg(y, 0), w = r.arg(y, 1), bias = bias_of(r, y);
+    const double batch = static_cast<double>(r.shape(y)[0]);
+    r.say(name(node.op), " over the batch of ", r[y].type, " moves before the convolution");
+    const ValueId sums = reduce(r, node.op, x, {0});
+    return lattice(r, sums, w, bias < 0 || node.op == Op::mean ? bias : times(r, bias, batch), axes);
+}
+
+}  // namespace
+
+std::span<const Rule> collapse_rules() {
+    static const std::vector<Rule> rules = {
+        {"collapse", Family::collapse, {Op::sum, Op::mean}, collapse},
+        {"sum_of_channels", Family::collapse, {Op::sum, Op::mean}, sum_of_channels},
+        {"sum_of_batch", Family::collapse, {Op::sum, Op::mean}, sum_of_batch},
+    };
+    return rules;
+}
+
+}  // namespace transfuse

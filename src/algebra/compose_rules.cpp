@@ -1,0 +1,181 @@
+// Pools, upsamplings, slices and zero padding become part of the lattice next to them.
+#include <algorithm>
+
+#include "algebra/rule.h"
+#include "algebra/terms.h"
+#include "graph/infer.h"
+
+namespace transfuse {
+
+namespace {
+
+size_t at(int64_t axis) { return static_cast<size_t>(axis); }
+
+// Two lattices of which one is depthwise, separable and the same for all channels: per axis, the other's taps are convolved
+// with its kernel. 16-bit operands are composed in f32, so no weight is rounded twice.
+struct Composition {
+    std::vector<Lattice> axes;
+    std::vector<std::vector<double>> matrix;  // per axis, taps of the result × taps of the kept weight
+};
+
+std::optional<Composition> composition(const std::vector<Lattice>& first, const std::vector<Lattice>& second, bool bias,
+                                       const Separable& thin, bool thin_is_first) {
+    Composition result;
+    for (size_t a = 0; a < first.size(); ++a) {
+        const std::optional<Composed> composed = compose(first[a], second[a], bias);
+        if (!composed) return std::nullopt;
+        const int64_t kept = thin_is_first ? second[a].taps : first[a].taps;
+        std::vector<double> matrix(at(composed->lattice.taps * kept), 0.0);
+        for (size_t k1 = 0; k1 < composed->position.size(); ++k1)
+            for (size_t k2 = 0; k2 < composed->position[k1].size(); ++k2) {
+                const int64_t position = composed->position[k1][k2];
+                if (position < 0) continue;
+                const size_t own = thin_is_first ? k2 : k1;
+                matrix[at(position * kept) + own] += thin.kernel[a][thin_is_first ? k1 : k2];
+            }
+        result.axes.push_back(composed->lattice);
+        result.matrix.push_back(std::move(matrix));
+    }
+    return result;
+}
+
+ValueId mapped_weight(Rewriter& r, ValueId w, const Composition& composition) {
+    for (size_t a = 0; a < composition.axes.size(); ++a)
+        w = taps(r, w, static_cast<int64_t>(a) + 3, composition.axes[a].taps, composition.matrix[a]);
+    return w;
+}
+
+// pool(lattice(x, w, b)) = lattice(x, w * pool, b·gain)
+ValueId pool_after_lattice(Rewriter& r, ValueId id) {
+    const ValueId y = r.arg(id, 0);
+    if (!r.is(y, Op::lattice) || bias_of(r, id) >= 0) return -1;
+    const std::optional<Separable> pool = separable(r, id);
+    if (!pool) return -1;
+    const std::vector<Lattice> first = axes_of(r, y), second = axes_of(r, id);
+    const ValueId bias = bias_of(r, y);
+    std::optional<double> passes = 1.0;
+    if (bias >= 0) passes = gain(second, *pool);
+    if (!passes) return -1;
+    const std::optional<Composition> composed = composition(first, second, bias >= 0, *pool, false);
+    if (!composed) return -1;
+    const Type type = r[id].type;
+    const DType dtype = wide(type.dtype);
+    const ValueId x = cast(r, r.arg(y, 0), dtype);
+    const ValueId w = mapped_weight(r, cast(r, r.arg(y, 1), dtype), *composed);
+    const ValueId vector = bias < 0 ? -1 : times(r, cast(r, bias, dtype), *passes);
+    Sizes kernel(r.shape(w).begin() + 3, r.shape(w).end());
+    r.say("the pool after ", r[y].type, " becomes part of the convolution: taps ", kernel);
+    return cast(r, lattice(r, x, w, vector, composed->axes), type.dtype);
+}
+
+// lattice(upsample(x), w, b) = lattice(x, w * upsample, b)
+ValueId lattice_after_pool(Rewriter& r, ValueId id) {
+    const ValueId y = r.arg(id, 0);
+    if (!r.is(y, Op::lattice) || bias_of(r, y) >= 0) return -1;
+    const std::optional<Separable> pool = separable(r, y);
+    if (!pool) return -1;
+    const std::optional<Composition> composed = composition(axes_of(r, y), axes_of(r, id), false, *pool, true);
+    if (!composed) return -1;
+    const Type type = r[id].type;
+    const DType dtype = wide(type.dtype);
+    const ValueId x = cast(r, r.arg(y, 0), dtype), bias = bias_of(r, id);
+    const ValueId w = mapped_weight(r, cast(r, r.arg(id, 1), dtype), *composed);
+    Sizes kernel(r.shape(w).begin() + 3, r.shape(w).end());
+    r.say("what resamples ", r[y].type, " before the convolution becomes part of it: taps ", kernel);
+    return cast(r, lattice(r, x, w, bias, composed->axes), type.dtype);
+}
+
+// pool(u·s + t) = pool(u)·s + t·gain for s, t constant along space: on fewer elements.
+ValueId pool_of_affine(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId y = node.args[0];
+    const Op op = r.op(y);
+    if ((op != Op::mul && op != Op::add && op != Op::sub && op != Op::div) || node.args.size() == 3) return -1;
+    const std::optional<Separable> pool = separable(r, id);
+    if (!pool) return -1;
+    const Node inner = r[y];
+    const std::vector<Lattice> axes = axes_of(r, id);
+    for (size_t side = 0; side < 2; ++side) {
+        if (op == Op::div && side == 1) break;
+        const ValueId u = inner.args[side];
+        ValueId other = inner.args[1 - side];
+        if (r[u].type != inner.type || !constant_along(r, other, inner.type.rank(), spatial_axes(inner.type.rank()))) continue;
+        if (op == Op::add || op == Op::sub) {
+            const std::optional<double> passes = gain(axes, *pool);
+            if (!passes) return -1;
+            other = times(r, other, *passes);
+        }
+        const ValueId pooled = lattice(r, u, node.args[1], -1, axes);
+        r.say("a per-channel ", name(op), " moves behind the pool");
+        return side == 0 ? binary(r, op, pooled, other) : binary(r, op, other, pooled);
+    }
+    return -1;
+}
+
+// y[start : end : step] of a spatial axis: down·(start + step·o') + offset = up·i + dil·k. Channels: rows of w. Batch: of x.
+ValueId slice_of_lattice(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId y = node.args[0];
+    if (!r.is(y, Op::lattice)) return -1;
+    const int64_t axis = node.attributes.integer(Key::axis), step = node.attributes.integer(Key::step);
+    const int64_t start = slice_bound(node.attributes.integer(Key::start), r.shape(y)[at(axis)]);
+    const int64_t extent = node.type.shape[at(axis)];
+    if (extent == 0) return -1;
+    std::vector<Lattice> axes = axes_of(r, y);
+    ValueId x = r.arg(y, 0), w = r.arg(y, 1), bias = bias_of(r, y);
+    auto sliced = [&](ValueId value, int64_t along) {
+        return r.add(Op::slice, {value},
+                     {{Key::axis, along}, {Key::start, start}, {Key::end, start + (extent - 1) * step + 1}, {Key::step, step}});
+    };
+    if (axis == 0) {
+        x = sliced(x, 0);
+    } else if (axis == 1) {
+        if (r.shape(w)[0] != 1) return -1;
+        w = sliced(w, 2);
+        if (bias >= 0) bias = sliced(bias, 0);
+    } else {
+        Lattice& l = axes[at(axis - 2)];
+        l.offset += l.down * start;
+        l.down *= step;
+        l.out = extent;
+        const Reduced reduced = reduce(l);
+        std::vector<double> matrix(reduced.kept.size() * at(l.taps), 0.0);
+        for (size_t j = 0; j < reduced.kept.size(); ++j) matrix[j * at(l.taps) + at(reduced.kept[j])] = 1;
+        w = taps(r, w, axis + 1, reduced.lattice.taps, std::move(matrix));
+        l = reduced.lattice;
+    }
+    r.say("only the slice of ", r[y].type, " on axis ", axis, " is computed");
+    return lattice(r, x, w, bias, axes);
+}
+
+// lattice(pad(x)): padding with zeros is what the lattice does anyway. i' = i + start.
+ValueId pad_before_lattice(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const Node pad = r[node.args[0]];
+    if (pad.op != Op::pad || pad.attributes.number(Key::value) != 0) return -1;
+    const Sizes &start = pad.attributes.integers(Key::start), &end = pad.attributes.integers(Key::end);
+    for (size_t axis = 0; axis < start.size(); ++axis)
+        if (start[axis] < 0 || end[axis] < 0 || (axis < 2 && (start[axis] != 0 || end[axis] != 0))) return -1;
+    std::vector<Lattice> axes = axes_of(r, id);
+    for (size_t a = 0; a < axes.size(); ++a) {
+        axes[a].offset -= axes[a].up * start[a + 2];
+        axes[a].in = r.shape(pad.args[0])[a + 2];
+    }
+    r.say("zero padding ", pad.type, " is the lattice's own");
+    return lattice(r, pad.args[0], node.args[1], bias_of(r, id), axes);
+}
+
+}  // namespace
+
+std::span<const Rule> compose_rules() {
+    static const std::vector<Rule> rules = {
+        {"pool_after_lattice", Family::compose, {Op::lattice}, pool_after_lattice},
+        {"lattice_after_pool", Family::compose, {Op::lattice}, lattice_after_pool},
+        {"pool_of_affine", Family::compose, {Op::lattice}, pool_of_affine},
+        {"slice_of_lattice", Family::compose, {Op::slice}, slice_of_lattice},
+        {"pad_before_lattice", Family::compose, {Op::lattice}, pad_before_lattice},
+    };
+    return rules;
+}
+
+}  // namespace transfuse

@@ -1,0 +1,64 @@
+// Ops that are others in disguise: identity, hardtanh, softmax, weight_norm.
+#include "algebra/rule.h"
+#include "algebra/terms.h"
+
+namespace transfuse {
+
+namespace {
+
+ValueId drop_identity(Rewriter& r, ValueId id) {
+    r.say("identity");
+    return r.arg(id);
+}
+
+// With gradients detach must stay where it is.
+ValueId drop_detach(Rewriter& r, ValueId id) {
+    if (!r.inference()) return -1;
+    r.say("detach is the identity where no gradient flows");
+    return r.arg(id);
+}
+
+ValueId hardtanh_is_clamp(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    r.say("hardtanh is clamp");
+    return unary(r, Op::clamp, node.args[0],
+                 {{Key::lo, node.attributes.number(Key::lo)}, {Key::hi, node.attributes.number(Key::hi)}});
+}
+
+// softmax(x) = exp(x − logsumexp(x)), log_softmax(x) = x − logsumexp(x); 16-bit values in f32, as PyTorch does.
+ValueId expand_softmax(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId x = cast(r, node.args[0], wide(node.type.dtype));
+    ValueId y = minus(r, x, reduce(r, Op::logsumexp, x, node.attributes.integers(Key::dims)));
+    if (node.op == Op::softmax) y = unary(r, Op::exp, y);
+    r.say(name(node.op), " over ", node.attributes.integers(Key::dims), " by logsumexp");
+    return cast(r, y, node.type.dtype);
+}
+
+// v · g/‖v‖, the norm over every axis but one.
+ValueId expand_weight_norm(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const DType dtype = wide(node.type.dtype);
+    const ValueId v = cast(r, node.args[0], dtype), g = cast(r, node.args[1], dtype);
+    Sizes others;
+    for (int64_t axis = 0; axis < node.type.rank(); ++axis)
+        if (axis != node.attributes.integer(Key::axis)) others.push_back(axis);
+    const ValueId norm = unary(r, Op::sqrt, reduce(r, Op::sum, unary(r, Op::square, v), std::move(others)));
+    r.say("weight_norm ", node.type);
+    return cast(r, times(r, v, binary(r, Op::div, g, norm)), node.type.dtype);
+}
+
+}  // namespace
+
+std::span<const Rule> expand_pointwise_rules() {
+    static const std::vector<Rule> rules = {
+        {"drop_identity", Family::expand, {Op::identity}, drop_identity, true},
+        {"drop_detach", Family::expand, {Op::detach}, drop_detach, true},
+        {"hardtanh_is_clamp", Family::expand, {Op::hardtanh}, hardtanh_is_clamp, true},
+        {"expand_softmax", Family::expand, {Op::softmax, Op::log_softmax}, expand_softmax, true},
+        {"expand_weight_norm", Family::expand, {Op::weight_norm}, expand_weight_norm, true},
+    };
+    return rules;
+}
+
+}  // namespace transfuse

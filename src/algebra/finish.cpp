@@ -1,0 +1,116 @@
+// Axes of extent 1: reshapes that bring or take them sink towards the outputs, and a lattice loses the axes on which nothing
+// happens, so that a convolution whose depth was reduced away is a 2-d one.
+#include <algorithm>
+
+#include "algebra/rule.h"
+#include "algebra/terms.h"
+
+namespace transfuse {
+
+namespace {
+
+size_t at(int64_t axis) { return static_cast<size_t>(axis); }
+
+// A reshape that only puts in or takes out axes of extent 1: for each axis of x with another extent, its axis of y (−1: it
+// has none, its extent is 1).
+std::optional<Sizes> unit_reshape(const Sizes& x, const Sizes& y) {
+    Sizes to(x.size(), -1);
+    size_t j = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+        if (x[i] == 1) continue;
+        while (j < y.size() && y[j] == 1) ++j;
+        if (j == y.size() || y[j] != x[i]) return std::nullopt;
+        to[i] = static_cast<int64_t>(j++);
+    }
+    while (j < y.size() && y[j] == 1) ++j;
+    return j == y.size() ? std::optional(to) : std::nullopt;
+}
+
+// f(reshape(v), other) = reshape(f(v, other')). Reshapes only ever move towards the outputs.
+ValueId sink_reshape(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    for (size_t side = 0; side < node.args.size(); ++side) {
+        const ValueId x = node.args[side];
+        if (!r.is(x, Op::reshape) || r.shape(x) != node.type.shape) continue;
+        const ValueId v = r.arg(x);
+        if (r.rank(v) == 0 || r.rank(x) == 0 || r.is_parameter(v)) continue;  // rank 0 promotes differently
+        const std::optional<Sizes> to = unit_reshape(r.shape(v), r.shape(x));
+        if (!to) continue;
+        const Sizes inner = r.shape(v);
+        std::vector<ValueId> args = node.args;
+        args[side] = v;
+        for (size_t i = 0; i < args.size(); ++i) {
+            if (i == side || r.rank(args[i]) == 0) continue;
+            Sizes shape(inner.size(), 1);
+            for (size_t axis = 0; axis < inner.size(); ++axis)
+                if ((*to)[axis] >= 0) shape[axis] = extent_on(r, args[i], node.type.rank(), (*to)[axis]);
+            args[i] = reshape(r, args[i], std::move(shape));
+        }
+        const ValueId result = r.add(node.op, std::move(args), node.attributes);
+        if (r.shape(result) != inner || r.dtype(result) != node.type.dtype) continue;
+        r.say("a reshape sinks below ", name(node.op));
+        return reshape(r, result, node.type.shape);
+    }
+    return -1;
+}
+
+// Pools without a batch axis: x is [1, C, …] taken apart.
+ValueId pool_before_reshape(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId x = node.args[0];
+    if (!r.is(x, Op::reshape)) return -1;
+    const ValueId v = r.arg(x);
+    if (r.rank(v) != r.rank(x) + 1 || r.rank(v) != static_cast<int64_t>(node.attributes.integers(Key::kernel).size()) + 2) return -1;
+    Sizes batched = r.shape(x);
+    batched.insert(batched.begin(), 1);
+    if (r.shape(v) != batched) return -1;
+    r.say(name(node.op), " of a batch of one");
+    return reshape(r, r.add(node.op, {v}, node.attributes), node.type.shape);
+}
+
+Sizes without_axes(const Sizes& shape, const Sizes& axes, int64_t first) {
+    Sizes kept;
+    for (int64_t axis = 0; axis < static_cast<int64_t>(shape.size()); ++axis)
+        if (std::find(axes.begin(), axes.end(), axis - first) == axes.end()) kept.push_back(shape[at(axis)]);
+    return kept;
+}
+
+ValueId drop_trivial_axes(Rewriter& r, ValueId id) {
+    const std::vector<Lattice> axes = axes_of(r, id);
+    Sizes trivial;
+    std::vector<Lattice> kept;
+    for (size_t a = 0; a < axes.size(); ++a) {
+        if (axes[a].trivial()) trivial.push_back(static_cast<int64_t>(a));
+        else kept.push_back(axes[a]);
+    }
+    if (trivial.empty() || kept.empty()) return -1;
+    const Node node = r[id];
+    const ValueId x = reshape(r, node.args[0], without_axes(r.shape(node.args[0]), trivial, 2));
+    const ValueId w = reshape(r, node.args[1], without_axes(r.shape(node.args[1]), trivial, 3));
+    r.say("nothing happens on ", static_cast<int64_t>(trivial.size()), " of ", static_cast<int64_t>(axes.size()),
+          " axes of ", node.type);
+    return reshape(r, lattice(r, x, w, bias_of(r, id), kept), node.type.shape);
+}
+
+const std::vector<Op>& pointwise_ops() {
+    static const std::vector<Op> ops = [] {
+        std::vector<Op> list;
+        for (int op = static_cast<int>(Op::neg); op <= static_cast<int>(Op::select); ++op) list.push_back(static_cast<Op>(op));
+        list.insert(list.end(), {Op::cast, Op::detach});
+        return list;
+    }();
+    return ops;
+}
+
+}  // namespace
+
+std::span<const Rule> finish_rules() {
+    static const std::vector<Rule> rules = {
+        {"sink_reshape", Family::simplify, pointwise_ops(), sink_reshape, true},
+        {"pool_before_reshape", Family::simplify, {Op::max_pool, Op::min_pool}, pool_before_reshape, true},
+        {"drop_trivial_axes", Family::finish, {Op::lattice}, drop_trivial_axes, true},
+    };
+    return rules;
+}
+
+}  // namespace transfuse

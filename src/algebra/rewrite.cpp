@@ -1,0 +1,142 @@
+// The driver: rounds of rules to a fixed point.
+//
+// It ends. Every rule but the expansions must lower (cost, number of values), and each expansion removes an op that no
+// rule creates. The bound on rounds is a seat belt.
+#include <algorithm>
+#include <array>
+
+#include "algebra/cost.h"
+#include "algebra/rule.h"
+#include "transfuse/error.h"
+
+namespace transfuse {
+
+namespace {
+
+constexpr int most_rounds = 200;
+constexpr int most_firings_on_a_value = 100;
+constexpr size_t op_count = static_cast<size_t>(Op::box_spread) + 1;
+
+using Dispatch = std::array<std::vector<const Rule*>, op_count>;
+
+Dispatch dispatch(const RewriteOptions& options, bool finishing) {
+    Dispatch table;
+    auto listed = [](const std::vector<std::string>& names, std::string_view name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    for (const Rule* rule : all_rules()) {
+        if (rule->family == Family::finish && !finishing) continue;
+        if (listed(options.without, rule->name)) continue;
+        if (!options.only.empty() && rule->family != Family::expand && !listed(options.only, rule->name)) continue;
+        for (Op op : rule->ops) table[static_cast<size_t>(op)].push_back(rule);
+    }
+    return table;
+}
+
+// The usual table, made once.
+const Dispatch& usual_dispatch(bool finishing) {
+    static const Dispatch before = dispatch({}, false), after = dispatch({}, true);
+    return finishing ? after : before;
+}
+
+// Tries the rules on one value until none applies; returns what stands for it.
+ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const Cost& rest, std::vector<Step>& steps) {
+    for (int firing = 0; firing < most_firings_on_a_value; ++firing) {
+        bool fired = false;
+        for (const Rule* rule : table[static_cast<size_t>(r.op(id))]) {
+            const Rewriter::Total before = r.total();
+            r.begin();
+            const ValueId next = rule->apply(r, id);
+            if (next < 0 || next == id) {
+                r.drop_unused();
+                continue;
+            }
+            r.hold(next);
+            r.release(id);
+            r.drop_unused();
+            if (!rule->any_cost && !(r.total() < before)) {
+                r.hold(id);
+                r.release(next);
+                r.drop_unused();
+                continue;
+            }
+            if (r[next].type != r[id].type)
+                fail("rule ", rule->name, ": turned ", to_string(r[id].type), " into ", to_string(r[next].type));
+            Step step{std::string(rule->name), r.remark(), before.cost, r.total().cost};
+            step.before += rest;
+            step.after += rest;
+            steps.push_back(std::move(step));
+            id = next;
+            fired = true;
+            break;
+        }
+        if (!fired) break;
+    }
+    return id;
+}
+
+// One round; true if any rule fired.
+bool round(Graph& graph, const RewriteOptions& options, const Dispatch& table, std::vector<Step>& steps) {
+    Rewriter r(graph, options.inference);
+    const size_t before = steps.size();
+    std::vector<Cost> costs;
+    costs.reserve(graph.nodes().size());
+    Cost rest;  // of what this round has not reached
+    for (const Node& node : graph.nodes()) {
+        costs.push_back(node_cost(graph, node));
+        rest += costs.back();
+    }
+    for (ValueId old = 0; old < graph.size(); ++old) {
+        const ValueId id = r.rebuild(old);
+        rest.flops -= costs[static_cast<size_t>(old)].flops;
+        rest.bytes -= costs[static_cast<size_t>(old)].bytes;
+        r.settle(old, improve(r, id, table, rest, steps));
+    }
+    if (steps.size() == before) return false;
+    graph = r.finish(graph.output_names());
+    return true;
+}
+
+}  // namespace
+
+Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
+    for (const auto* names : {&options.without, &options.only})
+        for (const std::string& name : *names) {
+            const auto& rules = all_rules();
+            require(std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) { return rule->name == name; }),
+                    "rewrite: there is no rule named '", name, "'");
+        }
+    Derivation derivation;
+    derivation.written = graph;
+    derivation.rewritten = graph;
+    const bool usual = options.without.empty() && options.only.empty();
+    for (bool finishing : {false, true}) {
+        const Dispatch own = usual ? Dispatch{} : dispatch(options, finishing);
+        const Dispatch& table = usual ? usual_dispatch(finishing) : own;
+        for (int rounds = 0; rounds < most_rounds; ++rounds)
+            if (!round(derivation.rewritten, options, table, derivation.steps)) break;
+    }
+    return derivation;
+}
+
+const std::vector<const Rule*>& all_rules() {
+    static const std::vector<const Rule*> rules = [] {
+        std::vector<const Rule*> list;
+        for (auto table : {simplify_rules(), shape_rules(), expand_pointwise_rules(), expand_conv_rules(),
+                           expand_pool_rules(), expand_norm_rules(), constant_rules(), compose_rules(), fold_rules(),
+                           reduction_rules(), collapse_rules(), cancel_rules(), monotone_rules(), statistics_rules(),
+                           finish_rules()})
+            for (const Rule& rule : table) list.push_back(&rule);
+        return list;
+    }();
+    return rules;
+}
+
+std::vector<std::string> rule_names() {
+    std::vector<std::string> names;
+    for (const Rule* rule : all_rules())
+        if (std::find(names.begin(), names.end(), rule->name) == names.end()) names.emplace_back(rule->name);
+    return names;
+}
+
+}  // namespace transfuse

@@ -1,0 +1,136 @@
+#include "algebra/rewriter.h"
+
+#include <map>
+
+#include "algebra/cost.h"
+
+namespace transfuse {
+
+double objective(const Cost& cost) { return cost.flops + 8 * cost.bytes; }
+
+Rewriter::Rewriter(const Graph& graph, bool inference) : graph_(graph), inference_(inference), builder_(graph.name()) {
+    const size_t count = graph.nodes().size();
+    now_.assign(count, -1);
+    old_uses_.assign(count, 0);
+    moment_.assign(count, false);
+    for (const Node& node : graph.nodes())
+        for (ValueId arg : node.args) ++old_uses_[at(arg)];
+    for (ValueId output : graph.outputs()) ++old_uses_[at(output)];
+    // E[d] that stands beside an E[d²] over the same axes.
+    for (const Node& node : graph.nodes()) {
+        if (node.op != Op::mean || graph[node.args[0]].op != Op::square) continue;
+        const ValueId d = graph[node.args[0]].args[0];
+        for (size_t id = 0; id < count; ++id) {
+            const Node& other = graph.nodes()[id];
+            if (other.op == Op::mean && other.args[0] == d && other.attributes == node.attributes) moment_[id] = true;
+        }
+    }
+    uses_.reserve(2 * count);
+    price_.reserve(2 * count);
+}
+
+void Rewriter::append(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", value);
+    remark_ += text;
+}
+
+void Rewriter::charge(const Price& price, double sign) {
+    live_.cost.flops += sign * price.cost.flops;
+    live_.cost.bytes += sign * price.cost.bytes;
+    live_.objective += sign * price.objective;
+    live_.nodes += sign > 0 ? 1 : -1;
+}
+
+// A value the builder made just now.
+void Rewriter::learn(ValueId id) {
+    const Node& node = builder_[id];
+    bool parameter = node.op != Op::input;
+    for (ValueId arg : node.args) parameter = parameter && parameter_[at(arg)];
+    const Cost cost = node_cost(builder_, node);
+    uses_.push_back(0);
+    alive_.push_back(false);
+    parameter_.push_back(parameter);
+    price_.push_back({cost, transfuse::objective(cost)});
+}
+
+void Rewriter::revive(ValueId id) {
+    if (alive_[at(id)]) return;
+    alive_[at(id)] = true;
+    charge(price_[at(id)], 1);
+    born_.push_back(id);
+    for (ValueId arg : builder_[id].args) {
+        ++uses_[at(arg)];
+        revive(arg);
+    }
+}
+
+void Rewriter::bury(ValueId id) {
+    if (!alive_[at(id)] || uses_[at(id)] > 0) return;
+    alive_[at(id)] = false;
+    charge(price_[at(id)], -1);
+    for (ValueId arg : builder_[id].args) {
+        --uses_[at(arg)];
+        bury(arg);
+    }
+}
+
+ValueId Rewriter::add(Op op, std::vector<ValueId> args, Attributes attributes, std::string name) {
+    const ValueId id = builder_.add(op, std::move(args), std::move(attributes), std::move(name));
+    while (static_cast<ValueId>(uses_.size()) < builder_.size()) learn(static_cast<ValueId>(uses_.size()));
+    revive(id);
+    return id;
+}
+
+ValueId Rewriter::rebuild(ValueId old) {
+    const Node& node = graph_[old];
+    candidate_is_moment_ = moment_[at(old)];
+    ValueId id;
+    if (is_leaf(node.op)) {
+        id = node.op == Op::input ? builder_.input(node.name, node.type) : builder_.param(node.name, node.type);
+        learn(id);
+        revive(id);
+        hold(id);  // leaves stay, used or not
+    } else {
+        std::vector<ValueId> args;
+        args.reserve(node.args.size());
+        for (ValueId arg : node.args) args.push_back(now_[at(arg)]);
+        id = add(node.op, std::move(args), node.attributes, node.name);
+    }
+    hold(id);
+    for (ValueId arg : node.args) release(now_[at(arg)]);  // the use that was kept for `old`
+    return id;
+}
+
+void Rewriter::begin() {
+    born_.clear();
+    remark_.clear();
+}
+
+void Rewriter::drop_unused() {
+    for (size_t i = born_.size(); i-- > 0;) bury(born_[i]);
+}
+
+void Rewriter::hold(ValueId id) {
+    ++uses_[at(id)];
+    revive(id);
+}
+
+void Rewriter::release(ValueId id) {
+    --uses_[at(id)];
+    bury(id);
+}
+
+void Rewriter::settle(ValueId old, ValueId id) {
+    now_[at(old)] = id;
+    uses_[at(id)] += old_uses_[at(old)];
+    release(id);
+}
+
+Graph Rewriter::finish(const std::vector<std::string>& output_names) {
+    std::vector<ValueId> outputs;
+    for (ValueId output : graph_.outputs()) outputs.push_back(now_[at(output)]);
+    return builder_.finish(std::move(outputs), output_names);
+}
+
+}  // namespace transfuse

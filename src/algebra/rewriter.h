@@ -1,0 +1,101 @@
+// The state of one rewriting round: a builder that knows which of its values are alive and what they cost together.
+//
+// A round walks the graph once. Each node is rebuilt on the rewritten forms of its operands, then rules are tried on it
+// until none applies. Values nobody uses any more die at once and take their cost with them, so the cost of the whole
+// graph is known exactly before and after each firing.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transfuse/algebra.h"
+
+namespace transfuse {
+
+class Rewriter {
+public:
+    Rewriter(const Graph& graph, bool inference);
+
+    // What rules look at. References do not survive add().
+    const Node& operator[](ValueId id) const { return builder_[id]; }
+    Op op(ValueId id) const { return builder_[id].op; }
+    bool is(ValueId id, Op op) const { return builder_[id].op == op; }
+    ValueId arg(ValueId id, size_t i = 0) const { return builder_[id].args[i]; }
+    const Sizes& shape(ValueId id) const { return builder_[id].type.shape; }
+    DType dtype(ValueId id) const { return builder_[id].type.dtype; }
+    int64_t rank(ValueId id) const { return builder_[id].type.rank(); }
+    bool is_parameter(ValueId id) const { return parameter_[at(id)]; }  // of params and constants alone
+    int uses(ValueId id) const { return uses_[at(id)]; }
+    bool inference() const { return inference_; }
+    // The mean of a variance taken as E[d²] − E[d]²: it belongs to the same sums as the squares and must stay with them.
+    bool is_moment() const { return candidate_is_moment_; }
+
+    // What rules build with.
+    ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}, std::string name = {});
+    ValueId scalar(double value) { return add(Op::scalar, {}, {{Key::value, value}}); }
+
+    // What the step says of itself; called by a rule that is about to succeed.
+    template <class... Parts>
+    void say(const Parts&... parts) {
+        remark_.clear();
+        (append(parts), ...);
+    }
+
+    // Rebuilds the graph, trying `apply(node)` on every value: it returns the replacement or −1. Used by the driver.
+    Graph finish(const std::vector<std::string>& output_names);
+
+    struct Total {
+        Cost cost;
+        double objective = 0;
+        int64_t nodes = 0;
+        bool operator<(const Total& other) const {
+            return objective < other.objective || (objective == other.objective && nodes < other.nodes);
+        }
+    };
+    Total total() const { return live_; }
+
+    // The driver's side of a firing.
+    ValueId rebuild(ValueId old);                  // the candidate: `old` on rewritten operands, held
+    void begin();                                  // remember what is born from here on
+    void drop_unused();                            // bury what the rule built in vain
+    void hold(ValueId id);
+    void release(ValueId id);
+    void settle(ValueId old, ValueId id);          // `id` stands for `old` from now on
+    const std::string& remark() const { return remark_; }
+
+private:
+    struct Price {
+        Cost cost;
+        double objective = 0;
+    };
+    static size_t at(ValueId id) { return static_cast<size_t>(id); }
+    void append(std::string_view text) { remark_ += text; }
+    void append(const Sizes& sizes) { remark_ += to_string(sizes); }
+    void append(const Type& type) { remark_ += to_string(type); }
+    void append(int64_t value) { remark_ += std::to_string(value); }
+    void append(double value);
+    void learn(ValueId id);
+    void revive(ValueId id);
+    void bury(ValueId id);
+    void charge(const Price& price, double sign);
+
+    const Graph& graph_;
+    bool inference_;
+    Builder builder_;
+    std::vector<ValueId> now_;            // old value -> what stands for it
+    std::vector<int> old_uses_;
+    std::vector<bool> moment_;            // old values that are first moments of a variance
+    bool candidate_is_moment_ = false;
+    std::vector<int> uses_;
+    std::vector<bool> alive_, parameter_;
+    std::vector<Price> price_;
+    std::vector<ValueId> born_;
+    Total live_;
+    std::string remark_;
+};
+
+// What decides between two forms of a graph: flops, and bytes weighted as a machine of balance 8 flop/byte weighs them.
+double objective(const Cost& cost);
+
+}  // namespace transfuse

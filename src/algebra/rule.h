@@ -1,0 +1,51 @@
+// Rules: what they are called, where they are tried, what they do. One table a family, each in its own file.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "algebra/rewriter.h"
+
+namespace transfuse {
+
+enum class Family : uint8_t {
+    simplify,    // structure: identities, shapes, numbers
+    expand,      // lowerings to primitives; exempt from the cost check, each removes an op nothing creates
+    fold,        // scale and shift into weights and bias, constants merged
+    collapse,    // linear reductions move before the convolution
+    compose,     // pools, slices and padding become part of the lattice
+    cancel,      // what a subtraction takes away again
+    monotone,    // monotone ops after max and min
+    statistics,  // variances of a convolution's result
+    finish,      // the form the planner likes; tried when the others have nothing left to do
+};
+
+struct Rule {
+    std::string_view name;
+    Family family;
+    std::vector<Op> ops;                         // tried on values of these ops
+    ValueId (*apply)(Rewriter& r, ValueId id);   // the replacement, or −1
+    bool any_cost = false;                       // fires whatever the cost model says; must say why it ends
+};
+
+std::span<const Rule> simplify_rules();
+std::span<const Rule> shape_rules();
+std::span<const Rule> expand_conv_rules();
+std::span<const Rule> expand_pool_rules();
+std::span<const Rule> expand_norm_rules();
+std::span<const Rule> expand_pointwise_rules();
+std::span<const Rule> fold_rules();
+std::span<const Rule> constant_rules();
+std::span<const Rule> reduction_rules();
+std::span<const Rule> collapse_rules();
+std::span<const Rule> compose_rules();
+std::span<const Rule> cancel_rules();
+std::span<const Rule> monotone_rules();
+std::span<const Rule> statistics_rules();
+std::span<const Rule> finish_rules();
+
+// All of them, in the order they are tried.
+const std::vector<const Rule*>& all_rules();
+
+}  // namespace transfuse

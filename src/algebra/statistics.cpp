@@ -1,0 +1,40 @@
+// Variances of a convolution's result, in the centred form.
+#include "algebra/rule.h"
+#include "algebra/terms.h"
+
+namespace transfuse {
+
+namespace {
+
+// var(y) with d = y − m, m the mean the collapse gives: E[d²] − E[d]², both of the same rounded values in one pass. The square
+// of a mean far from zero would cancel; d has none. No rule makes a var, so this ends.
+ValueId centred_variance(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const ValueId x = node.args[0];
+    const ValueId y = r.is(x, Op::cast) ? r.arg(x) : x;
+    if (!r.is(y, Op::lattice)) return -1;
+    const Sizes dims = node.attributes.integers(Key::dims);
+    if (dims.back() < 2) return -1;  // only spatial means collapse
+    double count = 1;
+    for (int64_t axis : dims) count *= static_cast<double>(r.shape(x)[static_cast<size_t>(axis)]);
+    const double free = count - static_cast<double>(node.attributes.integer(Key::correction));
+    if (free <= 0) return -1;
+    const ValueId wider = cast(r, x, wide(node.type.dtype));
+    const ValueId d = minus(r, wider, reduce(r, Op::mean, wider, dims));
+    const ValueId squares = reduce(r, Op::mean, unary(r, Op::square, d), dims);
+    const ValueId e = reduce(r, Op::mean, d, dims);
+    r.say("variance over ", dims, " of ", r[y].type, " around the collapsed mean");
+    const ValueId variance = minus(r, squares, unary(r, Op::square, e));
+    return cast(r, times(r, variance, count / free), node.type.dtype);
+}
+
+}  // namespace
+
+std::span<const Rule> statistics_rules() {
+    static const std::vector<Rule> rules = {
+        {"centred_variance", Family::statistics, {Op::var}, centred_variance, true},
+    };
+    return rules;
+}
+
+}  // namespace transfuse
