@@ -1,4 +1,5 @@
 // Views: values that are read where another one lies, through strides alone.
+#include "graph/infer.h"
 #include "plan/facts.h"
 #include "transfuse/error.h"
 
@@ -35,7 +36,7 @@ StridedView through(const Graph& graph, ValueId id, StridedView view) {
     switch (node.op) {
         case Op::slice: {
             const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
-            view.offset += node.attributes.integer(Key::start) * view.strides[axis];
+            view.offset += slice_bound(node.attributes.integer(Key::start), from[axis]) * view.strides[axis];
             view.strides[axis] *= node.attributes.integer(Key::step);
             return view;
         }
