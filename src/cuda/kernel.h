@@ -20,6 +20,7 @@ struct Target {
     int arch = 90;                        // 90 compiles as sm_90a
     int multiprocessors = 132;
     int shared_bytes = 227 * 1024;        // most dynamic shared memory a block can have
+    bool general_only = false;            // only the general kernels (tests run them without a device)
     bool operator==(const Target&) const = default;
 };
 
@@ -32,10 +33,11 @@ struct Source {
     bool operator==(const Source&) const = default;
 };
 
-// One kernel parameter: the address of a value's memory, an address in the pass's scratch, or plain bytes.
+// One kernel parameter: the address of a value's memory (a leaf's tensor, else an output's, else its buffer), of an output by
+// position, an address in the pass's scratch, or plain bytes.
 struct Argument {
-    enum class Kind : uint8_t { value, scratch, bytes } kind = Kind::bytes;
-    ValueId value = -1;                   // value: a leaf, an output or a buffer of the plan
+    enum class Kind : uint8_t { value, output, scratch, bytes } kind = Kind::bytes;
+    ValueId value = -1;                   // value: a leaf, an output or a buffer of the plan; output: the position
     int64_t offset = 0;                   // bytes added to the address
     int size = 8;                         // bytes: how many (also the alignment, at most 16)
     std::array<std::byte, 64> data{};
@@ -43,6 +45,11 @@ struct Argument {
     static Argument of_value(ValueId value, int64_t offset_bytes = 0) {
         Argument a;
         a.kind = Kind::value, a.value = value, a.offset = offset_bytes;
+        return a;
+    }
+    static Argument of_output(int position, int64_t offset_bytes = 0) {
+        Argument a;
+        a.kind = Kind::output, a.value = position, a.offset = offset_bytes;
         return a;
     }
     static Argument of_scratch(int64_t offset_bytes) {
@@ -72,10 +79,12 @@ struct Launch {
 };
 
 // The launches of one pass, in order, and the scratch memory they share (on top of the plan's buffers). Scratch lives
-// for this pass only, except `kept_bytes` at its beginning, which survive between calls of a frozen executable.
+// for this pass only, except `kept_bytes` at its beginning (what launches with parameters_only write: packed weights),
+// which survive between calls of a frozen executable.
 struct Program {
     std::vector<Launch> launches;
     size_t scratch_bytes = 0;
+    size_t kept_bytes = 0;
     std::string note;
 };
 

@@ -54,6 +54,7 @@ Loaded load() {
     TRANSFUSE_BIND(cuFuncSetAttribute);
     TRANSFUSE_BIND(cuLaunchKernelEx);
     TRANSFUSE_BIND(cuStreamSynchronize);
+    TRANSFUSE_BIND(cuStreamIsCapturing);
     TRANSFUSE_BIND(cuStreamCreate);
     TRANSFUSE_BIND_V2(cuStreamDestroy);
     TRANSFUSE_BIND_V2(cuMemAlloc);

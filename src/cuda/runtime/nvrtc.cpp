@@ -141,7 +141,7 @@ std::string arch_option(int arch) { return "sm_" + std::to_string(arch) + (arch 
 Binary nvrtc_compile(const Source& source, int arch) {
     const Nvrtc& n = usable_nvrtc();
     std::vector<std::string> options = {"-arch=" + arch_option(arch), "-std=c++17", "-default-device", "--extra-device-vectorization",
-                                        "--ptxas-options=-v"};
+                                        "--ptxas-options=-v", "-diag-suppress=177"};
     options.insert(options.end(), source.options.begin(), source.options.end());
     std::vector<const char*> list;
     for (const std::string& option : options) list.push_back(option.c_str());

@@ -1,0 +1,300 @@
+#include "cuda/assemble.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cuda/dense/dense.h"
+#include "cuda/moments.h"
+#include "cuda/pull.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+std::string_view kind_name(PassKind kind) {
+    switch (kind) {
+        case PassKind::prepare: return "prepare";
+        case PassKind::moments: return "moments";
+        case PassKind::dense: return "dense";
+        case PassKind::correlate: return "correlate";
+        case PassKind::pointwise: return "pointwise";
+        case PassKind::library: return "library";
+    }
+    return "pass";
+}
+
+class Assembler {
+public:
+    Assembler(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned)
+        : plan_(plan), graph_(plan.graph), options_(options), target_(target), aligned_(aligned), parameters_(parameter_values(plan.graph)) {}
+
+    Assembly run() {
+        place_values();
+        for (size_t p = 0; p < plan_.passes.size(); ++p) {
+            pass_ = p;
+            const Program program = generate(plan_.passes[p]);
+            bind(program, plan_.passes[p]);
+        }
+        copy_repeated_outputs();
+        assembly_.workspace_bytes += scratch_bytes_;
+        return std::move(assembly_);
+    }
+
+private:
+    // Strides and addresses of everything that lies in memory; buffers share workspace where their lives do not meet.
+    void place_values() {
+        const auto size = static_cast<size_t>(graph_.size());
+        assembly_.strides.assign(size, {});
+        addresses_.assign(size, std::nullopt);
+        const auto& outputs = graph_.outputs();
+        require(options_.leaf_strides.empty() || options_.leaf_strides.size() == graph_.leaves().size(),
+                "compile_cuda: leaf_strides has ", options_.leaf_strides.size(), " entries for ", graph_.leaves().size(), " leaves");
+        require(options_.output_strides.empty() || options_.output_strides.size() == outputs.size(),
+                "compile_cuda: output_strides has ", options_.output_strides.size(), " entries for ", outputs.size(), " outputs");
+        for (size_t j = outputs.size(); j-- > 0;) {  // of a value that stands twice, the first place counts
+            const auto v = static_cast<size_t>(outputs[j]);
+            addresses_[v] = Address{Address::Kind::output, static_cast<int>(j), 0};
+            assembly_.strides[v] = output_strides(j);
+        }
+        for (size_t i = 0; i < graph_.leaves().size(); ++i) {
+            const auto v = static_cast<size_t>(graph_.leaves()[i]);
+            addresses_[v] = Address{Address::Kind::leaf, static_cast<int>(i), 0};
+            assembly_.strides[v] = options_.leaf_strides.empty() ? contiguous_strides(graph_.nodes()[v].type.shape) : options_.leaf_strides[i];
+        }
+        place_buffers();
+    }
+
+    Sizes output_strides(size_t position) const {
+        return options_.output_strides.empty() ? contiguous_strides(graph_[graph_.outputs()[position]].type.shape)
+                                               : options_.output_strides[position];
+    }
+
+    struct Life {
+        size_t first, last;
+        bool kept;
+    };
+
+    void place_buffers() {
+        std::map<ValueId, Life> lives;
+        auto touch = [&](ValueId v, size_t pass, bool prepares) {
+            if (addresses_[static_cast<size_t>(v)]) return;
+            auto [at, fresh] = lives.try_emplace(v, Life{pass, pass, prepares});
+            at->second.last = pass;
+        };
+        for (size_t p = 0; p < plan_.passes.size(); ++p) {
+            const Pass& pass = plan_.passes[p];
+            for (ValueId read : pass.reads)
+                if (const ValueId root = view_root(plan_, read); !is_literal(graph_, root)) touch(root, p, false);
+            for (const Store& store : pass.stores) touch(store.target, p, pass.kind == PassKind::prepare);
+        }
+        struct Region {
+            int64_t begin, end;
+            Life life;
+        };
+        std::vector<Region> taken;
+        int64_t end = 0, kept_end = 0;
+        for (const auto& [value, life] : lives) {
+            const Type& type = graph_[value].type;
+            const int64_t size = (std::max<int64_t>(numel(type.shape), 1) * bytes(type.dtype) + 255) / 256 * 256;
+            assembly_.strides[static_cast<size_t>(value)] = contiguous_strides(type.shape);
+            if (options_.freeze && life.kept) {
+                addresses_[static_cast<size_t>(value)] = Address{Address::Kind::kept, 0, kept_end};
+                kept_end += size;
+                continue;
+            }
+            // First fit among the regions alive at the same time.
+            std::vector<std::pair<int64_t, int64_t>> busy;
+            for (const Region& region : taken)
+                if (region.life.first <= life.last && life.first <= region.life.last) busy.emplace_back(region.begin, region.end);
+            std::sort(busy.begin(), busy.end());
+            int64_t at = 0;
+            for (const auto& [begin, stop] : busy) {
+                if (at + size <= begin) break;
+                at = std::max(at, stop);
+            }
+            taken.push_back({at, at + size, life});
+            addresses_[static_cast<size_t>(value)] = Address{Address::Kind::workspace, 0, at};
+            end = std::max(end, at + size);
+        }
+        assembly_.workspace_bytes = static_cast<size_t>(end);
+        assembly_.kept_bytes = static_cast<size_t>(kept_end);
+    }
+
+    Place place_of(ValueId v) const {
+        const auto at = static_cast<size_t>(v);
+        require(addresses_[at].has_value(), "CUDA: value %", v, " (", name(graph_[v].op), ") is not in memory");
+        Place place;
+        place.base = Argument::of_value(v);
+        place.storage = graph_[v].type.dtype;
+        place.strides = assembly_.strides[at];
+        place.aligned = aligned_ || addresses_[at]->kind == Address::Kind::workspace || addresses_[at]->kind == Address::Kind::kept;
+        return place;
+    }
+
+    // Where a store goes. A reshape as target is pulled through: the sink is then the target itself.
+    Sink sink_of(const Store& store) const {
+        const ValueId target = store.target;
+        Place place = place_of(target);
+        if (addresses_[static_cast<size_t>(target)]->kind == Address::Kind::leaf) {  // an output that is a leaf
+            const auto& outputs = graph_.outputs();
+            const auto j = static_cast<size_t>(std::find(outputs.begin(), outputs.end(), target) - outputs.begin());
+            place.base = Argument::of_output(static_cast<int>(j));
+            place.strides = output_strides(j);
+        }
+        if (store.value == target || graph_[target].op == Op::reshape) return {target, place};
+        if (!store.start.empty()) {
+            int64_t offset = 0;
+            for (size_t a = 0; a < store.start.size(); ++a) offset += store.start[a] * place.strides[a];
+            place.base.offset += offset * bytes(place.storage);
+            if (place.base.offset % 16 != 0) place.aligned = false;
+        }
+        return {store.value, place};
+    }
+
+    Places places_of(const Pass& pass) const {
+        Places places;
+        for (ValueId read : pass.reads) {
+            const ValueId root = view_root(plan_, read);
+            if (!is_literal(graph_, root) && graph_[root].op != Op::constant) places.emplace(root, place_of(root));
+            else if (graph_[root].op == Op::constant && addresses_[static_cast<size_t>(root)]) places.emplace(root, place_of(root));
+        }
+        for (const TileStep& step : pass.steps)
+            if (!is_leaf(graph_[step.value].op)) places.erase(step.value);
+        return places;
+    }
+
+    Program generate(const Pass& pass) {
+        const Surroundings surroundings{plan_, pass, assembly_.strides, options_.precision, target_, aligned_};
+        PullRequest request{graph_, parameters_, places_of(pass), {}, target_, 0, std::string(kind_name(pass.kind)), false};
+        // Copies of whole leaves read what they write under another name.
+        for (const Store& store : pass.stores)
+            if (pass.steps.empty() && store.value == store.target)
+                if (const ValueId root = view_root(plan_, store.value); !is_literal(graph_, root)) request.places.emplace(root, place_of(root));
+        Program program;
+        std::set<ValueId> done;  // stored by the main kernel already
+        std::string why_not;
+        if (pass.kind == PassKind::dense && !target_.general_only) {
+            if (auto dense = generate_dense(surroundings, &why_not)) {
+                program = std::move(dense->program);
+                for (const GridValue& value : dense->grid) {
+                    Place place;
+                    place.base = Argument::of_scratch(value.scratch_offset);
+                    const DType dtype = graph_[value.value].type.dtype;
+                    place.storage = dtype == DType::f64 ? DType::f64 : DType::f32;
+                    place.strides = contiguous_strides(graph_[value.value].type.shape);
+                    place.aligned = value.scratch_offset % 16 == 0;
+                    request.places.insert_or_assign(value.value, place);
+                }
+                for (const TileStep& step : pass.steps)
+                    if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
+                note("tensor-core kernel; " + program.note);
+            } else {
+                note("general kernel: " + why_not);
+            }
+        } else if (pass.kind == PassKind::moments) {
+            if (auto moments = generate_moments(surroundings, request.places, &why_not)) {
+                program = std::move(moments->program);
+                for (auto& [value, place] : moments->grid) request.places.insert_or_assign(value, place);
+                note(program.note);
+            } else {
+                note("general kernel: " + why_not);
+            }
+        }
+        const bool first = program.launches.empty();
+        request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
+        request.early = !first;
+        if (!first) request.name += "_tail";
+        for (const Store& store : pass.stores)
+            if (!done.contains(store.value)) request.sinks.push_back(sink_of(store));
+        if (!request.sinks.empty()) {
+            Program rest = pull(request);
+            for (Launch& launch : rest.launches) {
+                if (pass.kind == PassKind::prepare) launch.parameters_only = true;
+                program.launches.push_back(std::move(launch));
+            }
+            program.scratch_bytes = std::max(program.scratch_bytes, rest.scratch_bytes);
+        }
+        return program;
+    }
+
+    void note(const std::string& text) {
+        assembly_.notes.resize(plan_.passes.size());
+        assembly_.notes[pass_] = text;
+    }
+
+    // Scratch lies behind the buffers; passes follow each other on one stream, so they share it.
+    void bind(const Program& program, const Pass& pass) {
+        const bool keeps = options_.freeze && program.kept_bytes > 0;
+        const auto kept_begin = static_cast<int64_t>((assembly_.kept_bytes + 255) / 256 * 256);
+        if (keeps) assembly_.kept_bytes = static_cast<size_t>(kept_begin) + program.kept_bytes;
+        for (const Launch& launch : program.launches) {
+            BoundLaunch bound{launch, {}, pass_};
+            if (bound.launch.parameters_only && !(options_.freeze && (keeps || pass.kind == PassKind::prepare))) bound.launch.parameters_only = false;
+            for (const Argument& argument : launch.arguments) {
+                switch (argument.kind) {
+                    case Argument::Kind::bytes: break;
+                    case Argument::Kind::output:
+                        bound.addresses.push_back({Address::Kind::output, argument.value, argument.offset});
+                        break;
+                    case Argument::Kind::value: {
+                        auto& address = addresses_[static_cast<size_t>(argument.value)];
+                        require(address.has_value(), "CUDA: a kernel reads value %", argument.value, ", which is not in memory");
+                        bound.addresses.push_back({address->kind, address->position, address->offset + argument.offset});
+                        break;
+                    }
+                    case Argument::Kind::scratch:
+                        if (keeps && argument.offset < static_cast<int64_t>(program.kept_bytes))
+                            bound.addresses.push_back({Address::Kind::kept, 0, kept_begin + argument.offset});
+                        else
+                            bound.addresses.push_back({Address::Kind::workspace, 0, static_cast<int64_t>(assembly_.workspace_bytes) + argument.offset});
+                        break;
+                }
+            }
+            assembly_.launches.push_back(std::move(bound));
+        }
+        scratch_bytes_ = std::max(scratch_bytes_, (program.scratch_bytes + 255) / 256 * 256);
+    }
+
+    void copy_repeated_outputs() {
+        const auto& outputs = graph_.outputs();
+        PullRequest request{graph_, parameters_, {}, {}, target_, 0, "copy", false};
+        for (size_t j = 0; j < outputs.size(); ++j) {
+            if (std::find(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(j), outputs[j]) == outputs.begin() + static_cast<std::ptrdiff_t>(j))
+                continue;
+            Place from = place_of(outputs[j]), to = from;
+            to.base = Argument::of_output(static_cast<int>(j));
+            to.strides = output_strides(j);
+            request.places.emplace(outputs[j], from);
+            request.sinks.push_back({outputs[j], to});
+        }
+        if (request.sinks.empty() || plan_.passes.empty()) return;
+        pass_ = plan_.passes.size() - 1;
+        bind(pull(request), plan_.passes.back());
+    }
+
+    const Plan& plan_;
+    const Graph& graph_;
+    const CompileOptions& options_;
+    const Target target_;
+    const bool aligned_;
+    const std::vector<bool> parameters_;
+    std::vector<std::optional<Address>> addresses_;
+    Assembly assembly_;
+    size_t scratch_bytes_ = 0, pass_ = 0;
+};
+
+}  // namespace
+
+// Until the tensor-core family is part of the build every dense pass is pulled.
+__attribute__((weak)) std::optional<DenseProgram> generate_dense(const Surroundings&, std::string* why_not) {
+    if (why_not) *why_not = "no tensor-core kernels in this build";
+    return std::nullopt;
+}
+
+Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned) {
+    return Assembler(plan, options, target, aligned).run();
+}
+
+}  // namespace transfuse::cuda

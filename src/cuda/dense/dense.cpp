@@ -1,0 +1,171 @@
+#include "cuda/dense/dense.h"
+
+#include <algorithm>
+
+#include "cuda/dense/choose.h"
+#include "cuda/dense/generate.h"
+#include "cuda/dense/tile_program.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+
+struct KernelSizes { int in[4], out[4], tiles[4], total; };
+struct Reduction { long long kept[3], at[3]; };
+struct Reduced { long long count[3], at[3]; };
+
+// Neighbouring outputs along w that one store thread takes: as wide as rows and element allow, in whole pixels.
+int store_vector(const TileProgram& program, const Problem& problem) {
+    if (program.stores.empty() || program.pool) return 1;
+    const Operand& main = program.stores[0];
+    const int64_t period = problem.axes[3].period(), row = main.strides[4] == 1 ? main.strides[3] ? main.strides[3] : problem.axes[3].out : 1;
+    const int widest = program.channel_reductions ? 2 : 4;
+    for (int v = widest; v > 1; v /= 2)
+        if (v % period == 0 && row % v == 0 && main.strides[4] == 1) return v;
+    return 1;
+}
+
+Launch combine(const Epilogue& epilogue, const Partial& p, const Graph& graph, int64_t from, int64_t to, const KernelSizes& sizes, int grid, int spatial) {
+    Launch launch;
+    const Op op = p.reduction.op == Op::mean ? Op::sum : p.reduction.op;
+    launch.source = std::make_shared<Source>(Source{"transfuse_combine", combine_source("transfuse_combine", op), {}});
+    Reduction o{{1, 1, 1}, {0, 0, 0}};
+    Reduced r{{1, 1, 1}, {0, 0, 0}};
+    long long mass = 0;
+    double count = 1;
+    const Type& of = graph[p.reduction.of].type;
+    std::array<int64_t, 5> shape;
+    shape.fill(1);
+    for (size_t k = 0; k < of.shape.size(); ++k) shape[k < 2 ? k : k + 3 - static_cast<size_t>(spatial)] = of.shape[k];
+    for (size_t a = 0; a < 5; ++a)
+        if (p.reduction.reduced[a]) count *= static_cast<double>(shape[a]);
+    if (p.reduction.whole) {
+        const int64_t channels = epilogue.channels(), rows = epilogue.per_tile() ? sizes.total : grid;
+        const bool per_channel = shape[1] > 1;
+        from += static_cast<int64_t>(p.first_stat) * rows * channels * 4;
+        if (p.stats == 2) mass = rows * channels;
+        const int64_t batch = epilogue.per_tile() ? sizes.in[0] : 1, per = rows / batch;
+        if (p.reduction.reduced[0] || !epilogue.per_tile()) r.count[1] = batch, r.at[1] = per * channels;
+        else o.kept[1] = batch, o.at[1] = per * channels;
+        if (per_channel && !p.reduction.reduced[1]) o.kept[2] = channels, o.at[2] = 1;
+        else if (per_channel) r.count[2] = channels, r.at[2] = 1;
+        r.count[0] = per, r.at[0] = channels;
+    } else {
+        // The value itself was kept: axes n, c, d, h, w, neighbours of one sort merged.
+        const Sizes strides = contiguous_strides(of.shape);
+        std::vector<std::pair<int64_t, int64_t>> kept, gone;
+        bool last = false, any = false;
+        for (size_t k = 0; k < of.shape.size(); ++k) {
+            const size_t axis = k < 2 ? k : k + 3 - static_cast<size_t>(spatial);
+            const bool reduced = p.reduction.reduced[axis];
+            auto& list = reduced ? gone : kept;
+            if (any && last == reduced && !list.empty()) list.back() = {list.back().first * of.shape[k], strides[k]};
+            else list.push_back({of.shape[k], strides[k]});
+            last = reduced, any = true;
+        }
+        for (size_t k = 0; k < kept.size() && k < 3; ++k) o.kept[3 - kept.size() + k] = kept[k].first, o.at[3 - kept.size() + k] = kept[k].second;
+        for (size_t k = 0; k < gone.size() && k < 3; ++k) r.count[k] = gone[k].first, r.at[k] = gone[k].second;
+    }
+    const float scale = p.reduction.op == Op::mean ? static_cast<float>(1.0 / count) : 1.f;
+    launch.grid = {static_cast<uint32_t>((o.kept[0] * o.kept[1] * o.kept[2] + 31) / 32), 1, 1};
+    launch.block = {256, 1, 1};
+    launch.arguments = {Argument::of_scratch(from), Argument::of_scratch(to), Argument::of(o), Argument::of(r), Argument::of(mass), Argument::of(scale)};
+    launch.note = "combine partials of " + std::string(name(p.reduction.op));
+    return launch;
+}
+
+}  // namespace
+
+std::optional<DenseProgram> generate_dense(const Surroundings& around, std::string* why_not) {
+    if (around.target.arch != 90) {
+        if (why_not) *why_not = "wgmma needs sm_90a";
+        return std::nullopt;
+    }
+    auto program = read_tile_program(around, why_not);
+    if (!program) return std::nullopt;
+    auto problem = read_problem(around, *program, why_not);
+    if (!problem) return std::nullopt;
+    program->vector = store_vector(*program, *problem);
+    const Epilogue epilogue(*program, *problem);
+    Needs needs = program->needs(static_cast<int>(problem->axes[3].period()));
+    needs.table_bytes = epilogue.table_bytes();
+    needs.one_image = epilogue.per_tile();
+    const auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes);
+    if (choices.empty()) {
+        if (why_not) *why_not = "no tile fits registers and shared memory";
+        return std::nullopt;
+    }
+    const Config& config = choices[0].config;
+    const Schedule& s = choices[0].schedule;
+
+    KernelSizes sizes;
+    int64_t total = static_cast<int64_t>(s.fixed) * s.variants;
+    for (size_t a = 0; a < 4; ++a) {
+        sizes.in[a] = static_cast<int>(problem->axes[a].in), sizes.out[a] = static_cast<int>(problem->axes[a].out);
+        sizes.tiles[a] = static_cast<int>((u_extent(problem->axes[a]) + s.tile[a] - 1) / s.tile[a]);
+        total *= sizes.tiles[a];
+    }
+    if (total >= (int64_t(1) << 31) - 1024) {
+        if (why_not) *why_not = "too many tiles";
+        return std::nullopt;
+    }
+    sizes.total = static_cast<int>(total);
+    // With resident weights a CTA keeps to one block of output channels.
+    const int parts = s.fixed * s.variants;
+    int grid = around.target.multiprocessors;
+    if (config.resident && s.fixed > 1) {
+        if (parts > grid) {
+            if (why_not) *why_not = "more groups than multiprocessors";
+            return std::nullopt;
+        }
+        grid = grid / parts * parts;
+    }
+    grid = static_cast<int>(std::min<int64_t>(grid, total));
+
+    DenseProgram result;
+    const int64_t packed_bytes = static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
+    int64_t scratch = round_up(packed_bytes, 256);
+    const int64_t partial_at = scratch;
+    scratch += round_up(static_cast<int64_t>(epilogue.stats()) * (epilogue.per_tile() ? sizes.total : grid) * epilogue.channels() * 4, 256);
+    std::vector<int64_t> kept_at;
+    for (const Operand& o : epilogue.stores())
+        if (o.root < 0) kept_at.push_back(scratch), scratch += round_up(numel(around.plan.graph[o.value].type.shape) * 4, 256);
+
+    Launch pack;
+    pack.source = std::make_shared<Source>(Source{"transfuse_pack", pack_source("transfuse_pack", *problem, config, s, program->weight.dtype), {}});
+    const int64_t vectors = packed_bytes / problem->terms() / 16;
+    pack.grid = {static_cast<uint32_t>((vectors + 255) / 256), 1, 1}, pack.block = {256, 1, 1};
+    pack.parameters_only = true;
+    pack.arguments = {Argument::of_value(program->weight.root, program->weight.offset * bytes(program->weight.dtype)), Argument::of_scratch(0), Argument::of(program->weight_strides), Argument::of(static_cast<int>(vectors))};
+    pack.note = "pack weights";
+    result.program.launches.push_back(std::move(pack));
+
+    Launch main;
+    main.source = std::make_shared<Source>(Source{"transfuse_dense", dense_source("transfuse_dense", *problem, config, s, epilogue), {}});
+    main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {512, 1, 1};
+    main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
+    main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)), Argument::of_scratch(0), Argument::of(sizes), Argument::of(program->input.strides)};
+    for (Argument& a : epilogue.arguments(partial_at, kept_at)) main.arguments.push_back(std::move(a));
+    main.note = "dense tiles: " + to_string(config);
+    result.program.launches.push_back(std::move(main));
+
+    for (const Partial& p : epilogue.partials()) {
+        const int64_t at = scratch;
+        scratch += round_up(numel(around.plan.graph[p.reduction.value].type.shape) * 4, 256);
+        int64_t from = partial_at;
+        if (!p.reduction.whole) {
+            size_t nth = 0;
+            for (int k = 0; k < p.store; ++k) nth += epilogue.stores()[static_cast<size_t>(k)].root < 0;
+            from = kept_at[nth];
+        }
+        result.program.launches.push_back(combine(epilogue, p, around.plan.graph, from, at, sizes, grid, program->spatial));
+        result.grid.push_back({p.reduction.value, at});
+    }
+    result.program.scratch_bytes = static_cast<size_t>(scratch);
+    result.program.note = to_string(config);
+    return result;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,276 @@
+#include "cuda/dense/generate.h"
+
+#include "cuda/expression.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr std::string_view ptx =
+#include "cuda/device/ptx.cuh"
+    ;
+constexpr std::string_view roles =
+#include "cuda/device/roles.cuh"
+    ;
+
+std::string num(int64_t v) { return std::to_string(v); }
+
+std::string_view element_name(Arithmetic a) {
+    return a == Arithmetic::f16 ? "tf_half" : a == Arithmetic::bf16 ? "tf_bfloat" : "float";
+}
+
+// One wgmma: m64nNk8 (tf32) or m64nNk16, both operands from shared memory, accumulators in registers.
+std::string product_function(const Problem& problem, const Schedule& s) {
+    const int n = s.accumulators;
+    std::string registers, outputs;
+    for (int i = 0; i < n; ++i) {
+        registers += (i ? "," : "") + std::string("%") + num(i);
+        outputs += (i ? "," : "") + std::string("\"+f\"(d[") + num(i) + "])";
+    }
+    const bool tf = problem.lanes() == 4;
+    const std::string type = tf ? "tf32" : problem.arithmetic == Arithmetic::f16 ? "f16" : "bf16";
+    return "static __device__ __forceinline__ void product(float (&d)[" + num(n) + "], unsigned long long a, unsigned long long b, int accumulate) {\n"
+           "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %" + num(n + 2) + ", 0;\\nwgmma.mma_async.sync.aligned.m64n" + num(s.run_pixels) + (tf ? "k8" : "k16") +
+           ".f32." + type + "." + type + " {" + registers + "}, %" + num(n) + ", %" + num(n + 1) + ", p, 1, 1" + (tf ? "" : ", 0, 0") + ";\\n}\"\n        : " + outputs +
+           " : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n}\n";
+}
+
+// The tap loop of every variant and warpgroup, written out: each line one window of the patch times one tile of weights.
+std::string multiply_function(const Problem& problem, const Config& config, const Schedule& s) {
+    Lines t;
+    t.line("template <int WG> static __device__ __forceinline__ void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int variant, int& slab, int& slab_turn) {");
+    t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
+    if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
+    t.line("(void)slab; (void)slab_turn; (void)b; (void)variant;");
+    const int bodies = config.split == Split::phases ? 2 : 1;
+    for (int v = 0; v < s.variants; ++v) {
+        if (s.variants > 1) t.line((v ? "else if (variant == " : "if (variant == ") + num(v) + ") {");
+        for (int g = 0; g < bodies; ++g) {
+            if (bodies == 2) t.line("if constexpr (WG == " + num(g) + ") {");
+            for (int kk = 0; kk < config.k_steps; ++kk) {
+                const size_t slabs = config.resident ? 1 : s.slabs[v].size() - 1;
+                if (config.resident) {
+                    t.line("tiles = descriptor(weights + (stage * K_STEPS + " + num(kk) + ") * (OPERAND_TILES * TILE_BYTES), 1024, 128);");
+                    if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
+                    if (kk == 0) t.line("products_begin();");
+                }
+                for (size_t slab = 0; slab < slabs; ++slab) {
+                    const int begin = config.resident ? 0 : s.slabs[v][slab], end = config.resident ? 1 << 30 : s.slabs[v][slab + 1];
+                    if (!config.resident) {
+                        t.line("barrier_wait(shared_address(&b.weights_full[slab]), slab_turn & 1);");
+                        t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
+                        if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
+                        t.line("products_begin();");
+                    }
+                    for (const WindowStep& step : s.steps[v][static_cast<size_t>(g)]) {
+                        if (step.tile < begin || step.tile >= end) continue;
+                        const int64_t a = static_cast<int64_t>(step.tile - begin) * s.tile_bytes / 16;
+                        // Two taps in the K halves: the second window lies `halves` pixels after the first.
+                        const int64_t high = s.pairs ? (static_cast<int64_t>(step.halves) - s.plane) * (1 << 16) : 0;
+                        const int64_t p = step.pixel + 2 * kk * s.plane + high;
+                        const std::string accumulate = step.first && kk == 0 ? "stage > 0" : "1";
+                        auto product = [&](int64_t da, int64_t dp, const std::string& add) {
+                            t.line("product(acc[" + num(step.block) + "], tiles + " + num(a + da) + "ll, pixels + " + num(p + dp) + "ll, " + add + ");");
+                        };
+                        if (problem.terms() == 2) {
+                            const int64_t low = static_cast<int64_t>(s.vectors) * s.plane;
+                            product(128, 0, accumulate);   // low weights, high pixels: the small terms first
+                            product(0, low, "1");
+                            product(0, 0, "1");
+                        } else {
+                            product(0, 0, accumulate);
+                        }
+                    }
+                    if (!config.resident || kk == config.k_steps - 1) {
+                        t.line("products_commit();");
+                        t.line("products_wait<0>();");
+                    }
+                    if (!config.resident) {
+                        t.line("barrier_arrive(shared_address(&b.weights_empty[slab]));");
+                        t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
+                    }
+                }
+            }
+            if (bodies == 2) t.line("}");
+        }
+        if (s.variants > 1) t.line("}");
+    }
+    t.line("}");
+    return t.str();
+}
+
+}  // namespace
+
+std::string dense_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s, const Epilogue& epilogue) {
+    Lines t;
+    t.line("// Dense tiles: " + to_string(config));
+    for (int a = 1; a < 4; ++a) t.line("//   axis " + std::string(a == 1 ? "d" : a == 2 ? "h" : "w") + ": period " + num(s.period[a]) + " advance " + num(s.advance[a]) + " taps " + num(problem.axes[a].taps));
+    std::string head = std::string(device_math()) + std::string(ptx) + t.str();
+    Lines k;
+    auto constant = [&](const std::string& name, int64_t v) { k.line("constexpr int " + name + " = " + num(v) + ";"); };
+    constant("THREADS", 512), constant("LOADERS", 128);
+    constant("CIN", problem.cin), constant("COUT", problem.cout), constant("GROUPS", problem.groups);
+    constant("MGROUPS", s.m_groups), constant("BLOCKS_PER_TILE", s.blocks_per_tile);
+    constant("FIXED", s.fixed), constant("VARIANTS", s.variants), constant("PARTS", s.fixed * s.variants);
+    static const char* axis[4] = {"N", "D", "H", "W"};
+    for (size_t a = 0; a < 4; ++a) {
+        const std::string x = axis[a];
+        constant("TILE_" + x, s.tile[a]), constant("RUN_" + x, config.run[a]), constant("EXTENT_" + x, s.extent[a]);
+        constant("FIRST_" + x, s.first[a]), constant("ADVANCE_" + x, s.advance[a]), constant("PERIOD_" + x, s.period[a]);
+        constant("SECOND_" + x, config.runs[a] > 1 ? config.run[a] : 0);
+    }
+    constant("PIXELS", s.pixels), constant("PLANE", s.plane), constant("RUN_PIXELS", s.run_pixels);
+    constant("LANES", problem.lanes()), constant("VECTORS", s.vectors), constant("TERMS", problem.terms());
+    constant("STAGE_CHANNELS", s.vectors * problem.lanes()), constant("KSTAGES", s.k_stages), constant("K_STEPS", config.k_steps), constant("KSTEPS", s.k_steps(config));
+    constant("STAGES", config.stages), constant("RAW", config.raw), constant("PIECE", config.piece), constant("PIECES", s.pieces);
+    constant("SLABS", config.resident ? 1 : config.slabs), constant("SLAB_BYTES", s.slab_bytes), constant("TILE_BYTES", s.tile_bytes), constant("OPERAND_TILES", static_cast<int64_t>(s.tiles.size()));
+    constant("BUFFERS", config.buffers), constant("CHUNKS", s.chunk_count), constant("CHUNK_WIDTH", config.chunk_width), constant("CHUNK_ROWS", s.chunk_rows), constant("ROW_LENGTH", s.row_length);
+    constant("SETS", s.sets), constant("PLANES", s.planes), constant("ROWS_PER_PLANE", s.rows_per_plane), constant("ROWS_PER_GROUP", s.rows_per_group);
+    constant("PITCH", s.pitch), constant("BLOCKS", s.blocks), constant("ACCUMULATORS", s.accumulators);
+    constant("STAGE_BYTES", s.stage_bytes), constant("RAW_BYTES", s.raw_bytes), constant("CHUNK_BYTES", s.chunk_bytes);
+    constant("WEIGHTS_AT", s.weights_at), constant("STAGES_AT", s.stages_at), constant("RAW_AT", s.raw_at), constant("CHUNKS_AT", s.chunks_at), constant("TABLES_AT", s.tables_at);
+    auto flag = [&](const std::string& name, bool v) { k.line("constexpr bool " + name + (v ? " = true;" : " = false;")); };
+    flag("RESIDENT", config.resident), flag("JOINT", s.joint), flag("SPLIT_CHANNELS", config.split == Split::channels);
+    flag("PIXEL_MAJOR", s.pixel_major);
+    k.line("enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS };");
+    static const char* modes[] = {"LOAD_PLANAR", "LOAD_VECTORS", "LOAD_DIRECT", "LOAD_PAIRS", "LOAD_SINGLES", "LOAD_ROWS"};
+    k.line("constexpr int LOAD = " + std::string(modes[static_cast<int>(problem.load)]) + ";");
+    k.line("typedef " + std::string(element_name(problem.arithmetic)) + " ELEMENT;");
+    k.line(std::string("typedef ") + (problem.wide_offsets ? "long long" : "int") + " OFFSET;");
+    std::string list;
+    for (int start : s.chunk_row_start) list += (list.empty() ? "" : ", ") + num(start);
+    k.line("static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {" + list + "}; return start[r]; }");
+    std::string firsts, counts, begins;
+    int at = 0;
+    for (const auto& slabs : s.slabs) {
+        begins += (begins.empty() ? "" : ", ") + num(at), counts += (counts.empty() ? "" : ", ") + num(static_cast<int64_t>(slabs.size()) - 1);
+        for (int first : slabs) firsts += (firsts.empty() ? "" : ", ") + num(first), ++at;
+    }
+    k.line("__constant__ int slab_firsts[] = {" + firsts + "}, slab_begins[] = {" + begins + "}, slab_counts[] = {" + counts + "};");
+    k.line("static __device__ __forceinline__ int slab_first(int variant, int slab) { return slab_firsts[slab_begins[variant] + slab]; }");
+    k.line("static __device__ __forceinline__ int slab_count(int variant) { return slab_counts[variant]; }");
+
+    // The roles' text names Operands, prologue and multiply before they can be written: place them where their types exist.
+    std::string body(roles);
+    auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
+    insert_before("// Where a tile lies", epilogue.operands() + "\n");
+    insert_before("// A position in the sequence", epilogue.prologue() + "\n");
+    insert_before("// Product role:", product_function(problem, s) + multiply_function(problem, config, s) + "\n");
+
+    Lines m;
+    m.line("extern \"C\" __global__ void __launch_bounds__(THREADS, 1) " + entry + "(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs" + epilogue.parameters() + ") {");
+    m.line("extern __shared__ __align__(1024) unsigned char shared[];");
+    m.line("__shared__ Barriers b;");
+    m.line("const int t = threadIdx.x;");
+    m.line(epilogue.operands_made());
+    m.line("if (t == 0) {");
+    m.line("for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), LOADERS); barrier_init(shared_address(&b.empty[i]), 256); }");
+    m.line("for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), 1); barrier_init(shared_address(&b.weights_empty[i]), 256); }");
+    m.line("for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }");
+    m.line("barrier_fence();");
+    m.line("}");
+    std::string tables = epilogue.tables();
+    m.line("%TABLES%");
+    m.line("__syncthreads();");
+    m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
+    m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); load_role(shared, b, x, packed, s, xs, operands, t); }");
+    m.line("else if (role == 1) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, t - 128); }");
+    m.line("else if (role == 2) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, t - 256); }");
+    m.line("else { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, t - 384); }");
+    m.line("}");
+    std::string main = m.str();
+    main.replace(main.find("    %TABLES%\n"), 13, tables);
+    return head + k.str() + body + epilogue.store_role(s, config) + "\n" + main;
+}
+
+std::string pack_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s, DType weight) {
+    Lines t;
+    std::string taps, blocks;
+    int taps_h = static_cast<int>(problem.axes[2].taps), taps_w = static_cast<int>(problem.axes[3].taps);
+    for (const OperandTile& tile : s.tiles) {
+        blocks += (blocks.empty() ? "" : ", ") + num(tile.channel_block);
+        for (const auto& tap : tile.taps) taps += (taps.empty() ? "" : ", ") + num(tap[0]) + ", " + num(tap[1]);
+    }
+    const std::string type(storage_name(weight));
+    const int lanes = problem.lanes();
+    t.line("// Packs canonical weights [G, Cin, Cout, K...] as operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(lanes) + " channels].");
+    t.line("__constant__ short tap_of[] = {" + taps + "};");
+    t.line("__constant__ short block_of[] = {" + blocks + "};");
+    t.line("struct WeightStrides { long long g, i, o, d, h, w; };");
+    t.line("extern \"C\" __global__ void __launch_bounds__(256) " + entry + "(const " + type + "* __restrict__ w, unsigned char* __restrict__ packed, WeightStrides ws, int total) {");
+    t.line("const int at = blockIdx.x * 256 + threadIdx.x;          // one 16-byte vector: a row's channels of one K half");
+    t.line("if (at >= total) return;");
+    t.line("constexpr int TILES = " + num(static_cast<int64_t>(s.tiles.size())) + ", KSTEPS = " + num(s.k_steps(config)) + ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) + ", COUT = " + num(problem.cout) + ";");
+    t.line("constexpr int SEGMENT = " + num(s.segment) + ", SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ", PAIRS = " + num(s.pairs) + ";");
+    t.line("const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);");
+    t.line("const int segment = row / SEGMENT, tap = tap_of[(tile * SEGMENTS + segment) * 2 + half];");
+    t.line("const int co = (part % MGROUPS * " + num(s.blocks_per_tile) + " + block_of[tile]) * 64 + row % SEGMENT + (SEGMENTS == 1 ? 0 : 0);");
+    t.line("const int first = PAIRS ? 0 : step * 2 * LANES + half * LANES;");
+    t.line("const " + type + "* from = w + part / MGROUPS * ws.g + co * ws.o + tap / " + num(taps_h * taps_w) + " * ws.d + tap / " + num(taps_w) + " % " + num(taps_h) + " * ws.h + tap % " + num(taps_w) + " * ws.w;");
+    t.line("float v[LANES];");
+    t.line("#pragma unroll");
+    t.line("for (int j = 0; j < LANES; j++) v[j] = tap >= 0 && co < COUT && first + j < CIN ? tf_load<float>(from + (first + j) * ws.i) : 0.f;");
+    const std::string to = "packed + (long long)(at / 128) * " + num(s.tile_bytes) + " + (half * 64 + row) * 16";
+    if (lanes == 4) {
+        t.line("const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
+        t.line("*(uint4*)(" + to + ") = high;");
+        if (problem.terms() == 2)
+            t.line("*(uint4*)(" + to + " + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)), round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));");
+    } else {
+        t.line("tf_vector<" + std::string(element_name(problem.arithmetic)) + ", 8> whole;");
+        t.line("#pragma unroll");
+        t.line("for (int j = 0; j < 8; j++) tf_from(whole.lane[j], v[j]);");
+        t.line("*(tf_vector<" + std::string(element_name(problem.arithmetic)) + ", 8>*)(" + to + ") = whole;");
+    }
+    t.line("}");
+    return std::string(device_math()) + std::string(ptx) + t.str();
+}
+
+std::string combine_source(const std::string& entry, Op op) {
+    // 32 neighbouring outputs a block, 8 threads each; element r of the reduced index at r % count_1 * step_1 + r / count_1 *
+    // step_2. logsumexp: partials are maxima and, `mass_at` further, sums of exponentials relative to them; mass_at = 0: plain values.
+    std::string text = std::string(device_math()) + R"cuda(
+struct Reduction { long long kept_1, kept_2, kept_3, at_1, at_2, at_3; };       // outputs: extents (fastest last) and steps
+struct Reduced { long long count_1, count_2, count_3, at_1, at_2, at_3; };      // what is summed: fastest first
+extern "C" __global__ void __launch_bounds__(256) ENTRY(const float* __restrict__ in, float* __restrict__ out, Reduction o, Reduced r, long long mass_at, float scale) {
+    const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
+    const long long total = o.kept_1 * o.kept_2 * o.kept_3, at = blockIdx.x * 32ll + lane;
+    __shared__ float values[8][32], masses[8][32];
+    float value = IDENTITY, mass = 0.f;
+    if (at < total) {
+        const float* from = in + at / (o.kept_2 * o.kept_3) * o.at_1 + at / o.kept_3 % o.kept_2 * o.at_2 + at % o.kept_3 * o.at_3;
+        const long long count = r.count_1 * r.count_2 * r.count_3;
+        for (long long k = part; k < count; k += 8) {
+            const float* p = from + k % r.count_1 * r.at_1 + k / r.count_1 % r.count_2 * r.at_2 + k / (r.count_1 * r.count_2) * r.at_3;
+            JOIN(*p, mass_at ? p[mass_at] : 1.f)
+        }
+    }
+    values[part][lane] = value; masses[part][lane] = mass;
+    __syncthreads();
+    if (part == 0 && at < total) {
+        for (int k = 1; k < 8; k++) { JOIN(values[k][lane], masses[k][lane]) }
+        out[at] = FINISH;
+    }
+}
+)cuda";
+    auto replace = [&](const std::string& what, const std::string& by) {
+        for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) text.replace(at, what.size(), by);
+    };
+    replace("ENTRY", entry);
+    if (op == Op::amax || op == Op::amin) {
+        replace("IDENTITY", op == Op::amax ? "__int_as_float(0xff800000)" : "__int_as_float(0x7f800000)");
+        text.insert(0, op == Op::amax ? "#define JOIN(v, m) value = tf_max(value, v);\n" : "#define JOIN(v, m) value = tf_min(value, v);\n");
+        replace("FINISH", "value");
+    } else if (op == Op::logsumexp) {
+        replace("IDENTITY", "__int_as_float(0xff800000)");
+        text.insert(0, "#define JOIN(v, m) { const float top = tf_max(value, v); if (top != __int_as_float(0xff800000)) mass = mass * tf_exp(value - top) + (m) * tf_exp((v) - top); value = top; }\n");
+        replace("FINISH", "tf_abs(value) == __int_as_float(0x7f800000) ? value : value + tf_log(mass)");
+    } else {
+        replace("IDENTITY", "0.f");
+        text.insert(0, "#define JOIN(v, m) value += v;\n");
+        replace("FINISH", "value * scale");
+    }
+    return text;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,301 @@
+#include "cuda/dense/schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+namespace transfuse::cuda {
+
+namespace {
+
+int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b); }
+
+}  // namespace
+
+int64_t u_extent(const Lattice& axis) { return (axis.out + axis.period() - 1) / axis.period(); }
+
+std::string to_string(const Config& c) {
+    std::ostringstream text;
+    auto list = [&](const std::array<int, 4>& a) { text << a[0] << "x" << a[1] << "x" << a[2] << "x" << a[3]; };
+    text << "run ";
+    list(c.run);
+    text << " runs ";
+    list(c.runs);
+    text << (c.split == Split::channels ? " split channels" : c.split == Split::pixels ? " split pixels" : " split phases")
+         << " bundles " << c.bundles << " k_steps " << c.k_steps << " stages " << c.stages << " raw " << c.raw << "x"
+         << c.piece << (c.resident ? " resident" : " slabs ");
+    if (!c.resident) text << c.slabs << "x" << c.slab_tiles;
+    text << " chunks " << c.buffers << "x" << c.chunk_width << " registers " << c.load_registers << "/"
+         << c.store_registers << "/" << c.product_registers;
+    return text.str();
+}
+
+int Schedule::row_of(int outer, int w) const {
+    if (outer >= real_outer) return -1;
+    const int bundle = outer / bundle_phases, within = outer % bundle_phases;
+    const int plane = plane_of_w[w];
+    if (plane < 0) return -1;
+    const int seg = phases_w <= segments ? within * phases_w + w : w % segments;
+    // Joint chunks of split phases hold the bundles of both warpgroups one after the other.
+    const int per_group = planes / planes_per_bundle;
+    const int group = joint && rows_per_plane == 1 ? bundle / per_group : 0;
+    const int local = joint && rows_per_plane == 1 ? bundle % per_group : bundle;
+    return ((local * planes_per_bundle + plane) * rows_per_plane + group * rows_per_group) * 64 + seg * segment;
+}
+
+std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
+    Schedule s;
+    std::array<std::vector<Phase>, 4> phases;
+    std::array<int64_t, 4> last{};
+    for (int a = 0; a < 4; ++a) {
+        const Lattice& axis = problem.axes[a];
+        phases[a] = axis.phases();
+        s.period[a] = axis.period(), s.advance[a] = axis.advance();
+        bool any = false;
+        for (const Phase& phase : phases[a])
+            for (const PhaseTap& tap : phase.taps) {
+                const int64_t q = floor_div(tap.shift, s.advance[a]);
+                s.first[a] = any ? std::min(s.first[a], q) : q;
+                last[a] = any ? std::max(last[a], q) : q;
+                any = true;
+            }
+        if (!any) return std::nullopt;
+        s.tile[a] = static_cast<int64_t>(config.run[a]) * config.runs[a];
+    }
+    // Copies of several neighbouring pixels begin and end on their own multiples.
+    const int grain = problem.load == LoadMode::rows ? problem.lanes() : problem.load == LoadMode::pairs ? 2 : 1;
+    s.first[3] = floor_div(s.first[3], grain) * grain;
+    if (s.tile[3] % grain != 0) return std::nullopt;
+    for (int a = 0; a < 4; ++a) s.extent[a] = s.tile[a] + last[a] - s.first[a];
+    const bool tall = needs.pooled() && config.run[0] * config.run[1] * config.run[2] > 1;
+    s.extent[3] = round_up(s.extent[3], std::max({tall ? 8 : 2, needs.vector, grain}));
+    const int64_t sub_patches = s.advance[0] * s.advance[1] * s.advance[2] * s.advance[3];
+    s.pixels = static_cast<int>(sub_patches * s.extent[0] * s.extent[1] * s.extent[2] * s.extent[3]);
+    s.plane = round_up(s.pixels, 8);
+
+    // Rows of the run lie one after another; the columns between them are computed and not stored.
+    const int64_t row_span = s.extent[3], plane_span = s.extent[2] * row_span, batch_span = s.extent[1] * plane_span;
+    s.run_pixels = round_up((config.run[0] - 1) * batch_span + (config.run[1] - 1) * plane_span + (config.run[2] - 1) * row_span + config.run[3], 8);
+    if (s.run_pixels > 192) return std::nullopt;
+    s.run_offset = static_cast<int>(config.runs[0] > 1   ? config.run[0] * batch_span
+                                    : config.runs[1] > 1 ? config.run[1] * plane_span
+                                    : config.runs[2] > 1 ? config.run[2] * row_span
+                                    : config.runs[3] > 1 ? config.run[3]
+                                                         : 0);
+    s.accumulators = s.run_pixels / 2;
+
+    // M: channels, and with few of them phases side by side.
+    s.phases_w = static_cast<int>(s.period[3]);
+    s.segment = problem.cout <= 8 ? 8 : problem.cout <= 16 ? 16 : problem.cout <= 32 ? 32 : 64;
+    s.segments = 64 / s.segment;
+    s.channel_blocks = static_cast<int>((problem.cout + 63) / 64);
+    std::vector<bool> w_real(phases[3].size());
+    for (size_t r = 0; r < phases[3].size(); ++r) w_real[r] = !phases[3][r].taps.empty();
+    s.plane_of_w.assign(static_cast<size_t>(s.phases_w), -1);
+    s.planes_per_bundle = 0;
+    for (int w = 0; w < s.phases_w; w += s.segments) {
+        bool any = false;
+        for (int r = w; r < std::min(s.phases_w, w + s.segments); ++r) any = any || w_real[r];
+        if (!any) continue;
+        for (int r = w; r < std::min(s.phases_w, w + s.segments); ++r) s.plane_of_w[r] = s.planes_per_bundle;
+        ++s.planes_per_bundle;
+    }
+    s.bundle_phases = s.phases_w <= s.segments ? std::max(1, s.segments / s.phases_w) : 1;
+    std::vector<ChunkPhase> real, empty;
+    for (size_t d = 0; d < phases[1].size(); ++d)
+        for (size_t h = 0; h < phases[2].size(); ++h)
+            (phases[1][d].taps.empty() || phases[2][h].taps.empty() ? empty : real)
+                .push_back({static_cast<int>(d), static_cast<int>(h)});
+    const int outer = static_cast<int>(real.size());
+    s.bundle_phases = std::min(s.bundle_phases, outer);
+    s.bundle_count = (outer + s.bundle_phases - 1) / s.bundle_phases;
+    const int groups = config.split == Split::phases ? 2 : 1;
+    const int bundles = config.bundles;
+    s.variants = (s.bundle_count + bundles * groups - 1) / (bundles * groups);
+    s.blocks_per_tile = config.split == Split::channels ? 2 : 1;
+    s.m_groups = (s.channel_blocks + s.blocks_per_tile - 1) / s.blocks_per_tile;
+    s.fixed = static_cast<int>(problem.groups) * s.m_groups;
+    s.blocks = bundles * s.planes_per_bundle;
+    if (s.blocks * s.accumulators > 144) return std::nullopt;
+    if (config.split == Split::channels && s.channel_blocks < 2) return std::nullopt;
+    if (config.split == Split::phases && s.bundle_count < 2) return std::nullopt;
+    if (needs.all_channels && s.m_groups > 1) return std::nullopt;
+    const bool pool_outer = needs.pool[1] > 1 || needs.pool[2] > 1;
+    for (int a = 0; a < 4; ++a)
+        if (needs.pool[a] > 1 && (needs.pool[a] % s.period[a] != 0 || config.run[a] % (needs.pool[a] / s.period[a]) != 0)) return std::nullopt;
+    const bool outer_together = pool_outer && (s.period[1] > 1 || s.period[2] > 1);
+    if (outer_together && s.variants > 1) return std::nullopt;
+
+    // K: pairs of channel vectors, or two taps of one vector.
+    s.pairs = problem.cin <= problem.lanes();
+    s.vectors = s.pairs ? 1 : 2 * config.k_steps;
+    if (s.pairs && config.k_steps != 1) return std::nullopt;
+    s.k_stages = static_cast<int>((problem.cin + s.vectors * problem.lanes() - 1) / (s.vectors * problem.lanes()));
+    s.tile_bytes = 2048 * problem.terms();
+
+    // Steps. The window of a tap begins where its shift points; segments that have no tap there multiply zeros.
+    s.steps.resize(static_cast<size_t>(s.variants));
+    s.slabs.resize(static_cast<size_t>(s.variants));
+    const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
+    for (int v = 0; v < s.variants; ++v) {
+        std::array<std::vector<WindowStep>, 2> lists;
+        std::array<std::vector<OperandTile>, 2> made;
+        for (int g = 0; g < groups; ++g)
+            for (int b = 0; b < bundles; ++b) {
+                const int bundle = (v * groups + g) * bundles + b;
+                for (int plane = 0; plane < s.planes_per_bundle; ++plane) {
+                    std::map<int, std::vector<int>> windows;  // first pixel -> tap of each segment
+                    for (int i = 0; i < s.bundle_phases; ++i) {
+                        const int o = bundle * s.bundle_phases + i;
+                        if (o >= outer) continue;
+                        for (int w = 0; w < s.phases_w; ++w) {
+                            if (s.plane_of_w[w] != plane) continue;
+                            const int seg = s.phases_w <= s.segments ? i * s.phases_w + w : w % s.segments;
+                            for (const PhaseTap& td : phases[1][real[o].d].taps)
+                                for (const PhaseTap& th : phases[2][real[o].h].taps)
+                                    for (const PhaseTap& tw : phases[3][w].taps) {
+                                        const int64_t sub = (floor_mod(td.shift, s.advance[1]) * s.advance[2] + floor_mod(th.shift, s.advance[2])) * s.advance[3] + floor_mod(tw.shift, s.advance[3]);
+                                        const int64_t at = ((sub * s.extent[0] * s.extent[1] + floor_div(td.shift, s.advance[1]) - s.first[1]) * s.extent[2] + floor_div(th.shift, s.advance[2]) - s.first[2]) * s.extent[3] + floor_div(tw.shift, s.advance[3]) - s.first[3];
+                                        auto& taps = windows.try_emplace(static_cast<int>(at), std::vector<int>(static_cast<size_t>(s.segments), -1)).first->second;
+                                        taps[static_cast<size_t>(seg)] = static_cast<int>((td.tap * taps_h + th.tap) * taps_w + tw.tap);
+                                    }
+                        }
+                    }
+                    const int block = b * s.planes_per_bundle + plane;
+                    bool first = true;
+                    std::vector<std::pair<int, std::vector<int>>> ordered(windows.begin(), windows.end());
+                    for (size_t k = 0; k < ordered.size(); k += s.pairs ? 2 : 1) {
+                        OperandTile tile;
+                        tile.taps.assign(static_cast<size_t>(s.segments), {-1, -1});
+                        const bool two = s.pairs && k + 1 < ordered.size();
+                        for (int seg = 0; seg < s.segments; ++seg) {
+                            tile.taps[seg][0] = ordered[k].second[seg];
+                            tile.taps[seg][1] = s.pairs ? (two ? ordered[k + 1].second[seg] : -1) : ordered[k].second[seg];
+                        }
+                        lists[g].push_back({block, static_cast<int>(made[g].size()), ordered[k].first, two ? ordered[k + 1].first - ordered[k].first : 0, first});
+                        made[g].push_back(tile);
+                        first = false;
+                    }
+                }
+            }
+        // Blocks side by side: the k-th window of every block before the next, so that no accumulator waits for itself.
+        for (int g = 0; g < groups; ++g) {
+            std::vector<int> seen(static_cast<size_t>(s.blocks), 0);
+            std::vector<std::pair<int, size_t>> rank;
+            for (size_t k = 0; k < lists[g].size(); ++k) rank.push_back({seen[lists[g][k].block]++, k});
+            std::stable_sort(rank.begin(), rank.end(), [](auto& a, auto& b) { return a.first < b.first; });
+            std::vector<WindowStep> list;
+            std::vector<OperandTile> tiles;
+            for (auto& [r, k] : rank) {
+                list.push_back(lists[g][k]);
+                list.back().tile = static_cast<int>(tiles.size());
+                tiles.push_back(made[g][static_cast<size_t>(lists[g][k].tile)]);
+            }
+            lists[g] = std::move(list), made[g] = std::move(tiles);
+        }
+        // Operand tiles in the order they are used: the warpgroups' own alternate, so that a slab serves both.
+        const int first_tile = static_cast<int>(s.tiles.size());
+        if (config.split == Split::phases) {
+            const size_t n0 = made[0].size(), n1 = made[1].size();
+            std::array<std::vector<int>, 2> moved{std::vector<int>(n0), std::vector<int>(n1)};
+            for (size_t i0 = 0, i1 = 0; i0 < n0 || i1 < n1;) {
+                const bool take0 = i1 >= n1 || (i0 < n0 && i0 * std::max<size_t>(n1, 1) <= i1 * std::max<size_t>(n0, 1));
+                if (take0) moved[0][i0] = static_cast<int>(s.tiles.size()), s.tiles.push_back(made[0][i0++]);
+                else moved[1][i1] = static_cast<int>(s.tiles.size()), s.tiles.push_back(made[1][i1++]);
+            }
+            for (int g = 0; g < 2; ++g)
+                for (WindowStep& step : lists[g]) step.tile = moved[g][static_cast<size_t>(step.tile)];
+        } else {
+            for (size_t k = 0; k < made[0].size(); ++k)
+                for (int block = 0; block < s.blocks_per_tile; ++block) {
+                    s.tiles.push_back(made[0][k]);
+                    s.tiles.back().channel_block = block;
+                }
+            lists[1] = lists[0];
+            for (int g = 0; g < 2; ++g)
+                for (WindowStep& step : lists[g]) step.tile = first_tile + step.tile * s.blocks_per_tile + (config.split == Split::channels ? g : 0);
+        }
+        s.steps[v] = lists;
+        const int end = static_cast<int>(s.tiles.size());
+        int slab = config.slab_tiles > 0 ? config.slab_tiles : end - first_tile;
+        const int count = std::max(1, (end - first_tile + slab - 1) / slab);
+        slab = round_up((end - first_tile + count - 1) / count, s.blocks_per_tile);
+        for (int at = first_tile; at < end; at += slab) s.slabs[v].push_back(at);
+        if (s.slabs[v].empty()) s.slabs[v].push_back(first_tile);
+        s.slabs[v].push_back(end);
+        s.slab_bytes = std::max(s.slab_bytes, slab * s.tile_bytes);
+    }
+
+    // Chunks.
+    s.joint = (needs.all_channels && config.split == Split::channels) || (outer_together && config.split == Split::phases);
+    if (outer_together) {
+        s.sets = 1, s.planes = s.blocks;
+        s.rows_per_plane = 1, s.rows_per_group = s.blocks;
+        if (config.split == Split::channels && bundles > 1) return std::nullopt;
+    } else {
+        s.sets = bundles, s.planes = s.planes_per_bundle;
+        s.rows_per_plane = s.joint ? 2 : 1, s.rows_per_group = 1;
+    }
+    if (s.joint && config.split == Split::channels && outer_together) return std::nullopt;
+    s.chunk_height = s.planes * (s.joint ? 2 : 1) * 64;
+    const int slots = s.variants * (config.split == Split::phases && !s.joint ? 2 : 1) * s.sets;
+    s.real_outer = s.bundle_phases * (outer_together ? bundles * groups : 1);
+    const int riders = (static_cast<int>(empty.size()) + slots - 1) / slots;
+    s.chunk_outer = s.real_outer + riders;
+    s.phase_table.assign(static_cast<size_t>(s.variants) * 2, std::vector<std::vector<ChunkPhase>>(static_cast<size_t>(s.sets), std::vector<ChunkPhase>(static_cast<size_t>(s.chunk_outer))));
+    for (int v = 0; v < s.variants; ++v)
+        for (int g = 0; g < 2; ++g)
+            for (int set = 0; set < s.sets; ++set) {
+                auto& list = s.phase_table[static_cast<size_t>(v) * 2 + g][set];
+                const int mine = config.split == Split::phases && !s.joint ? g : 0;
+                const int per = config.split == Split::phases && !s.joint ? 2 : 1;
+                const int begin = outer_together ? 0 : ((v * (config.split == Split::phases ? 2 : 1) + mine) * bundles + set) * s.bundle_phases;
+                for (int i = 0; i < s.real_outer; ++i)
+                    if (begin + i < outer) list[i] = real[static_cast<size_t>(begin + i)];
+                const int slot = (v * per + mine) * s.sets + set;
+                for (int i = 0; i < riders; ++i)
+                    if (slot * riders + i < static_cast<int>(empty.size())) list[s.real_outer + i] = empty[static_cast<size_t>(slot * riders + i)];
+            }
+    s.pixel_major = needs.pixel_major;
+    s.chunk_row_start.clear();
+    if (tall) {
+        for (int n = 0; n < config.run[0]; ++n)
+            for (int d = 0; d < config.run[1]; ++d)
+                for (int h = 0; h < config.run[2]; ++h) s.chunk_row_start.push_back(static_cast<int>(n * batch_span + d * plane_span + h * row_span));
+        s.row_length = static_cast<int>(s.extent[3]);
+        // the last row may end with the run
+    } else {
+        s.chunk_row_start.push_back(0);
+        s.row_length = s.run_pixels;
+    }
+    s.chunk_rows = static_cast<int>(s.chunk_row_start.size());
+    s.chunk_count = (s.row_length + config.chunk_width - 1) / config.chunk_width;
+    if (needs.pool[3] > 1 && config.chunk_width % (needs.pool[3] / s.period[3]) != 0) return std::nullopt;
+    const int chunk_pixels = s.chunk_rows * config.chunk_width;
+    s.pitch = needs.pixel_major ? s.chunk_height + 4 : chunk_pixels + (chunk_pixels % 16 == 0 ? 8 : 0);
+    s.chunk_bytes = (needs.pixel_major ? chunk_pixels : s.chunk_height) * s.pitch * 4;
+    if (!s.joint && config.buffers < 2) return std::nullopt;
+
+    // Shared memory.
+    const int per_thread_pixels = problem.lanes() == 8 && problem.load != LoadMode::direct ? 2 : 1;
+    const int turns = (s.pixels + 128 * per_thread_pixels - 1) / (128 * per_thread_pixels);
+    s.pieces = (turns + config.piece - 1) / config.piece;
+    s.stage_bytes = s.vectors * problem.terms() * s.plane * 16;
+    s.raw_bytes = problem.load == LoadMode::direct ? 0 : config.piece * s.vectors * 16 * 128 * per_thread_pixels;
+    int at = 0;
+    s.weights_at = at;
+    at += config.resident ? s.k_steps(config) * static_cast<int>(s.tiles.size()) * s.tile_bytes : config.slabs * s.slab_bytes;
+    s.stages_at = at, at += config.stages * s.stage_bytes;
+    s.raw_at = at, at += (problem.load == LoadMode::direct ? 0 : config.raw) * s.raw_bytes;
+    s.chunks_at = at, at += config.buffers * s.chunk_bytes;
+    s.tables_at = at, at += needs.table_bytes;
+    s.shared_bytes = at;
+    if (at + 1024 > shared_limit) return std::nullopt;
+    if (config.resident && config.split == Split::phases && s.fixed > 1 && s.variants > 1 && 132 % (s.fixed * s.variants)) return std::nullopt;
+    if (s.plane * 16 > 262128) return std::nullopt;
+    return s;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,110 @@
+// The schedule of one tile: which accumulators each warpgroup holds, which windows of the staged patch they multiply with
+// which packed weights, and how they reach the store role. Pure arithmetic on lattices; the generator prints it.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transfuse/lattice.h"
+#include "transfuse/tensor.h"
+
+namespace transfuse::cuda {
+
+enum class Arithmetic : uint8_t { tf32, strict, f16, bf16 };   // strict: three TF32 products, fp32 accuracy
+enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows };   // see device/roles.cuh
+
+// The product: axes n, d, h, w (missing spatial axes and the batch are trivial lattices).
+struct Problem {
+    std::array<Lattice, 4> axes;
+    int64_t groups = 1, cin = 1, cout = 1;   // per group
+    Arithmetic arithmetic = Arithmetic::tf32;
+    LoadMode load = LoadMode::planar;
+    bool wide_offsets = false;               // input offsets need 64 bits
+    int lanes() const { return arithmetic == Arithmetic::f16 || arithmetic == Arithmetic::bf16 ? 8 : 4; }  // channels in 16 bytes
+    int terms() const { return arithmetic == Arithmetic::strict ? 2 : 1; }
+};
+
+// What the tile program asks of a chunk.
+struct Needs {
+    bool all_channels = false;               // channel reductions: every output channel of a pixel in one chunk
+    std::array<int64_t, 4> pool{1, 1, 1, 1}; // windows side by side that must lie in one chunk
+    bool pixel_major = false;                // channels_last stores
+    int vector = 1;                          // outputs along w a store thread takes at once
+    int64_t element_bytes = 4;               // of what is stored
+    bool stores = true;                      // tile values go to memory
+    double epilogue_flops = 1;               // per output
+    int table_bytes = 0;                     // per-channel operands and slots in shared memory
+    bool one_image = false;                  // a tile may not hold several images (partials per image)
+    bool pooled() const { return pool[1] * pool[2] * pool[3] > 1; }
+};
+
+enum class Split : uint8_t { channels, pixels, phases };   // what the two product warpgroups divide
+
+struct Config {
+    std::array<int, 4> run{1, 1, 1, 8};      // u extents of one run of pixels (one accumulator's N)
+    std::array<int, 4> runs{1, 1, 1, 1};     // runs per tile (2 on one axis when pixels are split)
+    Split split = Split::pixels;
+    int bundles = 1;                         // phase bundles a warpgroup holds at once
+    int k_steps = 1;                         // K steps (8 or 16 channels) a stage
+    int stages = 2, raw = 3, piece = 1;
+    bool resident = false;
+    int slab_tiles = 0, slabs = 2;           // streamed weights: operand tiles a slab, slabs in the ring
+    int chunk_width = 64, buffers = 2;
+    int load_registers = 64, store_registers = 96, product_registers = 176;
+    bool operator==(const Config&) const = default;
+};
+std::string to_string(const Config& config);
+
+struct OperandTile {                         // 64 output rows x one K step of packed weights
+    int channel_block = 0;
+    std::vector<std::array<int, 2>> taps;    // per segment of rows and per K half: linear tap, −1 = zeros
+};
+struct WindowStep { int block, tile, pixel, halves; bool first; };  // halves: pixels between the K halves' windows, 0 = next vector
+
+struct ChunkPhase { int d = -1, h = -1; };   // outer residues; −1: nothing here
+struct Schedule {
+    // phases
+    std::array<int64_t, 4> period, advance, first, extent, tile;
+    int phases_w = 1;
+    int segment = 64, segments = 1;          // rows of M a phase takes; phases side by side in M
+    int channel_blocks = 1, blocks_per_tile = 1, m_groups = 1;   // 64-row blocks of cout; in one tile; tiles per pixel
+    int bundle_phases = 1, bundle_count = 1; // outer phases a bundle; bundles in all
+    int planes_per_bundle = 1;               // accumulators a bundle (real ones)
+    std::vector<int> plane_of_w;             // per residue along w: its accumulator within the bundle, −1 = no taps
+    int variants = 1, fixed = 1;
+    // pixels
+    int run_pixels = 0, pixels = 0, plane = 0, run_offset = 0;   // run_offset: pixels from run 0 to run 1
+    bool pairs = false;                      // two taps in the K halves
+    int vectors = 2, k_stages = 1;
+    // steps
+    std::vector<OperandTile> tiles;
+    std::vector<std::array<std::vector<WindowStep>, 2>> steps;   // [variant][warpgroup]
+    std::vector<std::vector<int>> slabs;     // [variant]: first tile of each slab, and the end
+    // chunks
+    bool joint = false, pixel_major = false;
+    int sets = 1, planes = 1, rows_per_plane = 1, rows_per_group = 1;
+    int chunk_rows = 1, chunk_count = 1, chunk_height = 64, row_length = 0, pitch = 72;
+    std::vector<int> chunk_row_start;
+    int chunk_outer = 1;                     // outer phases in a chunk (with room for those without taps)
+    int real_outer = 1;                      // of them with accumulators
+    std::vector<std::vector<std::vector<ChunkPhase>>> phase_table;  // [variant*2+wg][set][outer]
+    // memory
+    int tile_bytes = 2048, slab_bytes = 0, stage_bytes = 0, raw_bytes = 0, chunk_bytes = 0, pieces = 1;
+    int weights_at = 0, stages_at = 0, raw_at = 0, chunks_at = 0, tables_at = 0, shared_bytes = 0;
+    int accumulators = 0;                    // registers of one accumulator
+    int blocks = 1;                          // accumulators a warpgroup
+    double cycles = 0;                       // estimate for one tile
+
+    int k_steps(const Config& c) const { return k_stages * c.k_steps; }
+    int row_of(int outer, int w) const;      // first row of a phase in the chunk, −1 without taps
+};
+
+// The schedule of a configuration, or nullopt where it does not fit (registers, shared memory, instruction shapes).
+std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
+
+// The number of u along an axis.
+int64_t u_extent(const Lattice& axis);
+
+}  // namespace transfuse::cuda

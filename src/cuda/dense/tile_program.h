@@ -1,0 +1,58 @@
+// The tile program of a dense pass: what the store role computes on the accumulators, read off the pass's steps.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda/dense/schedule.h"
+#include "cuda/kernel.h"
+#include "plan/fusion.h"
+
+namespace transfuse::cuda {
+
+// A tensor in memory as the kernel meets it: strides of the axes n, c, d, h, w; 0 where it is broadcast.
+struct Operand {
+    ValueId value = -1;          // what is read or stored
+    ValueId root = -1;           // whose memory it lies in
+    int64_t offset = 0;          // elements
+    DType dtype = DType::f32;
+    std::array<int64_t, 5> strides{};
+    std::array<bool, 5> depends{};  // n, c, d, h, w: the value varies along the axis
+    bool per_channel() const { return depends[1] && !depends[0] && !depends[2] && !depends[3] && !depends[4]; }
+    bool constant() const { return !depends[0] && !depends[1] && !depends[2] && !depends[3] && !depends[4]; }
+};
+
+struct GridReduction {
+    ValueId value = -1, of = -1;
+    Op op = Op::sum;
+    std::array<bool, 5> reduced{};   // n, c, d, h, w
+    bool whole = false;              // every spatial axis is reduced: partial sums per tile; else the value itself is kept
+};
+
+struct TileProgram {
+    const Surroundings* around = nullptr;
+    int spatial = 2;
+    Operand input;                               // streamed by the load role
+    Operand weight;                              // canonical [G, Cin/G, Cout/G, K…]
+    std::array<int64_t, 6> weight_strides{};     // G, Cin, Cout, k_d, k_h, k_w
+    std::vector<ValueId> prologue;               // steps
+    std::vector<ValueId> steps;                  // tile steps after the anchor
+    std::optional<TilePool> pool;
+    ValueId pool_value = -1;
+    std::vector<Operand> reads;                  // of the prologue and the tile steps, bias included
+    ValueId bias = -1;
+    std::vector<Operand> stores;
+    std::vector<GridReduction> grid;
+    std::array<int64_t, 5> grid_shape{};         // of the values after the pool: n, c, d, h, w
+    bool channel_reductions = false;
+    bool pixel_major = false;
+    int vector = 1;                              // outputs along w of a store thread
+    Needs needs(int phases_w) const;
+};
+
+// nullopt with a sentence when the pass asks for something this family does not do.
+std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not);
+std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, std::string* why_not);
+
+}  // namespace transfuse::cuda

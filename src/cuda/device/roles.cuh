@@ -1,0 +1,350 @@
+R"cuda(
+// The load and product roles of a dense kernel. The constants (all capitals) are generated before this text.
+
+struct Sizes { int in[4], out[4], tiles[4], total; };        // axes n, d, h, w; total = tiles of all parts
+struct Strides { long long n, c, d, h, w; };                  // elements
+struct Barriers {
+    unsigned long long full[STAGES], empty[STAGES];           // patches: load -> product
+    unsigned long long weights_full[SLABS], weights_empty[SLABS];
+    unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
+};
+
+// Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
+// `variant` = which phases.
+struct Place { int fixed, variant, u[4]; };
+static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
+    Place at;
+    int part = tile % PARTS, rest = tile / PARTS;
+    at.fixed = part % FIXED;
+    at.variant = 0;
+    if (VARIANTS > 1) {                                       // a CTA meets every variant in turn: they differ in work
+        int turn = gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0;
+        at.variant = (part / FIXED + turn) % VARIANTS;
+    }
+    at.u[3] = rest % s.tiles[3] * TILE_W; rest /= s.tiles[3];
+    at.u[2] = rest % s.tiles[2] * TILE_H; rest /= s.tiles[2];
+    at.u[1] = rest % s.tiles[1] * TILE_D; rest /= s.tiles[1];
+    at.u[0] = rest * TILE_N;
+    return at;
+}
+
+// Pixel p of the patch as a place in the input. Input i = ADVANCE·(u + FIRST + position) + residue; each residue has a
+// sub-patch of its own, so that every tap is a window of unit stride.
+struct Pixel { int at[4]; bool inside; };
+static __device__ __forceinline__ Pixel pixel(int p, const Place& at, const Sizes& s) {
+    Pixel x;
+    int w = p % EXTENT_W, r = p / EXTENT_W, h = r % EXTENT_H; r /= EXTENT_H;
+    int d = r % EXTENT_D; r /= EXTENT_D;
+    int n = r % EXTENT_N, sub = r / EXTENT_N;
+    int sw = sub % ADVANCE_W, sh = sub / ADVANCE_W % ADVANCE_H, sd = sub / (ADVANCE_W * ADVANCE_H);
+    x.at[0] = at.u[0] + n;
+    x.at[1] = ADVANCE_D * (at.u[1] + FIRST_D + d) + sd;
+    x.at[2] = ADVANCE_H * (at.u[2] + FIRST_H + h) + sh;
+    x.at[3] = ADVANCE_W * (at.u[3] + FIRST_W + w) + sw;
+    x.inside = p < PIXELS && (TILE_N == 1 || x.at[0] < s.in[0]) && (unsigned)x.at[1] < (unsigned)s.in[1] &&
+               (unsigned)x.at[2] < (unsigned)s.in[2] && (unsigned)x.at[3] < (unsigned)s.in[3];
+    return x;
+}
+static __device__ __forceinline__ OFFSET pixel_offset(const Pixel& p, const Strides& s) {
+    return (OFFSET)p.at[0] * (OFFSET)s.n + (OFFSET)p.at[1] * (OFFSET)s.d + (OFFSET)p.at[2] * (OFFSET)s.h + (OFFSET)p.at[3] * (OFFSET)s.w;
+}
+
+// A position in the sequence tile -> stage of channels -> piece of the patch.
+struct Cursor {
+    int tile, stage, piece, slot;
+    Place at;
+    __device__ __forceinline__ Cursor(const Sizes& s) : tile(blockIdx.x), stage(0), piece(0), slot(0) { if (tile < s.total) at = place_of(tile, s); }
+    __device__ __forceinline__ void next(const Sizes& s) {
+        if (++slot == RAW) slot = 0;
+        if (++piece < PIECES) return;
+        piece = 0;
+        if (++stage < KSTAGES) return;
+        stage = 0;
+        tile += gridDim.x;
+        if (tile < s.total) at = place_of(tile, s);
+    }
+    __device__ __forceinline__ int channel() const { return at.fixed / MGROUPS * CIN + stage * STAGE_CHANNELS; }
+};
+static __device__ __forceinline__ bool channel_inside(const Cursor& c, int j) { return CIN % STAGE_CHANNELS == 0 || c.stage * STAGE_CHANNELS + j < CIN; }
+
+// Brings one piece of the raw patch, [channel][pixel], into shared memory: 4 bytes a copy into the thread's own slots for
+// any alignment, or 16 bytes of a row at once (LOAD_ROWS: rows, first column and row length are multiples of 16 bytes, so
+// that a copy lies inside the image or outside), which other threads will read.
+static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEMENT* __restrict__ x, const Sizes& s, const Strides& xs, int t) {
+    if (c.tile < s.total) {
+        const ELEMENT* from = x + (long long)c.channel() * xs.c;
+        const unsigned to = raw + c.slot * RAW_BYTES;
+        if (LOAD == LOAD_ROWS) {
+            constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = PIECE * LOADERS * (sizeof(ELEMENT) == 2 ? 2 : 1) / WIDE;   // pixels a copy; copies a channel
+            constexpr int TOGETHER = COPIES < LOADERS ? LOADERS / COPIES : 1, TURNS_OF = COPIES < LOADERS ? 1 : COPIES / LOADERS;
+#pragma unroll
+            for (int i = 0; i < TURNS_OF; i++) {
+                const int copy = i * LOADERS + t % (COPIES < LOADERS ? COPIES : LOADERS), first = t / COPIES;
+                Pixel at = pixel(c.piece * (COPIES * WIDE) + copy * WIDE, c.at, s);
+                const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) + first * xs.c : 0);
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j += TOGETHER, q += TOGETHER * xs.c)
+                    if (STAGE_CHANNELS % TOGETHER == 0 || j + first < STAGE_CHANNELS)
+                        copy_16(to + ((j + first) * COPIES + copy) * 16, channel_inside(c, j + first) ? q : x, at.inside && channel_inside(c, j + first));
+            }
+        } else
+#pragma unroll
+        for (int i = 0; i < PIECE; i++) {
+            const int p = (c.piece * PIECE + i) * LOADERS + t;
+            if (LOAD == LOAD_PLANAR) {
+                Pixel at = pixel(p, c.at, s);
+                const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j++, q += xs.c)
+                    copy_4(to + ((j * PIECE + i) * LOADERS + t) * 4, channel_inside(c, j) ? q : x, at.inside && channel_inside(c, j));
+            } else if (LOAD == LOAD_VECTORS) {
+                Pixel at = pixel(p, c.at, s);
+                const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
+#pragma unroll
+                for (int v = 0; v < VECTORS; v++)
+                    copy_16(to + ((i * VECTORS + v) * LOADERS + t) * 16, channel_inside(c, v * LANES) ? q + v * LANES : x, at.inside && channel_inside(c, v * LANES));
+            } else {                                          // 16 bits: two pixels a word
+                Pixel at = pixel(2 * p, c.at, s);
+                if (LOAD == LOAD_PAIRS) {                     // rows are even and so is the first column: both inside or both outside
+                    const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
+#pragma unroll
+                    for (int j = 0; j < STAGE_CHANNELS; j++, q += xs.c)
+                        copy_4(to + ((j * PIECE + i) * LOADERS + t) * 4, channel_inside(c, j) ? q : x, at.inside && channel_inside(c, j));
+                } else {
+                    Pixel right = pixel(2 * p + 1, c.at, s);
+                    const ELEMENT* q0 = from + (at.inside ? pixel_offset(at, xs) : 0);
+                    const ELEMENT* q1 = from + (right.inside ? pixel_offset(right, xs) : 0);
+                    unsigned word[STAGE_CHANNELS];
+#pragma unroll
+                    for (int j = 0; j < STAGE_CHANNELS; j++, q0 += xs.c, q1 += xs.c) {
+                        word[j] = at.inside && channel_inside(c, j) ? (unsigned)*(const unsigned short*)q0 : 0u;
+                        word[j] |= right.inside && channel_inside(c, j) ? (unsigned)*(const unsigned short*)q1 << 16 : 0u;
+                    }
+#pragma unroll
+                    for (int j = 0; j < STAGE_CHANNELS; j++)
+                        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + ((j * PIECE + i) * LOADERS + t) * 4), "r"(word[j]) : "memory");
+                }
+            }
+        }
+        c.next(s);
+    }
+    copy_commit();
+}
+
+// Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
+static __device__ __forceinline__ void put(unsigned char* stage, int p, const float (&v)[STAGE_CHANNELS]) {
+#pragma unroll
+    for (int k = 0; k < VECTORS; k++) {
+        uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
+        *(uint4*)(stage + (k * PLANE + p) * 16) = high;
+        if (TERMS > 1) {                                      // what rounding left: v = high + low to 21 bits and more
+            uint4 low = make_uint4(round_tf32(v[k * 4] - __uint_as_float(high.x)), round_tf32(v[k * 4 + 1] - __uint_as_float(high.y)),
+                                   round_tf32(v[k * 4 + 2] - __uint_as_float(high.z)), round_tf32(v[k * 4 + 3] - __uint_as_float(high.w)));
+            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = low;
+        }
+    }
+}
+
+// Turns the thread's raw piece into operand vectors.
+static __device__ __forceinline__ void transform(const Cursor& c, const unsigned char* raw, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
+    const unsigned char* in = raw + c.slot * RAW_BYTES;
+#pragma unroll
+    for (int i = 0; i < PIECE; i++) {
+        const int p = (c.piece * PIECE + i) * LOADERS + t;
+        if (sizeof(ELEMENT) == 4) {
+            float v[STAGE_CHANNELS];
+            if (LOAD != LOAD_VECTORS) {
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = ((const float*)in)[(j * PIECE + i) * LOADERS + t];
+            } else {
+#pragma unroll
+                for (int k = 0; k < STAGE_CHANNELS / 4; k++) {
+                    float4 f = ((const float4*)in)[(i * VECTORS + k) * LOADERS + t];
+                    v[4 * k] = f.x; v[4 * k + 1] = f.y; v[4 * k + 2] = f.z; v[4 * k + 3] = f.w;
+                }
+            }
+            if (PROLOGUE) {
+                Pixel at = pixel(p, c.at, s);
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = at.inside && channel_inside(c, j) ? prologue(v[j], c.channel() + j, at, operands) : 0.f;
+            }
+            if (p < PIXELS) put(stage, p, v);
+        } else {
+            unsigned word[STAGE_CHANNELS];
+#pragma unroll
+            for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = ((const unsigned*)in)[(j * PIECE + i) * LOADERS + t];
+            if (PROLOGUE) {
+                Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
+#pragma unroll
+                for (int j = 0; j < STAGE_CHANNELS; j++) {
+                    ELEMENT a, b;
+                    a.bits = (unsigned short)word[j]; b.bits = (unsigned short)(word[j] >> 16);
+                    float fa = left.inside && channel_inside(c, j) ? prologue(tf_to<float>(a), c.channel() + j, left, operands) : 0.f;
+                    float fb = right.inside && channel_inside(c, j) ? prologue(tf_to<float>(b), c.channel() + j, right, operands) : 0.f;
+                    tf_from(a, fa); tf_from(b, fb);
+                    word[j] = (unsigned)a.bits | (unsigned)b.bits << 16;
+                }
+            }
+            if (2 * p < PIXELS) {
+#pragma unroll
+                for (int k = 0; k < VECTORS; k++) {
+                    uint4 left, right;
+                    unsigned* w = word + k * 8;
+                    left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
+                    right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
+                    *(uint4*)(stage + (k * PLANE + 2 * p) * 16) = left;
+                    *(uint4*)(stage + (k * PLANE + 2 * p + 1) * 16) = right;
+                }
+            }
+        }
+    }
+}
+
+// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. One thread calls this.
+struct Pump {
+    int tile, step, slab, slot, turn;
+    Place at;
+    __device__ __forceinline__ Pump(const Sizes& s) : tile(blockIdx.x), step(0), slab(0), slot(0), turn(0) { if (tile < s.total) at = place_of(tile, s); }
+    __device__ __forceinline__ bool room(Barriers& b) const { return turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1); }
+    __device__ __forceinline__ void issue(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
+        const int first = slab_first(at.variant, slab), count = slab_first(at.variant, slab + 1) - first;
+        const unsigned bar = shared_address(&b.weights_full[slot]);
+        barrier_expect(bar, count * TILE_BYTES);
+        copy_bulk(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), packed + ((long long)(at.fixed * KSTEPS + step) * OPERAND_TILES + first) * TILE_BYTES, count * TILE_BYTES, bar);
+        if (++slot == SLABS) { slot = 0; turn++; }
+        if (++slab < slab_count(at.variant)) return;
+        slab = 0;
+        if (++step < KSTEPS) return;
+        step = 0;
+        tile += gridDim.x;
+        if (tile < s.total) at = place_of(tile, s);
+    }
+    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
+        while (tile < s.total && room(b)) issue(b, shared, packed, s);
+    }
+};
+
+static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
+    Pump pump(s);
+    if (RESIDENT && t == 0 && (int)blockIdx.x < s.total) {    // all weights of this CTA's channels, once
+        const unsigned bar = shared_address(&b.weights_full[0]);
+        barrier_expect(bar, KSTEPS * OPERAND_TILES * TILE_BYTES);
+        for (int k = 0; k < KSTEPS; k++)
+            copy_bulk(shared_address(shared + WEIGHTS_AT + k * OPERAND_TILES * TILE_BYTES), packed + (long long)(pump.at.fixed * KSTEPS + k) * OPERAND_TILES * TILE_BYTES, OPERAND_TILES * TILE_BYTES, bar);
+    }
+    int stage = 0, turn = 0;
+    if (LOAD == LOAD_DIRECT) {                                // 16-bit channel vectors need no change: straight into the operand
+        Cursor ahead(s), done(s);
+        int late_stage = 0;
+        for (int k = 0; ahead.tile < s.total || done.tile < s.total; k++) {
+            if (ahead.tile < s.total) {
+                const unsigned bar = shared_address(&b.empty[stage]);
+                if (!RESIDENT && t == 0) { pump.ahead(b, shared, packed, s); if (turn > 0) while (!barrier_done(bar, (turn - 1) & 1)) pump.ahead(b, shared, packed, s); }
+                if (turn > 0) barrier_wait(bar, (turn - 1) & 1);
+                const unsigned to = shared_address(shared + STAGES_AT + stage * STAGE_BYTES);
+                const ELEMENT* from = x + (long long)ahead.channel() * xs.c;
+                for (int i = 0; i < PIECE * PIECES; i++) {
+                    const int p = i * LOADERS + t;
+                    Pixel at = pixel(p, ahead.at, s);
+                    const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
+                    if (p < PIXELS) {
+#pragma unroll
+                        for (int v = 0; v < VECTORS; v++)
+                            copy_16(to + (v * PLANE + p) * 16, channel_inside(ahead, v * LANES) ? q + v * LANES : x, at.inside && channel_inside(ahead, v * LANES));
+                    }
+                }
+                ahead.piece = PIECES - 1;
+                ahead.next(s);
+                if (++stage == STAGES) { stage = 0; turn++; }
+            }
+            copy_commit();
+            if (k >= STAGES - 2 && done.tile < s.total) {
+                copy_wait<STAGES - 2>();
+                fence_proxy();
+                barrier_arrive(shared_address(&b.full[late_stage]));
+                if (++late_stage == STAGES) late_stage = 0;
+                done.piece = PIECES - 1;
+                done.next(s);
+            }
+        }
+    } else {
+        Cursor ahead(s), now(s);
+        const unsigned raw = shared_address(shared + RAW_AT);
+        for (int i = 0; i < RAW - 1; i++) fetch(ahead, raw, x, s, xs, t);
+        while (now.tile < s.total) {
+            if (LOAD == LOAD_ROWS) {                          // what others copied is there, and all are done with the slot to refill
+                copy_wait<RAW - 2>();
+                barrier_named<2, LOADERS>();
+                fetch(ahead, raw, x, s, xs, t);
+            } else {
+                fetch(ahead, raw, x, s, xs, t);
+                copy_wait<RAW - 1>();
+            }
+            if (now.piece == 0) {
+                const unsigned bar = shared_address(&b.empty[stage]);
+                if (!RESIDENT && t == 0) { pump.ahead(b, shared, packed, s); if (turn > 0) while (!barrier_done(bar, (turn - 1) & 1)) pump.ahead(b, shared, packed, s); }
+                if (turn > 0) barrier_wait(bar, (turn - 1) & 1);
+            } else if (!RESIDENT && t == 0) pump.ahead(b, shared, packed, s);
+            transform(now, shared + RAW_AT, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
+            if (now.piece == PIECES - 1) {
+                fence_proxy();
+                barrier_arrive(shared_address(&b.full[stage]));
+                if (++stage == STAGES) { stage = 0; turn++; }
+            }
+            now.next(s);
+        }
+    }
+    copy_wait<0>();
+    if (!RESIDENT && t == 0)
+        while (pump.tile < s.total) pump.ahead(b, shared, packed, s);
+}
+
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
+    int stage = 0, turn = 0, slab = 0, slab_turn = 0;
+    int slot = JOINT ? 0 : WG, chunk_turn = 0;
+    const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
+    if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
+    for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
+        const Place at = place_of(tile, s);
+        float acc[BLOCKS][ACCUMULATORS];
+        for (int k = 0; k < KSTAGES; k++) {
+            barrier_wait(shared_address(&b.full[stage]), turn & 1);
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, at.variant, slab, slab_turn);
+            barrier_arrive(shared_address(&b.empty[stage]));
+            if (++stage == STAGES) { stage = 0; turn++; }
+        }
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                float* chunk = (float*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+#pragma unroll
+                for (int p = 0; p < PLANES; p++) {
+                    float (&a)[ACCUMULATORS] = acc[set * PLANES + p];
+                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? WG * ROWS_PER_GROUP : 0)) * 64;
+#pragma unroll
+                    for (int r = 0; r < CHUNK_ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
+                            const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) {
+                                const int px = r * CHUNK_WIDTH + i * 8 + column;
+                                if (PIXEL_MAJOR) {
+                                    chunk[px * PITCH + to] = a[j * 4]; chunk[(px + 1) * PITCH + to] = a[j * 4 + 1];
+                                    chunk[px * PITCH + to + 8] = a[j * 4 + 2]; chunk[(px + 1) * PITCH + to + 8] = a[j * 4 + 3];
+                                } else {
+                                    *(float2*)(chunk + to * PITCH + px) = make_float2(a[j * 4], a[j * 4 + 1]);
+                                    *(float2*)(chunk + (to + 8) * PITCH + px) = make_float2(a[j * 4 + 2], a[j * 4 + 3]);
+                                }
+                            }
+                        }
+                }
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                slot += JOINT ? 1 : 2;
+                if (slot >= BUFFERS) { slot -= BUFFERS; chunk_turn++; }
+            }
+    }
+}
+)cuda"

@@ -1,0 +1,272 @@
+// Folds of lattice products, their weight gradients, and of the collapse.
+#include <numeric>
+
+#include "cuda/emitter.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+// The lattices of a correlate node: taps come from its attributes, extents from x and g.
+std::vector<Lattice> correlate_axes(const Graph& graph, ValueId id) {
+    const Node& node = graph[id];
+    const Sizes &x = graph[node.args[0]].type.shape, &g = graph[node.args[1]].type.shape;
+    const auto& a = node.attributes;
+    std::vector<Lattice> axes(x.size() - 2);
+    for (size_t i = 0; i < axes.size(); ++i) {
+        axes[i].up = a.integers(Key::up)[i], axes[i].down = a.integers(Key::down)[i], axes[i].dil = a.integers(Key::dil)[i];
+        axes[i].offset = a.integers(Key::offset)[i], axes[i].taps = a.integers(Key::taps)[i];
+        axes[i].in = x[i + 2], axes[i].out = g[i + 2];
+    }
+    return axes;
+}
+
+}  // namespace
+
+// y[n, co, o] = Σ w[g, ci, co', k]·x[n, g·Cin/G + ci, i] over down·o + offset = up·i + dil·k.
+Fold Emitter::lattice_fold(ValueId id, const Index& index) {
+    const Node& node = graph_[id];
+    const ValueId x = node.args[0], w = node.args[1];
+    const Sizes& weight = graph_[w].type.shape;
+    const int64_t groups = weight[0], ci = weight[1], co = weight[2];
+    const std::vector<Lattice> axes = lattices(graph_, id);
+    Fold fold;
+    for (const Lattice& axis : axes) fold.loops.push_back({axis.taps, false});
+    fold.loops.push_back({ci, false});
+    const Coordinate group = groups == 1 ? Coordinate{"0"} : let_index(parameters_.quotient(index[1].text, co, false));
+    const Coordinate channel = groups == 1 ? index[1] : let_index(parameters_.remainder(index[1].text, group.text, co, false));
+    fold.term = [this, x, w, axes, index, group, channel, ci](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+        Index at_x = {index[0], let_index(plus(times(group.text, number(ci)), loop.back().text))};
+        Index at_w = {group, loop.back(), channel};
+        std::string condition;
+        auto need = [&](const std::string& text) { condition += (condition.empty() ? "" : " && ") + text; };
+        for (size_t a = 0; a < axes.size(); ++a) {
+            const Lattice& axis = axes[a];
+            at_w.push_back(loop[a]);
+            if (axis.trivial()) {
+                at_x.push_back({"0"});
+                continue;
+            }
+            const std::string reach = let_index(minus(plus(times(number(axis.down), index[a + 2].text), number(axis.offset)),
+                                                      times(number(axis.dil), loop[a].text))).text;
+            const Coordinate i = axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
+            if (axis.up > 1) need(reach + " % " + number(axis.up) + " == 0");
+            need(reach + " >= 0");
+            need(i.text + " < " + extent(x, a + 2));
+            at_x.push_back(i);
+        }
+        if (!condition.empty()) open("if (" + condition + ")");
+        const Lanes a = value(x, at_x), b = value(w, at_w);
+        const Real real = wide_ || a.real == Real::f64 || b.real == Real::f64 ? Real::f64 : Real::f32;
+        const std::string type(real_name(real));
+        take({{"(" + type + ")" + a.text[0] + " * (" + type + ")" + b.text[0]}, {}, real});
+        if (!condition.empty()) close();
+    };
+    fold.finish = [this, id, index](const Lanes& folded) {
+        const Node& self = graph_[id];
+        const Real real = wide_ ? Real::f64 : real_of(self.type.dtype);
+        const std::string type(real_name(real));
+        std::string text = "(" + type + ")" + folded.text[0];
+        if (self.args.size() > 2) text += " + (" + type + ")" + value(self.args[2], {index[1]}).text[0];
+        return Lanes{{let(type, text, "v")}, {}, real};
+    };
+    return fold;
+}
+
+// dw[g, ci, co, k] = Σ_{n, o} x[n, g·Cin/G + ci, i]·g[n, g·Cout/G + co, o].
+Fold Emitter::correlate_fold(ValueId id, const Index& index) {
+    const Node& node = graph_[id];
+    const ValueId x = node.args[0], g = node.args[1];
+    const Sizes& shape = node.type.shape;
+    const std::vector<Lattice> axes = correlate_axes(graph_, id);
+    Fold fold;
+    fold.loops.push_back({graph_[x].type.shape[0], dynamic(x, 0)});
+    for (size_t a = 0; a < axes.size(); ++a) fold.loops.push_back({axes[a].out, dynamic(g, a + 2)});
+    const Coordinate cx = let_index(plus(times(index[0].text, number(shape[1])), index[1].text));
+    const Coordinate cg = let_index(plus(times(index[0].text, number(shape[2])), index[2].text));
+    fold.term = [this, x, g, axes, index, cx, cg](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+        Index at_x = {loop[0], cx}, at_g = {loop[0], cg};
+        std::string condition;
+        auto need = [&](const std::string& text) { condition += (condition.empty() ? "" : " && ") + text; };
+        for (size_t a = 0; a < axes.size(); ++a) {
+            const Lattice& axis = axes[a];
+            at_g.push_back(loop[a + 1]);
+            const std::string reach = let_index(minus(plus(times(number(axis.down), loop[a + 1].text), number(axis.offset)),
+                                                      times(number(axis.dil), index[a + 3].text))).text;
+            const Coordinate i = axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
+            if (axis.up > 1) need(reach + " % " + number(axis.up) + " == 0");
+            need(reach + " >= 0");
+            need(i.text + " < " + extent(x, a + 2));
+            at_x.push_back(i);
+        }
+        if (!condition.empty()) open("if (" + condition + ")");
+        const Lanes a = value(x, at_x), b = value(g, at_g);
+        const Real real = wide_ || a.real == Real::f64 || b.real == Real::f64 ? Real::f64 : Real::f32;
+        const std::string type(real_name(real));
+        take({{"(" + type + ")" + a.text[0] + " * (" + type + ")" + b.text[0]}, {}, real});
+        if (!condition.empty()) close();
+    };
+    fold.finish = [this, id](const Lanes& folded) {
+        const Real real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
+        const std::string type(real_name(real));
+        return Lanes{{let(type, "(" + type + ")" + folded.text[0], "v")}, {}, real};
+    };
+    return fold;
+}
+
+Fold Emitter::taps_fold(ValueId id, const Index& index) {
+    const Node& node = graph_[id];
+    const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
+    const ValueId w = node.args[0];
+    const int64_t K = graph_[w].type.shape[axis];
+    const Real real = wide_ ? Real::f64 : real_of(node.type.dtype);
+    const std::string matrix = table(node.attributes.numbers(Key::matrix), real);
+    Fold fold;
+    fold.loops.push_back({K, false});
+    fold.term = [this, w, axis, index, matrix, K, real](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+        Index at = index;
+        at[axis] = loop[0];
+        const std::string factor = let(std::string(real_name(real)), matrix + "[" + plus(times(index[axis].text, number(K)), loop[0].text) + "]", "m");
+        open("if (" + factor + " != 0)");
+        const Lanes x = value(w, at);
+        Lanes term;
+        term.real = x.real == Real::f64 || real == Real::f64 ? Real::f64 : Real::f32;
+        for (const std::string& text : x.text) term.text.push_back(text + " * " + factor);
+        take(term);
+        close();
+    };
+    fold.finish = [this, real](const Lanes& folded) {
+        Lanes result;
+        result.real = real;
+        const std::string type(real_name(real));
+        for (const std::string& text : folded.text) result.text.push_back(let(type, "(" + type + ")" + text, "v"));
+        return result;
+    };
+    return fold;
+}
+
+namespace {
+
+// The intervals of one reduced axis of box_sums or box_spread.
+struct BoxAxis {
+    size_t axis;
+    std::vector<Interval> intervals;
+};
+
+std::vector<BoxAxis> box_axes(const Node& node) {
+    const auto& a = node.attributes;
+    const Sizes &dims = a.integers(Key::dims), &counts = a.integers(Key::counts);
+    std::vector<BoxAxis> axes;
+    size_t at = 0;
+    for (size_t j = 0; j < dims.size(); ++j) {
+        BoxAxis axis{static_cast<size_t>(dims[j]), {}};
+        for (int64_t i = 0; i < counts[j]; ++i, ++at)
+            axis.intervals.push_back({a.integers(Key::los)[at], a.integers(Key::his)[at], a.integers(Key::steps)[at]});
+        axes.push_back(std::move(axis));
+    }
+    return axes;
+}
+
+}  // namespace
+
+// out[n, c·ΠB + b] = Σ of x[n, c] over box b.
+Fold Emitter::box_sums_fold(ValueId id, const Index& index) {
+    const Node& node = graph_[id];
+    const ValueId x = node.args[0];
+    const std::vector<BoxAxis> axes = box_axes(node);
+    Fold fold;
+    int64_t boxes = 1;
+    for (const BoxAxis& axis : axes) boxes *= static_cast<int64_t>(axis.intervals.size());
+    const Coordinate channel = let_index(parameters_.quotient(index[1].text, boxes, false));
+    std::string box = let_index(parameters_.remainder(index[1].text, channel.text, boxes, false)).text;
+    struct Range {
+        size_t axis;
+        std::string lo, hi, step;
+    };
+    std::vector<Range> ranges(axes.size());
+    for (size_t j = axes.size(); j-- > 0;) {
+        const auto count = static_cast<int64_t>(axes[j].intervals.size());
+        const std::string q = let_index(parameters_.quotient(box, count, false)).text;
+        const std::string b = let_index(parameters_.remainder(box, q, count, false)).text;
+        box = q;
+        auto pick = [&](auto member) {
+            std::string text = parameters_.integer(member(axes[j].intervals[0]), true);
+            for (int64_t i = 1; i < count; ++i) {
+                const std::string other = parameters_.integer(member(axes[j].intervals[static_cast<size_t>(i)]), true);
+                if (other != text) text = "(" + b + " == " + number(i) + " ? " + other + " : " + text + ")";
+            }
+            return let_index(text).text;
+        };
+        ranges[j] = {axes[j].axis, pick([](const Interval& i) { return i.lo; }), pick([](const Interval& i) { return i.hi; }),
+                     pick([](const Interval& i) { return i.step; })};
+    }
+    for (const BoxAxis& axis : axes) {
+        int64_t longest = 0;
+        for (const Interval& interval : axis.intervals) longest = std::max(longest, interval.size());
+        fold.loops.push_back({longest, true});
+    }
+    fold.term = [this, x, index, channel, ranges](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+        Index at = index;
+        at[1] = channel;
+        std::string condition;
+        for (size_t j = 0; j < ranges.size(); ++j) {
+            at[ranges[j].axis] = let_index(plus(ranges[j].lo, times(loop[j].text, ranges[j].step)));
+            condition += (condition.empty() ? "" : " && ") + at[ranges[j].axis].text + " <= " + ranges[j].hi;
+        }
+        open("if (" + condition + ")");
+        take(value(x, at));
+        close();
+    };
+    fold.finish = [this, id](const Lanes& folded) {
+        const Real real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
+        const std::string type(real_name(real));
+        return Lanes{{let(type, "(" + type + ")" + folded.text[0], "v")}, {}, real};
+    };
+    return fold;
+}
+
+// out[n, c, i] = Σ over the boxes b that contain i of h[n, c·ΠB + b].
+Fold Emitter::box_spread_fold(ValueId id, const Index& index) {
+    const Node& node = graph_[id];
+    const ValueId h = node.args[0];
+    const std::vector<BoxAxis> axes = box_axes(node);
+    Fold fold;
+    int64_t boxes = 1;
+    for (const BoxAxis& axis : axes) boxes *= static_cast<int64_t>(axis.intervals.size());
+    // Whether i lies in interval b of axis j, once for all boxes.
+    std::vector<std::vector<std::string>> inside(axes.size());
+    for (size_t j = 0; j < axes.size(); ++j)
+        for (const Interval& interval : axes[j].intervals) {
+            const std::string& i = index[axes[j].axis].text;
+            const std::string lo = parameters_.integer(interval.lo, true);
+            std::string test = i + " >= " + lo + " && " + i + " <= " + parameters_.integer(interval.hi, true);
+            if (interval.step > 1) test += " && (" + i + " - " + lo + ") % " + number(interval.step) + " == 0";
+            inside[j].push_back(let("bool", test, "b"));
+        }
+    fold.term = [this, h, index, axes, inside, boxes](const std::vector<Coordinate>&, const std::function<void(const Lanes&)>& take) {
+        for (int64_t b = 0; b < boxes; ++b) {
+            std::string condition;
+            int64_t rest = b;
+            for (size_t j = axes.size(); j-- > 0;) {
+                const auto count = static_cast<int64_t>(axes[j].intervals.size());
+                condition += (condition.empty() ? "" : " && ") + inside[j][static_cast<size_t>(rest % count)];
+                rest /= count;
+            }
+            Index at = index;
+            for (const BoxAxis& axis : axes) at[axis.axis] = {"0"};
+            at[1] = {plus(times(index[1].text, number(boxes)), number(b))};
+            const Lanes x = value(h, at);
+            const std::string zero = literal(0, x.real);
+            take({{"(" + condition + " ? " + x.text[0] + " : " + zero + ")"}, {}, x.real});
+        }
+    };
+    fold.finish = [this, id](const Lanes& folded) {
+        const Real real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
+        const std::string type(real_name(real));
+        return Lanes{{let(type, "(" + type + ")" + folded.text[0], "v")}, {}, real};
+    };
+    return fold;
+}
+
+}  // namespace transfuse::cuda

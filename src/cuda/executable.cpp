@@ -1,0 +1,251 @@
+// compile_cuda: the assembled launches with their kernels loaded and their argument blocks laid out; run() fills in
+// addresses and launches.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "cuda/assemble.h"
+#include "cuda/runtime/module.h"
+#include "transfuse/error.h"
+
+namespace transfuse {
+
+namespace {
+
+using namespace cuda;
+
+// A launch ready to go: a block of argument bytes, where in it addresses go, and where each parameter begins.
+struct Ready {
+    CUfunction function = nullptr;
+    CUlaunchConfig config{};
+    CUlaunchAttribute attributes[2]{};
+    std::vector<std::byte> block;
+    std::vector<uint32_t> parameters;
+    struct Patch {
+        uint32_t at;
+        Address address;
+    };
+    std::vector<Patch> patches;
+    bool once = false;                 // skipped when a frozen executable has prepared
+};
+
+Ready make_ready(const BoundLaunch& bound, const Device& device) {
+    const Launch& launch = bound.launch;
+    Ready ready;
+    ready.function = kernel(*launch.source, device, launch.shared_bytes).function;
+    ready.once = launch.parameters_only;
+    CUlaunchConfig& config = ready.config;
+    config.gridDimX = launch.grid[0], config.gridDimY = launch.grid[1], config.gridDimZ = launch.grid[2];
+    config.blockDimX = launch.block[0], config.blockDimY = launch.block[1], config.blockDimZ = launch.block[2];
+    config.sharedMemBytes = launch.shared_bytes;
+    if (launch.cluster > 1) {
+        CUlaunchAttribute& a = ready.attributes[config.numAttrs++];
+        a.id = CUlaunchAttribute::cluster_dimension;
+        a.value.cluster = {launch.cluster, 1, 1};
+    }
+    if (launch.early && device.arch >= 90) {
+        CUlaunchAttribute& a = ready.attributes[config.numAttrs++];
+        a.id = CUlaunchAttribute::programmatic_stream_serialization;
+        a.value.allowed = 1;
+    }
+    size_t pointer = 0;
+    for (const Argument& argument : launch.arguments) {
+        ready.block.resize((ready.block.size() + 15) / 16 * 16);
+        const auto at = static_cast<uint32_t>(ready.block.size());
+        ready.parameters.push_back(at);
+        if (argument.kind == Argument::Kind::bytes) {
+            ready.block.insert(ready.block.end(), argument.data.begin(), argument.data.begin() + argument.size);
+        } else {
+            ready.block.resize(at + 8);
+            ready.patches.push_back({at, bound.addresses[pointer++]});
+        }
+    }
+    return ready;
+}
+
+struct Loaded {
+    Assembly assembly;
+    std::vector<Ready> launches;
+    size_t most_bytes = 0, most_parameters = 0;
+};
+
+Loaded load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned) {
+    Loaded loaded;
+    const Target target{device.arch, device.multiprocessors, device.shared_bytes};
+    loaded.assembly = assemble(plan, options, target, aligned);
+    std::vector<std::shared_ptr<const Source>> sources;
+    for (const BoundLaunch& bound : loaded.assembly.launches) sources.push_back(bound.launch.source);
+    compile_all(sources, device.arch);
+    for (const BoundLaunch& bound : loaded.assembly.launches) {
+        loaded.launches.push_back(make_ready(bound, device));
+        loaded.most_bytes = std::max(loaded.most_bytes, loaded.launches.back().block.size());
+        loaded.most_parameters = std::max(loaded.most_parameters, loaded.launches.back().parameters.size());
+    }
+    return loaded;
+}
+
+class CudaExecutable final : public Executable {
+public:
+    CudaExecutable(const Plan& plan, const CompileOptions& options)
+        : plan_(plan), options_(options), device_(device(options.device)), aligned_(load(plan, options, device_, true)) {
+        for (ValueId leaf : plan_.graph.leaves()) leaf_types_.push_back(plan_.graph[leaf].type);
+        for (ValueId output : plan_.graph.outputs()) output_types_.push_back(plan_.graph[output].type);
+        for (size_t i = 0; i < leaf_types_.size(); ++i)
+            leaf_strides_.push_back(options.leaf_strides.empty() ? contiguous_strides(leaf_types_[i].shape) : options.leaf_strides[i]);
+        for (size_t i = 0; i < output_types_.size(); ++i)
+            output_strides_.push_back(options.output_strides.empty() ? contiguous_strides(output_types_[i].shape) : options.output_strides[i]);
+        if (aligned_.assembly.kept_bytes > 0) {
+            ContextGuard guard(device_);
+            check(driver().cuMemAlloc(&kept_, aligned_.assembly.kept_bytes), "cuMemAlloc (prepared weights)");
+        }
+    }
+
+    ~CudaExecutable() override {
+        if (!kept_) return;
+        ContextGuard guard(device_);
+        driver().cuMemFree(kept_);
+    }
+
+    size_t workspace_bytes() const override { return aligned_.assembly.workspace_bytes; }
+
+    void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context) override {
+        const bool aligned = check_views(leaves, leaf_types_, leaf_strides_, "leaf") & check_views(outputs, output_types_, output_strides_, "output");
+        require(workspace_bytes() == 0 || context.workspace != nullptr, "run: this executable needs ", workspace_bytes(), " bytes of workspace");
+        const Loaded& loaded = aligned ? aligned_ : unaligned();
+        ContextGuard guard(device_);
+        const auto stream = static_cast<CUstream>(context.stream);
+        if (!options_.freeze) {
+            launch(loaded, leaves, outputs, context, stream, false);
+            return;
+        }
+        run_frozen(loaded, leaves, outputs, context, stream);
+    }
+
+    std::string describe() const override {
+        std::string text = "CUDA, " + device_.name + ", sm_" + std::to_string(device_.arch) + ": " + std::to_string(aligned_.launches.size()) +
+                           " launches, workspace " + std::to_string(workspace_bytes()) + " bytes\n";
+        for (size_t i = 0; i < aligned_.launches.size(); ++i) {
+            const BoundLaunch& bound = aligned_.assembly.launches[i];
+            const Launch& l = bound.launch;
+            text += "  " + l.source->entry + " <<<" + std::to_string(l.grid[0]);
+            if (l.grid[1] * l.grid[2] > 1) text += "," + std::to_string(l.grid[1]) + "," + std::to_string(l.grid[2]);
+            text += " x " + std::to_string(l.block[0] * l.block[1] * l.block[2]) + ">>> ";
+            if (l.shared_bytes) text += std::to_string(l.shared_bytes) + " B dynamic shared, ";
+            text += to_string(kernel(*l.source, device_, l.shared_bytes).resources);
+            if (!l.note.empty()) text += ": " + l.note;
+            if (bound.pass < aligned_.assembly.notes.size() && !aligned_.assembly.notes[bound.pass].empty())
+                text += " [" + aligned_.assembly.notes[bound.pass] + "]";
+            text += "\n";
+        }
+        return text;
+    }
+
+private:
+    // Throws unless every view is what was compiled for; true where all begin on 16-byte boundaries.
+    static bool check_views(std::span<const TensorView> views, const std::vector<Type>& types, const std::vector<Sizes>& strides, const char* what) {
+        require(views.size() == types.size(), "run: ", types.size(), " ", what, " tensors are expected, got ", views.size());
+        bool aligned = true;
+        for (size_t i = 0; i < views.size(); ++i) {
+            const TensorView& view = views[i];
+            if (view.dtype != types[i].dtype || view.shape != types[i].shape)
+                fail("run: ", what, " ", i, " must be ", to_string(types[i]), ", got ", to_string(Type{view.dtype, view.shape}));
+            if (view.strides != strides[i] && !same_layout(view.shape, view.strides, strides[i]))
+                fail("run: ", what, " ", i, " was compiled for strides ", to_string(strides[i]), ", got ", to_string(view.strides));
+            if (view.data == nullptr && numel(view.shape) > 0) fail("run: ", what, " ", i, " has no memory");
+            if (reinterpret_cast<uintptr_t>(view.data) % 16 != 0) aligned = false;
+        }
+        return aligned;
+    }
+
+    // Strides of axes of extent 1 do not matter.
+    static bool same_layout(const Sizes& shape, const Sizes& a, const Sizes& b) {
+        if (a.size() != b.size() || a.size() != shape.size()) return false;
+        for (size_t i = 0; i < a.size(); ++i)
+            if (shape[i] != 1 && a[i] != b[i]) return false;
+        return true;
+    }
+
+    const Loaded& unaligned() {
+        std::call_once(unaligned_once_, [&] { unaligned_ = std::make_unique<Loaded>(load(plan_, options_, device_, false)); });
+        return *unaligned_;
+    }
+
+    void run_frozen(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context,
+                    CUstream stream) {
+        if (prepared_.load(std::memory_order_acquire)) {
+            launch(loaded, leaves, outputs, context, stream, true);
+            return;
+        }
+        std::lock_guard lock(prepare_mutex_);
+        const bool skip = prepared_.load();
+        launch(loaded, leaves, outputs, context, stream, skip);
+        int capturing = 0;
+        driver().cuStreamIsCapturing(stream, &capturing);
+        if (skip || capturing) return;  // what a capture records has not run yet
+        check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+        prepared_.store(true, std::memory_order_release);
+    }
+
+    void launch(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context,
+                CUstream stream, bool prepared) {
+        const Driver& d = driver();
+        std::byte small[2048];
+        void* small_parameters[96];
+        std::vector<std::byte> large;
+        std::vector<void*> large_parameters;
+        std::byte* block = small;
+        void** parameters = small_parameters;
+        if (loaded.most_bytes > sizeof small) large.resize(loaded.most_bytes), block = large.data();
+        if (loaded.most_parameters > 96) large_parameters.resize(loaded.most_parameters), parameters = large_parameters.data();
+        bool first = true;
+        for (const Ready& ready : loaded.launches) {
+            if (prepared && ready.once) continue;
+            if (ready.config.gridDimX == 0) continue;
+            std::memcpy(block, ready.block.data(), ready.block.size());
+            for (const Ready::Patch& patch : ready.patches) {
+                char* base = nullptr;
+                switch (patch.address.kind) {
+                    case Address::Kind::leaf: base = static_cast<char*>(leaves[static_cast<size_t>(patch.address.position)].data); break;
+                    case Address::Kind::output: base = static_cast<char*>(outputs[static_cast<size_t>(patch.address.position)].data); break;
+                    case Address::Kind::workspace: base = static_cast<char*>(context.workspace); break;
+                    case Address::Kind::kept: base = reinterpret_cast<char*>(kept_); break;
+                }
+                base += patch.address.offset;
+                std::memcpy(block + patch.at, &base, sizeof base);
+            }
+            for (size_t i = 0; i < ready.parameters.size(); ++i) parameters[i] = block + ready.parameters[i];
+            CUlaunchConfig config = ready.config;
+            CUlaunchAttribute attributes[2] = {ready.attributes[0], ready.attributes[1]};
+            config.attrs = attributes;
+            config.hStream = stream;
+            // The first launch follows work of others, which says nothing about when it is safe to begin.
+            if (first && config.numAttrs > 0 && attributes[config.numAttrs - 1].id == CUlaunchAttribute::programmatic_stream_serialization)
+                --config.numAttrs;
+            first = false;
+            if (CUresult result = d.cuLaunchKernelEx(&config, ready.function, parameters, nullptr); result != 0) check(result, "cuLaunchKernelEx");
+        }
+    }
+
+    const Plan plan_;
+    const CompileOptions options_;
+    const Device& device_;
+    Loaded aligned_;
+    std::unique_ptr<Loaded> unaligned_;
+    std::once_flag unaligned_once_;
+    std::vector<Type> leaf_types_, output_types_;
+    std::vector<Sizes> leaf_strides_, output_strides_;
+    CUdeviceptr kept_ = 0;
+    std::atomic<bool> prepared_{false};
+    std::mutex prepare_mutex_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> compile_cuda(const Plan& plan, const CompileOptions& options) {
+    const std::string reason = cuda_unavailable_reason();
+    if (!reason.empty()) fail("compile_cuda: ", reason);
+    return std::make_unique<CudaExecutable>(plan, options);
+}
+
+}  // namespace transfuse

@@ -1,0 +1,35 @@
+// The general kernel generator: any set of primitive values, each output element (or reduction) evaluated by pulling what
+// it needs. The fallback for everything, and the fast path of prepare passes, pointwise passes and tails.
+#pragma once
+
+#include "cuda/emitter.h"
+
+namespace transfuse::cuda {
+
+// A value to be written, and where.
+struct Sink {
+    ValueId value;
+    Place place;                       // strides per axis of the value
+};
+
+struct PullRequest {
+    const Graph& graph;
+    const std::vector<bool>& parameter_values;
+    Places places;                     // what may be read
+    std::vector<Sink> sinks;
+    Target target;
+    int64_t scratch_begin = 0;         // bytes of scratch that are taken
+    std::string name = "pull";         // entry names begin with it
+    bool early = false;                // the first launch may start while its predecessor ends
+};
+
+// Launches that evaluate every sink, in as few stages as recomputation allows. scratch_bytes includes scratch_begin.
+Program pull(const PullRequest& request);
+
+// Reads `dtype` storage in the order of memory: axes sorted by stride, largest first.
+std::vector<size_t> memory_order(const Sizes& shape, const Sizes& strides);
+
+// Waiting for the kernel before, and letting the next one start, on devices that can (nothing elsewhere).
+std::string sequence_code();
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,131 @@
+#include "cuda/text.h"
+
+#include <cstdlib>
+
+namespace transfuse::cuda {
+
+bool is_number(const std::string& text) {
+    if (text.empty()) return false;
+    size_t i = text[0] == '-' ? 1 : 0;
+    if (i == text.size()) return false;
+    for (; i < text.size(); ++i)
+        if (text[i] < '0' || text[i] > '9') return false;
+    return true;
+}
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+std::string plus(const std::string& a, const std::string& b) {
+    if (is_number(a) && is_number(b)) return number(std::atoll(a.c_str()) + std::atoll(b.c_str()));
+    if (a == "0") return b;
+    if (b == "0") return a;
+    if (is_number(b) && b[0] == '-') return "(" + a + " - " + b.substr(1) + ")";
+    return "(" + a + " + " + b + ")";
+}
+
+std::string minus(const std::string& a, const std::string& b) {
+    if (is_number(a) && is_number(b)) return number(std::atoll(a.c_str()) - std::atoll(b.c_str()));
+    if (b == "0") return a;
+    if (is_number(b) && b[0] == '-') return "(" + a + " + " + b.substr(1) + ")";
+    return "(" + a + " - " + b + ")";
+}
+
+std::string times(const std::string& a, const std::string& b) {
+    if (is_number(a) && is_number(b)) return number(std::atoll(a.c_str()) * std::atoll(b.c_str()));
+    if (a == "0" || b == "0") return "0";
+    if (a == "1") return b;
+    if (b == "1") return a;
+    if (is_number(b) && b[0] == '-') return "(" + a + " * (" + b + "))";
+    if (is_number(a) && a[0] == '-') return "((" + a + ") * " + b + ")";
+    return "(" + a + " * " + b + ")";
+}
+
+std::string Parameters::pointer(const Argument& argument, const std::string& type, bool read_only) {
+    for (const Item& item : pointers_)
+        if (item.argument.kind == argument.kind && item.argument.value == argument.value &&
+            item.argument.offset == argument.offset && item.type.rfind(type + "*", 0) == 0)
+            return item.name;
+    const std::string name = "p" + std::to_string(pointers_.size());
+    pointers_.push_back({type + "*" + (read_only ? " __restrict__" : ""), name, argument});
+    return name;
+}
+
+std::string Parameters::integer(int64_t value, bool dynamic) {
+    if (!dynamic || (value >= -1 && value <= 1)) return number(value);
+    auto [at, fresh] = integer_names_.try_emplace(value, "n" + std::to_string(integer_names_.size()));
+    if (fresh)
+        integers_.push_back({wide_index_ ? "long long" : "int", at->second,
+                             wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
+    return at->second;
+}
+
+namespace {
+
+// q = (umulhi(n, magic) + n) >> shift for 0 <= n < 2^31; with 64-bit indices the divisor itself.
+struct Divisor32 {
+    uint32_t magic, shift;
+};
+
+Divisor32 divisor32(uint32_t d) {
+    uint32_t shift = 0;
+    while (shift < 32 && (uint64_t{1} << shift) < d) ++shift;
+    const uint64_t one = 1;
+    return {static_cast<uint32_t>(((one << 32) * ((one << shift) - d)) / d + 1), shift};
+}
+
+}  // namespace
+
+std::string Parameters::quotient(const std::string& a, int64_t extent, bool dynamic) {
+    if (extent == 1) return a;
+    if (is_number(a)) {
+        if (!dynamic) return number(std::atoll(a.c_str()) / extent);
+        if (a == "0") return a;
+    }
+    if (!dynamic) return "(" + a + " / " + number(extent) + ")";
+    auto [at, fresh] = divisor_names_.try_emplace(extent, "d" + std::to_string(divisor_names_.size()));
+    if (fresh)
+        divisors_.push_back({"tf_divisor", at->second,
+                             wide_index_ ? Argument::of(static_cast<long long>(extent))
+                                         : Argument::of(divisor32(static_cast<uint32_t>(extent)))});
+    return "tf_quotient_of(" + a + ", " + at->second + ")";
+}
+
+std::string Parameters::remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic) {
+    if (extent == 1) return "0";
+    if (is_number(a) && !dynamic) return number(std::atoll(a.c_str()) % extent);
+    return minus(a, times(quotient, integer(extent, dynamic)));
+}
+
+std::string Parameters::declaration() const {
+    std::string text;
+    for (const auto* list : {&pointers_, &integers_, &divisors_})
+        for (const Item& item : *list) text += (text.empty() ? "" : ", ") + item.type + " " + item.name;
+    return text;
+}
+
+std::vector<Argument> Parameters::arguments() const {
+    std::vector<Argument> list;
+    for (const auto* items : {&pointers_, &integers_, &divisors_})
+        for (const Item& item : *items) list.push_back(item.argument);
+    return list;
+}
+
+std::string index_code(bool wide_index) {
+    if (wide_index)
+        return R"cuda(
+typedef long long tf_index;
+struct alignas(8) tf_divisor { long long d; };
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return ((n | d.d) >> 32) ? n / d.d : (tf_index)((unsigned)n / (unsigned)d.d);
+}
+)cuda";
+    return R"cuda(
+typedef int tf_index;
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}
+)cuda";
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,65 @@
+// Pieces of generated text: index arithmetic that simplifies itself, kernel parameters, and an indented body.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda/kernel.h"
+
+namespace transfuse::cuda {
+
+// Index arithmetic on texts. Literals fold, zeros and ones vanish; results are atoms or parenthesised.
+bool is_number(const std::string& text);
+std::string plus(const std::string& a, const std::string& b);
+std::string minus(const std::string& a, const std::string& b);
+std::string times(const std::string& a, const std::string& b);
+std::string number(int64_t value);
+
+// The parameters of one kernel. Extents and strides that change from call to call are passed as integers (equal numbers
+// share a parameter); those the graph fixes (channels, taps) are written into the text.
+class Parameters {
+public:
+    explicit Parameters(bool wide_index) : wide_index_(wide_index) {}
+
+    // The name of a pointer parameter. `type` is the pointee, e.g. "const float"; read-only memory is marked restrict.
+    std::string pointer(const Argument& argument, const std::string& type, bool read_only);
+    std::string integer(int64_t value, bool dynamic);
+    // Texts of a / extent and of the remainder for 0 <= a.
+    std::string quotient(const std::string& a, int64_t extent, bool dynamic);
+    std::string remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic);
+
+    bool wide_index() const { return wide_index_; }
+    std::string declaration() const;                     // "const float* __restrict__ p0, int n0, tf_divisor d0"
+    std::vector<Argument> arguments() const;
+
+private:
+    struct Item {
+        std::string type, name;
+        Argument argument;
+    };
+    bool wide_index_;
+    std::vector<Item> pointers_, integers_, divisors_;
+    std::map<int64_t, std::string> integer_names_, divisor_names_;
+};
+
+// tf_index (int, or long long when offsets need it) and tf_divisor with tf_quotient_of.
+std::string index_code(bool wide_index);
+
+// Statements, indented; open() and close() also bound the life of what a caller remembers about emitted names.
+class Body {
+public:
+    void line(const std::string& text) { text_ += std::string(static_cast<size_t>(depth_) * 4, ' ') + text + "\n"; }
+    void open(const std::string& head) { line(head + " {"), ++depth_; }
+    void close() { --depth_, line("}"); }
+    std::string fresh(std::string_view prefix) { return std::string(prefix) + std::to_string(serial_++); }
+    const std::string& text() const { return text_; }
+    int depth() const { return depth_; }
+
+private:
+    std::string text_;
+    int depth_ = 1, serial_ = 0;
+};
+
+}  // namespace transfuse::cuda
