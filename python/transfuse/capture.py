@@ -1,0 +1,210 @@
+"""A module's forward as an ATen graph whose parameters and buffers are inputs, together with the shapes it holds for."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import threading
+import warnings
+from dataclasses import dataclass
+
+import torch
+import torch.utils._pytree as pytree
+from torch import nn
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+class CaptureError(Exception):
+    """Why a model cannot be captured."""
+
+
+@dataclass
+class Capture:
+    graph_module: torch.fx.GraphModule
+    sources: list[tuple[str, str]]  # of each lifted placeholder: ("parameter" | "buffer" | "constant", dotted name)
+    constants: dict[str, torch.Tensor]
+    parameter_names: set[str]  # names of placeholders that hold parameters, buffers and constants
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec
+    dynamic: bool
+    _inputs: list  # of each user placeholder: its sizes (whole numbers or sympy expressions), or None
+    _ranges: dict
+    _guards: list
+
+    def admits(self, flat_inputs: list, bound) -> bool:
+        """Whether the graph holds for inputs of these shapes (structure, dtypes and ranks agree already)."""
+        symbols: dict = {}
+        later = []
+        for sizes, value in zip(self._inputs, flat_inputs):
+            if sizes is None:
+                continue
+            for size, got in zip(sizes, value.shape):
+                if isinstance(size, int):
+                    if size != got:
+                        return False
+                elif size.is_Symbol:
+                    if symbols.setdefault(size, got) != got:
+                        return False
+                else:
+                    later.append((size, got))
+        for symbol, value in symbols.items():
+            bounds = self._ranges.get(symbol)
+            if bounds is not None and not (bounds.lower <= value <= bounds.upper):
+                return False
+        if any(expression.xreplace({s: v for s, v in symbols.items()}) != got for expression, got in later):
+            return False
+        if self._guards:
+            names = bound()  # the arguments by the names that forward gives them
+            try:
+                return all(eval(guard, {"L": names, "torch": torch}) for guard in self._guards)
+            except Exception:
+                return False  # a guard about something that is not a plain input: capture anew
+        return True
+
+
+_capturing = threading.local()
+_lock = threading.RLock()
+_original_batch_norm = _BatchNorm.forward
+
+
+def _batch_norm_forward(self, x):
+    """BatchNorm with momentum=None averages all batches so far: the factor is a tensor here, so that it can be captured."""
+    if not getattr(_capturing, "on", False) or self.momentum is not None or not self.training or self.running_mean is None:
+        return _original_batch_norm(self, x)
+    self._check_input_dim(x)
+    self.num_batches_tracked.add_(1)
+    factor = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
+    dims = [0, *range(2, x.dim())]
+    values = x.detach().to(self.running_mean.dtype)
+    self.running_mean.add_(factor * (values.mean(dims) - self.running_mean))
+    self.running_var.add_(factor * (values.var(dims, unbiased=True) - self.running_var))
+    return nn.functional.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
+
+
+@contextlib.contextmanager
+def _capturing_here():
+    """Only the thread that captures sees the changed BatchNorm."""
+    with _lock:
+        _capturing.on = True
+        _BatchNorm.forward = _batch_norm_forward
+        try:
+            yield
+        finally:
+            _BatchNorm.forward = _original_batch_norm
+            _capturing.on = False
+
+
+# Pre-hooks that only compute a weight: part of the computation, captured with it.
+_WEIGHT_HOOKS = ("WeightNorm", "SpectralNorm")
+
+
+def obstacle(module: nn.Module) -> str | None:
+    """What in a module would be lost by capturing it."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return "it is a TorchScript module"
+    for name, child in module.named_modules():
+        if child is not module and not child.__dict__.get("_transfuse_quiet", False):
+            hooks = list(child._forward_hooks.values()) + list(child._backward_hooks.values())
+            hooks += [h for h in child._forward_pre_hooks.values() if type(h).__name__ not in _WEIGHT_HOOKS]
+            hooks += list(child._backward_pre_hooks.values())
+            if hooks:
+                return f"module {name} has a hook ({getattr(hooks[0], '__name__', type(hooks[0]).__name__)})"
+        if isinstance(child, nn.SyncBatchNorm) and child.training and _distributed():
+            return f"module {name} is a SyncBatchNorm, whose statistics are shared between processes"
+    return None
+
+
+def _distributed() -> bool:
+    d = torch.distributed
+    return d.is_available() and d.is_initialized() and d.get_world_size() > 1
+
+
+def plain_view(module: nn.Module, base: type) -> nn.Module:
+    """The same module seen through its original class: the same parameters, buffers and children."""
+    view = base.__new__(base)
+    view.__dict__ = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse")}
+    return view
+
+
+def _stand_in(value):
+    """A tensor with the metadata of `value`, whatever mode it was made in. Values of floats never decide what is captured."""
+    if isinstance(value, torch.Tensor) and value.is_floating_point() and value.layout is torch.strided:
+        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+        return made.requires_grad_(value.requires_grad)
+    return value
+
+
+def _dynamic_shapes(forward, module, args, kwargs):
+    bound = inspect.signature(forward).bind(module, *args, **kwargs).arguments
+    bound.pop(next(iter(bound)))
+
+    def auto(value):
+        if isinstance(value, torch.Tensor):
+            return {i: torch.export.Dim.AUTO for i, s in enumerate(value.shape) if s > 1}
+        return None
+
+    return {name: pytree.tree_map(auto, value) for name, value in bound.items()}
+
+
+def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: bool = True) -> Capture:
+    found = obstacle(module)
+    if found:
+        raise CaptureError(found)
+    view = plain_view(module, base)
+    before = {name: dict(child.__dict__) for name, child in view.named_modules()}
+    with torch.inference_mode(False), torch.enable_grad(), _capturing_here(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))
+        shapes = _dynamic_shapes(base.forward, view, args, kwargs) if dynamic else None
+        try:
+            program = torch.export.export(view, args, kwargs, dynamic_shapes=shapes, strict=False)
+        finally:
+            _restore(view, before)
+    return _lifted(program, dynamic)
+
+
+def _restore(view: nn.Module, before: dict) -> None:
+    """weight_norm's old hook stores a plain attribute at each call; what the capture stored there is no real tensor."""
+    for name, child in view.named_modules():
+        old = before.get(name)
+        if old is None:
+            continue
+        for key in [k for k in child.__dict__ if k not in old]:
+            del child.__dict__[key]
+        for key, value in old.items():
+            if child.__dict__.get(key) is not value:
+                child.__dict__[key] = value
+
+
+def _lifted(program, dynamic: bool) -> Capture:
+    signature = program.graph_signature
+    for output in signature.output_specs:
+        if output.kind is not OutputKind.USER_OUTPUT:
+            raise CaptureError(f"an output of kind {output.kind.name}")
+    graph_module = program.graph_module
+    placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    sources, inputs, lifted = [], [], set()
+    kinds = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
+    for spec, node in zip(signature.input_specs, placeholders):
+        if spec.kind is InputKind.USER_INPUT:
+            value = node.meta.get("val")
+            tensor = isinstance(value, torch.Tensor)
+            inputs.append([s if isinstance(s, int) else s.node.expr for s in value.shape] if tensor else None)
+            inputs[-1] = inputs[-1] and [int(s) if not isinstance(s, int) and s.is_Integer else s for s in inputs[-1]]
+        elif spec.kind in kinds:
+            if inputs:
+                raise CaptureError("a lifted tensor comes after the inputs")
+            sources.append((kinds[spec.kind], spec.target))
+            lifted.add(node.name)
+        else:
+            raise CaptureError(f"an input of kind {spec.kind.name}")
+    shared = [v for v in program.constants.values() if not isinstance(v, torch.Tensor)]
+    if shared:
+        raise CaptureError(f"an object of type {type(shared[0]).__name__} is used in the graph")
+    # Equalities of single sizes are in the placeholders already; what is left are relations.
+    guards = [g for g in program._guards_code] if hasattr(program, "_guards_code") else []
+    return Capture(
+        graph_module, sources, dict(program.constants), lifted, program.call_spec.in_spec, program.call_spec.out_spec, dynamic,
+        inputs, dict(program.range_constraints), guards if dynamic else [],
+    )  # fmt: skip

@@ -1,0 +1,153 @@
+"""Prepares an ATen graph for being cut: in-place operators become functional where no alias can tell, and sizes of intermediate
+values are computed from sizes of inputs, so that they do not tie a region to itself."""
+
+from __future__ import annotations
+
+import operator
+
+import sympy
+import torch
+from torch.fx import Graph, Node
+
+from transfuse.translate import TABLE, functional_name, is_inplace, is_tensor, op_name, value_of
+
+# Operators that may return their first operand itself, beside those whose schema says so.
+_MAY_ALIAS = ("reshape", "flatten", "contiguous", "to", "dropout", "feature_dropout", "alpha_dropout", "expand_as", "type_as", "view_as")
+
+
+def may_alias(node: Node) -> bool:
+    if node.target is operator.getitem:
+        return True
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    if op_name(node).split(".")[1] in _MAY_ALIAS or is_inplace(node):
+        return True
+    return any(r.alias_info is not None for r in node.target._schema.returns)
+
+
+def roots(graph: Graph) -> dict[Node, Node]:
+    """For each node the node whose memory it may share."""
+    found: dict[Node, Node] = {}
+    for node in graph.nodes:
+        base = node
+        if may_alias(node) and node.args and isinstance(node.args[0], Node):
+            base = found.get(node.args[0], node.args[0])
+        found[node] = base
+    return found
+
+
+def functionalize(graph: Graph) -> None:
+    """x.relu_() → x.relu() where x was made here and no other alias of it is read later."""
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    root = roots(graph)
+    aliases: dict[Node, list[Node]] = {}
+    for node, base in root.items():
+        aliases.setdefault(base, []).append(node)
+    for node in list(graph.nodes):
+        if not is_inplace(node) or functional_name(op_name(node)) not in TABLE or not is_tensor(node.args[0]):
+            continue
+        base = node.args[0]
+        here = order[node]
+        if root[base].op != "call_function" or not isinstance(root[base].target, torch._ops.OpOverload):
+            continue
+        seen_later = any(
+            alias is not base and alias is not node and any(order[user] > here for user in alias.users)
+            for alias in aliases[root[base]]
+            if order[alias] < here
+        )
+        tensors = [a for a in node.args[1:] if is_tensor(a)]
+        promotes = any(value_of(a).dtype != value_of(base).dtype and value_of(a).dim() > 0 for a in tensors)
+        if seen_later or promotes or value_of(base).shape != value_of(node).shape:
+            continue
+        packet, overload = functional_name(op_name(node)).split(".")[1:]
+        try:
+            node.target = getattr(getattr(torch.ops.aten, packet), overload)
+        except AttributeError:
+            continue
+        base.replace_all_uses_with(node, delete_user_cb=lambda user: order[user] > here)
+
+
+def mutated(graph: Graph) -> set[Node]:
+    """Roots of tensors that something in the graph changes in place."""
+    root = roots(graph)
+    changed = set()
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        if isinstance(node.target, torch._ops.OpOverload):
+            for argument, value in zip(node.target._schema.arguments, node.args):
+                if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Node):
+                    changed.add(root[value])
+            for argument in node.target._schema.arguments:
+                value = node.kwargs.get(argument.name)
+                if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Node):
+                    changed.add(root[value])
+        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+            changed.update(root[a] for a in node.all_input_nodes if root[a].op == "placeholder" and a.name.startswith("b_"))
+    return changed
+
+
+def lower_sizes(graph: Graph) -> None:
+    """Every symbolic size that is read from an intermediate value is computed from sizes of placeholders instead."""
+    symbols: dict[sympy.Symbol, tuple[Node, int]] = {}
+    last = None
+    for node in graph.nodes:
+        if node.op != "placeholder":
+            continue
+        last = node
+        value = value_of(node)
+        if isinstance(value, torch.Tensor):
+            for axis, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    symbols.setdefault(size.node.expr, (node, axis))
+    if not symbols:
+        return
+    made: dict[sympy.Expr, Node] = {}
+    place = last.next
+
+    def build(expression):
+        if expression.is_Integer:
+            return int(expression)
+        if expression in made:
+            return made[expression]
+        if expression.is_Symbol:
+            if expression not in symbols:
+                raise KeyError(expression)
+            made[expression] = add(torch.ops.aten.sym_size.int, symbols[expression], expression)
+        elif isinstance(expression, (sympy.Add, sympy.Mul)):
+            step = operator.add if isinstance(expression, sympy.Add) else operator.mul
+            parts = [build(a) for a in expression.args]
+            total, so_far = parts[0], expression.args[0]
+            for part, term in zip(parts[1:], expression.args[1:]):
+                so_far = so_far + term if step is operator.add else so_far * term
+                total = add(step, (total, part), so_far)
+            made[expression] = total
+        elif type(expression).__name__ == "FloorDiv":
+            made[expression] = add(operator.floordiv, tuple(build(a) for a in expression.args), expression)
+        else:
+            raise KeyError(expression)
+        return made[expression]
+
+    def add(target, arguments, expression):
+        with graph.inserting_before(place):
+            node = graph.call_function(target, tuple(arguments))
+        environment = next(iter(symbols))
+        node.meta["val"] = like(expression, environment)
+        return node
+
+    def like(expression, symbol):
+        holder, axis = symbols[symbol]
+        environment = value_of(holder).shape[axis].node.shape_env
+        return environment.create_symintnode(expression, hint=None)
+
+    for node in list(graph.nodes):
+        if node in made.values() or not isinstance(value_of(node), torch.SymInt) or node.op == "placeholder":
+            continue
+        try:
+            replacement = build(value_of(node).node.expr)
+        except KeyError:
+            continue
+        if isinstance(replacement, int):
+            continue
+        node.replace_all_uses_with(replacement)
+        graph.erase_node(node)

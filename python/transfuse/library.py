@@ -1,0 +1,206 @@
+"""The native side: loads the libraries, speaks to the C face, gives the operators their fake kernels and gradients."""
+
+import ctypes
+import json
+import os
+from pathlib import Path
+
+import torch
+
+# The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
+FREEZE, INFERENCE, TF32, REFERENCE = 1, 2, 4, 8
+
+DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+class CompileError(RuntimeError):
+    """A graph that the compiler refuses, with its reason."""
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("TRANSFUSE_LIBRARY_DIR", Path(__file__).parent / "lib"))
+
+
+def _load() -> ctypes.CDLL:
+    folder = _folder()
+    for name in ("libtransfuse.so", "libtransfuse_torch.so"):
+        if not (folder / name).exists():
+            raise ImportError(f"transfuse: {folder / name} is missing; build it with `make build` or `pip install .`")
+    core = ctypes.CDLL(str(folder / "libtransfuse.so"))
+    torch.ops.load_library(str(folder / "libtransfuse_torch.so"))
+    text, error = ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)
+    for name, result, arguments in (
+        ("transfuse_define", ctypes.c_int64, (text, ctypes.c_uint64, error)),
+        ("transfuse_explain", ctypes.c_void_p, (text, text, error)),
+        ("transfuse_summary", ctypes.c_void_p, (text, text, error)),
+        ("transfuse_infer", ctypes.c_void_p, (text, error)),
+        ("transfuse_describe", ctypes.c_void_p, (ctypes.c_int64, error)),
+        ("transfuse_cuda_unavailable", ctypes.c_void_p, ()),
+        ("transfuse_free", None, (ctypes.c_void_p,)),
+    ):
+        function = getattr(core, name)
+        function.restype, function.argtypes = result, arguments
+    return core
+
+
+_core = _load()
+
+
+def _taken(pointer: int | None) -> str | None:
+    """The string behind a pointer that now is ours."""
+    if not pointer:
+        return None
+    value = ctypes.string_at(pointer).decode()
+    _core.transfuse_free(pointer)
+    return value
+
+
+def _call(function, *arguments):
+    error = ctypes.c_void_p()
+    result = function(*arguments, ctypes.byref(error))
+    message = _taken(error.value)
+    if message is not None:
+        raise CompileError(message)
+    return result
+
+
+def define(text: str, salt: int = 0) -> int:
+    return _call(_core.transfuse_define, text.encode(), salt)
+
+
+def explain(text: str, machine: str = "cpu") -> str:
+    return _taken(_call(_core.transfuse_explain, text.encode(), machine.encode()))
+
+
+def summary(text: str, machine: str = "cpu") -> dict:
+    return json.loads(_taken(_call(_core.transfuse_summary, text.encode(), machine.encode())))
+
+
+def infer(text: str) -> list[str]:
+    return _taken(_call(_core.transfuse_infer, text.encode())).split()
+
+
+def describe(handle: int) -> dict:
+    return json.loads(_taken(_call(_core.transfuse_describe, handle)))
+
+
+def cuda_unavailable() -> str | None:
+    return _taken(_core.transfuse_cuda_unavailable())
+
+
+run = torch.ops.transfuse.run.default
+run_text = torch.ops.transfuse.run_text.default
+run_backward = torch.ops.transfuse.run_backward.default
+
+# The regions that may be called by handle or by text: how PyTorch itself would compute them.
+_eager: dict[int, object] = {}
+_eager_by_text: dict[str, object] = {}
+
+
+def remember(handle: int, text: str, eager) -> None:
+    _eager[handle] = eager
+    _eager_by_text.setdefault(text, eager)
+
+
+def _channels_last(tensor) -> bool:
+    if tensor.dim() not in (4, 5) or tensor.is_contiguous():
+        return False
+    return tensor.is_contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
+
+
+def _fake_outputs(eager, leaves, sizes):
+    """Shapes and dtypes from PyTorch's own fake kernels; layout as the operator chooses it."""
+    if eager is None:
+        raise NotImplementedError("transfuse: this program was made in another process and cannot be traced again here")
+    with torch.no_grad():
+        outputs = eager(*leaves, *sizes)
+    last = any(_channels_last(leaf) for leaf in leaves)
+    made = []
+    for output in outputs:
+        if last and output.dim() in (4, 5) and _channels_last(output):
+            form = torch.channels_last if output.dim() == 4 else torch.channels_last_3d
+            made.append(torch.empty_like(output, memory_format=form))
+        else:
+            made.append(torch.empty_like(output, memory_format=torch.contiguous_format))
+    return made
+
+
+@torch.library.register_fake("transfuse::run")
+def _(leaves, program, sizes, mode):
+    return _fake_outputs(_eager.get(program), leaves, sizes)
+
+
+@torch.library.register_fake("transfuse::run_text")
+def _(leaves, program, sizes, mode):
+    return _fake_outputs(_eager_by_text.get(program), leaves, sizes)
+
+
+@torch.library.register_fake("transfuse::run_backward")
+def _(leaves, gradients, program, sizes, mode, outputs, wanted):
+    return [torch.empty_like(leaves[i]) for i in wanted]
+
+
+def _save_for_backward(ctx, inputs, output):
+    leaves, ctx.program, ctx.sizes, ctx.mode = inputs
+    ctx.save_for_backward(*leaves)
+    ctx.set_materialize_grads(False)
+
+
+def _eager_gradients(ctx, leaves, gradients, needed):
+    """PyTorch's own backward: where ours cannot run, and for a gradient that will be differentiated again."""
+    by_text = isinstance(ctx.program, str)
+    eager = (_eager_by_text if by_text else _eager).get(ctx.program)
+    if eager is None:
+        raise RuntimeError("transfuse: the gradient of a program made in another process is not available")
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        if not again:
+            leaves = [leaf.detach().requires_grad_(need) for leaf, need in zip(leaves, needed)]
+        outputs = eager(*leaves, *ctx.sizes)
+        reached = [(o, g) for o, g in zip(outputs, gradients) if g is not None and o.requires_grad]
+        wanted = [leaf for leaf, need in zip(leaves, needed) if need]
+        if reached:
+            found = torch.autograd.grad(
+                [o for o, _ in reached], wanted, [g for _, g in reached], create_graph=again, allow_unused=True
+            )
+        else:
+            found = [None] * len(wanted)
+    found = iter(found)
+    return [next(found) if need else None for need in needed]
+
+
+def _backward(ctx, gradients):
+    leaves = list(ctx.saved_tensors)
+    needed = list(ctx.needs_input_grad[0])
+    outputs = [i for i, gradient in enumerate(gradients) if gradient is not None]
+    wanted = [i for i, need in enumerate(needed) if need]
+    if not outputs or not wanted:
+        return [None] * len(leaves), None, None, None
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True: it will be differentiated again
+        return _eager_gradients(ctx, leaves, gradients, needed), None, None, None
+    handle = define(ctx.program) if isinstance(ctx.program, str) else ctx.program
+    given = [gradients[i] for i in outputs]
+    from transfuse import fallback
+
+    try:
+        if fallback.refused_backward(handle):
+            return _eager_gradients(ctx, leaves, gradients, needed), None, None, None
+        found = iter(run_backward(leaves, given, handle, ctx.sizes, ctx.mode & ~(INFERENCE | FREEZE), outputs, wanted))
+    except RuntimeError as error:
+        fallback.backward_failed(handle, error)
+        return _eager_gradients(ctx, leaves, gradients, needed), None, None, None
+    return [next(found) if need else None for need in needed], None, None, None
+
+
+torch.library.register_autograd("transfuse::run", _backward, setup_context=_save_for_backward)
+torch.library.register_autograd("transfuse::run_text", _backward, setup_context=_save_for_backward)
+
+
+def _refuse_vmap(info, in_dims, *arguments):
+    raise NotImplementedError(
+        "transfuse: torch.vmap over an optimised model is not supported; map the original model, or make the mapped axis the batch"
+    )
+
+
+for _name in ("run", "run_text", "run_backward"):
+    torch.library.register_vmap(f"transfuse::{_name}", _refuse_vmap)

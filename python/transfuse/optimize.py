@@ -1,0 +1,293 @@
+"""optimize(): the same module, its regions run by Transfuse."""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+import torch
+import torch.utils._pytree as pytree
+from torch import nn
+
+from transfuse import fallback
+from transfuse.capture import Capture, CaptureError, capture, plain_view
+from transfuse.regions import Cut, Options, cut
+
+
+class Entry:
+    """One captured graph, cut into regions, and how its inputs are gathered from a module and a call."""
+
+    def __init__(self, captured: Capture, result: Cut):
+        self.capture, self.cut = captured, result
+        self.run = result.graph_module.forward
+        spec = captured.out_spec
+        self.single = spec.is_leaf() if callable(getattr(spec, "is_leaf", None)) else spec.num_leaves == 1 and spec.num_children == 0
+        self._owners: dict[int, list] = {}
+
+    def lifted(self, module: nn.Module) -> list[torch.Tensor]:
+        owners = self._owners.get(id(module))
+        if owners is None:
+            owners = self._owners[id(module)] = [self._owner(module, *source) for source in self.capture.sources]
+        return [table[name] for table, name in owners]
+
+    def _owner(self, module: nn.Module, kind: str, target: str):
+        if kind == "constant":
+            return self.capture.constants, target
+        path, _, name = target.rpartition(".")
+        owner = module.get_submodule(path)
+        table = owner._parameters if kind == "parameter" else owner._buffers
+        return (table, name) if name in table else (owner._buffers if table is owner._parameters else owner._parameters, name)
+
+    def __call__(self, module: nn.Module, flat: list):
+        outputs = self.run(*self.lifted(module), *flat)
+        return outputs[0] if self.single else pytree.tree_unflatten(outputs, self.capture.out_spec)
+
+
+class State:
+    """What an optimised module remembers: its captures, and which call found which."""
+
+    def __init__(self, base: type, options: Options, dynamic: bool):
+        self.base, self.options, self.dynamic = base, options, dynamic
+        self.entries: dict = {}  # full key, with shapes → Entry, or a reason to run PyTorch
+        self.captures: dict = {}  # key without shapes → [Entry]
+        self.failures: list[str] = []
+        self.lock = threading.RLock()
+        self.compiled = None  # torch.compile of the plain forward: where capture fails
+
+    def fresh(self) -> "State":
+        return State(self.base, self.options, self.dynamic)
+
+    def __deepcopy__(self, memo):
+        return self.fresh()
+
+    def __reduce__(self):
+        return State, (self.base, self.options, self.dynamic)
+
+
+def _mode_key(module: nn.Module):
+    """What besides the inputs decides which graph holds: training flags, hooks, autocast, and where the parameters live."""
+    flags = tuple([m.training for m in module.modules()])
+    autocast = None
+    if torch.is_autocast_enabled("cpu"):
+        autocast = ("cpu", torch.get_autocast_dtype("cpu"))
+    if torch.is_autocast_enabled("cuda"):
+        autocast = (autocast, "cuda", torch.get_autocast_dtype("cuda"))
+    return flags, autocast
+
+
+def _flatten(args: tuple, kwargs: dict):
+    if not kwargs and all(isinstance(a, torch.Tensor) for a in args):
+        return list(args), None
+    flat, spec = pytree.tree_flatten((args, kwargs))
+    return flat, spec
+
+
+def _shapes(flat: list):
+    return tuple([(a.shape, a.dtype, a.device) if isinstance(a, torch.Tensor) else _value(a) for a in flat])
+
+
+def _ranks(flat: list):
+    return tuple([(a.dim(), a.dtype, a.device) if isinstance(a, torch.Tensor) else _value(a) for a in flat])
+
+
+def _value(a):
+    try:
+        hash(a)
+    except TypeError:
+        return id(a)
+    return (type(a), a)
+
+
+def _parameters_key(module: nn.Module):
+    first = next(module.parameters(), None)
+    return None if first is None else (first.dtype, first.device)
+
+
+def forward(module: nn.Module, args: tuple, kwargs: dict):
+    state: State = module.__dict__["_transfuse"]
+    if torch.compiler.is_compiling():
+        return _traced(module, state, args, kwargs)
+    flat, spec = _flatten(args, kwargs)
+    mode = _mode_key(module)
+    key = (mode, _shapes(flat), spec, _parameters_key(module))
+    entry = state.entries.get(key)
+    if entry is None:
+        entry = _find(module, state, args, kwargs, flat, spec, mode, key)
+    if isinstance(entry, str):
+        return _plain(module, state, args, kwargs)
+    return entry(module, flat)
+
+
+def _traced(module: nn.Module, state: State, args, kwargs):
+    """Inside torch.compile or torch.export: the captured graph if there is one that fits, else PyTorch's own forward."""
+    training = module.training
+    for (flags, *_), found in state.captures.items():
+        if flags[0][0] != training:
+            continue
+        for entry in found:
+            flat, _ = _flatten(args, kwargs)
+            return entry(module, flat)
+    return state.base.forward(module, *args, **kwargs)
+
+
+def _plain(module: nn.Module, state: State, args, kwargs):
+    return state.base.forward(module, *args, **kwargs)
+
+
+def _find(module, state: State, args, kwargs, flat, spec, mode, key):
+    loose = (mode, _ranks(flat), spec, _parameters_key(module))
+    with state.lock:
+        if key in state.entries:
+            return state.entries[key]
+
+        def bound():
+            import inspect
+
+            names = inspect.signature(state.base.forward).bind(module, *args, **kwargs).arguments
+            names.pop(next(iter(names)))
+            return names
+
+        for entry in state.captures.get(loose, ()):
+            if entry.capture.admits(flat, bound):
+                state.entries[key] = entry
+                return entry
+        try:
+            entry = _capture(module, state, args, kwargs)
+        except Exception as error:
+            # If PyTorch refuses this call too, its error is the one to see, and nothing is remembered.
+            with torch.no_grad():
+                plain_view(module, state.base).forward(*args, **kwargs) if _harmless(module) else None
+            reason = f"{type(module).__name__} could not be captured ({_first_line(error)})"
+            if state.options.require_full_compilation:
+                raise RuntimeError(f"transfuse: {reason}") from error
+            fallback.warn(reason)
+            state.failures.append(reason)
+            state.entries[key] = reason
+            return reason
+        if state.options.require_full_compilation:
+            left = [line for line in entry.cut.lines if line.taken is None]
+            if left:
+                raise RuntimeError(f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}")
+        state.captures.setdefault(loose, []).append(entry)
+        state.entries[key] = entry
+        return entry
+
+
+def _harmless(module: nn.Module) -> bool:
+    """Whether a trial call leaves no trace: nothing in training keeps statistics or draws random numbers."""
+    return not any(m.training for m in module.modules())
+
+
+def _capture(module, state: State, args, kwargs) -> Entry:
+    attempts = (True, False) if state.dynamic else (False,)
+    error = None
+    for dynamic in attempts:
+        try:
+            captured = capture(module, state.base, args, kwargs, dynamic)
+        except CaptureError:
+            raise
+        except Exception as problem:  # torch.export raises many kinds
+            error = error or problem
+            continue
+        result = cut(captured.graph_module, captured.parameter_names, state.options)
+        if dynamic and result.lost_to_sizes():
+            continue  # with sizes fixed more can be taken; other sizes will be captured on their own
+        return Entry(captured, result)
+    raise error or RuntimeError("capture failed")
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+# The class of optimised modules ----------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=None)
+def _optimized_class(base: type) -> type:
+    @functools.wraps(base.forward)
+    def run(self, *args, **kwargs):
+        return forward(self, args, kwargs)
+
+    def reduce(self, protocol=None):
+        state = {k: v for k, v in self.__dict__.items() if k != "_transfuse"}
+        return _rebuild, (base, self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic), state
+
+    body = {"forward": run, "__reduce_ex__": reduce, "__doc__": base.__doc__, "__module__": base.__module__}
+    made = type(base)(base.__name__, (base,), body)
+    made.__qualname__ = base.__qualname__
+    made._transfuse_base = base
+    return made
+
+
+def _rebuild(base: type, options: Options, dynamic: bool):
+    cls = _optimized_class(base)
+    module = cls.__new__(cls)
+    module.__dict__["_transfuse"] = State(base, options, dynamic)
+    return module
+
+
+def is_optimized(module) -> bool:
+    return "_transfuse" in getattr(module, "__dict__", {})
+
+
+def optimize(
+    model: nn.Module,
+    example_inputs=None,
+    *,
+    freeze: bool = False,
+    dynamic: bool = True,
+    never_slower: bool = True,
+    dryrun: bool = False,
+    require_full_compilation: bool = False,
+    torch_executed_ops=(),
+    min_block_size: int = 1,
+    engine: str = "auto",
+) -> nn.Module:
+    """The model with its regions run by Transfuse: same signature, the same Parameter and buffer objects, the same state_dict.
+
+    example_inputs   a tensor, a tuple of positional or a dict of keyword arguments; given, the model is captured at once,
+                     else at its first call
+    freeze           the user's word that parameters will not change: weights are prepared once (in eval and without gradients)
+    never_slower     measure PyTorch's own way beside ours for new sizes and use the faster
+    dryrun           capture and report, but let PyTorch run
+    require_full_compilation, torch_executed_ops, min_block_size   as in Torch-TensorRT
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"transfuse.optimize: model must be a torch.nn.Module, got {type(model).__name__}")
+    base = getattr(type(model), "_transfuse_base", type(model))
+    options = Options(
+        freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=tuple(torch_executed_ops),
+        min_block_size=min_block_size, never_slower=never_slower, engine=engine,
+    )  # fmt: skip
+    cls = _optimized_class(base)
+    module = cls.__new__(cls)
+    module.__dict__ = {**model.__dict__, "_transfuse": State(base, options, dynamic)}
+    if example_inputs is not None:
+        args, kwargs = arguments(example_inputs)
+        prepare(module, args, kwargs)
+    if dryrun:
+        from transfuse.report import report
+
+        print(report(module))
+        return model
+    return module
+
+
+def arguments(example_inputs) -> tuple[tuple, dict]:
+    if isinstance(example_inputs, torch.Tensor):
+        return (example_inputs,), {}
+    if isinstance(example_inputs, dict):
+        return (), example_inputs
+    return tuple(example_inputs), {}
+
+
+def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
+    """Captures for inputs like these in the module's present mode, without running it."""
+    state: State = module.__dict__["_transfuse"]
+    flat, spec = _flatten(args, kwargs)
+    mode = _mode_key(module)
+    key = (mode, _shapes(flat), spec, _parameters_key(module))
+    if key not in state.entries:
+        _find(module, state, args, kwargs, flat, spec, mode, key)

@@ -1,0 +1,190 @@
+"""One region: its text, its handle, and how a call chooses between ours and PyTorch's."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from transfuse import fallback, library
+
+_salts = itertools.count(1)
+_run = library.run
+
+
+@dataclass
+class Choice:
+    """A quick measurement for one size: seconds a call."""
+
+    ours: float
+    pytorch: float
+
+    @property
+    def takes_ours(self) -> bool:
+        return self.ours <= self.pytorch
+
+
+@dataclass
+class Region:
+    name: str
+    text: str  # the program: sizes that only the call tells are $k
+    example: str  # the same with the sizes of the capture
+    eager: nn.Module  # PyTorch's own way: (*leaves, *sizes) → (*outputs, *batch statistics)
+    leaf_count: int
+    inputs: list[int]  # positions of leaves that are no parameters
+    differentiable: int  # the first so many outputs; the others are statistics
+    options: object
+    ops: list[str]
+    failure: str | None = None
+    choices: dict = field(default_factory=dict)
+    nodes_to_erase: list = field(default_factory=list)
+
+    def __post_init__(self):
+        # Frozen parameters live in the executable, so programs of different models must not be shared.
+        self.handle = library.define(self.text, next(_salts) if self.options.freeze else 0)
+        library.remember(self.handle, self.text, self.eager)
+        if self.options.require_full_compilation:
+            fallback.strict_handles.add(self.handle)
+        self.mode = library.REFERENCE if self.options.engine == "reference" else 0
+        self.forced: str | None = None  # "ours" or "pytorch"
+
+    def module(self) -> "RegionCall":
+        return RegionCall(self)
+
+    def call_mode(self, tensor: torch.Tensor, grad: bool) -> int:
+        mode = self.mode
+        if tensor.is_cuda and tensor.dtype is torch.float32 and allows_tf32():
+            mode |= library.TF32
+        if not grad:
+            mode |= library.INFERENCE
+            if self.options.freeze:
+                mode |= library.FREEZE
+        return mode
+
+    def __call__(self, arguments: tuple):
+        leaves = list(arguments[: self.leaf_count])
+        sizes = list(arguments[self.leaf_count :])
+        if self.failure is not None or self.forced == "pytorch":
+            return self.eager(*arguments)
+        grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
+        mode = self.call_mode(leaves[0], grad)
+        try:
+            if self.options.never_slower and self.forced is None:
+                key = (grad, mode, *[arguments[i].shape for i in self.inputs], *sizes)
+                choice = self.choices.get(key)
+                if choice is None:
+                    choice = self.choices[key] = self.measure(leaves, sizes, mode, grad)
+                if not choice.takes_ours:
+                    return self.eager(*arguments)
+            if grad:
+                return _run(leaves, self.handle, sizes, mode)
+            with torch._C._AutoDispatchBelowAutograd():
+                return _run(leaves, self.handle, sizes, mode)
+        except RuntimeError as error:
+            return self.gave_up(error, arguments)
+
+    def gave_up(self, error: RuntimeError, arguments: tuple):
+        result = self.eager(*arguments)  # if PyTorch refuses as well, its error is the one to see
+        if self.options.require_full_compilation:
+            raise error
+        self.failure = str(error)
+        fallback.warn(f"{self.name} could not run ({str(error).strip().splitlines()[0]})")
+        return result
+
+    # Measuring --------------------------------------------------------------------------------------------------------
+
+    def measure(self, leaves: list, sizes: list, mode: int, grad: bool) -> Choice:
+        """PyTorch's own way is a candidate: a few calls of each decide, on the tensors at hand."""
+        near = self.nearby(leaves, sizes, mode, grad)
+        if near is not None:
+            return near
+        if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
+            return Choice(0.0, 0.0)
+        own = [leaf.detach().requires_grad_(grad and leaf.requires_grad) for leaf in leaves]
+
+        def ours():
+            return _run(own, self.handle, sizes, mode)
+
+        def pytorch():
+            return self.eager(*own, *sizes)
+
+        def step(call):
+            if not grad:
+                with torch.no_grad():
+                    return call()
+            outputs = [o for o in call()[: self.differentiable] if o.requires_grad]
+            torch.autograd.grad(outputs, [t for t in own if t.requires_grad], [torch.ones_like(o) for o in outputs], allow_unused=True)
+
+        return Choice(_seconds(lambda: step(ours), leaves[0]), _seconds(lambda: step(pytorch), leaves[0]))
+
+    def nearby(self, leaves, sizes, mode, grad) -> Choice | None:
+        """A size within a factor of two of one that was measured decides alike: a hundred lengths are not measured each."""
+        mine = sum(leaves[i].numel() for i in self.inputs)
+        ranks = [leaves[i].dim() for i in self.inputs]
+        for key, choice in list(self.choices.items()):
+            shapes = key[2 : 2 + len(self.inputs)]
+            if key[0] != grad or key[1] != mode or [len(s) for s in shapes] != ranks:
+                continue
+            other = sum(s.numel() for s in shapes)
+            if other <= 2 * mine and mine <= 2 * other:
+                return choice
+        return None
+
+
+def _seconds(call, like: torch.Tensor) -> float:
+    """The shortest of a few calls, after one that warms up; long calls are not repeated often."""
+    call()
+    best = float("inf")
+    spent = 0.0
+    for _ in range(5):
+        _wait(like)
+        start = time.perf_counter()
+        call()
+        _wait(like)
+        took = time.perf_counter() - start
+        best = min(best, took)
+        spent += took
+        if spent > 0.3:
+            break
+    return best
+
+
+def _wait(like: torch.Tensor) -> None:
+    if like.is_cuda:
+        torch.cuda.synchronize(like.device)
+
+
+def allows_tf32() -> bool:
+    """What PyTorch's switches say of fp32 convolutions on CUDA."""
+    precision = getattr(torch.backends.cudnn.conv, "fp32_precision", "none")
+    if precision in ("tf32", "ieee"):
+        return precision == "tf32"
+    try:
+        return torch.backends.cudnn.allow_tf32
+    except RuntimeError:  # the old and the new switch were mixed
+        return False
+
+
+class RegionCall(nn.Module):
+    """The node that stands for a region in a cut graph."""
+
+    def __init__(self, region: Region):
+        super().__init__()
+        self.region = region
+
+    def forward(self, *arguments):
+        region = self.region
+        if torch.compiler.is_compiling():
+            leaves, sizes = list(arguments[: region.leaf_count]), list(arguments[region.leaf_count :])
+            grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
+            mode = region.call_mode(leaves[0], grad)
+            if torch.compiler.is_exporting():
+                return torch.ops.transfuse.run_text(leaves, region.text, sizes, mode)
+            return torch.ops.transfuse.run(leaves, region.handle, sizes, mode)
+        return region(arguments)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.region.ops)} operators"

@@ -1,0 +1,388 @@
+"""Finds the maximal regions around convolutions that can be taken, and cuts them out of an ATen graph."""
+
+from __future__ import annotations
+
+import heapq
+import operator
+from dataclasses import dataclass, field
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+import transfuse.translate_shape  # noqa: F401  (fills the table)
+from transfuse import library
+from transfuse.functional import functionalize, lower_sizes, mutated, roots
+from transfuse.region import Region
+from transfuse.translate import Translator, Unsupported, arguments_of, functional_name, op_name, reason, value_of
+
+CONVOLUTIONS = ("conv_transpose", "conv1d", "conv2d", "conv3d", "convolution")
+
+
+@dataclass
+class Options:
+    freeze: bool = False
+    require_full_compilation: bool = False
+    torch_executed_ops: tuple = ()
+    min_block_size: int = 1
+    never_slower: bool = True
+    engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
+
+
+@dataclass
+class Line:
+    """What became of one operator."""
+
+    op: str
+    module: str
+    taken: str | None  # name of the region
+    reason: str | None = None
+
+
+@dataclass
+class Cut:
+    graph_module: GraphModule
+    regions: list[Region]
+    lines: list[Line] = field(default_factory=list)
+
+    def lost_to_sizes(self) -> bool:
+        return any(line.reason and "only the call tells" in line.reason for line in self.lines)
+
+
+def is_convolution(node: Node) -> bool:
+    name = op_name(node)
+    return node.op == "call_function" and name.startswith("aten.") and name.split(".")[1].startswith(CONVOLUTIONS)
+
+
+def module_of(node: Node) -> str:
+    stack = node.meta.get("nn_module_stack") or {}
+    path = ""
+    for value in stack.values():
+        path = value[0] if isinstance(value, tuple) else str(value)
+    return path.removeprefix("L['self'].").replace("slice(None, None, None)", "")
+
+
+def excluded(node: Node, ops: tuple) -> bool:
+    names = {str(o).removeprefix("torch.ops.") for o in ops}
+    name = op_name(node)
+    packet = ".".join(name.split(".")[:2])
+    return bool(names & {name, packet, packet.removeprefix("aten."), functional_name(name)})
+
+
+def judge(graph: Graph, options: Options) -> dict[Node, str | None]:
+    """For each computing node: None if it can be taken, else why not."""
+    root, changed = roots(graph), mutated(graph)
+    verdicts: dict[Node, str | None] = {}
+    for node in graph.nodes:
+        if node.op not in ("call_function", "call_module", "call_method"):
+            continue
+        if excluded(node, options.torch_executed_ops):
+            verdicts[node] = "listed in torch_executed_ops"
+        elif root[node] in changed or any(root.get(a) in changed for a in node.all_input_nodes):
+            verdicts[node] = "it reads or makes a tensor that is changed in place"
+        else:
+            verdicts[node] = reason(node)
+    for node in graph.nodes:  # a tuple and its elements go together
+        if node.target is operator.getitem and node.args[0] in verdicts:
+            verdicts[node] = verdicts[node] or verdicts[node.args[0]]
+            verdicts[node.args[0]] = verdicts[node.args[0]] or verdicts[node]
+    for node in graph.nodes:
+        if node.target is operator.getitem and verdicts.get(node.args[0]):
+            verdicts[node] = verdicts[node.args[0]]
+    return verdicts
+
+
+def order_edges(graph: Graph) -> dict[Node, list[Node]]:
+    """Predecessors that data flow does not show: touching a tensor that is changed in place, and drawing random numbers."""
+    root, changed = roots(graph), mutated(graph)
+    last: dict[object, Node] = {}
+    edges: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op in ("placeholder", "output"):
+            continue
+        touched = {root[n] for n in [node, *node.all_input_nodes] if root[n] in changed}
+        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+            touched.add("random numbers")
+        for what in touched:
+            if what in last:
+                edges.setdefault(node, []).append(last[what])
+            last[what] = node
+    return edges
+
+
+def partition(graph: Graph, verdicts: dict[Node, str | None]) -> list[list[Node]]:
+    """Connected sets of takeable nodes, as large as convexity allows: no path may leave a set and come back."""
+    nodes = list(graph.nodes)
+    number = {node: i for i, node in enumerate(nodes)}
+    ancestors = []  # bit sets
+    extra = order_edges(graph)
+    for node in nodes:
+        bits = 0
+        for source in [*node.all_input_nodes, *extra.get(node, ())]:
+            bits |= ancestors[number[source]] | 1 << number[source]
+        ancestors.append(bits)
+    group: dict[int, int] = {}  # node → id
+    members: dict[int, int] = {}  # id → bit set
+    device: dict[int, str] = {}
+
+    def bits_of(mask):
+        while mask:
+            low = mask & -mask
+            yield low.bit_length() - 1
+            mask ^= low
+
+    def convex(mask: int) -> bool:
+        above = 0
+        for i in bits_of(mask):
+            above |= ancestors[i]
+        outside = above & ~mask
+        # A node outside that feeds the set must not itself depend on the set.
+        return all(not ancestors[i] & mask for i in bits_of(outside))
+
+    for i, node in enumerate(nodes):
+        if verdicts.get(node, "") is not None:
+            continue
+        mine = 1 << i
+        kind = _device_of(node)
+        for source in node.all_input_nodes:
+            other = group.get(number[source])
+            if other is None or device[other] != kind:
+                continue
+            if members[other] & mine:
+                continue
+            merged = mine | members[other]
+            if convex(merged):
+                mine = merged
+        for j in bits_of(mine):
+            members.pop(group.get(j, -1), None)
+        members[i], device[i] = mine, kind
+        for j in bits_of(mine):
+            group[j] = i
+    return [[nodes[j] for j in bits_of(mask)] for mask in members.values()]
+
+
+def _device_of(node: Node) -> str:
+    value = value_of(node)
+    value = value[0] if isinstance(value, (list, tuple)) and value else value
+    return str(value.device) if isinstance(value, torch.Tensor) else ""
+
+
+# Operators that move or copy but compute nothing: not worth a place at the border of a region.
+_IDLE = ("clone", "contiguous", "alias", "detach", "dropout", "to", "_to_copy", "view", "reshape", "flatten", "unsqueeze", "squeeze",
+         "permute", "transpose", "expand")  # fmt: skip
+
+
+def trim(nodes: list[Node]) -> list[Node]:
+    """Without operators at the outputs that only copy or rename: PyTorch does those as views, and they stay views."""
+    kept = set(nodes)
+    for node in reversed(nodes):
+        if op_name(node).split(".")[1:2] and op_name(node).split(".")[1] in _IDLE and not any(user in kept for user in node.users):
+            source = node.args[0]
+            if isinstance(source, Node) and source in kept:
+                kept.discard(node)
+    return [node for node in nodes if node in kept]
+
+
+def _types(node: Node, parameters: set[Node]) -> str:
+    value = value_of(node)
+    sizes = ",".join(str(int(s) if isinstance(s, int) else s.node.hint) for s in value.shape)
+    return f"{'param' if node in parameters else 'input'} {library.DTYPES[value.dtype]}[{sizes}]"
+
+
+def cut(graph_module: GraphModule, parameter_names: set[str], options: Options) -> Cut:
+    """Replaces every region of a graph by a call; the rest stays as it is."""
+    graph = graph_module.graph
+    functionalize(graph)
+    lower_sizes(graph)
+    verdicts = judge(graph, options)
+    parameters = _parameter_expressions(graph, parameter_names)
+    regions: list[Region] = []
+    where: dict[Node, str] = {}
+    for nodes in partition(graph, verdicts):
+        nodes = trim(nodes)
+        count = sum(node.target is not operator.getitem for node in nodes)
+        refusal = None
+        if not any(is_convolution(node) for node in nodes):
+            refusal = "no convolution beside it"
+        elif count < options.min_block_size:
+            refusal = f"a region of {count} operators, min_block_size is {options.min_block_size}"
+        else:
+            try:
+                region = _replace(graph_module, nodes, f"region_{len(regions)}", parameters, options)
+                regions.append(region)
+                where.update({node: region.name for node in nodes})
+                continue
+            except (Unsupported, library.CompileError) as error:
+                refusal = str(error)
+        for node in nodes:
+            verdicts[node] = refusal
+    lines = _lines(verdicts, where)
+    for region in regions:
+        for node in region.nodes_to_erase:
+            graph.erase_node(node)
+        region.nodes_to_erase = []
+    graph.lint()
+    graph_module.recompile()
+    return Cut(graph_module, regions, lines)
+
+
+def _lines(verdicts, where) -> list[Line]:
+    lines = []
+    for node, refusal in verdicts.items():
+        if node.target is operator.getitem or not isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+            continue
+        if op_name(node).startswith(("aten.sym_", "aten._assert", "aten.add_.Tensor")) and node not in where:
+            value = value_of(node)
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                continue
+        taken = where.get(node)
+        lines.append(Line(op_name(node), module_of(node), taken, None if taken else refusal or "at the border of a region"))
+    return lines
+
+
+def _parameter_expressions(graph: Graph, names: set[str]) -> set[Node]:
+    """Placeholders of parameters and buffers, and what is computed from them alone."""
+    found = set()
+    for node in graph.nodes:
+        if node.op == "placeholder" and node.name in names:
+            found.add(node)
+        elif node.op == "call_function" and node.all_input_nodes and all(a in found for a in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _replace(graph_module: GraphModule, nodes: list[Node], name: str, parameters: set[Node], options: Options) -> Region:
+    graph = graph_module.graph
+    inside = set(nodes)
+    translator = Translator()
+    for node in nodes:
+        translator.translate(node)
+    outputs = [
+        n for n in nodes if isinstance(translator.names[n], str) and any(user not in inside for user in n.users)
+    ]
+    statistics = translator.statistics
+    leaves, sizes = list(translator.leaves), list(translator.sizes)
+    if not outputs:
+        raise Unsupported("nothing that it computes is used")
+    lines = [f"  {translator.leaves[leaf]} = {_types(leaf, parameters)}" for leaf in leaves]
+    lines += [f"  {statement}" for statement in translator.statements]
+    results = [translator.names[n] for n in outputs] + [value for *_, value in statistics]
+    for i, result in enumerate(results):  # an output is a value of its own, never a leaf and never named twice
+        if result in translator.leaves.values() or result in results[:i]:
+            results[i] = f"%out{i}"
+            lines.append(f"  %out{i} = identity({result})")
+    text = f"graph {name} {{\n" + "\n".join(lines) + f"\n  return {', '.join(results)}\n}}\n"
+    example = text
+    for k, node in enumerate(sizes):
+        example = example.replace(f"${k}", str(value_of(node).node.hint))
+    _agree(library.infer(example), outputs)
+
+    region = Region(
+        name=name, text=text, example=example, eager=_eager(nodes, leaves, sizes, outputs, statistics),
+        leaf_count=len(leaves), inputs=[i for i, leaf in enumerate(leaves) if leaf not in parameters],
+        differentiable=len(outputs), options=options, ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
+    )  # fmt: skip
+    graph_module.add_submodule(name, region.module())
+    # After everything it reads, before everything that reads it: right after the last of its nodes' operands.
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    last = max([*leaves, *sizes], key=order.__getitem__)
+    with graph.inserting_after(_after_placeholders(graph, last)):
+        call = graph.call_module(name, tuple(leaves) + tuple(sizes))
+    cursor = call
+    for i, node in enumerate(outputs):
+        with graph.inserting_after(cursor):
+            cursor = graph.call_function(operator.getitem, (call, i))
+        cursor.meta = dict(node.meta)
+        node.replace_all_uses_with(cursor, delete_user_cb=lambda user: user not in inside and user is not cursor)
+    for i, (buffer, momentum, _, _) in enumerate(statistics):
+        with graph.inserting_after(cursor):
+            cursor = graph.call_function(operator.getitem, (call, len(outputs) + i))
+        with graph.inserting_after(cursor):
+            cursor = graph.call_function(update_statistic, (buffer, momentum, cursor))
+    region.nodes_to_erase = list(reversed(nodes))
+    _sort(graph)
+    return region
+
+
+def _after_placeholders(graph: Graph, node: Node) -> Node:
+    if node.op != "placeholder":
+        return node
+    last = node
+    while last.next.op == "placeholder":
+        last = last.next
+    return last
+
+
+def _sort(graph: Graph) -> None:
+    """Moves the call's users behind it where the cut has put them before: a stable topological order."""
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    edges = order_edges(graph)
+    sources = {node: {*node.all_input_nodes, *edges.get(node, ())} for node in graph.nodes}
+    users: dict[Node, list[Node]] = {}
+    for node, before in sources.items():
+        for source in before:
+            users.setdefault(source, []).append(node)
+    waiting = {node: len(before) for node, before in sources.items()}
+    ready = [position[n] for n, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    by_position = {i: n for n, i in position.items()}
+    ordered = []
+    while ready:
+        node = by_position[heapq.heappop(ready)]
+        ordered.append(node)
+        for user in users.get(node, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, position[user])
+    if len(ordered) != len(position):
+        raise Unsupported("a cycle through what stays with PyTorch")
+    for earlier, later in zip(ordered, ordered[1:]):
+        if earlier.next is not later:
+            earlier.append(later)
+
+
+def _agree(types: list[str], outputs: list[Node]) -> None:
+    for text, node in zip(types, outputs):
+        value = value_of(node)
+        sizes = ",".join(str(int(s) if isinstance(s, int) else s.node.hint) for s in value.shape)
+        expected = f"{library.DTYPES[value.dtype]}[{sizes}]"
+        if text != expected:
+            raise Unsupported(f"{op_name(node)} would give {text}, PyTorch gives {expected}")
+
+
+def batch_norm_statistics(x, weight, bias, eps, dtype):
+    """Training batch norm, its batch mean and its unbiased variance, as PyTorch computes them for the running averages."""
+    mean = torch.zeros(x.shape[1], dtype=dtype, device=x.device)
+    var = torch.zeros_like(mean)
+    y = torch.batch_norm(x, weight, bias, mean, var, True, 1.0, eps, torch.backends.cudnn.enabled)
+    return y, mean, var
+
+
+def update_statistic(buffer, momentum, value):
+    """running = (1 − momentum)·running + momentum·batch"""
+    with torch.no_grad():
+        buffer.mul_(1.0 - momentum).add_(value.detach(), alpha=momentum)
+
+
+def _eager(nodes, leaves, sizes, outputs, statistics) -> GraphModule:
+    """The region as PyTorch would run it: leaves and sizes in, outputs and batch statistics out."""
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    for node in [*leaves, *sizes]:
+        copies[node] = graph.placeholder(node.name)
+    batch: dict[tuple[Node, Node], Node] = {}  # (buffer, normalised value) → its batch statistic
+    updated = {(buffer, x) for buffer, _, x, _ in statistics}
+    for node in nodes:
+        if op_name(node) == "aten.batch_norm.default":
+            x, weight, bias, mean, var, _, _, eps, _ = arguments_of(node)
+            if (mean, x) in updated:
+                operands = [copies[a] if isinstance(a, Node) else a for a in (x, weight, bias)]
+                call = graph.call_function(batch_norm_statistics, (*operands, eps, value_of(mean).dtype))
+                copies[node] = graph.call_function(operator.getitem, (call, 0))
+                batch[mean, x] = graph.call_function(operator.getitem, (call, 1))
+                batch[var, x] = graph.call_function(operator.getitem, (call, 2))
+                continue
+        copies[node] = graph.node_copy(node, lambda n: copies[n])
+        copies[node].meta = {}
+    results = [copies[n] for n in outputs] + [batch[buffer, x] for buffer, _, x, _ in statistics]
+    graph.output(tuple(results))
+    return GraphModule({}, graph)
