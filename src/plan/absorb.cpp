@@ -43,53 +43,76 @@ void Draft::carry(ValueId v, int from, int to, Slot place) {
     slots_[static_cast<size_t>(to)][Facts::at(v)] = place;
 }
 
-bool Draft::absorb_into_readers(int q) {
-    const DraftPass& loop = passes[static_cast<size_t>(q)];
-    if (!loop.row.empty()) return false;
+// The values of a loop that other passes read only while they load a patch or a tile are computed there instead, where
+// that moves fewer bytes: each reader takes the operands in place of the value. The loop itself goes if nothing else
+// needs it.
+void Draft::absorb_into_readers(int q) {
     struct Reader {
         int pass;
-        Use use;
         ValueId value;
         Slot place;
     };
+    struct Candidate {
+        ValueId value;
+        double reads;
+        size_t first, count;  // of its readers
+    };
     std::vector<Reader> readers;
-    bool any = false;
-    double reads = 0, written = 0;
+    std::vector<Candidate> candidates;
+    bool stays = !passes[static_cast<size_t>(q)].row.empty();
     for (ValueId v = 0; v < facts.graph.size(); ++v) {
-        if (slot(q, v) == Slot::absent) continue;
-        any = true;
-        if (slot(q, v) != Slot::tile || facts.output[Facts::at(v)] || home[Facts::at(v)] != q) return false;
-        for (ValueId a : facts.graph[v].args)
-            if (!facts.literal[Facts::at(a)] && slot(q, a) == Slot::absent) reads += facts.bytes(a);
-        bool outside = false;
+        if (slot(q, v) == Slot::absent || home[Facts::at(v)] != q) continue;
+        const size_t first = readers.size();
+        bool movable = slot(q, v) == Slot::tile && !facts.output[Facts::at(v)], outside = facts.output[Facts::at(v)];
         for (ValueId user : facts.users(v)) {
-            if (view[Facts::at(user)] || gathered[Facts::at(user)]) return false;
-            for (int p = 0; p < count(); ++p) {
-                if (p == q || slot(p, user) == Slot::absent || slot(p, v) != Slot::absent) continue;
-                const Use how = use(v, user, p);
-                if (how != Use::prologue && how != Use::tile) return false;
-                readers.push_back({p, how, v, slot(p, user)});
+            if (view[Facts::at(user)] || gathered[Facts::at(user)]) {
+                movable = false;
                 outside = true;
             }
+            for (int p = 0; p < count(); ++p) {
+                if (p == q || slot(p, user) == Slot::absent || slot(p, v) != Slot::absent) continue;
+                outside = true;
+                const Use how = use(v, user, p);
+                movable = movable && (how == Use::prologue || how == Use::tile);
+                readers.push_back({p, v, how == Use::prologue ? Slot::prologue : slot(p, user)});
+            }
         }
-        if (outside) written += facts.bytes(v);
+        if (!outside && slot(q, v) == Slot::tile) continue;
+        double reads = 0;
+        std::vector<bool> seen(static_cast<size_t>(facts.graph.size()));
+        movable = movable && readers.size() > first && movable_reads(v, q, seen, reads);
+        for (size_t i = first; i < readers.size(); ++i)
+            for (size_t j = 0; j < readers.size(); ++j)  // one place in a pass, for all that is carried there
+                movable = movable && (readers[i].pass != readers[j].pass || readers[i].place == readers[j].place);
+        if (movable)
+            candidates.push_back({v, reads, first, readers.size() - first});
+        else {
+            stays = true;
+            readers.resize(first);
+        }
     }
-    if (!any || readers.empty()) return false;
-    for (const Reader& a : readers)
-        for (const Reader& b : readers)
-            if (a.pass == b.pass && (a.use != b.use || (a.use == Use::tile && a.place != b.place))) return false;
-    // Each reader takes the operands instead of the value; the loop's own traffic goes.
-    const double readers_of_it = static_cast<double>(readers.size());
-    if (readers_of_it * reads > reads + 2 * written + (readers_of_it - 1) * written) return false;
-    for (const Reader& reader : readers) carry(reader.value, q, reader.pass, reader.use == Use::prologue ? Slot::prologue : reader.place);
-    for (ValueId v = 0; v < facts.graph.size(); ++v)
-        if (slot(q, v) != Slot::absent) {
-            slots_[static_cast<size_t>(q)][Facts::at(v)] = Slot::absent;
-            home[Facts::at(v)] = -1;
-            for (int p = count(); p-- > 0;)
-                if (slot(p, v) != Slot::absent) home[Facts::at(v)] = p;
+    for (const Candidate& c : candidates) {
+        const double k = static_cast<double>(c.count), written = facts.bytes(c.value);
+        const bool better = stays ? k * c.reads < (k + 1) * written : k * c.reads <= c.reads + (k + 1) * written;
+        if (!better) {
+            stays = true;
+            continue;
         }
-    passes[static_cast<size_t>(q)].alive = false;
+        for (size_t i = c.first; i < c.first + c.count; ++i) carry(c.value, q, readers[i].pass, readers[i].place);
+    }
+}
+
+// The bytes a reader of v has to read in its place; false where v cannot be computed element by element.
+bool Draft::movable_reads(ValueId v, int q, std::vector<bool>& seen, double& bytes) const {
+    if (!is_pointwise(facts.graph[v].op)) return false;
+    for (ValueId a : facts.graph[v].args) {
+        if (facts.literal[Facts::at(a)] || seen[Facts::at(a)]) continue;
+        seen[Facts::at(a)] = true;
+        if (slot(q, a) == Slot::absent)
+            bytes += facts.bytes(a);
+        else if (!movable_reads(a, q, seen, bytes))
+            return false;
+    }
     return true;
 }
 

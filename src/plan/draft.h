@@ -87,7 +87,8 @@ private:
     // absorb.cpp
     enum class Use : uint8_t { none, prologue, tile, loop, other };
     Use use(ValueId a, ValueId user, int pass) const;
-    bool absorb_into_readers(int loop);
+    void absorb_into_readers(int loop);
+    bool movable_reads(ValueId v, int loop, std::vector<bool>& seen, double& bytes) const;
     bool merge_loop(int loop);
     void carry(ValueId v, int from, int to, Slot slot);
 

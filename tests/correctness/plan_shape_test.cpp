@@ -1,0 +1,322 @@
+// What shares a pass: each fusion rule on the smallest graph that shows it.
+#include <gtest/gtest.h>
+
+#include "plan_rules.h"
+#include "random_graphs.h"
+#include "transfuse/transfuse.h"
+
+namespace transfuse {
+namespace {
+
+Plan planned(const std::string& body, const Machine& machine = Machine::h200()) {
+    Plan chosen = plan(parse("graph g {\n" + body + "}\n"), machine);
+    check_rules(chosen);
+    return chosen;
+}
+
+std::vector<PassKind> kinds(const Plan& plan) {
+    std::vector<PassKind> list;
+    for (const Pass& pass : plan.passes) list.push_back(pass.kind);
+    return list;
+}
+
+// "prologue relu, tile lattice, …" of a pass.
+std::string program(const Plan& plan, const Pass& pass) {
+    static constexpr const char* scopes[] = {"prologue", "tile", "grid", "tail"};
+    std::string text;
+    for (const TileStep& step : pass.steps)
+        text += (text.empty() ? "" : ", ") + std::string(scopes[static_cast<size_t>(step.scope)]) + " " +
+                std::string(name(plan.graph[step.value].op));
+    return text;
+}
+
+using enum PassKind;
+using Kinds = std::vector<PassKind>;
+
+const std::string head = R"(
+  %x = input f32[8,16,64,64]
+  %s = input f32[8,32,64,64]
+  %w = param f32[1,16,32,3,3]
+  %b = param f32[32]
+  %c = param f32[32,1,1]
+)";
+const std::string lattice = "  %y = lattice(%x, %w, %b) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1\n";
+
+TEST(PlanShape, PointwiseChainIsOneDensePass) {
+    const Plan p = planned(head + lattice + R"(
+  %1 = add(%y, %c)
+  %2 = mul(%1, 2.0)
+  %3 = relu(%2)
+  %4 = add(%3, %s)
+  return %4
+)");
+    EXPECT_EQ(kinds(p), Kinds{dense});
+    EXPECT_EQ(program(p, p.passes[0]), "tile lattice, tile add, tile mul, tile relu, tile add");
+    EXPECT_EQ(p.passes[0].stores.size(), 1u);
+    EXPECT_TRUE(p.buffers().empty());
+}
+
+TEST(PlanShape, PointwiseBeforeTheProductIsItsPrologue) {
+    const Plan p = planned(head + R"(
+  %1 = relu(%x)
+  %2 = mul(%1, 0.5)
+  %y = lattice(%2, %w, %b) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  return %y
+)");
+    EXPECT_EQ(kinds(p), Kinds{dense});
+    EXPECT_EQ(program(p, p.passes[0]), "prologue relu, prologue mul, tile lattice");
+}
+
+TEST(PlanShape, APrologueTwoProductsShareIsComputedInBoth) {
+    const Plan p = planned(head + R"(
+  %1 = relu(%x)
+  %y = lattice(%1, %w, %b) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  %z = lattice(%1, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[2,2] out=[60,60] groups=1
+  return %y, %z
+)");
+    EXPECT_EQ(kinds(p), (Kinds{dense, dense}));
+    EXPECT_EQ(program(p, p.passes[0]), "prologue relu, tile lattice");
+    EXPECT_EQ(program(p, p.passes[1]), "prologue relu, tile lattice");
+    EXPECT_TRUE(p.buffers().empty());
+}
+
+TEST(PlanShape, AnExpressionOfATensorOperandIsEvaluatedInTheTile) {
+    const Plan p = planned(head + lattice + R"(
+  %1 = sigmoid(%s)
+  %2 = mul(%y, %1)
+  return %2
+)");
+    EXPECT_EQ(kinds(p), Kinds{dense});
+    EXPECT_EQ(program(p, p.passes[0]), "tile lattice, tile sigmoid, tile mul");
+}
+
+TEST(PlanShape, SoftmaxOverChannelsStaysInTheTile) {
+    const std::string body = head + lattice + R"(
+  %1 = logsumexp(%y) dims=[1] keepdim=1
+  %2 = sub(%y, %1)
+  %3 = exp(%2)
+  return %3
+)";
+    EXPECT_EQ(kinds(planned(body)), Kinds{dense});
+    Machine narrow = Machine::h200();
+    narrow.tile_channels = 16;  // fewer than 32: the reduction crosses tiles
+    const Plan p = planned(body, narrow);
+    EXPECT_EQ(p.passes.size(), 2u) << print(p);
+    EXPECT_EQ(program(p, p.passes[0]), "tile lattice, grid logsumexp");
+}
+
+TEST(PlanShape, PoolsBesideEachOtherStayInTheTile) {
+    const Plan p = planned(head + lattice + R"(
+  %1 = max_pool(%y) kernel=[2,2]
+  %2 = clamp(%1) lo=-1.0 hi=1.0
+  %3 = mean(%2) dims=[2,3] keepdim=1
+  %4 = tanh(%3)
+  return %4
+)");
+    EXPECT_EQ(kinds(p), Kinds{dense});
+    EXPECT_EQ(program(p, p.passes[0]), "tile lattice, tile max_pool, tile clamp, grid mean, tail tanh");
+    ASSERT_EQ(p.passes[0].stores.size(), 1u);
+    EXPECT_EQ(p.graph[p.passes[0].stores[0].value].op, Op::tanh);
+}
+
+TEST(PlanShape, OverlappingPoolsAreAPassOfTheirOwn) {
+    for (const char* window : {"kernel=[3,3] stride=[2,2]", "kernel=[2,2] stride=[2,2] padding=[1,1]", "kernel=[3,3] ceil_mode=1",
+                               "kernel=[2,2] dilation=[2,2]"}) {
+        const Plan p = planned(head + lattice + "  %1 = max_pool(%y) " + window + "\n  return %1\n");
+        EXPECT_EQ(kinds(p), (Kinds{dense, library})) << window;
+    }
+}
+
+TEST(PlanShape, AveragePoolIsAPoolWhereItsWeightIsALiteral) {
+    const Plan p = planned(head + lattice + R"(
+  %1 = relu(%y)
+  %k = full() dtype=f32 shape=[32,1,1,2,2] value=0.25
+  %2 = lattice(%1, %k) up=[1,1] down=[2,2] dil=[1,1] offset=[1,1] out=[32,32] groups=32
+  return %2
+)");
+    EXPECT_EQ(kinds(p), Kinds{dense}) << print(p);
+    const auto pool = tile_pool(p.graph, p.passes[0].steps.back().value);
+    ASSERT_TRUE(pool.has_value());
+    EXPECT_EQ(*pool, (TilePool{TilePool::Kind::sum, {2, 2}, 0.25}));
+}
+
+TEST(PlanShape, ReductionsOverAnyAxesAreSinks) {
+    for (const char* dims : {"[0]", "[2]", "[3]", "[2,3]", "[0,2,3]", "[1,2,3]", "[0,1,2,3]"})
+        for (const char* op : {"sum", "mean", "amax", "amin", "logsumexp", "var"}) {
+            const Plan p = planned(head + lattice + "  %1 = " + op + "(%y) dims=" + dims + "\n  return %1\n");
+            EXPECT_EQ(kinds(p), Kinds{dense}) << op << dims;
+            EXPECT_EQ(program(p, p.passes[0]), std::string("tile lattice, grid ") + op);
+        }
+}
+
+TEST(PlanShape, ConcatIsStoredInPieces) {
+    const Plan p = planned(head + lattice + R"(
+  %1 = relu(%y)
+  %2 = concat(%s, %1) axis=1
+  return %2
+)");
+    EXPECT_EQ(kinds(p), (Kinds{dense, pointwise}));
+    for (const Pass& pass : p.passes) {
+        ASSERT_EQ(pass.stores.size(), 1u);
+        EXPECT_EQ(p.graph[pass.stores[0].target].op, Op::concat);
+    }
+    EXPECT_EQ(p.passes[0].stores[0].start, (Sizes{0, 32, 0, 0}));
+    EXPECT_TRUE(p.passes[1].steps.empty());
+    EXPECT_TRUE(p.buffers().empty());
+}
+
+TEST(PlanShape, ACroppedSkipIsReadWhereItLies) {
+    const Plan p = planned(R"(
+  %x = input f32[8,16,64,64]
+  %s = input f32[8,40,70,64]
+  %w = param f32[1,16,32,3,3]
+)" "  %y = lattice(%x, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1\n" R"(
+  %1 = slice(%s) axis=2 start=3 end=67
+  %2 = slice(%1) axis=1 start=8
+  %3 = add(%y, %2)
+  return %3
+)");
+    EXPECT_EQ(kinds(p), Kinds{dense});
+    const ValueId crop = p.passes[0].reads.back();
+    EXPECT_EQ(p.graph[view_root(p, crop)].name, "s");
+    EXPECT_EQ(view_strides(p, crop, {40 * 70 * 64, 70 * 64, 64, 1}),
+              (StridedView{8 * 70 * 64 + 3 * 64, {40 * 70 * 64, 70 * 64, 64, 1}}));
+}
+
+TEST(PlanShape, AReshapedOutputIsStoredInItsShape) {
+    const Plan p = planned(head + lattice + "  %1 = reshape(%y) shape=[8,131072]\n  return %1\n");
+    EXPECT_EQ(kinds(p), Kinds{dense});
+    EXPECT_EQ(p.graph[p.passes[0].stores[0].target].op, Op::reshape);
+}
+
+TEST(PlanShape, OutputsThatLieSomewhereAreCopied) {
+    const Plan p = planned(head + "  %1 = permute(%x) order=[0,2,3,1]\n  return %x, %1, %1, %b\n");
+    EXPECT_EQ(kinds(p), (Kinds{pointwise, pointwise, pointwise}));
+    for (const Pass& pass : p.passes) EXPECT_TRUE(pass.steps.empty());
+}
+
+TEST(PlanShape, BoxSumsOfOneTensorShareAPassAndTheProductIsItsTail) {
+    const Plan p = planned(R"(
+  %x = input f32[16,64,128,128]
+  %w = param f32[1,256,128,1,1]
+  %v = param f32[1,64,8,1,1]
+  %1 = box_sums(%x) dims=[2,3] counts=[2,2] los=[0,1,0,1] his=[127,127,127,127] steps=[1,1,1,1]
+  %2 = box_sums(%x) dims=[2,3] counts=[1,1] los=[0,0] his=[127,127] steps=[1,1]
+  %3 = lattice(%1, %w) out=[1,1] groups=1
+  %4 = lattice(%2, %v) out=[1,1] groups=1
+  %5 = exp(%4)
+  return %3, %5
+)");
+    EXPECT_EQ(kinds(p), Kinds{moments});
+    EXPECT_EQ(program(p, p.passes[0]), "grid box_sums, grid box_sums, tail lattice, tail lattice, tail exp");
+}
+
+const std::string norm = R"(
+  %q = square(%y)
+  %m = mean(%y) dims=[0,2,3] keepdim=1
+  %v = mean(%q) dims=[0,2,3] keepdim=1
+  %r = rsqrt(%v)
+  %d = sub(%y, %m)
+  %n = mul(%d, %r)
+)";
+
+TEST(PlanShape, StatisticsAreStoredOrComputedTwiceByCost) {
+    Machine fast = Machine::h200(), slow = Machine::h200();
+    slow.flops = 1e12;
+    const Plan again = planned(head + lattice + norm + "  return %n\n", fast);
+    EXPECT_EQ(kinds(again), (Kinds{dense, dense}));
+    EXPECT_EQ(program(again, again.passes[0]), "tile lattice, tile square, grid mean, grid mean, tail rsqrt");
+    EXPECT_EQ(program(again, again.passes[1]), "tile lattice, tile sub, tile mul");
+    EXPECT_NE(again.passes[1].why.find("computed twice"), std::string::npos);
+    const Plan stored = planned(head + lattice + norm + "  return %n\n", slow);
+    EXPECT_EQ(kinds(stored), (Kinds{dense, pointwise}));
+    EXPECT_NE(stored.passes[1].why.find("stored"), std::string::npos);
+    EXPECT_EQ(stored.buffers().size(), 3u);  // the tensor and two statistics
+}
+
+TEST(PlanShape, NormalisationMovesIntoTheNextProduct) {
+    Machine slow = Machine::h200();
+    slow.flops = 1e12;
+    const Plan p = planned(head + lattice + norm + R"(
+  %a = relu(%n)
+  %w2 = param f32[1,32,16,3,3]
+  %z = lattice(%a, %w2) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  return %z
+)", slow);
+    EXPECT_EQ(kinds(p), (Kinds{dense, dense}));
+    EXPECT_EQ(program(p, p.passes[1]), "prologue sub, prologue mul, prologue relu, tile lattice");
+}
+
+TEST(PlanShape, RowsOfALoopAreSoftmaxed) {
+    const Plan p = planned(R"(
+  %x = input f32[64,1024,32]
+  %1 = logsumexp(%x) dims=[1] keepdim=1
+  %2 = sub(%x, %1)
+  %3 = exp(%2)
+  %4 = sum(%3) dims=[0,2]
+  return %3, %4
+)");
+    EXPECT_EQ(kinds(p), Kinds{pointwise});
+    EXPECT_EQ(program(p, p.passes[0]), "tile logsumexp, tile sub, tile exp, grid sum");
+}
+
+TEST(PlanShape, ReductionsOfOneTensorShareALoop) {
+    const Plan p = planned(R"(
+  %x = input f32[64,32,64,64]
+  %1 = mean(%x) dims=[0,2,3]
+  %2 = var(%x) dims=[0,2,3]
+  %3 = amax(%x) dims=[1]
+  return %1, %2, %3
+)");
+    EXPECT_EQ(kinds(p), Kinds{pointwise});
+}
+
+TEST(PlanShape, ParametersArePreparedOnceAndFirst) {
+    const Plan p = planned(head + R"(
+  %1 = mul(%w, 2.0)
+  %y = lattice(%x, %1, %b) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  return %y
+)");
+    EXPECT_EQ(kinds(p), (Kinds{prepare, dense}));
+    EXPECT_EQ(p.buffers().size(), 1u);
+}
+
+const std::string backward = R"(
+  %y = input f32[8,32,64,64]
+  %g = input f32[8,32,64,64]
+  %x = input f32[8,16,64,64]
+  %w = param f32[1,32,16,3,3]
+  %1 = greater(%y, 0.0)
+  %2 = mul(%g, %1)
+  %3 = lattice(%2, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  %4 = correlate(%x, %2) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] taps=[3,3] groups=1
+)";
+
+TEST(PlanShape, AMaskedGradientIsThePrologueOfBothProducts) {
+    const Plan p = planned(backward + "  return %3, %4\n");
+    EXPECT_EQ(kinds(p), (Kinds{dense, correlate}));
+    EXPECT_EQ(program(p, p.passes[0]), "prologue greater, prologue mul, tile lattice");
+    EXPECT_EQ(program(p, p.passes[1]), "prologue greater, prologue mul, grid correlate");
+}
+
+TEST(PlanShape, AMaskedGradientWithThreeReadersIsStored) {
+    // Three readers of two tensors each, or one pass that reads both and stores the product for the other two: fewer bytes.
+    const Plan p = planned(backward + "  %5 = sum(%2) dims=[0,2,3]\n  return %3, %4, %5\n");
+    EXPECT_EQ(kinds(p), (Kinds{pointwise, dense, correlate}));
+    EXPECT_EQ(p.buffers().size(), 1u);
+}
+
+TEST(PlanShape, ALoopWithItsOwnSinkNeedNotStoreWhatIsCheapToComputeAgain) {
+    const Plan p = planned(head + R"(
+  %1 = relu(%x)
+  %2 = sum(%1) dims=[0,2,3]
+  %y = lattice(%1, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  return %y, %2
+)");
+    EXPECT_EQ(kinds(p), (Kinds{pointwise, dense}));
+    EXPECT_EQ(program(p, p.passes[1]), "prologue relu, tile lattice");
+    EXPECT_TRUE(p.buffers().empty());
+}
+
+}  // namespace
+}  // namespace transfuse

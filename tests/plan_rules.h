@@ -1,0 +1,234 @@
+// The rules of src/plan/fusion.h, checked on a finished plan from its nodes alone: what engines rely on.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "plan/fusion.h"
+#include "transfuse/error.h"
+
+namespace transfuse {
+
+class PlanRules {
+public:
+    explicit PlanRules(const Plan& plan) : plan_(plan), graph_(plan.graph) {
+        for (ValueId leaf : graph_.leaves()) memory_.insert(leaf);
+    }
+
+    // Throws Error naming the first broken rule.
+    void check() {
+        for (size_t i = 0; i < plan_.passes.size(); ++i) {
+            pass_ = &plan_.passes[i];
+            where_ = "pass " + std::to_string(i + 1) + ": ";
+            check_pass(i);
+        }
+    }
+
+private:
+    template <class... Parts>
+    void must(bool holds, const Parts&... parts) {
+        if (!holds) fail(where_, parts..., "\n", print(plan_));
+    }
+    const Node& node(ValueId v) const { return graph_[v]; }
+    const Sizes& shape(ValueId v) const { return graph_[v].type.shape; }
+    bool step(ValueId v) const { return scopes_.count(v) > 0; }
+    bool in_scope(ValueId v, Scope scope) const { return step(v) && scopes_.at(v) == scope; }
+
+    static bool broadcasts(const Sizes& shape, const Sizes& grid) {
+        if (shape.size() > grid.size()) return false;
+        for (size_t i = 0; i < shape.size(); ++i) {
+            const int64_t extent = grid[grid.size() - shape.size() + i];
+            if (shape[i] != 1 && shape[i] != extent) return false;
+        }
+        return true;
+    }
+
+    void check_pass(size_t number) {
+        scopes_.clear();
+        for (const TileStep& s : pass_->steps) {
+            must(!step(s.value), "value ", s.value, " stands twice");
+            scopes_[s.value] = s.scope;
+        }
+        check_operands();
+        switch (pass_->kind) {
+            case PassKind::prepare:
+                must(number == 0, "prepare is not first");
+                for (const TileStep& s : pass_->steps) must(s.scope == Scope::tail, "prepare step outside the tail");
+                break;
+            case PassKind::dense: check_dense(); break;
+            case PassKind::moments: check_moments(); break;
+            case PassKind::correlate: check_correlate(); break;
+            case PassKind::pointwise: check_pointwise(); break;
+            case PassKind::library:
+                must(pass_->steps.size() == 1 && pass_->steps[0].scope == Scope::tile, "library is one node");
+                break;
+        }
+        if (pass_->kind != PassKind::prepare) check_tail();
+        for (const Store& store : pass_->stores) check_store(store);
+    }
+
+    void check_operands() {
+        std::set<ValueId> used;
+        for (size_t i = 0; i < pass_->steps.size(); ++i) {
+            const TileStep& s = pass_->steps[i];
+            must(i == 0 || pass_->steps[i - 1].scope < s.scope ||
+                     (pass_->steps[i - 1].scope == s.scope && pass_->steps[i - 1].value < s.value),
+                 "steps out of order");
+            must(!plan_.views[static_cast<size_t>(s.value)], "a view is a step");
+            for (ValueId a : node(s.value).args) {
+                if (is_literal(graph_, a)) continue;
+                if (!step(a)) {
+                    used.insert(a);
+                    continue;
+                }
+                const Scope from = scopes_[a];
+                const bool fine = s.scope == Scope::tail ? from >= Scope::grid
+                                  : s.scope == Scope::prologue ? from == Scope::prologue
+                                                               : from <= Scope::tile;
+                must(fine, "value ", s.value, " looks forward to ", a);
+            }
+        }
+        for (const Store& store : pass_->stores)
+            if (!step(store.value)) used.insert(store.value);
+        must(std::vector<ValueId>(used.begin(), used.end()) == pass_->reads, "reads are not what its steps read");
+        for (ValueId v : pass_->reads) must(memory_.count(view_root(plan_, v)), "reads ", v, " before it is stored");
+    }
+
+    void check_store(const Store& store) {
+        must(step(store.value) || pass_->steps.empty(), "stores what it does not compute");
+        if (step(store.value)) must(!in_scope(store.value, Scope::prologue), "stores a prologue value");
+        if (node(store.target).op == Op::concat && store.target != store.value) {
+            int64_t& filled = filled_[store.target];
+            filled += numel(shape(store.value));
+            if (filled == numel(shape(store.target))) memory_.insert(store.target);
+        } else {
+            must(numel(shape(store.value)) == numel(shape(store.target)), "store of another size");
+            memory_.insert(store.target);
+        }
+    }
+
+    // Prologue values have the shape of `operand` or broadcast to it.
+    void check_prologue(const std::set<ValueId>& operands) {
+        for (const TileStep& s : pass_->steps) {
+            if (s.scope != Scope::prologue) continue;
+            must(is_pointwise(node(s.value).op), "prologue op");
+            bool fine = false;
+            for (ValueId x : operands) fine = fine || broadcasts(shape(s.value), shape(x));
+            must(fine, "prologue shape");
+        }
+    }
+
+    void check_dense() {
+        const ValueId y = pass_->anchor;
+        must(in_scope(y, Scope::tile) && node(y).op == Op::lattice, "dense anchor");
+        check_prologue({node(y).args[0]});
+        std::map<ValueId, bool> pooled;  // tile values: behind the pool?
+        int pools = 0;
+        Sizes grids[2] = {shape(y), {}};
+        for (const TileStep& s : pass_->steps) {
+            const Node& n = node(s.value);
+            if (s.scope != Scope::tile && s.scope != Scope::grid) continue;
+            if (s.value == y) {
+                pooled[y] = false;
+                continue;
+            }
+            std::set<bool> levels;
+            for (ValueId a : n.args)
+                if (in_scope(a, Scope::tile)) levels.insert(pooled.at(a));
+            if (s.scope == Scope::grid) {
+                must(is_reduction(n.op) && levels.size() == 1, "grid op");
+                continue;
+            }
+            if (is_pointwise(n.op)) {
+                must(levels.size() <= 1, "values before and behind the pool in one step");
+                const bool behind = levels.empty() ? !broadcasts(n.type.shape, grids[0]) : *levels.begin();
+                must(broadcasts(n.type.shape, grids[behind]), "tile shape of ", s.value);
+                for (ValueId a : n.args) must(broadcasts(shape(a), grids[behind]), "operand shape of ", s.value);
+                pooled[s.value] = behind;
+            } else if (is_reduction(n.op)) {
+                must(levels.size() == 1, "reduction of what is no tile value");
+                must(n.attributes.integers(Key::dims) == Sizes{1} && n.attributes.flag(Key::keepdim), "channel reduction");
+                must(grids[0][1] <= plan_.machine.tile_channels, "too many channels for a tile");
+                pooled[s.value] = *levels.begin();
+            } else {
+                must(tile_pool(graph_, s.value).has_value(), "tile op");
+                must(levels == std::set<bool>{false} && ++pools <= plan_.machine.pools_in_tile, "pools");
+                grids[1] = n.type.shape;
+                pooled[s.value] = true;
+            }
+        }
+    }
+
+    void check_moments() {
+        must(in_scope(pass_->anchor, Scope::grid) && node(pass_->anchor).op == Op::box_sums, "moments anchor");
+        const ValueId x = node(pass_->anchor).args[0];
+        check_prologue({x});
+        for (const TileStep& s : pass_->steps) {
+            must(s.scope != Scope::tile, "tile value in a moments pass");
+            if (s.scope == Scope::grid) must(node(s.value).op == Op::box_sums && node(s.value).args[0] == x, "moments of two tensors");
+        }
+    }
+
+    void check_correlate() {
+        must(in_scope(pass_->anchor, Scope::grid) && node(pass_->anchor).op == Op::correlate, "correlate anchor");
+        check_prologue({node(pass_->anchor).args[0], node(pass_->anchor).args[1]});
+        for (const TileStep& s : pass_->steps)
+            must(s.scope != Scope::tile && (s.scope != Scope::grid || s.value == pass_->anchor), "correlate steps");
+    }
+
+    void check_pointwise() {
+        const bool small = !pass_->steps.empty() && std::all_of(pass_->steps.begin(), pass_->steps.end(), [](const TileStep& s) {
+            return s.scope == Scope::tail;
+        });
+        if (small) return;
+        if (pass_->steps.empty()) {
+            must(pass_->reads.size() == 1 || !pass_->stores.empty(), "a pass that does nothing");
+            return;
+        }
+        const bool anchored = step(pass_->anchor) || std::count(pass_->reads.begin(), pass_->reads.end(), pass_->anchor);
+        must(anchored, "anchor is neither a step nor a read");
+        const Sizes domain = shape(pass_->anchor);
+        std::set<Sizes> rows;
+        for (const TileStep& s : pass_->steps) {
+            const Node& n = node(s.value);
+            if (s.scope == Scope::tail) continue;
+            must(s.scope != Scope::prologue, "prologue of a loop");
+            if (is_literal(graph_, s.value)) continue;
+            for (ValueId a : n.args) must(broadcasts(shape(a), domain), "operand outside the domain");
+            if (s.scope == Scope::grid) {
+                must(is_reduction(n.op), "grid op");
+            } else if (is_reduction(n.op)) {
+                must(n.attributes.flag(Key::keepdim), "row reduction without keepdim");
+                rows.insert(n.attributes.integers(Key::dims));
+                int64_t row = 1;
+                for (int64_t axis : n.attributes.integers(Key::dims)) row *= domain[static_cast<size_t>(axis)];
+                must(row <= plan_.machine.row_elements, "row too long");
+            } else {
+                must(is_pointwise(n.op) && broadcasts(n.type.shape, domain), "tile op");
+            }
+        }
+        must(rows.size() <= 1, "rows over different axes");
+    }
+
+    void check_tail() {
+        for (const TileStep& s : pass_->steps) {
+            if (s.scope != Scope::tail) continue;
+            must(numel(shape(s.value)) <= plan_.machine.tail_elements, "tail too large");
+            must(cost(graph_, s.value).flops <= plan_.machine.tail_flops, "tail too long");
+        }
+    }
+
+    const Plan& plan_;
+    const Graph& graph_;
+    const Pass* pass_ = nullptr;
+    std::string where_;
+    std::map<ValueId, Scope> scopes_;
+    std::set<ValueId> memory_;
+    std::map<ValueId, int64_t> filled_;
+};
+
+inline void check_rules(const Plan& plan) { PlanRules(plan).check(); }
+
+}  // namespace transfuse
