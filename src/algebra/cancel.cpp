@@ -9,8 +9,9 @@ namespace {
 
 // (u + t) − (v + t) = u − v
 ValueId cancel_shift(Rewriter& r, ValueId id) {
+    const Op op = r.op(r.arg(id, 0));
+    if ((op != Op::add && op != Op::sub) || !r.is(r.arg(id, 1), op)) return -1;
     const Node a = r[r.arg(id, 0)], b = r[r.arg(id, 1)];
-    if (a.op != b.op || (a.op != Op::add && a.op != Op::sub)) return -1;
     for (size_t i = 0; i < 2; ++i)
         for (size_t j = 0; j < 2; ++j) {
             if (a.op == Op::sub && (i != j || i == 0)) continue;  // u − t against v − t
@@ -23,10 +24,25 @@ ValueId cancel_shift(Rewriter& r, ValueId id) {
     return -1;
 }
 
+// t − (v + t) = −v, (v + t) − t = v
+ValueId cancel_whole(Rewriter& r, ValueId id) {
+    for (size_t side = 0; side < 2; ++side) {
+        const ValueId t = r.arg(id, side), s = r.arg(id, 1 - side);
+        if (!r.is(s, Op::add)) continue;
+        for (size_t i = 0; i < 2; ++i) {
+            const ValueId v = r.arg(s, 1 - i);
+            if (r.arg(s, i) != t || r[v].type != r[id].type) continue;
+            r.say("a shift is taken away again");
+            return side == 0 ? negate(r, v) : v;
+        }
+    }
+    return -1;
+}
+
 // u·s − v·s = (u − v)·s
 ValueId factor_scale(Rewriter& r, ValueId id) {
+    if (!r.is(r.arg(id, 0), Op::mul) || !r.is(r.arg(id, 1), Op::mul)) return -1;
     const Node a = r[r.arg(id, 0)], b = r[r.arg(id, 1)];
-    if (a.op != Op::mul || b.op != Op::mul) return -1;
     for (size_t i = 0; i < 2; ++i)
         for (size_t j = 0; j < 2; ++j) {
             if (a.args[i] != b.args[j]) continue;
@@ -75,6 +91,7 @@ ValueId cancel_bias(Rewriter& r, ValueId id) {
 std::span<const Rule> cancel_rules() {
     static const std::vector<Rule> rules = {
         {"cancel_shift", Family::cancel, {Op::sub}, cancel_shift},
+        {"cancel_whole", Family::cancel, {Op::sub}, cancel_whole},
         {"factor_scale", Family::cancel, {Op::sub}, factor_scale},
         {"cancel_bias", Family::cancel, {Op::sub}, cancel_bias},
     };

@@ -6,6 +6,7 @@
 // a small product remains on Cin·boxes channels. Axes that are not reduced keep their lattice.
 #include <algorithm>
 
+#include "algebra/affine.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -110,27 +111,33 @@ ValueId convolution(const Rewriter& r, ValueId v) {
     return r.is(v, Op::lattice) ? v : -1;
 }
 
+// Through the scales and shifts on the way, as they may be needed elsewhere and only the reduction moves.
 ValueId collapse(Rewriter& r, ValueId id) {
+    if (r.is_moment()) return -1;
+    const AffineChain chain = affine_chain(r, r.arg(id), r[id].attributes.integers(Key::dims));
+    const ValueId y = convolution(r, chain.value);
+    if (y < 0) return -1;
     const Node node = r[id];
-    const ValueId y = convolution(r, node.args[0]);
-    if (y < 0 || r.is_moment()) return -1;
     Sizes spatial, rest;
-    double count = 1;
+    double count = 1, all = 1;
     for (int64_t axis : node.attributes.integers(Key::dims)) {
+        const auto extent = static_cast<double>(r.shape(y)[at(axis)]);
         (axis >= 2 ? spatial : rest).push_back(axis);
-        if (axis >= 2) count *= static_cast<double>(r.shape(y)[at(axis)]);
+        if (axis >= 2) count *= extent;
+        all *= extent;
     }
     if (spatial.empty() || count == 0) return -1;
     const bool mean = node.op == Op::mean;
     const ValueId sums = collapsed(r, y, spatial, mean ? 1 / count : 1, mean ? 1 : count);
-    return cast(r, reduce(r, node.op, sums, std::move(rest)), node.type.dtype);
+    // The chain goes on in the wider dtype, rounded once at the end.
+    return cast(r, reapply(r, chain, reduce(r, node.op, sums, std::move(rest)), mean ? 1 : all), node.type.dtype);
 }
 
 // Σ over output channels: the weights are summed. Groups end, as every input channel reaches the one output.
 ValueId sum_of_channels(Rewriter& r, ValueId id) {
+    const ValueId y = r.arg(id);
+    if (!r.is(y, Op::lattice) || r.is_moment() || r[id].attributes.integers(Key::dims) != Sizes{1}) return -1;
     const Node node = r[id];
-    const ValueId y = node.args[0];
-    if (!r.is(y, Op::lattice) || r.is_moment() || node.attributes.integers(Key::dims) != Sizes{1}) return -1;
     if (is_sixteen_bit(node.type.dtype)) return -1;  // the summed weights would be rounded
     const std::vector<Lattice> axes = axes_of(r, y);
     const ValueId x = r.arg(y, 0), bias = bias_of(r, y);
@@ -151,9 +158,9 @@ ValueId sum_of_channels(Rewriter& r, ValueId id) {
 
 // Σ over the batch: the inputs are summed.
 ValueId sum_of_batch(Rewriter& r, ValueId id) {
+    const ValueId y = r.arg(id);
+    if (!r.is(y, Op::lattice) || r.is_moment() || r[id].attributes.integers(Key::dims) != Sizes{0}) return -1;
     const Node node = r[id];
-    const ValueId y = node.args[0];
-    if (!r.is(y, Op::lattice) || r.is_moment() || node.attributes.integers(Key::dims) != Sizes{0}) return -1;
     if (is_sixteen_bit(node.type.dtype)) return -1;
     const std::vector<Lattice> axes = axes_of(r, y);
     const ValueId x = r.arg(y, 0), w = r.arg(y, 1), bias = bias_of(r, y);

@@ -87,13 +87,12 @@ ValueId lattice_after_pool(Rewriter& r, ValueId id) {
 
 // pool(u·s + t) = pool(u)·s + t·gain for s, t constant along space: on fewer elements.
 ValueId pool_of_affine(Rewriter& r, ValueId id) {
-    const Node node = r[id];
-    const ValueId y = node.args[0];
+    const ValueId y = r.arg(id);
     const Op op = r.op(y);
-    if ((op != Op::mul && op != Op::add && op != Op::sub && op != Op::div) || node.args.size() == 3) return -1;
+    if ((op != Op::mul && op != Op::add && op != Op::sub && op != Op::div) || bias_of(r, id) >= 0) return -1;
     const std::optional<Separable> pool = separable(r, id);
     if (!pool) return -1;
-    const Node inner = r[y];
+    const Node node = r[id], inner = r[y];
     const std::vector<Lattice> axes = axes_of(r, id);
     for (size_t side = 0; side < 2; ++side) {
         if (op == Op::div && side == 1) break;
@@ -150,9 +149,8 @@ ValueId slice_of_lattice(Rewriter& r, ValueId id) {
 
 // lattice(pad(x)): padding with zeros is what the lattice does anyway. i' = i + start.
 ValueId pad_before_lattice(Rewriter& r, ValueId id) {
-    const Node node = r[id];
-    const Node pad = r[node.args[0]];
-    if (pad.op != Op::pad || pad.attributes.number(Key::value) != 0) return -1;
+    if (!r.is(r.arg(id), Op::pad) || r[r.arg(id)].attributes.number(Key::value) != 0) return -1;
+    const Node node = r[id], pad = r[node.args[0]];
     const Sizes &start = pad.attributes.integers(Key::start), &end = pad.attributes.integers(Key::end);
     for (size_t axis = 0; axis < start.size(); ++axis)
         if (start[axis] < 0 || end[axis] < 0 || (axis < 2 && (start[axis] != 0 || end[axis] != 0))) return -1;

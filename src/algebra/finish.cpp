@@ -28,6 +28,9 @@ std::optional<Sizes> unit_reshape(const Sizes& x, const Sizes& y) {
 
 // f(reshape(v), other) = reshape(f(v, other')). Reshapes only ever move towards the outputs.
 ValueId sink_reshape(Rewriter& r, ValueId id) {
+    bool any = false;
+    for (ValueId arg : r[id].args) any = any || (r.is(arg, Op::reshape) && r.shape(arg) == r.shape(id));
+    if (!any) return -1;
     const Node node = r[id];
     for (size_t side = 0; side < node.args.size(); ++side) {
         const ValueId x = node.args[side];
@@ -56,9 +59,9 @@ ValueId sink_reshape(Rewriter& r, ValueId id) {
 
 // Pools without a batch axis: x is [1, C, …] taken apart.
 ValueId pool_before_reshape(Rewriter& r, ValueId id) {
-    const Node node = r[id];
-    const ValueId x = node.args[0];
+    const ValueId x = r.arg(id);
     if (!r.is(x, Op::reshape)) return -1;
+    const Node node = r[id];
     const ValueId v = r.arg(x);
     if (r.rank(v) != r.rank(x) + 1 || r.rank(v) != static_cast<int64_t>(node.attributes.integers(Key::kernel).size()) + 2) return -1;
     Sizes batched = r.shape(x);
@@ -76,6 +79,7 @@ Sizes without_axes(const Sizes& shape, const Sizes& axes, int64_t first) {
 }
 
 ValueId drop_trivial_axes(Rewriter& r, ValueId id) {
+    if (std::find(r.shape(id).begin() + 2, r.shape(id).end(), 1) == r.shape(id).end()) return -1;
     const std::vector<Lattice> axes = axes_of(r, id);
     Sizes trivial;
     std::vector<Lattice> kept;

@@ -33,8 +33,9 @@ bool is_literal_pool(const Rewriter& r, ValueId id) {
 
 // mul(y, s), div(y, s), neg(y) with s a number or one parameter value a channel: w·s and bias·s.
 ValueId fold_scale(Rewriter& r, ValueId id) {
+    const size_t sides = r.is(id, Op::mul) ? 2 : 1;
+    if (!r.is(r.arg(id), Op::lattice) && !(sides == 2 && r.is(r.arg(id, 1), Op::lattice))) return -1;
     const Node node = r[id];
-    const size_t sides = node.op == Op::mul ? 2 : 1;
     for (size_t side = 0; side < sides; ++side) {
         const ValueId y = node.args[side];
         if (!r.is(y, Op::lattice) || is_literal_pool(r, y) || r[y].type != node.type) continue;
@@ -53,8 +54,10 @@ ValueId fold_scale(Rewriter& r, ValueId id) {
     return -1;
 }
 
-// y + t, y − t, t − y: into the bias. The bias of a 16-bit convolution is added in f32, so it is kept in f32.
+// y + t, y − t: into the bias. The bias of a 16-bit convolution is added in f32, so it is kept in f32.
 ValueId fold_shift(Rewriter& r, ValueId id) {
+    auto may_fold = [&](ValueId y) { return r.is(r.is(y, Op::cast) ? r.arg(y) : y, Op::lattice); };
+    if (!may_fold(r.arg(id, 0)) && !may_fold(r.arg(id, 1))) return -1;
     const Node node = r[id];
     for (size_t side = 0; side < 2; ++side) {
         if (node.op == Op::sub && side == 1) break;
@@ -92,9 +95,8 @@ ValueId fold_shift(Rewriter& r, ValueId id) {
 
 // lattice(x·s, w): padding stays zero under a scale, so it folds into the weights' input channels.
 ValueId fold_input_scale(Rewriter& r, ValueId id) {
-    const Node node = r[id];
-    const Node inner = r[node.args[0]];
-    if (inner.op != Op::mul || is_literal_pool(r, id)) return -1;
+    if (!r.is(r.arg(id), Op::mul) || is_literal_pool(r, id)) return -1;
+    const Node node = r[id], inner = r[node.args[0]];
     for (size_t side = 0; side < 2; ++side) {
         const ValueId x = inner.args[side], operand = inner.args[1 - side];
         if (r[x].type != inner.type || !r.is_parameter(operand) || !weights_can_hold(r, inner.type.dtype, operand)) continue;

@@ -1,6 +1,7 @@
 // Reductions commute with what is constant along the axes they reduce, and merge with each other.
 #include <algorithm>
 
+#include "algebra/affine.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -12,8 +13,8 @@ size_t at(int64_t axis) { return static_cast<size_t>(axis); }
 
 // Reductions keep their dims; a reshape drops them afterwards. No rule makes a reduction that drops its dims.
 ValueId keep_dims(Rewriter& r, ValueId id) {
+    if (r[id].attributes.flag(Key::keepdim)) return -1;
     const Node node = r[id];
-    if (node.attributes.flag(Key::keepdim)) return -1;
     Attributes attributes = node.attributes;
     attributes.set(Key::keepdim, int64_t{1});
     r.say(name(node.op), " keeps its dims, a reshape drops them");
@@ -29,21 +30,21 @@ double reduced_count(const Rewriter& r, ValueId id) {
 
 // Axes of extent 1 reduce to themselves.
 ValueId size_one_axes(Rewriter& r, ValueId id) {
-    const Node node = r[id];
-    if (node.op == Op::var) return -1;
+    if (r.is(id, Op::var)) return -1;
+    const ValueId x = r.arg(id);
     Sizes dims;
-    for (int64_t axis : node.attributes.integers(Key::dims))
-        if (r.shape(node.args[0])[at(axis)] != 1) dims.push_back(axis);
-    if (dims.size() == node.attributes.integers(Key::dims).size()) return -1;
-    r.say(name(node.op), " over axes of extent 1 is the value itself");
-    return reduce(r, node.op, node.args[0], std::move(dims));
+    for (int64_t axis : r[id].attributes.integers(Key::dims))
+        if (r.shape(x)[at(axis)] != 1) dims.push_back(axis);
+    if (dims.size() == r[id].attributes.integers(Key::dims).size()) return -1;
+    r.say(name(r.op(id)), " over axes of extent 1 is the value itself");
+    return reduce(r, r.op(id), x, std::move(dims));
 }
 
 // sum of sum, mean of mean, max of max, logsumexp of logsumexp: over the union of their axes.
 ValueId merge_reductions(Rewriter& r, ValueId id) {
+    if (!r.is(r.arg(id), r.op(id)) || r.is(id, Op::var) || r.is_moment()) return -1;
     const Node node = r[id];
     const ValueId x = node.args[0];
-    if (!r.is(x, node.op) || node.op == Op::var || r.is_moment()) return -1;
     Sizes dims = node.attributes.integers(Key::dims);
     const Sizes& first = r[x].attributes.integers(Key::dims);
     dims.insert(dims.end(), first.begin(), first.end());
@@ -55,9 +56,9 @@ ValueId merge_reductions(Rewriter& r, ValueId id) {
 
 // Reducing what is constant along an axis: mean, amax, amin give it back, sum multiplies by the extent.
 ValueId reduce_expanded(Rewriter& r, ValueId id) {
+    if (!r.is(r.arg(id), Op::expand) || r.is(id, Op::var) || r.is(id, Op::logsumexp)) return -1;
     const Node node = r[id];
     const ValueId x = node.args[0];
-    if (!r.is(x, Op::expand) || node.op == Op::var || node.op == Op::logsumexp) return -1;
     ValueId inner = r.arg(x);
     Sizes own = r.shape(inner), shape = r.shape(x);
     own.insert(own.begin(), shape.size() - own.size(), 1);  // leading axes expand added
@@ -80,8 +81,8 @@ ValueId reduce_expanded(Rewriter& r, ValueId id) {
 }
 
 ValueId reduce_full(Rewriter& r, ValueId id) {
+    if (!r.is(r.arg(id), Op::full) || r.is(id, Op::var) || r.is(id, Op::logsumexp)) return -1;
     const Node node = r[id];
-    if (!r.is(node.args[0], Op::full) || node.op == Op::var || node.op == Op::logsumexp) return -1;
     const double count = reduced_count(r, id);
     if (count == 0) return -1;
     r.say(name(node.op), " of a number");
@@ -120,9 +121,9 @@ std::optional<Sizes> dims_before_reshape(const Sizes& x, const Sizes& y, const S
 }
 
 ValueId reduce_reshaped(Rewriter& r, ValueId id) {
-    const Node node = r[id];
-    const ValueId x = node.args[0];
+    const ValueId x = r.arg(id);
     if (!r.is(x, Op::reshape) || r.shape(x).empty() || product(r.shape(x)) == 0) return -1;
+    const Node node = r[id];
     const ValueId inner = r.arg(x);
     const std::optional<Sizes> dims = dims_before_reshape(r.shape(inner), r.shape(x), node.attributes.integers(Key::dims));
     if (!dims || dims->empty()) return -1;
@@ -132,62 +133,26 @@ ValueId reduce_reshaped(Rewriter& r, ValueId id) {
     return reshape(r, r.add(node.op, {inner}, std::move(attributes)), node.type.shape);
 }
 
-// What lies between a linear reduction and the value it may reach: scales, shifts and signs constant along the axes.
-bool peelable(const Rewriter& r, ValueId v, const Sizes& dims, size_t& side) {
-    const Node& node = r[v];
-    if (node.op == Op::neg) return side = 0, true;
-    if (node.op != Op::mul && node.op != Op::div && node.op != Op::add && node.op != Op::sub) return false;
-    for (side = 0; side < 2; ++side) {
-        if (node.op == Op::div && side == 1) return false;
-        const ValueId u = node.args[side], other = node.args[1 - side];
-        if (!constant_along(r, other, node.type.rank(), dims)) continue;
-        const bool covers = std::all_of(dims.begin(), dims.end(), [&](int64_t axis) {
-            return extent_on(r, u, node.type.rank(), axis) == node.type.shape[at(axis)];
-        });
-        if (covers && r.dtype(u) == node.type.dtype && r.rank(u) == node.type.rank()) return true;
-    }
-    return false;
-}
-
 // Σ(u·s + t) = (Σu)·s + n·t, mean(u·s + t) = mean(u)·s + t.
 ValueId reduce_affine(Rewriter& r, ValueId id) {
-    const Node node = r[id];
     if (r.is_moment()) return -1;
+    const Node node = r[id];
     const Sizes dims = node.attributes.integers(Key::dims);
-    const double count = node.op == Op::sum ? reduced_count(r, id) : 1;
-    std::vector<std::pair<ValueId, size_t>> peeled;
-    ValueId v = node.args[0];
-    for (size_t side = 0; peelable(r, v, dims, side);) {
-        peeled.emplace_back(v, side);
-        v = r.arg(v, side);
-    }
-    if (peeled.empty()) return -1;
-    ValueId result = reduce(r, node.op, v, dims);
-    for (size_t i = peeled.size(); i-- > 0;) {
-        const Node step = r[peeled[i].first];
-        const size_t side = peeled[i].second;
-        if (step.op == Op::neg) {
-            result = negate(r, result);
-            continue;
-        }
-        ValueId other = step.args[1 - side];
-        if (step.op == Op::add || step.op == Op::sub) other = times(r, other, count);
-        result = side == 0 ? binary(r, step.op, result, other) : binary(r, step.op, other, result);
-    }
-    r.say(name(node.op), " over ", dims, " commutes with ", static_cast<int64_t>(peeled.size()), " scales and shifts");
+    const AffineChain chain = affine_chain(r, node.args[0], dims);
+    if (chain.steps.empty()) return -1;
+    const ValueId result = reapply(r, chain, reduce(r, node.op, chain.value, dims), node.op == Op::sum ? reduced_count(r, id) : 1);
+    r.say(name(node.op), " over ", dims, " commutes with ", static_cast<int64_t>(chain.steps.size()), " scales and shifts");
     return result;
 }
 
 bool leads_to_lattice(const Rewriter& r, ValueId v, const Sizes& dims) {
-    for (size_t side = 0; peelable(r, v, dims, side);) v = r.arg(v, side);
-    return r.is(v, Op::lattice);
+    return r.is(affine_chain(r, v, dims).value, Op::lattice);
 }
 
 // mean(a + b) = mean(a) + mean(b), where one of them is a convolution the mean can move through.
 ValueId reduce_sum_of_two(Rewriter& r, ValueId id) {
-    const Node node = r[id];
-    const Node inner = r[node.args[0]];
-    if (r.is_moment() || (inner.op != Op::add && inner.op != Op::sub)) return -1;
+    if (r.is_moment() || (!r.is(r.arg(id), Op::add) && !r.is(r.arg(id), Op::sub))) return -1;
+    const Node node = r[id], inner = r[node.args[0]];
     const Sizes& dims = node.attributes.integers(Key::dims);
     for (ValueId arg : inner.args)
         if (r[arg].type != inner.type) return -1;

@@ -97,6 +97,14 @@ bool round(Graph& graph, const RewriteOptions& options, const Dispatch& table, s
     return true;
 }
 
+// A lattice that may have an axis on which nothing happens.
+bool has_thin_lattice(const Graph& graph) {
+    return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+        const auto thin = std::count(node.type.shape.begin() + std::min<int64_t>(2, node.type.rank()), node.type.shape.end(), 1);
+        return node.op == Op::lattice && thin > 0 && thin + 2 < node.type.rank();
+    });
+}
+
 }  // namespace
 
 Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
@@ -111,6 +119,7 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
     derivation.rewritten = graph;
     const bool usual = options.without.empty() && options.only.empty();
     for (bool finishing : {false, true}) {
+        if (finishing && !has_thin_lattice(derivation.rewritten)) break;
         const Dispatch own = usual ? Dispatch{} : dispatch(options, finishing);
         const Dispatch& table = usual ? usual_dispatch(finishing) : own;
         for (int rounds = 0; rounds < most_rounds; ++rounds)

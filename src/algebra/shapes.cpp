@@ -131,6 +131,7 @@ ValueId single_concat(Rewriter& r, ValueId id) {
 
 // A broadcasting op needs no expanded operand, if the other already has the full shape.
 ValueId broadcast_unexpanded(Rewriter& r, ValueId id) {
+    if (!r.is(r.arg(id, 0), Op::expand) && !r.is(r.arg(id, 1), Op::expand)) return -1;
     const Node node = r[id];
     for (size_t i = 0; i < 2; ++i) {
         const ValueId e = node.args[i], other = node.args[1 - i];

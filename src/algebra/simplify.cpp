@@ -45,7 +45,7 @@ ValueId one_form(Rewriter& r, ValueId id) {
 
 // Pointwise ops of numbers alone.
 ValueId fold_numbers(Rewriter& r, ValueId id) {
-    const Node node = r[id];
+    const Node& node = r[id];
     std::array<double, 3> values{};
     for (size_t i = 0; i < node.args.size(); ++i) {
         const std::optional<double> value = number(r, node.args[i]);
@@ -53,7 +53,8 @@ ValueId fold_numbers(Rewriter& r, ValueId id) {
         values[i] = *value;
     }
     r.say(name(node.op), " of numbers");
-    return full(r, node.type.dtype, node.type.shape, pointwise_function(node.op, node.attributes)(values[0], values[1], values[2]));
+    const double value = pointwise_function(node.op, node.attributes)(values[0], values[1], values[2]);
+    return full(r, node.type.dtype, Sizes(node.type.shape), value);
 }
 
 ValueId double_neg(Rewriter& r, ValueId id) {
