@@ -94,8 +94,8 @@ void Draft::assign() {
 
 void Draft::place(ValueId v) {
     const Node& node = facts.graph[v];
-    if (join(v) || place_view(v) || place_concat(v)) return;
-    if (is_pointwise(node.op) && compute_twice(v)) return;
+    if (join(v, true) || (is_pointwise(node.op) && compute_twice(v)) || join(v, false)) return;
+    if (place_view(v) || place_concat(v)) return;
     switch (node.op) {
         case Op::lattice: return add(v, open({PassKind::dense, v, node.type.shape}), Slot::tile);
         case Op::correlate: return add(v, open({PassKind::correlate, v, node.type.shape}), Slot::grid);
@@ -113,20 +113,19 @@ void Draft::place(ValueId v) {
     place_small(v);
 }
 
-// A pass that has an operand and may take v: dense passes before loops, later ones before earlier ones.
-bool Draft::join(ValueId v) {
+// A pass that has an operand and may take v: passes around a product before loops, later ones before earlier ones.
+bool Draft::join(ValueId v, bool product) {
     const Node& node = facts.graph[v];
     auto has_operand = [&](int p) {
         return std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return slot(p, a) != Slot::absent; });
     };
-    for (bool dense : {true, false})
-        for (int p = count(); p-- > 0;) {
-            if ((passes[static_cast<size_t>(p)].kind != PassKind::pointwise) != dense || !has_operand(p)) continue;
-            const Slot place = fit(v, p);
-            if (place == Slot::absent) continue;
-            add(v, p, place);
-            return true;
-        }
+    for (int p = count(); p-- > 0;) {
+        if ((passes[static_cast<size_t>(p)].kind != PassKind::pointwise) != product || !has_operand(p)) continue;
+        const Slot place = fit(v, p);
+        if (place == Slot::absent) continue;
+        add(v, p, place);
+        return true;
+    }
     return false;
 }
 

@@ -63,7 +63,7 @@ private:
     void place(ValueId v);
     bool place_view(ValueId v);
     bool place_concat(ValueId v);
-    bool join(ValueId v);
+    bool join(ValueId v, bool product);
     bool compute_twice(ValueId v);
     bool join_loop(ValueId v);
     void place_small(ValueId v);
