@@ -482,7 +482,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     t.line("float* exchange = (float*)(shared + TABLES_AT + " + num(exchange_at_) + ");");
     t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W;");
     t.line("const unsigned ROW_LANES = LANES_W == 32 ? ~0u : ((1u << (LANES_W & 31)) - 1) << ((t & 31) / LANES_W * LANES_W);");
-    t.line("(void)table; (void)slots; (void)exchange; (void)ROW_LANES;");
+    t.line("(void)table, (void)slots, (void)exchange, (void)ROW_LANES;");
     for (size_t k = 0; k < stores_.size(); ++k) {
         const std::string id = num(static_cast<int64_t>(k));
         const std::string size = num(bytes(stores_[k].dtype) * m.vector);

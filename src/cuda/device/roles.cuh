@@ -177,12 +177,12 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
                 Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
 #pragma unroll
                 for (int j = 0; j < STAGE_CHANNELS; j++) {
-                    ELEMENT a, b;
-                    a.bits = (unsigned short)word[j]; b.bits = (unsigned short)(word[j] >> 16);
-                    float fa = left.inside && channel_inside(c, j) ? prologue(tf_to<float>(a), c.channel() + j, left, operands) : 0.f;
-                    float fb = right.inside && channel_inside(c, j) ? prologue(tf_to<float>(b), c.channel() + j, right, operands) : 0.f;
-                    tf_from(a, fa); tf_from(b, fb);
-                    word[j] = (unsigned)a.bits | (unsigned)b.bits << 16;
+                    unsigned a = word[j] & 0xffff, b = word[j] >> 16;
+                    float fa = left.inside && channel_inside(c, j) ? prologue(tf_load<float>((const ELEMENT*)&a), c.channel() + j, left, operands) : 0.f;
+                    float fb = right.inside && channel_inside(c, j) ? prologue(tf_load<float>((const ELEMENT*)&b), c.channel() + j, right, operands) : 0.f;
+                    tf_store((ELEMENT*)&a, fa);
+                    tf_store((ELEMENT*)&b, fb);
+                    word[j] = (a & 0xffff) | b << 16;
                 }
             }
             if (2 * p < PIXELS) {
