@@ -31,6 +31,7 @@ struct RewriteOptions {
     bool inference = true;                    // no gradient will flow: detach is the identity
     std::vector<std::string> without;         // rules not to use (tests, and the curious)
     std::vector<std::string> only;            // if not empty: nothing but these and the expansions
+    bool heed_cost = true;                    // false: exact rules fire even where the cost model sees no gain (tests)
 };
 
 Derivation rewrite(const Graph& graph, const RewriteOptions& options = {});

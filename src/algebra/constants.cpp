@@ -87,6 +87,7 @@ ValueId merge_clamps(Rewriter& r, ValueId id) {
     }
     const std::optional<Range> inner = range_of(r, x);
     if (!inner) return -1;
+    if (!r.inference() && (r.is(id, Op::relu) || r.is(x, Op::relu))) return -1;  // relu has slope 0 at 0, clamp slope 1
     const Range merged{std::clamp(inner->lo, outer->lo, outer->hi), std::clamp(inner->hi, outer->lo, outer->hi)};
     if (!(merged.lo < merged.hi)) return -1;  // a constant; its gradient is zero, that of a clamp to one point is not
     r.say("two clamps are one, [", merged.lo, ", ", merged.hi, "]");

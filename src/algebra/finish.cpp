@@ -26,7 +26,8 @@ std::optional<Sizes> unit_reshape(const Sizes& x, const Sizes& y) {
     return j == y.size() ? std::optional(to) : std::nullopt;
 }
 
-// f(reshape(v), other) = reshape(f(v, other')). Reshapes only ever move towards the outputs.
+// f(reshape(v), other) = reshape(f(v, other')). Another operand of full size must be such a reshape itself, or the reshape
+// would only change sides; so each firing leaves fewer of them before f.
 ValueId sink_reshape(Rewriter& r, ValueId id) {
     bool any = false;
     for (ValueId arg : r[id].args) any = any || (r.is(arg, Op::reshape) && r.shape(arg) == r.shape(id));
@@ -42,13 +43,17 @@ ValueId sink_reshape(Rewriter& r, ValueId id) {
         const Sizes inner = r.shape(v);
         std::vector<ValueId> args = node.args;
         args[side] = v;
+        bool moves_on = true;
         for (size_t i = 0; i < args.size(); ++i) {
             if (i == side || r.rank(args[i]) == 0) continue;
             Sizes shape(inner.size(), 1);
             for (size_t axis = 0; axis < inner.size(); ++axis)
                 if ((*to)[axis] >= 0) shape[axis] = extent_on(r, args[i], node.type.rank(), (*to)[axis]);
+            const bool whole = shape == inner && !r.is_parameter(args[i]);
             args[i] = reshape(r, args[i], std::move(shape));
+            moves_on = moves_on && !(whole && r.is(args[i], Op::reshape));
         }
+        if (!moves_on) continue;
         const ValueId result = r.add(node.op, std::move(args), node.attributes);
         if (r.shape(result) != inner || r.dtype(result) != node.type.dtype) continue;
         r.say("a reshape sinks below ", name(node.op));

@@ -40,7 +40,7 @@ const Dispatch& usual_dispatch(bool finishing) {
 }
 
 // Tries the rules on one value until none applies; returns what stands for it.
-ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const Cost& rest, std::vector<Step>& steps) {
+ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, bool heed_cost, const Cost& rest, std::vector<Step>& steps) {
     for (int firing = 0; firing < most_firings_on_a_value; ++firing) {
         bool fired = false;
         for (const Rule* rule : table[static_cast<size_t>(r.op(id))]) {
@@ -54,7 +54,7 @@ ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const Cost& rest
             r.hold(next);
             r.release(id);
             r.drop_unused();
-            if (!rule->any_cost && !(r.total() < before)) {
+            if (heed_cost && !rule->any_cost && !(r.total() < before)) {
                 r.hold(id);
                 r.release(next);
                 r.drop_unused();
@@ -90,7 +90,7 @@ bool round(Graph& graph, const RewriteOptions& options, const Dispatch& table, s
         const ValueId id = r.rebuild(old);
         rest.flops -= costs[static_cast<size_t>(old)].flops;
         rest.bytes -= costs[static_cast<size_t>(old)].bytes;
-        r.settle(old, improve(r, id, table, rest, steps));
+        r.settle(old, improve(r, id, table, options.heed_cost, rest, steps));
     }
     if (steps.size() == before) return false;
     graph = r.finish(graph.output_names());
