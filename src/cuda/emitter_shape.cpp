@@ -73,7 +73,9 @@ std::optional<std::pair<ValueId, Index>> Emitter::remap(ValueId id, const Index&
         case Op::expand: return std::pair{source, broadcast(source, index, index.size())};
         case Op::slice: {
             const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
-            const int64_t start = node.attributes.integer(Key::start), step = node.attributes.integer(Key::step);
+            const int64_t step = node.attributes.integer(Key::step);
+            int64_t start = node.attributes.integer(Key::start);
+            if (start < 0) start = std::max<int64_t>(0, start + from[axis]);  // from the end
             result = index;
             if (start == 0 && step == 1) return std::pair{source, result};
             if (index[axis].vector) return std::nullopt;

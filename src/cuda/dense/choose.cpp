@@ -5,6 +5,8 @@
 
 namespace transfuse::cuda {
 
+thread_local size_t choice_rank = 0;
+
 namespace {
 
 int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b); }

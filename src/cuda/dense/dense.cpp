@@ -92,13 +92,13 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     Needs needs = program->needs(static_cast<int>(problem->axes[3].period()));
     needs.table_bytes = epilogue.table_bytes();
     needs.one_image = epilogue.per_tile();
-    const auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes);
-    if (choices.empty()) {
+    const auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes, choice_rank + 1);
+    if (choices.size() <= choice_rank) {
         if (why_not) *why_not = "no tile fits registers and shared memory";
         return std::nullopt;
     }
-    const Config& config = choices[0].config;
-    const Schedule& s = choices[0].schedule;
+    const Config& config = choices[choice_rank].config;
+    const Schedule& s = choices[choice_rank].schedule;
 
     KernelSizes sizes;
     int64_t total = static_cast<int64_t>(s.fixed) * s.variants;

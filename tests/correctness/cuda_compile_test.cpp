@@ -1,0 +1,159 @@
+// Every kernel generated for random graphs compiles for the architectures we support, without a device; the cache of
+// compiled kernels never trusts a damaged entry and may be shared.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "cuda/assemble.h"
+#include "cuda/runtime/cache.h"
+#include "cuda/runtime/module.h"
+#include "cuda_host/nvrtc.h"
+#include "random_graphs.h"
+#include "transfuse/transfuse.h"
+
+namespace transfuse::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A cache folder of its own for each test.
+class CudaCompile : public ::testing::Test {
+protected:
+    void SetUp() override {
+        std::string reason;
+        if (!find_nvrtc(&reason)) GTEST_SKIP() << reason;
+        folder_ = fs::temp_directory_path() / ("transfuse-cache-" + std::to_string(getpid()) + "-" + std::to_string(serial_++));
+        setenv("TRANSFUSE_CACHE_DIR", folder_.c_str(), 1);
+    }
+    void TearDown() override {
+        std::error_code ignored;
+        fs::remove_all(folder_, ignored);
+    }
+    std::vector<fs::path> entries() const {
+        std::vector<fs::path> list;
+        std::error_code ignored;
+        for (const auto& entry : fs::directory_iterator(folder_, ignored)) list.push_back(entry.path());
+        return list;
+    }
+    fs::path folder_;
+    static inline int serial_ = 0;
+};
+
+Source tiny(const std::string& name) {
+    Source source;
+    source.entry = name;
+    source.text = "extern \"C\" __global__ void " + name + "(float* p) { p[threadIdx.x] *= 2.0f; }\n";
+    return source;
+}
+
+TEST_F(CudaCompile, RandomGraphs) {
+    std::vector<std::shared_ptr<const Source>> sources;
+    for (uint64_t seed = 500; seed < 530; ++seed) {
+        RandomGraphOptions options;
+        options.dtype = seed % 3 == 0 ? DType::f16 : seed % 3 == 1 ? DType::f32 : DType::bf16;
+        Target target;
+        target.general_only = true;
+        const Plan p = plan(rewrite(random_graph(seed, options)).rewritten, Machine::h200());
+        for (const BoundLaunch& bound : assemble(p, {}, target, true).launches) sources.push_back(bound.launch.source);
+    }
+    ASSERT_GT(sources.size(), 30u);
+    EXPECT_NO_THROW(compile_all(sources, 90));
+    sources.resize(12);
+    EXPECT_NO_THROW(compile_all(sources, 80));
+}
+
+TEST_F(CudaCompile, ErrorsNameTheKernelAndKeepTheLog) {
+    Source broken = tiny("broken");
+    broken.text += "int x = nonsense;\n";
+    try {
+        compiled(broken, 90);
+        FAIL() << "a broken source compiled";
+    } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("broken"), std::string::npos);
+        EXPECT_NE(std::string(error.what()).find("nonsense"), std::string::npos);
+    }
+}
+
+TEST_F(CudaCompile, ResourcesAreRecorded) {
+    auto binary = compiled(tiny("recorded"), 90);
+    EXPECT_GT(resources_in(binary->log, "recorded").registers, 0);
+    EXPECT_EQ(resources_in(binary->log, "recorded").spill_bytes, 0);
+}
+
+TEST_F(CudaCompile, EntriesSurviveAndDamagedOnesAreMisses) {
+    const std::string key = "some key", content(5000, 'x');
+    EXPECT_FALSE(cache_load(key).has_value());
+    cache_store(key, content);
+    ASSERT_EQ(entries().size(), 1u);
+    EXPECT_EQ(cache_load(key), content);
+    EXPECT_FALSE(cache_load("another key").has_value());
+    const fs::path path = entries()[0];
+    const auto size = fs::file_size(path);
+    for (uintmax_t cut : {size - 1, size / 2, uintmax_t{20}, uintmax_t{0}}) {  // truncated
+        cache_store(key, content);
+        fs::resize_file(path, cut);
+        EXPECT_FALSE(cache_load(key).has_value()) << "cut at " << cut;
+    }
+    for (uintmax_t at : {uintmax_t{0}, uintmax_t{9}, uintmax_t{33}, uintmax_t{40}, size - 1}) {  // one bit turned
+        cache_store(key, content);
+        std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(static_cast<std::streamoff>(at));
+        const char byte = static_cast<char>(file.get() ^ 1);
+        file.seekp(static_cast<std::streamoff>(at));
+        file.put(byte);
+        file.close();
+        EXPECT_FALSE(cache_load(key).has_value()) << "bit at " << at;
+    }
+    cache_store(key, content);  // a foreign entry under this name: the key inside tells
+    fs::copy_file(path, folder_ / (hash_name("third") + ".cubin"));
+    EXPECT_FALSE(cache_load("third").has_value());
+}
+
+TEST_F(CudaCompile, UnwritableFolderIsNoError) {
+    setenv("TRANSFUSE_CACHE_DIR", "/proc/no/such/folder", 1);
+    EXPECT_NO_THROW(cache_store("k", "v"));
+    EXPECT_FALSE(cache_load("k").has_value());
+    EXPECT_NO_THROW(compiled(tiny("unwritable"), 90));
+}
+
+TEST_F(CudaCompile, ManyThreadsCompileOnce) {
+    std::vector<std::thread> threads;
+    std::vector<std::shared_ptr<const Binary>> results(8);
+    for (size_t t = 0; t < results.size(); ++t) threads.emplace_back([&, t] { results[t] = compiled(tiny("shared"), 90); });
+    for (auto& thread : threads) thread.join();
+    for (const auto& result : results) EXPECT_EQ(result, results[0]);
+    EXPECT_EQ(entries().size(), 1u);
+}
+
+TEST_F(CudaCompile, ProcessesShareTheFolder) {
+    std::vector<pid_t> children;
+    for (int i = 0; i < 4; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            bool good = true;
+            for (int round = 0; round < 50; ++round) {
+                const std::string key = "key" + std::to_string(round % 5), content(static_cast<size_t>(20000 + round % 5), static_cast<char>('a' + round % 5));
+                cache_store(key, content);
+                const auto read = cache_load(key);
+                good = good && read && *read == content;
+            }
+            _exit(good ? 0 : 1);
+        }
+        children.push_back(child);
+    }
+    for (pid_t child : children) {
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    for (const fs::path& entry : entries()) EXPECT_EQ(entry.extension(), ".cubin") << "a temporary file was left";
+    EXPECT_EQ(entries().size(), 5u);
+}
+
+}  // namespace
+}  // namespace transfuse::cuda

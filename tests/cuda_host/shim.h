@@ -1,0 +1,136 @@
+// Just enough CUDA for generated kernels to run on the CPU: blocks one after another, the threads of a block as fibers
+// that meet at barriers. Included by the translation unit the tests write; not part of the library.
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __shared__ static
+#define __launch_bounds__(...)
+#define __restrict__
+
+struct Dim { int x = 0, y = 0, z = 0; };
+static Dim blockIdx, threadIdx, gridDim, blockDim;
+using std::max;
+using std::min;
+
+static inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((static_cast<uint64_t>(a) * b) >> 32); }
+static inline float __uint_as_float(unsigned u) { float f; std::memcpy(&f, &u, 4); return f; }
+static inline float __int_as_float(int u) { float f; std::memcpy(&f, &u, 4); return f; }
+static inline double __longlong_as_double(long long u) { double f; std::memcpy(&f, &u, 8); return f; }
+static inline unsigned as_bits(float f) { unsigned u; std::memcpy(&u, &f, 4); return u; }
+static inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+
+// Round to nearest even through the exponent of the result.
+static inline unsigned short tf_host_float_to_half(float f) {
+    const unsigned u = as_bits(f), sign = (u >> 16) & 0x8000u;
+    const float a = std::fabs(f);
+    if (a != a) return static_cast<unsigned short>(sign | 0x7e00u);
+    if (a >= 65520.0f) return static_cast<unsigned short>(sign | 0x7c00u);
+    if (a < 6.103515625e-05f) return static_cast<unsigned short>(sign | static_cast<unsigned>(std::nearbyint(a * 16777216.0f)));
+    unsigned v = as_bits(a);
+    v += 0xfffu + ((v >> 13) & 1u);
+    return static_cast<unsigned short>(sign | ((v >> 13) - (112u << 10)));
+}
+static inline float tf_host_half_to_float(unsigned short h) {
+    const unsigned sign = (h & 0x8000u) << 16, e = (h >> 10) & 31u, m = h & 1023u;
+    if (e == 31) return __uint_as_float(sign | 0x7f800000u | (m << 13));
+    if (e == 0) { const float f = static_cast<float>(m) / 16777216.0f; return sign ? -f : f; }
+    return __uint_as_float(sign | ((e + 112u) << 23) | (m << 13));
+}
+static inline unsigned short tf_host_float_to_bfloat(float f) {
+    unsigned u = as_bits(f);
+    if (f != f) return 0x7fc0;
+    u += 0x7fffu + ((u >> 16) & 1u);
+    return static_cast<unsigned short>(u >> 16);
+}
+
+struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    Dim block, thread;
+    enum { ready, at_block, at_grid, done } state = ready;
+};
+static ucontext_t scheduler;
+static Fiber* current = nullptr;
+static std::function<void()> entry;
+
+static inline void wait_at(int state) {
+    Fiber* self = current;
+    self->state = static_cast<decltype(self->state)>(state);
+    swapcontext(&self->context, &scheduler);
+}
+static inline void __syncthreads() { wait_at(Fiber::at_block); }
+static inline void __syncwarp() {}
+static inline void tf_host_grid_barrier() { wait_at(Fiber::at_grid); }
+static void trampoline() {
+    entry();
+    current->state = Fiber::done;
+    swapcontext(&current->context, &scheduler);
+}
+static inline void resume(Fiber& fiber) {
+    current = &fiber;
+    blockIdx = fiber.block, threadIdx = fiber.thread;
+    fiber.state = Fiber::ready;
+    swapcontext(&scheduler, &fiber.context);
+}
+
+static inline void run_grid(int blocks, int threads, bool barriers, bool whole_grid, std::function<void()> kernel) {
+    gridDim = {blocks, 1, 1}, blockDim = {threads, 1, 1};
+    if (!barriers) {
+        for (int b = 0; b < blocks; ++b)
+            for (int t = 0; t < threads; ++t) blockIdx = {b, 0, 0}, threadIdx = {t, 0, 0}, kernel();
+        return;
+    }
+    entry = std::move(kernel);
+    constexpr size_t stack = 256 * 1024;
+    static std::vector<std::unique_ptr<Fiber>> pool;
+    const int at_once = whole_grid ? blocks : 1;
+    for (int first = 0; first < blocks; first += at_once) {
+        const int count = std::min(at_once, blocks - first) * threads;
+        while (static_cast<int>(pool.size()) < count) {
+            pool.push_back(std::make_unique<Fiber>());
+            pool.back()->stack.reset(new char[stack]);
+        }
+        for (int i = 0; i < count; ++i) {
+            Fiber& f = *pool[static_cast<size_t>(i)];
+            getcontext(&f.context);
+            f.context.uc_stack.ss_sp = f.stack.get();
+            f.context.uc_stack.ss_size = stack;
+            f.context.uc_link = nullptr;
+            makecontext(&f.context, trampoline, 0);
+            f.block = {first + i / threads, 0, 0}, f.thread = {i % threads, 0, 0};
+            f.state = Fiber::ready;
+        }
+        // A block runs until all its threads wait at the grid's barrier or are done; then the next one.
+        for (bool alive = true; alive;) {
+            alive = false;
+            for (int b = 0; b < count / threads; ++b)
+                for (bool moving = true; moving;) {
+                    moving = false;
+                    for (int t = 0; t < threads; ++t) {
+                        Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
+                        if (f.state == Fiber::ready) resume(f);
+                    }
+                    for (int t = 0; t < threads; ++t) {
+                        Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
+                        if (f.state == Fiber::at_block) f.state = Fiber::ready, moving = true;
+                    }
+                }
+            for (int i = 0; i < count; ++i) {
+                Fiber& f = *pool[static_cast<size_t>(i)];
+                if (f.state == Fiber::at_grid) f.state = Fiber::ready, alive = true;
+            }
+        }
+    }
+}
