@@ -1,7 +1,23 @@
 """Transfuse: transposed convolutions compiled together with everything around them."""
 
+import sys
+
+from transfuse import nn
 from transfuse.library import CompileError
 from transfuse.optimize import optimize
+from transfuse.report import explain, report
 
 __version__ = "0.1.0"
-__all__ = ["CompileError", "optimize"]
+__all__ = ["CompileError", "explain", "nn", "optimize", "report"]
+
+
+def _register_backend() -> None:
+    """torch.compile finds the backend by its entry point; where it has looked already, it is told."""
+    registry = sys.modules.get("torch._dynamo.backends.registry")
+    if registry is not None:
+        from transfuse.backend import backend
+
+        registry.register_backend(backend, name="transfuse")
+
+
+_register_backend()

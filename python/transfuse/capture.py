@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import torch
 import torch.utils._pytree as pytree
 from torch import nn
-from torch.export.graph_signature import InputKind, OutputKind
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
@@ -178,6 +177,8 @@ def _restore(view: nn.Module, before: dict) -> None:
 
 
 def _lifted(program, dynamic: bool) -> Capture:
+    from torch.export.graph_signature import InputKind, OutputKind
+
     signature = program.graph_signature
     for output in signature.output_specs:
         if output.kind is not OutputKind.USER_OUTPUT:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import operator
 
-import sympy
 import torch
 from torch.fx import Graph, Node
 
@@ -89,7 +88,7 @@ def mutated(graph: Graph) -> set[Node]:
 
 def lower_sizes(graph: Graph) -> None:
     """Every symbolic size that is read from an intermediate value is computed from sizes of placeholders instead."""
-    symbols: dict[sympy.Symbol, tuple[Node, int]] = {}
+    symbols: dict = {}  # of each symbol a placeholder and an axis with that extent
     last = None
     for node in graph.nodes:
         if node.op != "placeholder":
@@ -102,6 +101,8 @@ def lower_sizes(graph: Graph) -> None:
                     symbols.setdefault(size.node.expr, (node, axis))
     if not symbols:
         return
+    import sympy
+
     made: dict[sympy.Expr, Node] = {}
     place = last.next
 

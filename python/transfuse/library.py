@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 
+from transfuse import fallback
+
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
 FREEZE, INFERENCE, TF32, REFERENCE = 1, 2, 4, 8
 
@@ -171,25 +173,27 @@ def _eager_gradients(ctx, leaves, gradients, needed):
 
 def _backward(ctx, gradients):
     leaves = list(ctx.saved_tensors)
-    needed = list(ctx.needs_input_grad[0])
+    found = _gradients(ctx, leaves, gradients, list(ctx.needs_input_grad[0]))
+    return found, None, [None] * len(ctx.sizes), None
+
+
+def _gradients(ctx, leaves, gradients, needed):
     outputs = [i for i, gradient in enumerate(gradients) if gradient is not None]
     wanted = [i for i, need in enumerate(needed) if need]
     if not outputs or not wanted:
-        return [None] * len(leaves), None, None, None
+        return [None] * len(leaves)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True: it will be differentiated again
-        return _eager_gradients(ctx, leaves, gradients, needed), None, None, None
+        return _eager_gradients(ctx, leaves, gradients, needed)
     handle = define(ctx.program) if isinstance(ctx.program, str) else ctx.program
-    given = [gradients[i] for i in outputs]
-    from transfuse import fallback
-
+    if fallback.refused_backward(handle):
+        return _eager_gradients(ctx, leaves, gradients, needed)
     try:
-        if fallback.refused_backward(handle):
-            return _eager_gradients(ctx, leaves, gradients, needed), None, None, None
+        given = [gradients[i] for i in outputs]
         found = iter(run_backward(leaves, given, handle, ctx.sizes, ctx.mode & ~(INFERENCE | FREEZE), outputs, wanted))
     except RuntimeError as error:
         fallback.backward_failed(handle, error)
-        return _eager_gradients(ctx, leaves, gradients, needed), None, None, None
-    return [next(found) if need else None for need in needed], None, None, None
+        return _eager_gradients(ctx, leaves, gradients, needed)
+    return [next(found) if need else None for need in needed]
 
 
 torch.library.register_autograd("transfuse::run", _backward, setup_context=_save_for_backward)

@@ -50,14 +50,28 @@ class Region:
             fallback.strict_handles.add(self.handle)
         self.mode = library.REFERENCE if self.options.engine == "reference" else 0
         self.forced: str | None = None  # "ours" or "pytorch"
+        self.on_cuda = False
 
     def module(self) -> "RegionCall":
         return RegionCall(self)
 
+    def module_call(self, arguments: tuple):
+        """A call from Python code that torch.compile or torch.export may be tracing."""
+        if not torch.compiler.is_compiling():
+            return self(arguments)
+        leaves, sizes = list(arguments[: self.leaf_count]), list(arguments[self.leaf_count :])
+        grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
+        mode = self.call_mode(leaves[0], grad)
+        if torch.compiler.is_exporting():
+            return torch.ops.transfuse.run_text(leaves, self.text, sizes, mode)
+        return torch.ops.transfuse.run(leaves, self.handle, sizes, mode)
+
     def call_mode(self, tensor: torch.Tensor, grad: bool) -> int:
         mode = self.mode
-        if tensor.is_cuda and tensor.dtype is torch.float32 and allows_tf32():
-            mode |= library.TF32
+        if tensor.is_cuda:
+            self.on_cuda = True
+            if allows_tf32():
+                mode |= library.TF32
         if not grad:
             mode |= library.INFERENCE
             if self.options.freeze:
@@ -176,15 +190,7 @@ class RegionCall(nn.Module):
         self.region = region
 
     def forward(self, *arguments):
-        region = self.region
-        if torch.compiler.is_compiling():
-            leaves, sizes = list(arguments[: region.leaf_count]), list(arguments[region.leaf_count :])
-            grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
-            mode = region.call_mode(leaves[0], grad)
-            if torch.compiler.is_exporting():
-                return torch.ops.transfuse.run_text(leaves, region.text, sizes, mode)
-            return torch.ops.transfuse.run(leaves, region.handle, sizes, mode)
-        return region(arguments)
+        return self.region.module_call(arguments)
 
     def extra_repr(self) -> str:
         return f"{len(self.region.ops)} operators"

@@ -1,0 +1,5 @@
+import sys
+
+from transfuse.cli import main
+
+sys.exit(main())

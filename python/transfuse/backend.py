@@ -1,0 +1,91 @@
+"""torch.compile(model, backend="transfuse")."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+from torch import nn
+
+from transfuse import fallback
+from transfuse.regions import Options, cut
+
+# The graphs that torch.compile handed us, in order; a report of a compiled model shows those made since it was compiled.
+_entries: list = []
+_by_model: "weakref.WeakKeyDictionary[nn.Module, list]" = weakref.WeakKeyDictionary()
+
+
+class CompiledEntry:
+    def __init__(self, result):
+        self.cut = result
+
+
+def compiled_entries(model) -> list:
+    return list(_entries)
+
+
+def reset() -> None:
+    """Forgets the graphs that the report shows."""
+    _entries.clear()
+
+
+def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.GraphModule:
+    """Dynamo's graph in ATen operators, before autograd and autocast decompose anything."""
+    from torch._guards import detect_fake_mode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    fakes = []
+    mode = detect_fake_mode(example_inputs)
+    for node, value in zip((n for n in graph_module.graph.nodes if n.op == "placeholder"), example_inputs):
+        fake = node.meta.get("example_value", value)
+        if isinstance(fake, torch.Tensor) and not isinstance(fake, torch._subclasses.FakeTensor) and mode is not None:
+            fake = mode.from_tensor(fake)
+        fakes.append(fake)
+    traced = make_fx(graph_module, tracing_mode="fake" if mode is None else "real", pre_dispatch=True, _allow_non_fake_inputs=True)
+    with torch.enable_grad():
+        return traced(*fakes)
+
+
+def _is_parameter(node, value) -> bool:
+    if isinstance(value, nn.Parameter):
+        return True
+    name = str(node.target)
+    return "_parameters_" in name or "_buffers_" in name
+
+
+def backend(graph_module: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, mode=None, **more):
+    """The torch.compile backend. Options: dryrun, require_full_compilation, torch_executed_ops, min_block_size, freeze,
+    never_slower."""
+    settings = {**(options or {}), **more}
+    dryrun = settings.pop("dryrun", False)
+    unknown = set(settings) - set(Options.__dataclass_fields__)
+    if unknown:
+        raise ValueError(f"transfuse: unknown option {sorted(unknown)[0]!r}; known: dryrun, {', '.join(Options.__dataclass_fields__)}")
+    if "torch_executed_ops" in settings:
+        settings["torch_executed_ops"] = tuple(settings["torch_executed_ops"])
+    chosen = Options(**settings)
+    placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    fixed = [_is_parameter(n, v) for n, v in zip(placeholders, example_inputs)]
+    try:
+        traced = _aten(graph_module, example_inputs)
+        names = {n.name for n, is_fixed in zip((n for n in traced.graph.nodes if n.op == "placeholder"), fixed) if is_fixed}
+        result = cut(traced, names, chosen)
+    except Exception as error:
+        if chosen.require_full_compilation:
+            raise
+        lines = str(error).strip().splitlines()
+        fallback.warn(f"a graph of torch.compile could not be taken ({type(error).__name__}: {lines[0] if lines else ''})")
+        return graph_module.forward
+    left = [line for line in result.lines if line.taken is None]
+    if chosen.require_full_compilation and left:
+        raise RuntimeError(f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}")
+    entry = CompiledEntry(result)
+    _entries.append(entry)
+    if dryrun:
+        from transfuse.report import Report, _graph_report
+
+        print(Report("graph of torch.compile", [_graph_report(entry, "dry run")]))
+        return graph_module.forward
+    if not result.regions:
+        return graph_module.forward
+    return result.graph_module.forward

@@ -1,0 +1,213 @@
+"""The command `transfuse`: reference files are handled here, .tf graphs by the C++ command."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+USAGE = """transfuse: compiles transposed convolutions together with everything around them
+
+usage: transfuse explain FILE        the derivation of a reference file (.py) or a graph (.tf)
+       transfuse check FILE          runs a reference file optimised and compares it with PyTorch and float64
+       transfuse bench [ROWS …]      times models side by side with PyTorch
+       transfuse report [JSON …]     one HTML page from a benchmark's JSON
+       transfuse emit FILE -o OUT    one self-contained file with inline kernels
+       transfuse demo                the four seed models
+       transfuse collect-env         what a bug report needs
+
+A reference file defines Model, get_init_inputs() and get_inputs(). `transfuse COMMAND --help` says more.
+"""
+
+
+def native_command() -> str | None:
+    """The C++ command, beside the libraries or on the PATH (where this script may stand as well)."""
+    beside = Path(os.environ.get("TRANSFUSE_LIBRARY_DIR", Path(__file__).parent / "lib")) / "transfuse"
+    if beside.exists():
+        return str(beside)
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        found = shutil.which("transfuse", path=folder)
+        if found:
+            with open(found, "rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    return found
+    return None
+
+
+def forward(words: list[str]) -> int:
+    command = native_command()
+    if command is None:
+        print("transfuse: the C++ command was not found; build it with `make build`.", file=sys.stderr)
+        return 2
+    return subprocess.run([command, *words]).returncode
+
+
+def _device(wanted: str | None) -> str:
+    import torch
+
+    return wanted or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def explain(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="transfuse explain", description="What the algebra makes of a model.")
+    parser.add_argument("file", help="a reference file (.py) or a graph (.tf)")
+    parser.add_argument("--device", choices=("cpu", "cuda"))
+    parser.add_argument("--eval", action="store_true", help="the model in eval mode (default: as constructed)")
+    options = parser.parse_args(words)
+    from transfuse import problem, report
+
+    reference = problem.load(options.file)
+    device = _device(options.device)
+    model = reference.model(device=device)
+    if options.eval:
+        model.eval()
+    print(report.explain(model, tuple(reference.inputs(device=device))))
+    return 0
+
+
+def check(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="transfuse check", description="Compares a reference file, optimised, with PyTorch.")
+    parser.add_argument("file")
+    parser.add_argument("--device", choices=("cpu", "cuda"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--backward", action="store_true", help="gradients of inputs and parameters as well")
+    options = parser.parse_args(words)
+    import torch
+
+    import transfuse
+    from transfuse import problem
+    from transfuse.bench import accuracy
+
+    reference = problem.load(options.file)
+    device = _device(options.device)
+    wrong = 0
+    print(f"{options.file} on {device}: error against float64, ours and PyTorch's own\n")
+    print(f"{'mode':<8}{'seed':>5}{'ours rms':>12}{'torch rms':>12}{'ours worst':>12}{'torch worst':>13}  verdict")
+    for mode in ("train", "eval"):
+        for seed in range(options.seeds):
+            model = reference.model(seed, device).train(mode == "train")
+            inputs = reference.inputs(seed + 1, device)
+            optimized = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+            wide, wide_inputs = accuracy.clone64(model, inputs)
+            ours = _results(optimized, inputs, options.backward)
+            theirs = _results(model, inputs, options.backward)
+            truth = _results(wide, wide_inputs, options.backward)
+            mine, base = accuracy.errors(ours, truth), accuracy.errors(theirs, truth)
+            verdict = accuracy.verdict(mine, base, [t.dtype for t in theirs])
+            wrong += verdict != "right"
+            top = lambda errors, what: max(getattr(e, what) for e in errors)  # noqa: E731
+            print(
+                f"{mode:<8}{seed:>5}{top(mine, 'rms'):>12.2e}{top(base, 'rms'):>12.2e}{top(mine, 'worst'):>12.2e}"
+                f"{top(base, 'worst'):>13.2e}  {verdict}"
+            )
+    told = transfuse.report(optimized)
+    print(f"\n{told.taken} operators taken, {told.left} left to PyTorch")
+    for line in (line for graph in told.graphs for line in graph.lines if line.taken is None):
+        print(f"  {line.op} {line.module}: {line.reason}")
+    torch.set_grad_enabled(True)
+    return 1 if wrong else 0
+
+
+def _results(model, inputs, backward: bool) -> list:
+    import torch
+
+    from transfuse.bench.accuracy import tensors
+
+    if not backward:
+        with torch.no_grad():
+            return tensors(model(*inputs))
+    inputs = [t.detach().requires_grad_() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs]
+    outputs = tensors(model(*inputs))
+    leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.requires_grad] + list(model.parameters())
+    from transfuse.bench.peers import ramp
+
+    found = torch.autograd.grad(outputs, leaves, [ramp(t) for t in outputs], allow_unused=True)
+    return [t.detach() for t in outputs] + [g for g in found if g is not None]
+
+
+def emit(words: list[str]) -> int:
+    try:
+        from transfuse.emit import main as write
+    except ImportError:
+        print("transfuse: emit is not part of this installation.", file=sys.stderr)
+        return 2
+    return write(words)
+
+
+def collect_env(words: list[str]) -> int:
+    import torch
+
+    import transfuse
+    from transfuse import library
+
+    lines = {
+        "transfuse": transfuse.__version__,
+        "libraries": str(library._folder()),
+        "python": f"{platform.python_version()} ({platform.machine()}, {platform.platform()})",
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "torch CUDA": torch.version.cuda or "none",
+        "GPU": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        "transfuse CUDA": library.cuda_unavailable() or "available",
+        "TRANSFUSE_CACHE_DIR": os.environ.get("TRANSFUSE_CACHE_DIR", "(not set)"),
+    }
+    for name, value in lines.items():
+        print(f"{name + ':':<22}{value}")
+    if native_command():
+        sys.stdout.flush()
+        return forward(["collect-env"])
+    return 0
+
+
+def bench(words: list[str]) -> int:
+    from transfuse.bench import main
+
+    return main(words)
+
+
+def page(words: list[str]) -> int:
+    from transfuse.bench import report
+
+    return report(words)
+
+
+def demo(words: list[str]) -> int:
+    return subprocess.run([sys.executable, "-m", "transfuse.bench.demo", *words]).returncode
+
+
+COMMANDS = {
+    "explain": explain, "check": check, "bench": bench, "report": page, "emit": emit, "collect-env": collect_env, "demo": demo,
+}  # fmt: skip
+
+
+def main(words: list[str] | None = None) -> int:
+    words = sys.argv[1:] if words is None else words
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0 if words else 2
+    if words[0] == "--version":
+        import transfuse
+
+        print(f"transfuse {transfuse.__version__}")
+        return 0
+    if words[0] in ("explain", "check") and any(word.endswith(".tf") or word == "-" for word in words[1:]):
+        return forward(words)
+    command = COMMANDS.get(words[0])
+    if command is None:
+        print(f"transfuse: unknown command {words[0]!r}; expected {', '.join(COMMANDS)}.", file=sys.stderr)
+        return 2
+    try:
+        return command(words[1:])
+    except Exception as error:
+        from transfuse.library import CompileError
+        from transfuse.problem import ProblemError
+
+        if isinstance(error, (ProblemError, CompileError)):
+            print(f"transfuse: {error}", file=sys.stderr)
+            return 2
+        raise

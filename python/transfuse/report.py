@@ -1,0 +1,173 @@
+"""What was taken, what was left and why; and the derivation behind what was taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from transfuse import fallback, library
+from transfuse.optimize import Entry, State, arguments, is_optimized, optimize
+
+
+@dataclass
+class RegionReport:
+    name: str
+    ops: list[str]
+    text: str
+    machine: str
+    decisions: list[str]
+    failure: str | None
+    backward_failure: str | None
+    plans: int
+
+    def summary(self) -> dict:
+        """Steps, passes, flops and bytes for the sizes of the capture."""
+        return library.summary(self.text, self.machine)
+
+
+@dataclass
+class GraphReport:
+    title: str
+    lines: list
+    regions: list[RegionReport]
+
+
+@dataclass
+class Report:
+    model: str
+    graphs: list[GraphReport] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def taken(self) -> int:
+        return sum(line.taken is not None for g in self.graphs for line in g.lines)
+
+    @property
+    def left(self) -> int:
+        return sum(line.taken is None for g in self.graphs for line in g.lines)
+
+    def __str__(self) -> str:
+        out = [f"{self.model}: {self.taken} operators taken, {self.left} left to PyTorch"]
+        out += [f"  {reason}" for reason in self.failures]
+        if not self.graphs and not self.failures:
+            out.append("  nothing captured yet: call the model, or give optimize() example inputs")
+        for graph in self.graphs:
+            out += ["", graph.title]
+            width = max([len(line.op) for line in graph.lines] + [8])
+            where = max([len(line.module) for line in graph.lines] + [6])
+            for line in graph.lines:
+                what = line.taken or f"PyTorch: {line.reason}"
+                out.append(f"  {line.op:<{width}}  {line.module or '(model)':<{where}}  {what}")
+            for region in graph.regions:
+                out += ["", f"  {region.name}: {len(region.ops)} operators, {region.plans} plans made"]
+                out += [f"    {decision}" for decision in region.decisions]
+                if region.failure:
+                    out.append(f"    PyTorch runs it: {region.failure}")
+                if region.backward_failure:
+                    out.append(f"    PyTorch computes its gradient: {region.backward_failure}")
+                try:
+                    told = region.summary()
+                except library.CompileError as error:
+                    out.append(f"    no plan: {error}")
+                    continue
+                before, after = told["before"], told["after"]
+                out.append(
+                    f"    as written {_si(before['flops'])}flop {_si(before['bytes'])}B, rewritten {_si(after['flops'])}flop "
+                    f"{_si(after['bytes'])}B, {len(told['plan']['passes'])} passes"
+                )
+                out += [f"    {step['rule']}: {step['what']}" for step in told["steps"]]
+                out += [f"    pass {p['kind']}: {p['steps']} steps {p['why']}".rstrip() for p in told["plan"]["passes"]]
+        return "\n".join(out)
+
+
+def _si(value: float) -> str:
+    for unit in ("", "K", "M", "G", "T"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} P"
+
+
+def _graph_report(entry: Entry, title: str) -> GraphReport:
+    regions = []
+    for region in entry.cut.regions:
+        decisions = []
+        for key, choice in region.choices.items():
+            shapes = "×".join(str(s) for shape in key[2:3] for s in shape)
+            kind = "with gradients" if key[0] else "forward"
+            winner = "ours" if choice.takes_ours else "PyTorch's"
+            decisions.append(
+                f"{shapes} {kind}: {winner} is used (ours {1e3 * choice.ours:.3g} ms, PyTorch {1e3 * choice.pytorch:.3g} ms)"
+            )
+        regions.append(
+            RegionReport(
+                region.name, region.ops, region.example, "cuda" if region.on_cuda else "cpu", decisions, region.failure,
+                fallback.backward_failure(region.handle), library.describe(region.handle)["plans"],
+            )
+        )  # fmt: skip
+    return GraphReport(title, entry.cut.lines, regions)
+
+
+def report(model: nn.Module) -> Report:
+    """For an optimised (or compiled) model: every operator, who runs it, and why."""
+    from transfuse.backend import compiled_entries
+
+    result = Report(type(model).__name__)
+    if is_optimized(model):
+        state: State = model.__dict__["_transfuse"]
+        result.failures = list(dict.fromkeys(state.failures))
+        for (mode, ranks, *_), entries in state.captures.items():
+            for entry in entries:
+                inputs = ", ".join(
+                    f"{library.DTYPES.get(r[1], r[1])}[{','.join(map(str, s))}]"
+                    for r, s in zip(ranks, [s for s in entry.capture._inputs])
+                    if s is not None and isinstance(r[0], int)
+                )
+                autocast = ", autocast" if mode[1] else ""
+                result.graphs.append(_graph_report(entry, f"{'training' if mode[0][0] else 'eval'}{autocast}, inputs {inputs}"))
+    else:
+        for i, entry in enumerate(compiled_entries(model)):
+            result.graphs.append(_graph_report(entry, f"graph {i} of torch.compile"))
+    return result
+
+
+@dataclass
+class Explanation:
+    """The derivation of every region of a model; str() is readable."""
+
+    parts: list[tuple[str, dict, str]]  # name, summary, text
+    left: list
+
+    def __str__(self) -> str:
+        out = [text for _, _, text in self.parts]
+        out += [f"left to PyTorch: {line.op} ({line.reason})" for line in self.left]
+        return "\n".join(out)
+
+    def _sum(self, when: str, what: str) -> float:
+        return sum(summary[when][what] for _, summary, _ in self.parts)
+
+    flops_before = property(lambda self: self._sum("before", "flops"))
+    flops_after = property(lambda self: self._sum("after", "flops"))
+    bytes_before = property(lambda self: self._sum("before", "bytes"))
+    bytes_after = property(lambda self: self._sum("after", "bytes"))
+    plan = property(lambda self: "\n".join(summary["plan_text"] for _, summary, _ in self.parts))
+
+
+def explain(model: nn.Module, example_inputs) -> Explanation:
+    """What the algebra makes of a model: each region as written, each step, the plan, and what is left to PyTorch."""
+    optimized = optimize(model, example_inputs, never_slower=False, dynamic=False)
+    args, _ = arguments(example_inputs)
+    machine = "cuda" if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args) else "cpu"
+    state: State = optimized.__dict__["_transfuse"]
+    if state.failures:
+        raise RuntimeError(f"transfuse: {state.failures[0]}")
+    parts, left = [], []
+    for entries in state.captures.values():
+        for entry in entries:
+            for region in entry.cut.regions:
+                told = library.summary(region.example, machine)
+                parts.append((region.name, told, library.explain(region.example, machine)))
+            left += [line for line in entry.cut.lines if line.taken is None]
+    return Explanation(parts, left)
