@@ -22,13 +22,14 @@ public:
     // Terms.
     ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}) { return b_.add(op, std::move(args), std::move(attributes)); }
     ValueId mul(ValueId a, ValueId c) { return add(Op::mul, {a, c}); }
-    ValueId mul(ValueId a, double c) { return c == 1 ? a : add(Op::mul, {a, b_.scalar(c)}); }
+    ValueId scaled(ValueId a, double c) { return c == 1 ? a : add(Op::mul, {a, b_.scalar(c)}); }
     ValueId plus(ValueId a, ValueId c) { return add(Op::add, {a, c}); }
-    ValueId plus(ValueId a, double c) { return add(Op::add, {a, b_.scalar(c)}); }
+    ValueId shifted(ValueId a, double c) { return add(Op::add, {a, b_.scalar(c)}); }
     ValueId minus(ValueId a, ValueId c) { return add(Op::sub, {a, c}); }
     ValueId one_minus(ValueId a) { return add(Op::sub, {b_.scalar(1), a}); }
     ValueId where(ValueId condition, ValueId a, ValueId c) { return add(Op::select, {condition, a, c}); }
-    ValueId where(ValueId condition, ValueId a, double c) { return where(condition, a, b_.scalar(c)); }
+    ValueId or_zero(ValueId condition, ValueId a) { return where(condition, a, b_.scalar(0)); }   // a where it holds
+    ValueId zero_or(ValueId condition, ValueId a) { return where(condition, b_.scalar(0), a); }   // a where it does not
     ValueId greater(ValueId a, double c) { return add(Op::greater, {a, b_.scalar(c)}); }
     ValueId at_least(ValueId a, double c) { return add(Op::greater_equal, {a, b_.scalar(c)}); }
     ValueId at_most(ValueId a, double c) { return add(Op::greater_equal, {b_.scalar(c), a}); }

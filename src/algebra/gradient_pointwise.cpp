@@ -13,16 +13,16 @@ namespace {
 ValueId gelu_tanh_slope(Adjoints& a, ValueId x) {
     const double c = std::sqrt(2 / std::numbers::pi);
     const ValueId squared = a.add(Op::square, {x});
-    const ValueId t = a.add(Op::tanh, {a.mul(a.mul(x, a.plus(a.mul(squared, 0.044715), 1)), c)});
-    const ValueId inner = a.mul(a.plus(a.mul(squared, 3 * 0.044715), 1), c);
+    const ValueId t = a.add(Op::tanh, {a.scaled(a.mul(x, a.shifted(a.scaled(squared, 0.044715), 1)), c)});
+    const ValueId inner = a.scaled(a.shifted(a.scaled(squared, 3 * 0.044715), 1), c);
     const ValueId rise = a.mul(a.mul(x, a.one_minus(a.add(Op::square, {t}))), inner);
-    return a.mul(a.plus(a.plus(t, 1), rise), 0.5);
+    return a.scaled(a.plus(a.shifted(t, 1), rise), 0.5);
 }
 
 // Φ(x) + x·φ(x)
 ValueId gelu_slope(Adjoints& a, ValueId x) {
-    const ValueId cdf = a.mul(a.plus(a.add(Op::erf, {a.mul(x, 1 / std::numbers::sqrt2)}), 1), 0.5);
-    const ValueId density = a.mul(a.add(Op::exp, {a.mul(a.add(Op::square, {x}), -0.5)}), 1 / std::sqrt(2 * std::numbers::pi));
+    const ValueId cdf = a.scaled(a.shifted(a.add(Op::erf, {a.scaled(x, 1 / std::numbers::sqrt2)}), 1), 0.5);
+    const ValueId density = a.scaled(a.add(Op::exp, {a.scaled(a.add(Op::square, {x}), -0.5)}), 1 / std::sqrt(2 * std::numbers::pi));
     return a.plus(cdf, a.mul(x, density));
 }
 
@@ -46,49 +46,49 @@ void differentiate_unary(Adjoints& a, ValueId y, ValueId g) {
             case Op::abs: return a.mul(g, a.add(Op::sign, {x}));
             case Op::exp: return a.mul(g, y);
             case Op::log: return a.add(Op::div, {g, x});
-            case Op::sqrt: return a.add(Op::div, {g, a.mul(y, 2)});
-            case Op::rsqrt: return a.mul(g, a.mul(a.mul(a.add(Op::square, {y}), y), -0.5));
+            case Op::sqrt: return a.add(Op::div, {g, a.scaled(y, 2)});
+            case Op::rsqrt: return a.mul(g, a.scaled(a.mul(a.add(Op::square, {y}), y), -0.5));
             case Op::reciprocal: return a.add(Op::neg, {a.mul(g, a.add(Op::square, {y}))});
-            case Op::square: return a.mul(a.mul(g, x), 2);
+            case Op::square: return a.scaled(a.mul(g, x), 2);
             case Op::sin: return a.mul(g, a.add(Op::cos, {x}));
             case Op::cos: return a.add(Op::neg, {a.mul(g, a.add(Op::sin, {x}))});
             case Op::erf:
-                return a.mul(g, a.mul(a.add(Op::exp, {a.add(Op::neg, {a.add(Op::square, {x})})}), 2 / std::sqrt(std::numbers::pi)));
+                return a.mul(g, a.scaled(a.add(Op::exp, {a.add(Op::neg, {a.add(Op::square, {x})})}), 2 / std::sqrt(std::numbers::pi)));
             case Op::tanh: return a.mul(g, a.one_minus(a.add(Op::square, {y})));
             case Op::sigmoid: return a.mul(g, a.mul(y, a.one_minus(y)));
-            case Op::relu: return a.where(a.greater(x, 0), g, 0.0);
-            case Op::leaky_relu: return a.where(a.greater(x, 0), g, a.mul(g, number(Key::negative_slope)));
-            case Op::elu: return a.where(a.greater(x, 0), g, a.mul(g, a.mul(a.add(Op::exp, {x}), number(Key::alpha))));
+            case Op::relu: return a.or_zero(a.greater(x, 0), g);
+            case Op::leaky_relu: return a.where(a.greater(x, 0), g, a.scaled(g, number(Key::negative_slope)));
+            case Op::elu: return a.where(a.greater(x, 0), g, a.mul(g, a.scaled(a.add(Op::exp, {x}), number(Key::alpha))));
             case Op::selu: {
                 constexpr double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
-                return a.where(a.greater(x, 0), a.mul(g, scale), a.mul(g, a.mul(a.add(Op::exp, {x}), scale * alpha)));
+                return a.where(a.greater(x, 0), a.scaled(g, scale), a.mul(g, a.scaled(a.add(Op::exp, {x}), scale * alpha)));
             }
             case Op::gelu: return a.mul(g, node.attributes.flag(Key::approximate) ? gelu_tanh_slope(a, x) : gelu_slope(a, x));
             case Op::silu: {
                 const ValueId s = a.add(Op::sigmoid, {x});
-                return a.mul(g, a.mul(s, a.plus(a.mul(x, a.one_minus(s)), 1)));
+                return a.mul(g, a.mul(s, a.shifted(a.mul(x, a.one_minus(s)), 1)));
             }
             case Op::mish: return a.mul(g, mish_slope(a, x));
             case Op::softplus: {
-                const ValueId scaled = a.mul(x, number(Key::beta));
+                const ValueId scaled = a.scaled(x, number(Key::beta));
                 return a.where(a.greater(scaled, number(Key::threshold)), g, a.mul(g, a.add(Op::sigmoid, {scaled})));
             }
             case Op::hardsigmoid: {  // open interval
-                const ValueId inside = a.where(a.at_least(x, 3), a.builder().scalar(0), a.greater(x, -3));
-                return a.where(inside, a.mul(g, 1.0 / 6), 0.0);
+                const ValueId inside = a.zero_or(a.at_least(x, 3), a.greater(x, -3));
+                return a.or_zero(inside, a.scaled(g, 1.0 / 6));
             }
             case Op::hardswish: {
-                const ValueId slope = a.mul(g, a.plus(a.mul(x, 1.0 / 3), 0.5));
-                return a.where(a.at_least(x, 3), g, a.where(a.greater(x, -3), slope, 0.0));
+                const ValueId slope = a.mul(g, a.shifted(a.scaled(x, 1.0 / 3), 0.5));
+                return a.where(a.at_least(x, 3), g, a.or_zero(a.greater(x, -3), slope));
             }
             case Op::hardtanh: {  // open interval
-                const ValueId above = a.where(a.greater(x, number(Key::lo)), g, 0.0);
-                return a.where(a.at_least(x, number(Key::hi)), a.builder().scalar(0), above);
+                const ValueId above = a.or_zero(a.greater(x, number(Key::lo)), g);
+                return a.zero_or(a.at_least(x, number(Key::hi)), above);
             }
             case Op::clamp: {  // closed interval
                 ValueId inside = g;
-                if (std::isfinite(number(Key::lo))) inside = a.where(a.at_least(x, number(Key::lo)), inside, 0.0);
-                if (std::isfinite(number(Key::hi))) inside = a.where(a.at_most(x, number(Key::hi)), inside, 0.0);
+                if (std::isfinite(number(Key::lo))) inside = a.or_zero(a.at_least(x, number(Key::lo)), inside);
+                if (std::isfinite(number(Key::hi))) inside = a.or_zero(a.at_most(x, number(Key::hi)), inside);
                 return inside;
             }
             case Op::sign: return -1;
@@ -123,20 +123,20 @@ void differentiate_binary(Adjoints& a, ValueId y, ValueId g) {
             return;
         case Op::pow:
             give(p, [&] {  // g·q·p^(q−1), zero where q is zero
-                if (a[q].op == Op::scalar && a[q].attributes.number(Key::value) == 2) return a.mul(a.mul(g, p), 2);
-                const ValueId slope = a.mul(q, a.add(Op::pow, {p, a.plus(q, -1)}));
-                return a.where(a.add(Op::equal, {q, a.builder().scalar(0)}), a.builder().scalar(0), a.mul(g, slope));
+                if (a[q].op == Op::scalar && a[q].attributes.number(Key::value) == 2) return a.scaled(a.mul(g, p), 2);
+                const ValueId slope = a.mul(q, a.add(Op::pow, {p, a.shifted(q, -1)}));
+                return a.zero_or(a.add(Op::equal, {q, a.builder().scalar(0)}), a.mul(g, slope));
             });
             give(q, [&] {  // g·y·log p, zero where y is zero
                 const ValueId slope = a.mul(g, a.mul(y, a.add(Op::log, {p})));
-                return a.where(a.add(Op::equal, {p, a.builder().scalar(0)}), a.builder().scalar(0), slope);
+                return a.zero_or(a.add(Op::equal, {p, a.builder().scalar(0)}), slope);
             });
             return;
         case Op::minimum:
         case Op::maximum: {  // ties share
             auto share = [&](ValueId own, ValueId other) {
                 const ValueId wins = node.op == Op::maximum ? a.add(Op::greater, {own, other}) : a.add(Op::greater, {other, own});
-                return a.where(a.add(Op::equal, {own, other}), a.mul(g, 0.5), a.where(wins, g, 0.0));
+                return a.where(a.add(Op::equal, {own, other}), a.scaled(g, 0.5), a.or_zero(wins, g));
             };
             give(p, [&] { return share(p, q); });
             give(q, [&] { return share(q, p); });
@@ -144,12 +144,12 @@ void differentiate_binary(Adjoints& a, ValueId y, ValueId g) {
         }
         case Op::prelu:
             give(p, [&] { return a.where(a.greater(p, 0), g, a.mul(g, q)); });
-            give(q, [&] { return a.where(a.greater(p, 0), a.builder().scalar(0), a.mul(g, p)); });
+            give(q, [&] { return a.zero_or(a.greater(p, 0), a.mul(g, p)); });
             return;
         case Op::select: {
             const ValueId otherwise = node.args[2];
-            give(q, [&] { return a.where(p, g, 0.0); });
-            give(otherwise, [&] { return a.where(p, a.builder().scalar(0), g); });
+            give(q, [&] { return a.or_zero(p, g); });
+            give(otherwise, [&] { return a.zero_or(p, g); });
             return;
         }
         default: return;  // comparisons: no gradient

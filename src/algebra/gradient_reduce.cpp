@@ -22,18 +22,18 @@ void differentiate_reduction(Adjoints& a, ValueId y, ValueId g) {
     const ValueId result = a.reshape(y, kept);
     switch (node.op) {
         case Op::sum: return a.accumulate(x, a.expand(g, type.shape));
-        case Op::mean: return a.accumulate(x, a.expand(a.mul(g, 1 / count), type.shape));
+        case Op::mean: return a.accumulate(x, a.expand(a.scaled(g, 1 / count), type.shape));
         case Op::amax:
         case Op::amin: {  // equal extremes share alike
             const ValueId mask = a.add(Op::equal, {x, result});
             const ValueId shared = a.add(Op::div, {g, a.builder().reduce(Op::sum, mask, dims, true)});
-            return a.accumulate(x, a.where(mask, shared, 0.0));
+            return a.accumulate(x, a.or_zero(mask, shared));
         }
         case Op::logsumexp: return a.accumulate(x, a.mul(g, a.add(Op::exp, {a.minus(x, result)})));
         default: {  // var: 2·(x − mean)/(n − correction)
             const double free = count - static_cast<double>(node.attributes.integer(Key::correction));
             const ValueId centred = a.minus(x, a.builder().reduce(Op::mean, x, dims, true));
-            return a.accumulate(x, a.mul(centred, a.mul(g, 2 / free)));
+            return a.accumulate(x, a.mul(centred, a.scaled(g, 2 / free)));
         }
     }
 }
