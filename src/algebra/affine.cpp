@@ -46,7 +46,7 @@ ValueId reapply(Rewriter& r, const AffineChain& chain, ValueId value, double shi
             continue;
         }
         ValueId other = r.arg(step, 1 - side);
-        if (op == Op::add || op == Op::sub) other = times(r, other, shift_factor);
+        if (op == Op::add || op == Op::sub) other = scaled(r, other, shift_factor);
         value = side == 0 ? binary(r, op, value, other) : binary(r, op, other, value);
     }
     return value;

@@ -89,7 +89,7 @@ ValueId collapsed(Rewriter& r, ValueId y, const Sizes& dims, double factor, doub
         if (bias < 0) return value;
         Sizes along(shape.size(), 1);
         along[1] = shape[1];
-        return plus(r, value, times(r, reshape(r, cast(r, bias, dtype), std::move(along)), bias_factor));
+        return plus(r, value, scaled(r, reshape(r, cast(r, bias, dtype), std::move(along)), bias_factor));
     };
     if (boxes == 0) return add_bias(full(r, dtype, shape, 0));
     w = boxes_as_channels(r, w, tap_axes);
@@ -100,9 +100,9 @@ ValueId collapsed(Rewriter& r, ValueId y, const Sizes& dims, double factor, doub
                                 {Key::his, std::move(his)},
                                 {Key::steps, std::move(steps)}});
     r.say("reducing ", dims, " of ", r[y].type, " before the convolution: ", boxes, boxes == 1 ? " box" : " boxes");
-    if (product(r.shape(w)) > product(shape)) return add_bias(times(r, lattice(r, sums, w, -1, axes), factor));
-    const ValueId vector = bias < 0 ? -1 : times(r, cast(r, bias, dtype), bias_factor);
-    return lattice(r, sums, times(r, w, factor), vector, axes);
+    if (product(r.shape(w)) > product(shape)) return add_bias(scaled(r, lattice(r, sums, w, -1, axes), factor));
+    const ValueId vector = bias < 0 ? -1 : scaled(r, cast(r, bias, dtype), bias_factor);
+    return lattice(r, sums, scaled(r, w, factor), vector, axes);
 }
 
 // The convolution behind a reduction; a 16-bit one may have been widened on the way, its sums are in f32 all the same.
@@ -149,8 +149,8 @@ ValueId sum_of_channels(Rewriter& r, ValueId id) {
     w = reshape(r, w, std::move(shape));
     ValueId vector = bias < 0 ? -1 : reduce(r, Op::sum, bias, {0});
     if (node.op == Op::mean) {
-        w = times(r, w, 1 / channels);
-        if (vector >= 0) vector = times(r, vector, 1 / channels);
+        w = scaled(r, w, 1 / channels);
+        if (vector >= 0) vector = scaled(r, vector, 1 / channels);
     }
     r.say(name(node.op), " over the channels of ", r[y].type, " moves into the weights");
     return lattice(r, x, w, vector, axes);
@@ -167,7 +167,7 @@ ValueId sum_of_batch(Rewriter& r, ValueId id) {
     const double batch = static_cast<double>(r.shape(y)[0]);
     r.say(name(node.op), " over the batch of ", r[y].type, " moves before the convolution");
     const ValueId sums = reduce(r, node.op, x, {0});
-    return lattice(r, sums, w, bias < 0 || node.op == Op::mean ? bias : times(r, bias, batch), axes);
+    return lattice(r, sums, w, bias < 0 || node.op == Op::mean ? bias : scaled(r, bias, batch), axes);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ ValueId pool_after_lattice(Rewriter& r, ValueId id) {
     const DType dtype = wide(type.dtype);
     const ValueId x = cast(r, r.arg(y, 0), dtype);
     const ValueId w = mapped_weight(r, cast(r, r.arg(y, 1), dtype), *composed);
-    const ValueId vector = bias < 0 ? -1 : times(r, cast(r, bias, dtype), *passes);
+    const ValueId vector = bias < 0 ? -1 : scaled(r, cast(r, bias, dtype), *passes);
     Sizes kernel(r.shape(w).begin() + 3, r.shape(w).end());
     r.say("the pool after ", r[y].type, " becomes part of the convolution: taps ", kernel);
     return cast(r, lattice(r, x, w, vector, composed->axes), type.dtype);
@@ -102,7 +102,7 @@ ValueId pool_of_affine(Rewriter& r, ValueId id) {
         if (op == Op::add || op == Op::sub) {
             const std::optional<double> passes = gain(axes, *pool);
             if (!passes) return -1;
-            other = times(r, other, *passes);
+            other = scaled(r, other, *passes);
         }
         const ValueId pooled = lattice(r, u, node.args[1], -1, axes);
         r.say("a per-channel ", name(op), " moves behind the pool");

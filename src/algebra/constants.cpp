@@ -94,7 +94,7 @@ ValueId merge_clamps(Rewriter& r, ValueId id) {
     ValueId result = merged.lo == 0 && merged.hi == inf
                          ? unary(r, Op::relu, r.arg(x))
                          : unary(r, Op::clamp, r.arg(x), {{Key::lo, merged.lo}, {Key::hi, merged.hi}});
-    if (scale) result = times(r, result, *scale);
+    if (scale) result = scaled(r, result, *scale);
     if (shift) result = plus(r, result, r.scalar(*shift));
     return result;
 }

@@ -58,7 +58,7 @@ ValueId expand_avg_pool(Rewriter& r, ValueId id) {
         double count = 1;
         for (const PoolAxis& axis : pool) count *= static_cast<double>(axis.in);
         r.say("one window holds everything: avg_pool is a mean");
-        return times(r, reduce(r, Op::mean, x, trailing(node.type.rank(), pool.size())), count / *divisor);
+        return scaled(r, reduce(r, Op::mean, x, trailing(node.type.rank(), pool.size())), count / *divisor);
     }
     const double weight = 1 / *divisor;
     if (is_sixteen_bit(node.type.dtype) && !power_of_two(weight)) return -1;  // 1/9 has no 16-bit form

@@ -75,7 +75,7 @@ ValueId reduce_expanded(Rewriter& r, ValueId id) {
     if (dims.size() == node.attributes.integers(Key::dims).size() || factor == 0) return -1;
     inner = expand(r, reshape(r, inner, std::move(own)), shape);
     ValueId result = reduce(r, node.op, inner, std::move(dims));
-    if (node.op == Op::sum) result = times(r, result, factor);
+    if (node.op == Op::sum) result = scaled(r, result, factor);
     r.say(name(node.op), " of an expanded value");
     return result;
 }

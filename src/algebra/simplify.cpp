@@ -40,7 +40,7 @@ ValueId one_form(Rewriter& r, ValueId id) {
     }
     if (!power_of_two(c)) return -1;
     r.say("x / ", c, " is x * ", 1 / c);
-    return times(r, a, 1 / c);
+    return scaled(r, a, 1 / c);
 }
 
 // Pointwise ops of numbers alone.

@@ -25,7 +25,7 @@ ValueId centred_variance(Rewriter& r, ValueId id) {
     const ValueId e = reduce(r, Op::mean, d, dims);
     r.say("variance over ", dims, " of ", r[y].type, " around the collapsed mean");
     const ValueId variance = minus(r, squares, unary(r, Op::square, e));
-    return cast(r, times(r, variance, count / free), node.type.dtype);
+    return cast(r, scaled(r, variance, count / free), node.type.dtype);
 }
 
 }  // namespace

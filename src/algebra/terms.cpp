@@ -37,7 +37,7 @@ ValueId times(Rewriter& r, ValueId a, ValueId b) {
     return binary(r, Op::mul, a, b);
 }
 
-ValueId times(Rewriter& r, ValueId a, double b) { return b == 1.0 ? a : times(r, a, r.scalar(b)); }
+ValueId scaled(Rewriter& r, ValueId a, double b) { return b == 1.0 ? a : times(r, a, r.scalar(b)); }
 
 ValueId negate(Rewriter& r, ValueId x) { return r.is(x, Op::neg) ? r.arg(x) : r.add(Op::neg, {x}); }
 

@@ -13,7 +13,8 @@ ValueId binary(Rewriter& r, Op op, ValueId a, ValueId b);
 ValueId plus(Rewriter& r, ValueId a, ValueId b);
 ValueId minus(Rewriter& r, ValueId a, ValueId b);
 ValueId times(Rewriter& r, ValueId a, ValueId b);
-ValueId times(Rewriter& r, ValueId a, double b);
+ValueId scaled(Rewriter& r, ValueId a, double b);
+ValueId times(Rewriter& r, ValueId a, double b) = delete;  // a number is not a value: scaled()
 ValueId negate(Rewriter& r, ValueId x);
 ValueId cast(Rewriter& r, ValueId x, DType dtype);
 ValueId full(Rewriter& r, DType dtype, Sizes shape, double value);
