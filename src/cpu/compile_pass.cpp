@@ -2,6 +2,11 @@
 
 namespace transfuse::cpu {
 
-std::unique_ptr<CompiledPass> compile_pass(const Plan& plan, const Pass& pass) { return compile_steps(plan, pass); }
+std::unique_ptr<CompiledPass> compile_pass(const Plan& plan, const Pass& pass) {
+    std::unique_ptr<CompiledPass> compiled;
+    if (pass.kind == PassKind::dense) compiled = compile_dense(plan, pass);
+    if (!compiled) compiled = compile_steps(plan, pass);
+    return compiled;
+}
 
 }  // namespace transfuse::cpu

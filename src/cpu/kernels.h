@@ -25,6 +25,7 @@ template <class T> struct Product {
     T* out;
     int64_t pitch;           // from one row of `out` to the next
     const T* bias;           // [rows], or null
+    bool accumulate;         // add to what `out` holds (the bias is in it then)
 };
 
 enum class RowOp : uint8_t {

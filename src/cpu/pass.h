@@ -58,6 +58,9 @@ private:
 // Each step in turn over whole arrays, whatever the pass: right for everything, fast for what is small.
 std::unique_ptr<CompiledPass> compile_steps(const Plan& plan, const Pass& pass);
 
+// The fast ways; null where they cannot express the pass.
+std::unique_ptr<CompiledPass> compile_dense(const Plan& plan, const Pass& pass);
+
 // The fastest way this engine knows for a pass.
 std::unique_ptr<CompiledPass> compile_pass(const Plan& plan, const Pass& pass);
 

@@ -150,7 +150,7 @@ template <class T> void check_product(const Kernels<T>& k) {
                 for (int64_t s = 0; s < spots_count; ++s)
                     spots.push_back({static_cast<int32_t>(s * k.lanes), static_cast<int32_t>((spots_count - 1 - s) * k.lanes)});
                 std::vector<T> out(static_cast<size_t>(rows * width), std::numeric_limits<T>::quiet_NaN());
-                k.product({panel.data(), offsets.data(), terms, rows, patch.data(), spots.data(), spots_count, out.data(), width, bias.data()});
+                k.product({panel.data(), offsets.data(), terms, rows, patch.data(), spots.data(), spots_count, out.data(), width, bias.data(), false});
                 for (int64_t m = 0; m < rows; ++m)
                     for (int64_t i = 0; i < width; ++i) {
                         double want = bias[static_cast<size_t>(m)];

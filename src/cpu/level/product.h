@@ -116,6 +116,7 @@ inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first,
 template <class T, int rows> void product_rows(const Product<T>& p) {
     constexpr int vectors = rows >= 4 ? panel_vectors : rows == 2 ? 4 : 8;
     if (p.terms == 0) {  // a phase without taps: the bias alone
+        if (p.accumulate) return;
         for (int m = 0; m < rows; ++m)
             for (int64_t s = 0; s < p.spots_count; ++s)
                 store(p.out + m * p.pitch + p.spots[s].out, splat<T>(p.bias ? p.bias[m] : T(0)));
@@ -125,7 +126,7 @@ template <class T, int rows> void product_rows(const Product<T>& p) {
     const int64_t length = (p.terms + blocks - 1) / blocks;
     for (int64_t first = 0; first < p.terms; first += length) {
         const int64_t terms = first + length < p.terms ? length : p.terms - first;
-        const bool fresh = first == 0;
+        const bool fresh = first == 0 && !p.accumulate;
         int64_t s = 0;
         // A last group of one vector would run at a third of the speed: end with two pairs instead.
         for (; s + vectors <= p.spots_count && p.spots_count - s != vectors + 1; s += vectors)

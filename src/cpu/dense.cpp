@@ -1,0 +1,293 @@
+// The dense pass: lattice-convolution tiles by the register-tiled product, the tile program on each, then reductions and tail.
+#include <algorithm>
+#include <sstream>
+
+#include "cpu/dense_geometry.h"
+#include "cpu/packing.h"
+#include "cpu/pass.h"
+#include "cpu/staging.h"
+#include "cpu/tail.h"
+#include "cpu/tile_program.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cpu {
+namespace {
+
+template <class T> class DensePass final : public CompiledPass {
+public:
+    DensePass(const Plan& plan, const Pass& pass, std::unique_ptr<TileProgram> program, std::unique_ptr<TileProgram> prologue)
+        : plan_(plan), node_(plan.graph[pass.anchor]), program_(std::move(program)), prologue_(std::move(prologue)),
+          geometry_(geometry(plan, pass.anchor, *program_)), packing_(geometry_), tail_(plan, pass, true, layout_) {
+        for (const TileProgram::GridSink& sink : program_->grids()) {
+            Tiling tiling = geometry_.tiling;
+            if (program_->level(sink.slot) == 1) {
+                for (size_t a = 0; a < 3; ++a) tiling.tile[a] = std::max<int64_t>(1, tiling.tile[a] / program_->pool_window()[a]);
+                tiling.grid = program_->pooled();
+            }
+            reductions_.emplace_back(plan.graph[sink.value], program_->type(sink.slot), tiling);
+            partials_.push_back(layout_.add(reductions_.back().slots_bytes()));
+        }
+        packed_ = layout_.add(packing_.bytes());
+        bias_ = layout_.add(static_cast<size_t>(geometry_.y[1] + row_padding) * sizeof(T));
+        make_offsets();
+        if (prologue_) prologue_slot_ = prologue_->slot_of(node_.args[0]);
+        if (std::any_of(pass.stores.begin(), pass.stores.end(), [&](const Store& s) { return reshapes(s); }))
+            fallback_ = compile_steps(plan, pass);
+    }
+
+    size_t workspace_bytes() const override { return std::max(layout_.total(), fallback_ ? fallback_->workspace_bytes() : 0); }
+
+    void run(const Run& run) const override {
+        for (const TileProgram::StoreSink& sink : program_->stores())
+            if (run.memory->target(sink.store).shape != program_->type(sink.slot).shape) return fallback_->run(run);
+        Call call{run, BoundProgram(*program_, *run.memory), {}, {}, reinterpret_cast<T*>(run.workspace + packed_), nullptr};
+        if (prologue_) call.prologue = std::make_unique<BoundProgram>(*prologue_, *run.memory);
+        const ValueId x = prologue_ ? prologue_source_ : node_.args[0];
+        const TensorView source = run.memory->source(x);
+        call.x = Placed::under(source, source.shape);
+        packing_.pack(run.memory->source(node_.args[1]), call.packed, run.threads);
+        if (node_.args.size() > 2) {
+            auto* bias = reinterpret_cast<T*>(run.workspace + bias_);
+            const TensorView view = run.memory->source(node_.args[2]);
+            std::fill_n(bias, geometry_.y[1] + row_padding, T(0));
+            kernels<T>().load(bias, view.data, static_cast<Storage>(view.dtype), view.strides[0], geometry_.y[1]);
+            call.bias = bias;
+        }
+        for (size_t r = 0; r < reductions_.size(); ++r) {
+            call.bound.reductions.push_back(&reductions_[r]);
+            call.bound.partials.push_back(reinterpret_cast<double*>(run.workspace + partials_[r]));
+        }
+        parallel_for(run.threads, geometry_.tiling.tiles(), [&](int64_t t) { run_tile(call, t); });
+        for (size_t r = 0; r < reductions_.size(); ++r)
+            reductions_[r].combine(call.bound.partials[r], tail_.place(run, program_->grids()[r].value), run.threads);
+        tail_.run(run);
+    }
+
+    std::string describe() const override {
+        std::ostringstream text;
+        text << "dense " << level().name << ": " << geometry_.describe() << ", " << program_->stages() << " stages, "
+             << program_->registers() << " registers" << (prologue_ ? ", prologue" : "");
+        return text.str();
+    }
+
+    void set_prologue_source(ValueId x) { prologue_source_ = x; }
+
+private:
+    struct Call {
+        const Run& run;
+        BoundProgram bound;
+        std::unique_ptr<BoundProgram> prologue;
+        Placed x;
+        T* packed;
+        const T* bias;
+    };
+
+    static DenseGeometry geometry(const Plan& plan, ValueId anchor, const TileProgram& program) {
+        const Node& node = plan.graph[anchor];
+        DenseDemands demands;
+        demands.window = program.pool_window();
+        demands.element_bytes = sizeof(T);
+        demands.resident_planes = program.resident_bytes(1, 1);
+        return dense_geometry(lattices(plan.graph, anchor), plan.graph[node.args[0]].type.shape, node.type.shape,
+                              plan.graph[node.args[1]].type.shape[0], demands);
+    }
+
+    bool reshapes(const Store& store) const {
+        return store.start.empty() && plan_.graph[store.value].type.shape != plan_.graph[store.target].type.shape;
+    }
+
+    void make_offsets() {
+        for (const DensePhase& phase : geometry_.phases) {
+            std::vector<int32_t> offsets;
+            for (int64_t ci = 0; ci < geometry_.chunk; ++ci)
+                for (const DensePhase::Tap& tap : phase.taps)
+                    offsets.push_back(static_cast<int32_t>((ci * geometry_.channel_stride + tap.offset) * static_cast<int64_t>(sizeof(T))));
+            offsets.insert(offsets.end(), 4, 0);
+            offsets_.push_back(std::move(offsets));
+        }
+    }
+
+    // Where results of a panel go before the tile program: straight into planes, or, when the last axis has several
+    // phases, into rows per phase that are interleaved afterwards.
+    struct Destination {
+        T* data;
+        int64_t pitch;   // from channel to channel
+    };
+
+    void make_spots(const DensePhase& phase, const Box& box, int64_t phase_pitch, std::vector<Spot>& spots) const {
+        const DenseGeometry& g = geometry_;
+        std::array<int64_t, 3> count;
+        for (size_t a = 0; a < 3; ++a) count[a] = g.u_count(a, box.extent[a], phase.residue[a]);
+        const bool interleaved = g.period[2] > 1;
+        const int64_t lanes = kernels<T>().lanes;
+        spots.clear();
+        for (int64_t u1 = 0; u1 < count[0]; ++u1)
+            for (int64_t u2 = 0; u2 < count[1]; ++u2) {
+                const int64_t row = (g.period[0] * u1 + phase.residue[0]) * box.extent[1] + g.period[1] * u2 + phase.residue[1];
+                const int64_t in = g.advance[0] * u1 * g.plane_stride + g.advance[1] * u2 * g.row_stride;
+                const int64_t out = interleaved ? (phase.residue[2] * box.rows() + row) * phase_pitch : row * box.pitch;
+                for (int64_t x = 0; x < count[2]; x += lanes)
+                    spots.push_back({static_cast<int32_t>(in + x), static_cast<int32_t>(out + x)});
+            }
+    }
+
+    void multiply(const Call& call, const Box& box, const T* patch, int64_t group, size_t p, int64_t first, int64_t channels,
+                  const Destination& to, const std::vector<std::vector<Spot>>& spots) const {
+        (void)box;
+        const Panel& panel = packing_.panels()[p];
+        for (size_t phase = 0; phase < geometry_.phases.size(); ++phase) {
+            if (spots[phase].empty()) continue;
+            const auto taps = static_cast<int64_t>(geometry_.phases[phase].taps.size());
+            kernels<T>().product({packing_.panel(call.packed, phase, group, p) + first * taps * panel.rows, offsets_[phase].data(),
+                                  channels * taps, panel.rows, patch, spots[phase].data(), static_cast<int64_t>(spots[phase].size()),
+                                  to.data, to.pitch, call.bias ? call.bias + group * geometry_.outs + panel.first : nullptr, first > 0});
+        }
+    }
+
+    void interleave(const Destination& from, T* planes, const Box& box, int64_t phase_pitch, int64_t count) const {
+        const Kernels<T>& k = kernels<T>();
+        const int64_t period = geometry_.period[2];
+        for (int64_t c = 0; c < count; ++c)
+            for (int64_t row = 0; row < box.rows(); ++row) {
+                T* out = planes + c * box.elements() + row * box.pitch;
+                const T* in = from.data + c * from.pitch + row * phase_pitch;
+                const int64_t step = box.rows() * phase_pitch;  // from residue to residue
+                if (period == 2 && box.width() > 1) {
+                    k.interleave(out, in, in + step, box.width() / 2);
+                    if (box.width() % 2) out[box.width() - 1] = in[box.width() / 2];
+                    continue;
+                }
+                for (int64_t r = 0; r < period; ++r)
+                    k.spread(out + r, period, in + r * step, geometry_.u_count(2, box.width(), r));
+            }
+    }
+
+    void run_tile(const Call& call, int64_t t) const {
+        const DenseGeometry& g = geometry_;
+        const Box box = g.tiling.box(t);
+        Box pooled = box;
+        if (program_->pool_window() != std::array<int64_t, 3>{1, 1, 1}) {
+            std::array<int64_t, 3> origin, extent;
+            for (size_t a = 0; a < 3; ++a) {
+                const int64_t window = program_->pool_window()[a];
+                origin[a] = box.origin[a] / window;
+                extent[a] = std::min(box.extent[a] / window, program_->pooled()[a + 2] - origin[a]);
+            }
+            pooled = Box::of(box.n, origin, extent);
+        }
+        Scratch scratch;
+        const int64_t most = kernels<T>().panel_rows;
+        TileRun<T> program(*program_, call.bound, scratch, box, pooled, t, most);
+        Stager<T> stager(g, call.x, prologue_.get(), call.prologue.get(), prologue_slot_, scratch);
+        T* patch = scratch.acquire<T>(g.chunk * g.channel_stride + 4 * row_padding);
+
+        const bool interleaved = g.period[2] > 1;
+        const int64_t phase_pitch = padded(g.u_count(2, box.width(), 0));
+        const int64_t phased = g.period[2] * box.rows() * phase_pitch;  // elements of a channel, phase by phase
+        const int64_t kept = g.chunks() > 1 ? g.outs + most : most;     // channels held at once before the tile program
+        T* phases = interleaved ? scratch.acquire<T>(kept * phased) : nullptr;
+        T* planes = program.given_planes() ? nullptr : scratch.acquire<T>((interleaved ? most : kept) * box.elements());
+
+        std::vector<std::vector<Spot>> spots(g.phases.size());
+        for (size_t p = 0; p < g.phases.size(); ++p) make_spots(g.phases[p], box, phase_pitch, spots[p]);
+
+        for (int64_t group = 0; group < g.groups; ++group) {
+            const int64_t c0 = group * g.outs;
+            // The planes that the tile program will read channel `first` of this group from.
+            const auto plane = [&](int64_t first) {
+                if (program.given_planes()) return program.given_planes() + (c0 + first) * box.elements();
+                return planes + (g.chunks() > 1 && !interleaved ? first : 0) * box.elements();
+            };
+            const auto destination = [&](int64_t first) -> Destination {
+                if (interleaved) return {phases + (g.chunks() > 1 ? first : 0) * phased, phased};
+                return {plane(first), box.elements()};
+            };
+            const auto complete = [&](const Panel& panel) {
+                if (interleaved) interleave(destination(panel.first), plane(panel.first), box, phase_pitch, panel.count);
+                program.channels(c0 + panel.first, panel.count, plane(panel.first), box.elements());
+            };
+            for (int64_t first = 0; first < g.in; first += g.chunk) {
+                const int64_t channels = std::min(g.chunk, g.in - first);
+                stager.stage(patch, box, group * g.in + first, channels);
+                for (size_t p = 0; p < packing_.panels().size(); ++p) {
+                    const Panel& panel = packing_.panels()[p];
+                    multiply(call, box, patch, group, p, first, channels, destination(panel.first), spots);
+                    if (g.chunks() == 1) complete(panel);
+                }
+            }
+            if (g.chunks() > 1)
+                for (const Panel& panel : packing_.panels()) complete(panel);
+        }
+        program.finish();
+    }
+
+    const Plan& plan_;
+    const Node& node_;
+    std::unique_ptr<TileProgram> program_, prologue_;
+    ValueId prologue_source_ = -1;
+    int prologue_slot_ = -1;
+    DenseGeometry geometry_;
+    Packing<T> packing_;
+    WorkspaceLayout layout_;
+    Tail tail_;
+    std::vector<GridReduction> reductions_;
+    std::vector<size_t> partials_;
+    size_t packed_ = 0, bias_ = 0;
+    std::vector<std::vector<int32_t>> offsets_;   // per phase
+    std::unique_ptr<CompiledPass> fallback_;
+};
+
+// fp64 values need fp64 planes, all others fp32; a pass that mixes them goes step by step.
+bool one_arithmetic(const Plan& plan, const Pass& pass, DType dtype) {
+    const auto agrees = [&](ValueId v) {
+        return is_literal(plan.graph, v) || (plan.graph[v].type.dtype == DType::f64) == (dtype == DType::f64);
+    };
+    for (const TileStep& step : pass.steps) {
+        if (step.scope == Scope::tail) continue;
+        if (!agrees(step.value)) return false;
+        for (ValueId a : plan.graph[step.value].args)
+            if (!agrees(a)) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+std::unique_ptr<CompiledPass> compile_dense(const Plan& plan, const Pass& pass) {
+    const Graph& graph = plan.graph;
+    const Node& node = graph[pass.anchor];
+    const Node& x = graph[node.args[0]];
+    if (node.type.rank() > 5 || node.type.rank() < 2) return nullptr;
+    for (ValueId v : {pass.anchor, node.args[0], node.args[1]})
+        if (numel(graph[v].type.shape) == 0) return nullptr;
+    if (!one_arithmetic(plan, pass, node.type.dtype) || is_literal(graph, node.args[0])) return nullptr;
+    std::vector<ValueId> tile, prologue;
+    for (const TileStep& step : pass.steps) {
+        if (step.scope == Scope::tile) tile.push_back(step.value);
+        if (step.scope == Scope::prologue) prologue.push_back(step.value);
+    }
+    auto program = TileProgram::compile(plan, pass, tile, pass.anchor, node.type.shape);
+    if (!program) return nullptr;
+    std::unique_ptr<TileProgram> before;
+    ValueId source = -1;
+    if (!prologue.empty()) {
+        // The value whose rows are staged: a read of x's shape that the prologue uses.
+        for (ValueId v : prologue)
+            for (ValueId a : graph[v].args)
+                if (source < 0 && !is_literal(graph, a) && std::find(prologue.begin(), prologue.end(), a) == prologue.end() &&
+                    graph[a].type.shape == x.type.shape)
+                    source = a;
+        if (source < 0) return nullptr;
+        const Pass alone{PassKind::pointwise, source, {}, {}, {}, {}, 0, {}};
+        before = TileProgram::compile(plan, alone, prologue, source, x.type.shape);
+        if (!before || before->stages() > 1) return nullptr;
+    }
+    const auto finish = [&](auto tag) -> std::unique_ptr<CompiledPass> {
+        auto compiled = std::make_unique<DensePass<decltype(tag)>>(plan, pass, std::move(program), std::move(before));
+        compiled->set_prologue_source(source);
+        return compiled;
+    };
+    return node.type.dtype == DType::f64 ? finish(double{}) : finish(float{});
+}
+
+}  // namespace transfuse::cpu

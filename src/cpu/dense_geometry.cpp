@@ -1,0 +1,134 @@
+#include "cpu/dense_geometry.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <sstream>
+
+namespace transfuse::cpu {
+namespace {
+
+constexpr int64_t patch_bytes = 320 << 10;      // leaves room for weights and results in a second-level cache of 1 MiB
+constexpr int64_t resident_bytes = 512 << 10;
+constexpr int64_t most_pixels = 1024;           // of a plane: a panel of planes is worth a first-level cache
+constexpr int64_t fewest_pixels = 256;          // below this, weights are fetched too often
+constexpr int64_t enough_tiles = 48;            // so that many threads have an even share; never depends on their number
+
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// `extent` in pieces of at most `most`, as even as multiples of `unit` allow.
+int64_t even_pieces(int64_t extent, int64_t most, int64_t unit) {
+    if (extent <= most) return extent;
+    const int64_t pieces = (extent + most - 1) / most;
+    return std::min(extent, std::max(unit, round_up((extent + pieces - 1) / pieces, unit)));
+}
+
+struct Chooser {
+    DenseGeometry& g;
+    const DenseDemands& demands;
+    std::array<int64_t, 3> unit;
+
+    void lay_out(const std::array<int64_t, 3>& tile) {
+        for (size_t a = 0; a < 3; ++a) {
+            const int64_t u = (tile[a] + g.period[a] - 1) / g.period[a];
+            g.patch[a] = a < 2 ? g.advance[a] * (u - 1) + g.span[a] + 1 : u + g.span[a] / g.advance[a] + 1;
+        }
+        g.row_stride = g.advance[2] * round_up(g.patch[2], 4);
+        g.plane_stride = g.patch[1] * g.row_stride;
+        g.channel_stride = round_up(g.patch[0] * g.plane_stride, 16);
+        if (g.channel_stride * demands.element_bytes % 2048 == 0) g.channel_stride += 16;  // channels would share cache sets
+    }
+    int64_t pixels(const std::array<int64_t, 3>& t) const { return t[0] * t[1] * padded(t[2]); }
+    int64_t bytes_per_channel() const { return g.channel_stride * demands.element_bytes; }
+    bool fits(const std::array<int64_t, 3>& t) {
+        lay_out(t);
+        const bool planes = pixels(t) * demands.resident_planes * demands.element_bytes <= resident_bytes;
+        return pixels(t) <= most_pixels && planes;
+    }
+    int64_t tiles(const std::array<int64_t, 3>& t) const {
+        int64_t n = g.y[0];
+        for (size_t a = 0; a < 3; ++a) n *= (g.y[a + 2] + t[a] - 1) / t[a];
+        return n;
+    }
+
+    void choose() {
+        std::array<int64_t, 3> tile{};
+        for (size_t a = 0; a < 3; ++a) tile[a] = std::min(unit[a], g.y[a + 2]);
+        tile[2] = even_pieces(g.y[4], most_pixels, std::lcm(unit[2], row_padding * g.period[2]));
+        while (!fits(tile) && tile[2] > unit[2]) tile[2] = even_pieces(tile[2], std::max(unit[2], tile[2] / 2), unit[2]);
+        // More rows, then more planes, while the patch of all input channels still fits (or the tile is still small).
+        for (size_t a : {size_t{1}, size_t{0}}) {
+            for (;;) {
+                std::array<int64_t, 3> larger = tile;
+                larger[a] = std::min(g.y[a + 2], tile[a] + unit[a]);
+                if (larger == tile || !fits(larger)) break;
+                if (pixels(tile) >= fewest_pixels && bytes_per_channel() * g.in > patch_bytes) break;
+                tile = larger;
+            }
+            tile[a] = even_pieces(g.y[a + 2], tile[a], unit[a]);
+        }
+        for (size_t a : {size_t{0}, size_t{1}, size_t{2}})
+            while (tiles(tile) < enough_tiles && tile[a] >= 2 * unit[a] && pixels(tile) >= 2 * fewest_pixels / (a == 2 ? 1 : 2) &&
+                   (a < 2 || tile[a] >= 128))
+                tile[a] = even_pieces(tile[a], (tile[a] + 1) / 2, unit[a]);
+        lay_out(tile);
+        g.tiling = Tiling::of(g.y, tile);
+        g.chunk = std::clamp<int64_t>(patch_bytes / bytes_per_channel(), 1, g.in);
+        const int64_t chunks = (g.in + g.chunk - 1) / g.chunk;
+        g.chunk = (g.in + chunks - 1) / chunks;
+    }
+};
+
+}  // namespace
+
+DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, const Sizes& y, int64_t groups, const DenseDemands& demands) {
+    DenseGeometry g;
+    for (size_t a = 0; a < axes.size(); ++a) g.axis[a + 3 - axes.size()] = axes[a];
+    g.x = to_five(x, 1);
+    g.y = to_five(y, 1);
+    g.groups = groups;
+    g.in = g.x[1] / groups;
+    g.outs = g.y[1] / groups;
+    std::array<std::vector<Phase>, 3> phases;
+    Chooser chooser{g, demands, {}};
+    for (size_t a = 0; a < 3; ++a) {
+        phases[a] = g.axis[a].phases();
+        g.period[a] = g.axis[a].period();
+        g.advance[a] = g.axis[a].advance();
+        int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min();
+        for (const Phase& phase : phases[a])
+            for (const PhaseTap& tap : phase.taps) {
+                least = std::min(least, tap.shift);
+                most = std::max(most, tap.shift);
+            }
+        if (least > most) least = most = 0;
+        g.shift[a] = least;
+        g.span[a] = most - least;
+        chooser.unit[a] = std::lcm(g.period[a], demands.window[a]);
+    }
+    chooser.choose();
+    for (const Phase& p1 : phases[0])
+        for (const Phase& p2 : phases[1])
+            for (const Phase& p3 : phases[2]) {
+                DensePhase phase{{p1.residue, p2.residue, p3.residue}, {}};
+                for (const PhaseTap& t1 : p1.taps)
+                    for (const PhaseTap& t2 : p2.taps)
+                        for (const PhaseTap& t3 : p3.taps) {
+                            const int64_t column = t3.shift - g.shift[2];
+                            const int64_t offset = (t1.shift - g.shift[0]) * g.plane_stride + (t2.shift - g.shift[1]) * g.row_stride +
+                                                   column % g.advance[2] * (g.row_stride / g.advance[2]) + column / g.advance[2];
+                            phase.taps.push_back({{t1.tap, t2.tap, t3.tap}, offset});
+                        }
+                g.phases.push_back(std::move(phase));
+            }
+    return g;
+}
+
+std::string DenseGeometry::describe() const {
+    std::ostringstream text;
+    text << tiling.tiles() << " tiles of " << tiling.tile[0] << "x" << tiling.tile[1] << "x" << tiling.tile[2] << ", " << phases.size()
+         << " phases, patch " << patch[0] << "x" << patch[1] << "x" << row_stride << " of " << chunk << "/" << in << " channels";
+    return text.str();
+}
+
+}  // namespace transfuse::cpu

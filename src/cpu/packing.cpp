@@ -1,0 +1,53 @@
+#include "cpu/packing.h"
+
+#include "cpu/element.h"
+#include "cpu/thread_pool.h"
+
+namespace transfuse::cpu {
+
+template <class T> Packing<T>::Packing(const DenseGeometry& geometry) : geometry_(geometry) {
+    const int64_t most = kernels<T>().panel_rows;
+    int64_t rows = 0;
+    for (int64_t first = 0; first < geometry.outs;) {
+        const int64_t left = geometry.outs - first, count = std::min(left, most);
+        const int64_t panel = count > 4 ? most : count > 2 ? 4 : count;
+        panels_.push_back({first, count, panel});
+        panel_start_.push_back(rows);
+        rows += panel;
+        first += count;
+    }
+    for (size_t p = 0; p < geometry.phases.size(); ++p) {
+        phase_start_.push_back(elements_);
+        group_size_.push_back(rows * terms(p));
+        elements_ += geometry.groups * group_size_.back();
+    }
+    elements_ += 4 * most + row_padding;  // products read ahead
+}
+
+template <class T> void Packing<T>::pack(const TensorView& w, T* packed, int threads) const {
+    Sizes strides = w.strides;
+    strides.insert(strides.begin() + 3, 6 - strides.size(), 0);  // missing tap axes
+    const auto panels = static_cast<int64_t>(panels_.size());
+    const int64_t jobs = static_cast<int64_t>(geometry_.phases.size()) * geometry_.groups * panels;
+    for (int64_t i = elements_ - 4 * kernels<T>().panel_rows - row_padding; i < elements_; ++i) packed[i] = 0;
+    parallel_for(elements_ < 8192 ? 1 : threads, jobs, [&](int64_t job) {
+        const auto phase = static_cast<size_t>(job / (geometry_.groups * panels));
+        const int64_t group = job / panels % geometry_.groups;
+        const auto p = static_cast<size_t>(job % panels);
+        const Panel& panel = panels_[p];
+        T* out = const_cast<T*>(this->panel(packed, phase, group, p));
+        for (int64_t ci = 0; ci < geometry_.in; ++ci)
+            for (const DensePhase::Tap& tap : geometry_.phases[phase].taps) {
+                const int64_t offset = group * strides[0] + ci * strides[1] + panel.first * strides[2] + tap.k[0] * strides[3] +
+                                       tap.k[1] * strides[4] + tap.k[2] * strides[5];
+                kernels<T>().load(out, address(w, offset), static_cast<Storage>(w.dtype), strides[2], panel.count);
+                for (int64_t r = panel.count; r < panel.rows; ++r) out[r] = 0;
+                out += panel.rows;
+            }
+    });
+}
+
+template class Packing<float>;
+template class Packing<double>;
+
+}  // namespace transfuse::cpu

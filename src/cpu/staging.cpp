@@ -1,0 +1,87 @@
+#include "cpu/staging.h"
+
+#include <algorithm>
+
+namespace transfuse::cpu {
+namespace {
+
+template <class T> constexpr Storage storage_of = sizeof(T) == 8 ? Storage::f64 : Storage::f32;
+
+int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+
+// Columns q with 0 ≤ base + advance·q + residue < in, clipped to [0, columns).
+struct Range {
+    int64_t begin, end;
+    Range(int64_t base, int64_t advance, int64_t residue, int64_t in, int64_t columns) {
+        begin = std::clamp<int64_t>(ceil_div(-base - residue, advance), 0, columns);
+        end = std::clamp<int64_t>(ceil_div(in - base - residue, advance), begin, columns);
+    }
+};
+
+}  // namespace
+
+template <class T>
+Stager<T>::Stager(const DenseGeometry& geometry, const Placed& x, const TileProgram* prologue, const BoundProgram* bound,
+                  int prologue_slot, Scratch& scratch)
+    : geometry_(geometry), x_(x), slot_(prologue_slot) {
+    if (!prologue) return;
+    const int64_t longest = std::min(geometry.x[4], geometry.advance[2] * geometry.patch[2]);
+    const Box box = Box::of(0, {0, 0, 0}, {1, 1, longest});
+    run_ = std::make_unique<TileRun<T>>(*prologue, *bound, scratch, box, box, 0, 1);
+    whole_row_ = scratch.acquire<T>(padded(longest));
+}
+
+template <class T> void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
+    const DenseGeometry& g = geometry_;
+    const Kernels<T>& k = kernels<T>();
+    std::array<int64_t, 3> base, extent;
+    for (size_t a = 0; a < 3; ++a) {
+        const int64_t u = (tile.extent[a] + g.period[a] - 1) / g.period[a];
+        base[a] = g.advance[a] * (tile.origin[a] / g.period[a]) + g.shift[a];
+        extent[a] = a < 2 ? g.advance[a] * (u - 1) + g.span[a] + 1 : u + g.span[a] / g.advance[a] + 1;
+    }
+    const int64_t advance = g.advance[2], pitch = g.row_stride / advance, columns = extent[2];
+    const bool transposed = x_.channels_innermost() && count > 1 && !run_;
+    for (int64_t p1 = 0; p1 < extent[0]; ++p1)
+        for (int64_t p2 = 0; p2 < extent[1]; ++p2) {
+            const int64_t i1 = base[0] + p1, i2 = base[1] + p2;
+            T* first_row = patch + p1 * g.plane_stride + p2 * g.row_stride;
+            const bool outside = i1 < 0 || i1 >= g.x[2] || i2 < 0 || i2 >= g.x[3];
+            for (int64_t residue = 0; residue < advance; ++residue) {
+                T* rows = first_row + residue * pitch;
+                const Range inside(base[2], advance, residue, g.x[4], outside ? 0 : columns);
+                const int64_t n = inside.end - inside.begin, i3 = base[2] + advance * inside.begin + residue;
+                for (int64_t c = 0; c < count; ++c) {
+                    T* row = rows + c * g.channel_stride;
+                    std::fill(row, row + inside.begin, T(0));
+                    std::fill(row + inside.end, row + columns, T(0));
+                    if (n == 0 || transposed || run_) continue;
+                    k.load(row + inside.begin, x_.at(tile.n, first + c, i1, i2, i3), x_.storage, advance * x_.strides[4], n);
+                }
+                if (n > 0 && transposed)
+                    k.load_transposed(rows + inside.begin, g.channel_stride, count, x_.at(tile.n, first, i1, i2, i3), x_.storage,
+                                      advance * x_.strides[4], n);
+            }
+            if (!run_ || outside) continue;
+            // The prologue sees the row as it lies in x; its result is then dealt out to the residues.
+            const int64_t begin = std::max<int64_t>(0, base[2]);
+            const int64_t end = std::min(g.x[4], base[2] + advance * columns);
+            if (begin >= end) continue;
+            const Box box = Box::of(tile.n, {i1, i2, begin}, {1, 1, end - begin});
+            for (int64_t c = 0; c < count; ++c) {
+                k.load(whole_row_, x_.at(tile.n, first + c, i1, i2, begin), x_.storage, x_.strides[4], end - begin);
+                const T* result = run_->row(box, first + c, whole_row_, slot_);
+                for (int64_t residue = 0; residue < advance; ++residue) {
+                    const Range inside(base[2], advance, residue, g.x[4], columns);
+                    const int64_t i3 = base[2] + advance * inside.begin + residue;
+                    k.load(first_row + residue * pitch + c * g.channel_stride + inside.begin, result + (i3 - begin), storage_of<T>, advance,
+                           inside.end - inside.begin);
+                }
+            }
+        }
+}
+
+template class Stager<float>;
+template class Stager<double>;
+
+}  // namespace transfuse::cpu

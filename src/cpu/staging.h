@@ -1,0 +1,24 @@
+// Copies the input under a tile into its patch: zeros outside the input, the prologue applied inside.
+#pragma once
+
+#include "cpu/dense_geometry.h"
+#include "cpu/tile_program.h"
+
+namespace transfuse::cpu {
+
+template <class T> class Stager {
+public:
+    Stager(const DenseGeometry& geometry, const Placed& x, const TileProgram* prologue, const BoundProgram* bound, int prologue_slot,
+           Scratch& scratch);
+    // Channels first … first + count of x under a tile of y.
+    void stage(T* patch, const Box& tile, int64_t first, int64_t count);
+
+private:
+    const DenseGeometry& geometry_;
+    const Placed& x_;
+    int slot_;
+    std::unique_ptr<TileRun<T>> run_;
+    T* whole_row_ = nullptr;
+};
+
+}  // namespace transfuse::cpu

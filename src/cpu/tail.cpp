@@ -1,0 +1,75 @@
+#include "cpu/tail.h"
+
+#include <algorithm>
+
+#include "cpu/element.h"
+#include "cpu/primitive.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cpu {
+
+Tail::Tail(const Plan& plan, const Pass& pass, bool tiles_elsewhere, WorkspaceLayout& layout)
+    : plan_(plan), pass_(pass), all_(!tiles_elsewhere) {
+    for (const TileStep& step : pass.steps) {
+        if (!all_ && step.scope != Scope::grid && step.scope != Scope::tail) continue;
+        // What is stored whole is computed in place; the rest takes a temporary.
+        const bool stored = std::any_of(pass.stores.begin(), pass.stores.end(),
+                                        [&](const Store& s) { return s.value == step.value && s.target == step.value; });
+        const Type& type = plan.graph[step.value].type;
+        const auto size = static_cast<size_t>(numel(type.shape) * bytes(type.dtype));
+        places_[step.value] = stored ? -1 : static_cast<int64_t>(layout.add(size));
+    }
+}
+
+TensorView Tail::place(const Run& run, ValueId value) const {
+    const int64_t at = places_.at(value);
+    if (at < 0) return run.memory->target(value);
+    const Type& type = plan_.graph[value].type;
+    return {run.workspace + at, type.dtype, type.shape, contiguous_strides(type.shape)};
+}
+
+void Tail::run(const Run& run) const {
+    const Graph& graph = plan_.graph;
+    const auto operand = [&](ValueId v) { return places_.contains(v) ? place(run, v) : run.memory->source(v); };
+    for (const TileStep& step : pass_.steps) {
+        if (!all_ && step.scope != Scope::tail) continue;
+        std::vector<TensorView> args;
+        for (ValueId arg : graph[step.value].args) args.push_back(operand(arg));
+        evaluate_primitive(graph[step.value], args, place(run, step.value), run.threads);
+    }
+    for (const Store& store : pass_.stores) {
+        const auto at = places_.find(store.value);
+        if (at == places_.end() && !all_) continue;                                         // a tile stored it
+        if (at != places_.end() && at->second < 0 && store.value == store.target) continue;  // computed in place
+        TensorView from = operand(store.value);
+        const TensorView to = run.memory->target(store);
+        if (from.shape != to.shape) {  // a reshape into a tensor that is not contiguous: go by row-major position
+            const Node node{Op::reshape, {store.value}, {}, graph[store.target].type, {}};
+            evaluate_primitive(node, std::span(&from, 1), to, run.threads);
+        } else {
+            copy(from, to, run.threads);
+        }
+    }
+}
+
+namespace {
+
+class StepsPass final : public CompiledPass {
+public:
+    StepsPass(const Plan& plan, const Pass& pass) : tail_(plan, pass, false, layout_) {}
+    size_t workspace_bytes() const override { return layout_.total(); }
+    void run(const Run& run) const override { tail_.run(run); }
+    std::string describe() const override { return "step by step"; }
+
+private:
+    WorkspaceLayout layout_;
+    Tail tail_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledPass> compile_steps(const Plan& plan, const Pass& pass) {
+    return std::make_unique<StepsPass>(plan, pass);
+}
+
+}  // namespace transfuse::cpu
