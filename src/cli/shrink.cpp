@@ -41,20 +41,20 @@ int64_t largest(const Graph& graph, size_t axis) {
 
 Graph shrink(const Graph& graph, double flops) {
     Graph small = graph;
-    constexpr int64_t least_batch = 2, least_extent = 4;
-    for (bool progress = true; progress && cost(small).flops > flops;) {
-        progress = false;
-        for (size_t axis : {0, 2, 3, 4}) {
-            const int64_t extent = largest(small, axis);
-            if (extent <= (axis == 0 ? least_batch : least_extent)) continue;
-            std::optional<Graph> next = halved(small, axis, extent);
-            if (!next) continue;
-            small = std::move(*next);
-            progress = true;
-            if (axis == 0) break;  // the batch first: it changes no border
-            if (cost(small).flops <= flops) break;
+    // Down to a batch of two and extents of four, where every border is still met; further only if that is not enough.
+    for (const auto& [least_batch, least_extent] : {std::pair<int64_t, int64_t>{2, 4}, {1, 2}})
+        for (bool progress = true; progress && cost(small).flops > flops;) {
+            progress = false;
+            for (size_t axis : {0, 2, 3, 4}) {
+                const int64_t extent = largest(small, axis);
+                if (extent <= (axis == 0 ? least_batch : least_extent)) continue;
+                std::optional<Graph> next = halved(small, axis, extent);
+                if (!next) continue;
+                small = std::move(*next);
+                progress = true;
+                if (axis == 0 || cost(small).flops <= flops) break;  // the batch first: it changes no border
+            }
         }
-    }
     return small;
 }
 
