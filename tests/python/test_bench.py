@@ -75,6 +75,13 @@ def test_a_wrong_result_is_called_wrong():
     assert accuracy.verdict(accuracy.errors([reference.float()], [reference]), exact, [torch.float32]) == "right"
 
 
+def test_a_result_that_is_zero_is_judged_absolutely():
+    reference = torch.full((64,), 1e-17, dtype=torch.float64)
+    theirs = accuracy.errors([torch.full((64,), 1e-9)], [reference])
+    assert accuracy.verdict(accuracy.errors([torch.full((64,), 3e-9)], [reference]), theirs, [torch.float32]) == "right"
+    assert accuracy.verdict(accuracy.errors([torch.full((64,), 1e-4)], [reference]), theirs, [torch.float32]) != "right"
+
+
 def test_peers_and_backward_results(folder):
     model, inputs = rows.build(str(folder / "A.py"), "cpu", batch=2)
     chosen = peers.peers("cpu", 4, {"channels_last", "compile"})

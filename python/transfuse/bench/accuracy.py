@@ -11,6 +11,7 @@ import torch
 RMS_FACTOR, WORST_FACTOR = 1.2, 2.0  # how much larger than PyTorch's own an error may be
 # Where PyTorch happens to hit the last bit, a few units in the last place of the result's own type are right as well.
 ULPS = 4.0
+ZERO = 1e-6  # a reference below this everywhere is zero but for rounding; its errors are absolute
 
 
 @dataclass
@@ -42,8 +43,9 @@ def error(result: torch.Tensor, reference: torch.Tensor) -> Error:
     difference = result.detach().to(torch.float64).sub_(reference)
     if reference.numel() == 0:
         return Error(0.0, 0.0)
-    scale = max(reference.square().mean().sqrt().item(), 1e-300)
-    largest = max(reference.abs().max().item(), 1e-300)
+    scale, largest = reference.square().mean().sqrt().item(), reference.abs().max().item()
+    if largest < ZERO:  # the mean of something normalised, say: there is nothing to be relative to
+        scale = largest = 1.0
     rms, worst = difference.square().mean().sqrt().item() / scale, difference.abs().max().item() / largest
     return Error(rms if math.isfinite(rms) else math.inf, worst if math.isfinite(worst) else math.inf)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from . import table
-from .driver import Progress, Worker, jobs, measure, parser
+from .driver import jobs, parser
+from .session import Progress, Worker, measure
 
 
 def sentence_of(result: dict) -> str:
@@ -13,7 +14,10 @@ def sentence_of(result: dict) -> str:
     if mine is None:
         return table.wrong(result) or result["status"]
     same = f"error against float64 {ratio[0]:.2f} times PyTorch's own (rms)" if ratio else "not checked"
-    return f"equal: {same}\nspeed: eager PyTorch {table.number(eager)} ms, transfuse {table.number(mine[1])} ms: {table.times(eager / mine[1])}"
+    speed = (
+        f"eager PyTorch {table.number(eager)} ms, transfuse {table.number(mine[1])} ms: {table.times(eager / mine[1])}"
+    )
+    return f"equal: {same}\nspeed: {speed}"
 
 
 def saved(result: dict) -> str:

@@ -7,106 +7,15 @@ import datetime
 import json
 import os
 import platform
-import selectors
 import subprocess
-import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from . import compare, table
-from .rows import Row, find_rows, title
-
-
-class Worker:
-    """One process that measures. It may die; then the next row gets a new one."""
-
-    def __init__(self):
-        read, write = os.pipe()
-        env = dict(os.environ)
-        package = str(Path(__file__).resolve().parents[2])
-        env["PYTHONPATH"] = package + (":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else "")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "transfuse.bench.worker", str(write)],
-            stdin=subprocess.PIPE, stdout=2, pass_fds=[write], env=env, text=True,
-        )  # fmt: skip
-        os.close(write)
-        self.messages = os.fdopen(read, "rb", buffering=0)
-        self.buffer = b""
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.messages, selectors.EVENT_READ)
-
-    def ask(self, job: dict) -> None:
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-
-    def next(self, deadline: float) -> dict | None:
-        """The next message; None when the process is gone or the deadline has passed."""
-        while b"\n" not in self.buffer:
-            if not self.selector.select(max(0.0, deadline - time.monotonic())):
-                return None
-            chunk = self.messages.read(65536)
-            if not chunk:
-                return None
-            self.buffer += chunk
-        line, self.buffer = self.buffer.split(b"\n", 1)
-        return json.loads(line)
-
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def stop(self) -> None:
-        if self.alive():
-            self.process.kill()
-        self.process.wait()
-        self.messages.close()
-
-
-class Progress:
-    """One line on a terminal, rewritten in place; on anything else one line a row."""
-
-    def __init__(self, total: int):
-        self.total, self.live, self.width = total, sys.stderr.isatty(), 0
-
-    def show(self, index: int, id: str, step: str) -> None:
-        if self.live:
-            bar = "█" * (20 * index // self.total) + "·" * (20 - 20 * index // self.total)
-            text = f"[{bar}] {index + 1}/{self.total} {id}: {step}"[:110]
-            print("\r" + text.ljust(self.width), end="", file=sys.stderr, flush=True)
-            self.width = len(text)
-
-    def line(self, text: str) -> None:
-        print(("\r" + " " * self.width + "\r" if self.live else "") + text, file=sys.stderr, flush=True)
-        self.width = 0
-
-
-def measure(row: Row, job: dict, worker: Worker, report: dict, progress, limit: float) -> dict:
-    """All that one row gave, however it ended. What the worker says of its machine goes to the report."""
-    result = {"id": row.id, "title": title(row.path), "peers": {}, "precision": job["precision"],
-              "backward": job["backward"], "status": "ok"}  # fmt: skip
-    worker.ask(job)
-    step, deadline = "start", time.monotonic() + limit
-    while True:
-        message = worker.next(deadline)
-        if message is None:
-            died = not worker.alive() or time.monotonic() < deadline
-            result["status"] = f"the process died while {step}" if died else f"stopped after {limit:.0f} s while {step}"
-            worker.stop()
-            return result
-        if "peaks" in message:
-            report["peaks"][job["precision"]], report["device"] = message["peaks"], message["device"]
-        elif "step" in message:
-            step = message["step"]
-            progress(step)
-        elif "facts" in message:
-            result |= message["facts"]
-        elif "peer" in message:
-            result["peers"].setdefault(message["peer"], {}).update(message["values"])
-        elif "failed" in message:
-            result["status"] = message["failed"]
-            return result
-        elif "done" in message:
-            return result
+from .rows import Row, find_rows
+from .session import Measurement, Progress, Worker, peaks
 
 
 def environment(arguments: list[str]) -> dict:
@@ -164,6 +73,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seconds", type=float, help="time to spend timing a row (default 1 on CUDA, 6 on CPU)")
     p.add_argument("--row-limit", type=float, default=300, help="a row is given up after this many seconds")
     p.add_argument("--time-limit", type=float, default=float("inf"), help="no new row is begun after this many seconds")
+    p.add_argument(
+        "--parallel", type=int, default=1, help="rows compiled and checked side by side; timing is always alone"
+    )
+    p.add_argument("--forced", action="store_true", help="ours everywhere, also where PyTorch's own op is faster")
     p.add_argument("--no-details", action="store_true", help="leave derivation and plan out of the JSON")
     p.add_argument("--json", type=Path, help="write everything here")
     p.add_argument("--table", type=Path, help="write the Markdown table here as well")
@@ -193,7 +106,7 @@ def jobs(options, device: str) -> list[tuple[Row, dict]]:
         "device": device, "backward": options.backward, "eval": options.eval, "batch_divisor": options.batch_divisor,
         "batch": 1 if options.streaming else options.batch, "streaming": options.streaming, "which": peers,
         "seeds": options.seeds, "rounds": options.rounds, "seconds": options.seconds or (1.0 if device == "cuda" else 6.0),
-        "details": not options.no_details, "overrides": overrides(options.set),
+        "details": not options.no_details, "overrides": overrides(options.set), "forced": options.forced,
     }  # fmt: skip
     return [(row, {"path": row.path, "precision": precision, **shared})
             for precision in (options.precision or default).split(",") for row in chosen]  # fmt: skip
@@ -214,24 +127,28 @@ def main(arguments: list[str]) -> int:
         return scaling.main(options, device, arguments)
     work = jobs(options, device)
     report = environment(arguments) | {"device_kind": device, "peaks": {}, "rows": []}
-    progress, start, worker = Progress(len(work)), time.monotonic(), None
-    for index, (row, job) in enumerate(work):
+    progress, start = Progress(len(work)), time.monotonic()
+    workers = [Worker() for _ in range(max(1, min(options.parallel, len(work))))]
+    report |= peaks(workers[0], device, list(dict.fromkeys(job["precision"] for _, job in work)))
+    for first in range(0, len(work), len(workers)):
         if time.monotonic() - start > options.time_limit:
             progress.line(
-                f"the time limit of {options.time_limit:.0f} s is reached; {len(work) - index} rows are left out"
+                f"the time limit of {options.time_limit:.0f} s is reached; {len(work) - first} rows are left out"
             )
             break
-        if worker is None or not worker.alive():
-            progress.show(index, row.id, "starting")
-            worker = Worker()
-        if job["precision"] not in report["peaks"]:
-            worker.ask({"peaks": True, "device": device, "precision": job["precision"]})
-        result = measure(row, job, worker, report, partial(progress.show, index, row.id), options.row_limit)
-        report["rows"].append(result)
-        progress.line(f"{index + 1}/{len(work)} " + table.one_line(result))
-        if options.json:  # after every row: nothing is lost if we are stopped
-            write(options.json, json.dumps(report, indent=1))
-    if worker is not None:
+        batch = work[first : first + len(workers)]
+        workers = [w if w.alive() else Worker() for w in workers]
+        running = [Measurement(row, job, workers[i], options.row_limit, partial(progress.show, first + i, row.id))
+                   for i, (row, job) in enumerate(batch)]  # fmt: skip
+        with ThreadPoolExecutor(len(running)) as pool:  # compiling and checking side by side, timing one after another
+            list(pool.map(Measurement.prepare, running))
+        for i, measurement in enumerate(running):
+            result = measurement.finish()
+            report["rows"].append(result)
+            progress.line(f"{first + i + 1}/{len(work)} " + table.one_line(result))
+            if options.json:  # after every row: nothing is lost if we are stopped
+                write(options.json, json.dumps(report, indent=1))
+    for worker in workers:
         worker.stop()
     text = table.markdown(report)
     print(text)

@@ -62,7 +62,7 @@ def results_table(report: dict, precision: str) -> str:
         if mine:
             ratio, side = table.error_ratio(r), [r["peers"].get(n, {}) for n in ("eager", mine[0])]
             line += [
-                cell(table.number(mine[1]), "ours"),
+                cell(table.number(mine[1]) + table.left(r), "ours"),
                 cell(table.times(eager / mine[1] if eager else None)),
                 cell(table.times(best[1] / mine[1] if best else None), "ours"),
                 cell(table.number(floor_ms(r, report))),

@@ -55,9 +55,9 @@ def laid_out(value, channels_last: bool):
     return value
 
 
-def module_for(peer: Peer, model: torch.nn.Module, inputs: list) -> torch.nn.Module:
+def module_for(peer: Peer, model: torch.nn.Module, inputs: list, forced: bool = True) -> torch.nn.Module:
     """A copy of the model made ready as this peer would have it. Transfuse is shown inputs with other values: what it learns
-    from them must be shapes alone."""
+    from them must be shapes alone. Forced, it may not take PyTorch's own op where that is faster."""
     module = copy.deepcopy(model)
     if peer.channels_last:
         rank = max(t.dim() for t in inputs if isinstance(t, torch.Tensor))
@@ -70,7 +70,9 @@ def module_for(peer: Peer, model: torch.nn.Module, inputs: list) -> torch.nn.Mod
         import transfuse
 
         examples = [torch.rand_like(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs]
-        return transfuse.optimize(module, tuple(laid_out(t, peer.channels_last) for t in examples))
+        return transfuse.optimize(
+            module, tuple(laid_out(t, peer.channels_last) for t in examples), never_slower=not forced
+        )
     return module
 
 

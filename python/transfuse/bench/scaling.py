@@ -6,8 +6,9 @@ import json
 import sys
 import time
 
-from .driver import Worker, environment, measure, write
+from .driver import environment, write
 from .rows import Row, models_folder
+from .session import Worker, measure, peaks
 from .table import ms, number
 
 # What is varied, its name on the plot, and the values on a CPU (short) and a GPU (long).
@@ -27,6 +28,7 @@ def main(options, device: str, arguments: list[str]) -> int:
         "device": device, "precision": precision, "backward": options.backward, "eval": False, "batch_divisor": 1, "batch": None,
         "streaming": False, "which": [p for p in options.peers.split(",") if p in ("compile", "autotune")], "seeds": 1,
         "rounds": options.rounds, "seconds": options.seconds or (0.3 if device == "cuda" else 1.0), "details": False,
+        "forced": options.forced,
     }  # fmt: skip
     report = environment(arguments) | {
         "device_kind": device,
@@ -44,10 +46,10 @@ def main(options, device: str, arguments: list[str]) -> int:
                     break
                 if worker is None or not worker.alive():
                     worker = Worker()
-                    worker.ask({"peaks": True, "device": device, "precision": precision})
+                    report |= peaks(worker, device, [precision])
                 base = {"batch_size": 32, "size": 128} if device == "cuda" else {}
                 job = shared | {"path": row.path, "overrides": base | {variable: value}}
-                result = measure(row, job, worker, report, lambda step: None, options.row_limit)
+                result = measure(row, job, worker, options.row_limit)
                 got = {name: ms(result, name) for name in result["peers"] if ms(result, name) is not None}
                 failures += "transfuse" not in got
                 for name, t in got.items():

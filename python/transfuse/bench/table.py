@@ -47,6 +47,15 @@ def error_ratio(result: dict) -> tuple[float, float] | None:
     return max(r[0] for r in ratios), max(r[1] for r in ratios)
 
 
+def left(result: dict) -> str:
+    """A mark for our time where a region was left to PyTorch because it is faster there, and what ours alone takes."""
+    mine = ours(result)
+    if not mine or not result["peers"][mine[0]].get("regions_left_to_pytorch"):
+        return ""
+    alone = ms(result, mine[0] + "_forced")
+    return "†" + (f" ({number(alone)})" if alone else "")
+
+
 def number(value: float | None) -> str:
     if value is None:
         return "—"
@@ -76,7 +85,7 @@ def one_line(result: dict) -> str:
     if best and best[0] != "eager":
         parts.append(f"best PyTorch {number(best[1])} ms ({best[0]})")
     if mine:
-        parts.append(f"transfuse {number(mine[1])} ms")
+        parts.append(f"transfuse {number(mine[1])} ms" + left(result))
         if best:
             parts.append(f"{times(best[1] / mine[1])} the best")
     if problem := wrong(result):
@@ -93,7 +102,7 @@ def cells(result: dict, report: dict, columns: list[str]) -> list[str]:
     if mine is None:
         return line + [wrong(result) or result["status"]] + [""] * 7
     floor = floor_ms(result, report)
-    line.append(f"**{number(mine[1])}**" + (" (cl)" if mine[0].endswith("channels_last") else ""))
+    line.append(f"**{number(mine[1])}**" + left(result) + (" (cl)" if mine[0].endswith("channels_last") else ""))
     line.append(times(eager / mine[1]) if eager else "—")
     line.append("**" + times(best[1] / mine[1]) + "**" if best else "—")
     line.append(number(floor))
@@ -163,6 +172,8 @@ def notes(report: dict, peak: dict | None, results: list[dict]) -> str:
     text += "; algebra can go below it. *error*: against float64, ours over eager PyTorch's, rms/worst element."
     if any(mine and mine[0].endswith("channels_last") for mine in map(ours, results)):
         text += " *(cl)*: channels_last was the faster of our two."
+    if any(map(left, results)):
+        text += " *†*: PyTorch's own op was faster in some region and was taken; in brackets ours alone."
     gain = [best_pytorch(r)[1] / ours(r)[1] for r in results if ours(r) and best_pytorch(r)]
     if gain:
         mean = 1.0
