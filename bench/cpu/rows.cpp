@@ -1,0 +1,145 @@
+// The benchmark chains on the CPU engine: milliseconds, GFLOP/s of the chain as written and as rewritten, and the share of
+// this machine's measured peak that the rewritten work reaches.
+//
+//     cpu_rows [--threads N] [--batch-divisor D] [--describe] [--processor-time] [row ...]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cpu/kernels.h"
+#include "cpu/thread_pool.h"
+#include "rows.h"
+#include "transfuse/transfuse.h"
+
+namespace {
+
+using namespace transfuse;
+using Clock = std::chrono::steady_clock;
+
+// Processor time of all threads: on a machine that others use as well, it says more than the clock on the wall.
+double processor_seconds() {
+    timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+bool by_processor_time = false;
+double now(int threads) {
+    if (by_processor_time) return processor_seconds() / threads;
+    return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+// Multiply-adds from the first-level cache, as many threads as the run uses.
+double peak_gflops(int threads) {
+    const auto& k = cpu::kernels<float>();
+    const int64_t terms = 64, rows = k.panel_rows, spots_count = 3, loops = 40000;
+    double best = 0;
+    for (int repeat = 0; repeat < 3; ++repeat) {
+        const double start = now(threads);
+        cpu::parallel_for(threads, threads, [&](int64_t) {
+            std::vector<float> panel(static_cast<size_t>((terms + 2) * rows), 0.5f), patch(256, 0.25f), out(static_cast<size_t>(rows * 64));
+            std::vector<int32_t> offsets(terms + 4, 0);
+            std::vector<cpu::Spot> spots;
+            for (int32_t s = 0; s < spots_count; ++s)
+                spots.push_back({s * static_cast<int32_t>(k.lanes), s * static_cast<int32_t>(k.lanes)});
+            for (int64_t i = 0; i < loops; ++i)
+                k.product({panel.data(), offsets.data(), terms, rows, patch.data(), spots.data(), spots_count, out.data(), 64, nullptr, false});
+        });
+        const double flops = 2.0 * static_cast<double>(terms * rows * spots_count * k.lanes * loops) * threads;
+        best = std::max(best, flops / (now(threads) - start) * 1e-9);
+    }
+    return best;
+}
+
+double read_gbytes(int threads) {
+    std::vector<float> data(size_t{1} << 26, 1.f);
+    double best = 0;
+    for (int repeat = 0; repeat < 3; ++repeat) {
+        const double start = now(threads);
+        std::vector<double> sums(1024);
+        cpu::parallel_for(threads, 1024, [&](int64_t i) {
+            sums[static_cast<size_t>(i)] = cpu::kernels<float>().sum_memory(data.data() + (i << 16), cpu::Storage::f32, 1 << 16);
+        });
+        best = std::max(best, static_cast<double>(data.size()) * 4 / (now(threads) - start) * 1e-9);
+    }
+    return best;
+}
+
+struct Tensors {
+    std::vector<std::vector<float>> memory;
+    std::vector<TensorView> views;
+    Tensors(const Graph& graph, const std::vector<ValueId>& ids) {
+        uint32_t state = 12345;
+        for (ValueId id : ids) {
+            const Type& type = graph[id].type;
+            memory.emplace_back(static_cast<size_t>(numel(type.shape)));
+            for (float& v : memory.back()) v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
+        }
+        for (size_t i = 0; i < ids.size(); ++i) {
+            const Type& type = graph[ids[i]].type;
+            views.push_back({memory[i].data(), type.dtype, type.shape, contiguous_strides(type.shape)});
+        }
+    }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    int threads = cpu::hardware_threads();
+    int64_t divisor = 8;
+    bool describe = false;
+    std::vector<std::string> wanted;
+    for (int i = 1; i < argc; ++i) {
+        const std::string arg = argv[i];
+        if (arg == "--threads" && i + 1 < argc) threads = std::atoi(argv[++i]);
+        else if (arg == "--batch-divisor" && i + 1 < argc) divisor = std::atoll(argv[++i]);
+        else if (arg == "--describe") describe = true;
+        else if (arg == "--processor-time") by_processor_time = true;
+        else wanted.push_back(arg);
+    }
+    const double peak = peak_gflops(threads), read = read_gbytes(threads);
+    std::printf("level %s, %d threads: product peak %.1f GFLOP/s, read %.1f GB/s\n", cpu::level().name, threads, peak, read);
+    std::printf("%-4s %10s %12s %12s %8s %10s\n", "row", "ms", "GF/s written", "GF/s run", "of peak", "GB/s run");
+    for (const auto& [name, text] : tests::rows()) {
+        if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
+        Graph graph = tests::row(name);
+        std::vector<Type> types;
+        for (ValueId leaf : graph.leaves()) {
+            types.push_back(graph[leaf].type);
+            if (graph[leaf].op == Op::input) types.back().shape[0] = std::max<int64_t>(1, types.back().shape[0] / divisor);
+        }
+        graph = graph.with_leaf_types(types);
+        const Plan ready = plan(rewrite(graph).rewritten, Machine::cpu(threads));
+        const auto engine = compile_cpu(ready);
+        Tensors leaves(ready.graph, ready.graph.leaves()), outputs(ready.graph, ready.graph.outputs());
+        std::unique_ptr<char, void (*)(char*)> workspace(
+            static_cast<char*>(std::aligned_alloc(256, (engine->workspace_bytes() + 511) / 256 * 256)), [](char* p) { std::free(p); });
+        RunContext context;
+        context.threads = threads;
+        context.workspace = workspace.get();
+        engine->run(leaves.views, outputs.views, context);
+        double best = 1e30, spent = 0;
+        for (int repeat = 0; repeat < 20 && (repeat < 3 || spent < 1.5); ++repeat) {
+            const double start = now(threads);
+            engine->run(leaves.views, outputs.views, context);
+            best = std::min(best, (now(threads) - start));
+            spent += now(threads) - start;
+        }
+        double run_flops = 0, run_bytes = 0;
+        for (const Pass& pass : ready.passes) {
+            run_flops += pass.cost.flops;
+            run_bytes += pass.cost.bytes;
+        }
+        const double written = cost(graph).flops / best * 1e-9, run = run_flops / best * 1e-9;
+        std::printf("%-4s %10.3f %12.1f %12.1f %7.1f%% %10.1f\n", std::string(name).c_str(), best * 1e3, written, run, 100 * run / peak,
+                    run_bytes / best * 1e-9);
+        if (describe) std::printf("%s%s\n", print(ready).c_str(), engine->describe().c_str());
+        std::fflush(stdout);
+    }
+    return 0;
+}
