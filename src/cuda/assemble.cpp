@@ -194,8 +194,12 @@ private:
                 note("general kernel: " + why_not);
             }
         } else if (pass.kind == PassKind::moments) {
-            if (auto moments = generate_moments(surroundings, request.places, &why_not)) {
+            std::vector<std::pair<ValueId, Place>> stores;
+            for (const Store& store : pass.stores)
+                if (store.value == store.target) stores.emplace_back(store.value, sink_of(store).place);
+            if (auto moments = generate_moments(surroundings, request.places, stores, &why_not)) {
                 program = std::move(moments->program);
+                done.insert(moments->stored.begin(), moments->stored.end());
                 for (auto& [value, place] : moments->grid) request.places.insert_or_assign(value, place);
                 note(program.note);
             } else {

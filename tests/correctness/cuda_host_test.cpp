@@ -91,5 +91,50 @@ TEST(CudaHost, RandomGraphsChannelsLast) { random_cases(201, 25, DType::f32, 2e-
 TEST(CudaHost, RandomGraphsUnaligned) { random_cases(301, 15, DType::f64, 1e-9, false, false); }
 TEST(CudaHost, RandomGraphsHalf) { random_cases(401, 20, DType::f16, 3e-2, false, true); }
 
+// Collapsed chains large enough for the moments kernel: cut borders, steps, several axes, partial reductions, every layout.
+const char* const collapsed[] = {
+    "%x = input f32[2,3,24,32]  %w = param f32[3,4,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]  %m = mean(%y) dims=[2,3] keepdim=1",
+    "%x = input f32[2,3,33,35]  %w = param f32[3,4,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %m = mean(%y) dims=[2,3]",
+    "%x = input f32[2,4,64,64]  %w = param f32[4,5,3,3]  %b = param f32[5]  %y = conv_transpose(%x, %w, %b)  %m = mean(%y) dims=[2,3] keepdim=1  %l = logsumexp(%m) dims=[1] keepdim=1  %s = mul(%l, 10)",
+    "%x = input f32[2,3,6,12,16]  %w = param f32[3,4,3,3,3]  %y = conv_transpose(%x, %w) stride=[1,2,1] padding=[1,1,1]  %m = mean(%y) dims=[2,3,4] keepdim=1",
+    "%x = input f32[1,2,32,12,16]  %w = param f32[2,4,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %m = mean(%y) dims=[2] keepdim=1",
+    "%x = input f32[1,2,24,14,16]  %w = param f32[2,4,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %m = sum(%y) dims=[2,4] keepdim=1",
+    "%x = input f32[2,3,40,44]  %w = param f32[4,3,3,3]  %y = conv(%x, %w) stride=[2,3] padding=[1,0]  %m = mean(%y) dims=[2,3]",
+    "%x = input f32[2,3,2048]  %w = param f32[3,4,5]  %y = conv_transpose(%x, %w) stride=[3] padding=[2]  %m = mean(%y) dims=[2]",
+    "%x = input f32[2,3,40,32]  %w = param f32[3,4,3,3]  %r = relu(%x)  %y = conv_transpose(%r, %w) padding=[1,1]  %m = mean(%y) dims=[2,3]",
+    "%x = input f32[2,8,40,32]  %w = param f32[8,4,5,5]  %y = conv_transpose(%x, %w) padding=[2,2]  %t = tanh(%y)  %m = mean(%y) dims=[2,3]  %k = sum(%t) dims=[0,2,3]  %v = var(%t) dims=[2,3]  %e = amax(%t) dims=[3]",
+};
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+    return text;
+}
+
+void collapsed_cases(const std::string& dtype, double tolerance, bool last, bool aligned, bool needs_moments) {
+    std::vector<Case> cases;
+    int moments = 0;
+    uint64_t seed = 7000;
+    for (const char* body : collapsed) {
+        std::string text = with(with(body, "f32", dtype), "  %", "\n  %"), name = text.substr(text.rfind("\n  %") + 3);
+        name = name.substr(0, name.find(' '));
+        std::string outputs = name;
+        if (text.find("%k = ") != std::string::npos) outputs = "%m, %k, %v, %e";
+        const Graph graph = parse("graph g {\n  " + text + "\n  return " + outputs + "\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), last, aligned));
+        for (const BoundLaunch& bound : cases.back().assembly.launches) moments += bound.launch.source->entry.starts_with("tf_moments");
+    }
+    if (needs_moments) {
+        EXPECT_GE(moments, 8);
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaHost, CollapsedFloat32) { collapsed_cases("f32", 2e-6, false, true, true); }
+TEST(CudaHost, CollapsedChannelsLast) { collapsed_cases("f32", 2e-6, true, true, true); }
+TEST(CudaHost, CollapsedFloat64) { collapsed_cases("f64", 1e-12, false, true, true); }
+TEST(CudaHost, CollapsedUnaligned) { collapsed_cases("f32", 2e-6, false, false, true); }
+TEST(CudaHost, CollapsedHalf) { collapsed_cases("f16", 2e-3, false, true, true); }
+TEST(CudaHost, CollapsedBfloat) { collapsed_cases("bf16", 2e-2, true, true, true); }
+
 }  // namespace
 }  // namespace transfuse::cuda

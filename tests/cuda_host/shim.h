@@ -72,6 +72,16 @@ static inline void wait_at(int state) {
 }
 static inline void __syncthreads() { wait_at(Fiber::at_block); }
 static inline void __syncwarp() {}
+// All threads of a block take part in every exchange.
+static double exchanged[1024];
+static inline double __shfl_down_sync(unsigned, double v, int d) {
+    const int self = threadIdx.x;
+    exchanged[self] = v;
+    __syncthreads();
+    const double other = self % 32 + d < 32 ? exchanged[self + d] : v;
+    __syncthreads();
+    return other;
+}
 static inline void tf_host_grid_barrier() { wait_at(Fiber::at_grid); }
 static void trampoline() {
     entry();

@@ -27,7 +27,7 @@ int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
-Launch combine(const Epilogue& epilogue, const Partial& p, const Graph& graph, int64_t from, int64_t to, const KernelSizes& sizes, int grid, int spatial) {
+Launch combine(const Epilogue& epilogue, const Partial& p, const Graph& graph, int64_t from, int64_t to, const KernelSizes& sizes, int grid, int64_t groups, int spatial) {
     Launch launch;
     const Op op = p.reduction.op == Op::mean ? Op::sum : p.reduction.op;
     launch.source = std::make_shared<Source>(Source{"transfuse_combine", combine_source("transfuse_combine", op), {}});
@@ -42,7 +42,7 @@ Launch combine(const Epilogue& epilogue, const Partial& p, const Graph& graph, i
     for (size_t a = 0; a < 5; ++a)
         if (p.reduction.reduced[a]) count *= static_cast<double>(shape[a]);
     if (p.reduction.whole) {
-        const int64_t channels = epilogue.channels(), rows = epilogue.per_tile() ? sizes.total : grid;
+        const int64_t channels = epilogue.channels(), rows = (epilogue.per_tile() ? sizes.total : grid) * groups;
         const bool per_channel = shape[1] > 1;
         from += static_cast<int64_t>(p.first_stat) * rows * channels * 4;
         if (p.stats == 2) mass = rows * channels;
@@ -90,7 +90,7 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     program->vector = store_vector(*program, *problem);
     const Epilogue epilogue(*program, *problem);
     Needs needs = program->needs(static_cast<int>(problem->axes[3].period()));
-    needs.table_bytes = epilogue.table_bytes();
+    needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
     needs.one_image = epilogue.per_tile();
     const auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes, choice_rank + 1);
     if (choices.size() <= choice_rank) {
@@ -128,7 +128,7 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     const int64_t packed_bytes = static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
     int64_t scratch = round_up(packed_bytes, 256);
     const int64_t partial_at = scratch;
-    scratch += round_up(static_cast<int64_t>(epilogue.stats()) * (epilogue.per_tile() ? sizes.total : grid) * epilogue.channels() * 4, 256);
+    scratch += round_up(static_cast<int64_t>(epilogue.stats()) * (epilogue.per_tile() ? sizes.total : grid) * config.store_groups * epilogue.channels() * 4, 256);
     std::vector<int64_t> kept_at;
     for (const Operand& o : epilogue.stores())
         if (o.root < 0) kept_at.push_back(scratch), scratch += round_up(numel(around.plan.graph[o.value].type.shape) * 4, 256);
@@ -144,7 +144,7 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
 
     Launch main;
     main.source = std::make_shared<Source>(Source{"transfuse_dense", dense_source("transfuse_dense", *problem, config, s, epilogue), {}});
-    main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {512, 1, 1};
+    main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(384 + 128 * config.store_groups), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)), Argument::of_scratch(0), Argument::of(sizes), Argument::of(program->input.strides)};
     for (Argument& a : epilogue.arguments(partial_at, kept_at)) main.arguments.push_back(std::move(a));
@@ -160,7 +160,7 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
             for (int k = 0; k < p.store; ++k) nth += epilogue.stores()[static_cast<size_t>(k)].root < 0;
             from = kept_at[nth];
         }
-        result.program.launches.push_back(combine(epilogue, p, around.plan.graph, from, at, sizes, grid, program->spatial));
+        result.program.launches.push_back(combine(epilogue, p, around.plan.graph, from, at, sizes, grid, config.store_groups, program->spatial));
         result.grid.push_back({p.reduction.value, at});
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);

@@ -73,8 +73,8 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
         partials_.push_back(p);
     }
     per_tile_ = batch_kept;
-    exchange_at_ = slots_at_ + stats_ * static_cast<int>(channels_) * 4;
-    exchange_at_ = (exchange_at_ + 15) / 16 * 16;
+    slots_at_ = (slots_at_ + 15) / 16 * 16;
+    exchange_at_ = (stats_ * static_cast<int>(channels_) * 4 + 15) / 16 * 16;
 }
 
 StoreMap Epilogue::map(const Schedule& s, const Config& c) const {
@@ -105,12 +105,13 @@ StoreMap Epilogue::map(const Schedule& s, const Config& c) const {
     m.lanes = 32;
     while (columns % m.lanes) m.lanes /= 2;
     auto items = [&] { return (m.channels + 128 / m.lanes - 1) / (128 / m.lanes); };
+    const int most = c.store_groups > 1 ? 16 : 32;   // values a thread holds
     if (program_.channel_reductions)
-        while (items() * m.vector > 32 && m.lanes > 4) m.lanes /= 2;
+        while (items() * m.vector > most && m.lanes > 4) m.lanes /= 2;
     m.rows = 128 / m.lanes;
     m.turns = columns / m.lanes;
     m.items = items();
-    m.batch = program_.channel_reductions ? m.items : std::min(m.items, std::max(1, 32 / m.vector));
+    m.batch = program_.channel_reductions ? m.items : std::min(m.items, std::max(1, most / m.vector));
     return m;
 }
 
@@ -204,7 +205,7 @@ std::string Epilogue::tables() const {
     }
     for (const Partial& p : partials_)
         for (int j = 0; j < p.stats && p.reduction.whole; ++j)
-            t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) ((float*)(shared + TABLES_AT + " + num(slots_at_) + "))[" + num((p.first_stat + j) * channels_) +
+            t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + " + num(slots_at_) + " + g * " + num(group_bytes()) + "))[" + num((p.first_stat + j) * channels_) +
                    " + c] = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
     return t.str();
 }
@@ -304,12 +305,12 @@ struct Epilogue::Emit {
         t.line("if ((t & 31) < LANES_W)");
         loops(x);
         t.line("exchange[((t >> 5) * LANES_W + lane_column) * VECTOR + e] = " + ref(result, x) + ";");
-        t.line("barrier_named<1, 128>();");
+        t.line("barrier_named(2 + store_group, 128);");
         loops(x);
         const std::string part = "exchange[(%d * LANES_W + lane_column) * VECTOR + e]";
         auto nth = [&](int n) { std::string p = part; p.replace(p.find("%d"), 2, num(n)); return p; };
         t.line(ref(result, x) + " = " + combine(op, combine(op, nth(0), nth(1)), combine(op, nth(2), nth(3))) + ";");
-        t.line("barrier_named<1, 128>();");
+        t.line("barrier_named(2 + store_group, 128);");
     }
 
     void channel_reduction(ValueId v) {
@@ -357,7 +358,6 @@ struct Epilogue::Emit {
         const std::string value = operand(o.value);
         const std::string type(storage_name(o.dtype));
         t.line("{");
-        std::string row = o.depends[1] || kind.c ? "(long long)(group * COUT + CHANNEL(" + channel_var() + ")) * operands.ys" + id + ".c" : "0ll";
         if (!kind.c && !pixel_major) t.line("if (lane_row == 0 && hb == 0) {");
         if (!kind.c && pixel_major) t.line("if (lane_column == 0) {");
         if (pixel_major) {
@@ -377,18 +377,23 @@ struct Epilogue::Emit {
             }
             t.line("}");
         } else {
-            t.line("const long long pixel_at = PN(0) * operands.ys" + id + ".n + PD(0) * operands.ys" + id + ".d + PH(0) * operands.ys" + id + ".h + PW(0) * operands.ys" + id + ".w;");
-            t.line("#pragma unroll");
-            t.line(std::string("for (int i = 0; i < ") + (kind.c ? "BATCH" : "1") + "; i++) {");
-            if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
-            t.line(type + "* to = operands.y" + id + " + pixel_at + " + row + ";");
+            t.line("const long long step = ROWS * operands.ys" + id + ".c;");
+            t.line(type + "* to = operands.y" + id + " + (PN(0) * operands.ys" + id + ".n + PD(0) * operands.ys" + id + ".d + PH(0) * operands.ys" + id + ".h + PW(0) * operands.ys" + id + ".w" +
+                   (o.depends[1] || kind.c ? " + (long long)(group * COUT + CHANNEL(0)) * operands.ys" + id + ".c" : "") + ");");
+            const std::string rows = kind.c ? "BATCH" : "1";
             t.line("if (VECTOR > 1 && wide" + id + " && count == VECTOR) {");
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
+            if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
             t.line("float whole[VECTOR];");
             t.line("#pragma unroll");
             t.line("for (int e = 0; e < VECTOR; e++) whole[e] = " + value + ";");
             t.line("store_vector<VECTOR>(to, whole);");
             t.line("}");
-            t.line("else {");
+            t.line("} else {");
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
+            if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
             t.line("#pragma unroll");
             t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) tf_store(to + e * operands.ys" + id + ".w, " + value + ");");
             t.line("}");
@@ -476,10 +481,10 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     t.line("}");
     t.blank();
     t.line("// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.");
-    t.line("static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {");
+    t.line("static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {");
     t.line("const float* table = (const float*)(shared + TABLES_AT);");
-    t.line("float* slots = (float*)(shared + TABLES_AT + " + num(slots_at_) + ");");
-    t.line("float* exchange = (float*)(shared + TABLES_AT + " + num(exchange_at_) + ");");
+    t.line("float* slots = (float*)(shared + TABLES_AT + " + num(slots_at_) + " + store_group * " + num(group_bytes()) + ");");
+    t.line("float* exchange = slots + " + num(exchange_at_ / 4) + ";");
     t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W;");
     t.line("const unsigned ROW_LANES = LANES_W == 32 ? ~0u : ((1u << (LANES_W & 31)) - 1) << ((t & 31) / LANES_W * LANES_W);");
     t.line("(void)table, (void)slots, (void)exchange, (void)ROW_LANES;");
@@ -497,6 +502,10 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     t.line("for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)");
     t.line("for (int set = 0; set < SETS; set++)");
     t.line("for (int wg = 0; wg < WRITERS; wg++) {");
+    t.line("if (STORE_GROUPS > 1 && slot % STORE_GROUPS != store_group) {");
+    t.line("if (++slot == BUFFERS) { slot = 0; turn++; }");
+    t.line("continue;");
+    t.line("}");
     t.line("barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);");
     t.line("const float* chunk = (const float*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);");
     t.line("const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;");
@@ -537,7 +546,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     const std::string in_rows = m.items * m.rows > m.channels ? "hb * BATCH * ROWS + lane_row + (i) * ROWS < PHASE_CHANNELS && " : "";
     if (!pm) {
         t.line("#define CHANNEL(i) (first_channel + lane_row + (hb * BATCH + (i)) * ROWS)");
-        t.line(exact ? "#define CHANNEL_OK(i) (hb * BATCH + (i) < ITEMS)" : "#define CHANNEL_OK(i) (hb * BATCH + (i) < ITEMS && lane_row + (hb * BATCH + (i)) * ROWS < PHASE_CHANNELS && CHANNEL(i) < COUT)");
+        t.line(exact ? "#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)" : "#define CHANNEL_OK(i) (hb * BATCH + (i) < ITEMS && lane_row + (hb * BATCH + (i)) * ROWS < PHASE_CHANNELS && CHANNEL(i) < COUT)");
         t.line("#define PN(e) ((long long)pn)");
         t.line("#define PD(e) ((long long)pd)");
         t.line("#define PH(e) ((long long)ph)");
@@ -692,16 +701,16 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     t.line("if (++slot == BUFFERS) { slot = 0; turn++; }");
     t.line("}");
     auto flush = [&](const std::string& row) {
-        t.line("barrier_named<1, 128>();");
+        t.line("barrier_named(2 + store_group, 128);");
         for (const Partial& p : partials_)
             for (int j = 0; j < p.stats && p.reduction.whole; ++j) {
                 const std::string at = num((p.first_stat + j) * channels_);
                 t.line("for (int c = t; c < " + num(channels_) + "; c += 128) {");
-                t.line("operands.partial[(" + num(p.first_stat + j) + "ll * " + (per_tile_ ? "s.total" : "gridDim.x") + " + " + row + ") * " + num(channels_) + " + c] = slots[" + at + " + c];");
+                t.line("operands.partial[(" + num(p.first_stat + j) + "ll * " + (per_tile_ ? "s.total" : "gridDim.x") + " * STORE_GROUPS + " + row + " * STORE_GROUPS + store_group) * " + num(channels_) + " + c] = slots[" + at + " + c];");
                 if (per_tile_) t.line("slots[" + at + " + c] = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
                 t.line("}");
             }
-        t.line("barrier_named<1, 128>();");
+        t.line("barrier_named(2 + store_group, 128);");
     };
     if (stats_ && per_tile_) flush("tile");
     t.line("}");

@@ -40,7 +40,8 @@ class Epilogue {
 public:
     Epilogue(const TileProgram& program, const Problem& problem);
 
-    int table_bytes() const { return exchange_at_ + 4096; }
+    int table_bytes() const { return slots_at_; }
+    int group_bytes() const { return exchange_at_ + 4096; }    // per store group: slots of partials, exchange of channel reductions
     const std::vector<Partial>& partials() const { return partials_; }
     int stats() const { return stats_; }
     int64_t channels() const { return channels_; }

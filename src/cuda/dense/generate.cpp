@@ -38,7 +38,7 @@ std::string product_function(const Problem& problem, const Schedule& s) {
 // The tap loop of every variant and warpgroup, written out: each line one window of the patch times one tile of weights.
 std::string multiply_function(const Problem& problem, const Config& config, const Schedule& s) {
     Lines t;
-    t.line("template <int WG> static __device__ __forceinline__ void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int variant, int& slab, int& slab_turn) {");
+    t.line("template <int WG> static __device__ __forceinline__ void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
     if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
     t.line("(void)slab; (void)slab_turn; (void)b; (void)variant;");
@@ -81,12 +81,15 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                             product(0, 0, accumulate);
                         }
                     }
-                    if (!config.resident || kk == config.k_steps - 1) {
+                    const bool last = kk == config.k_steps - 1 && slab + 1 == slabs;
+                    if (!config.resident || last) {
                         t.line("products_commit();");
-                        t.line("products_wait<0>();");
+                        t.line("products_wait<1>();");
+                        t.line("held.release(b);");
                     }
+                    if (last) t.line("held.stage = slot;");
                     if (!config.resident) {
-                        t.line("barrier_arrive(shared_address(&b.weights_empty[slab]));");
+                        t.line("held.slab = slab;");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
                     }
                 }
@@ -108,7 +111,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     std::string head = std::string(device_math()) + std::string(ptx) + t.str();
     Lines k;
     auto constant = [&](const std::string& name, int64_t v) { k.line("constexpr int " + name + " = " + num(v) + ";"); };
-    constant("THREADS", 512), constant("LOADERS", 128);
+    constant("STORE_GROUPS", config.store_groups), constant("THREADS", 384 + 128 * config.store_groups), constant("LOADERS", 128);
     constant("CIN", problem.cin), constant("COUT", problem.cout), constant("GROUPS", problem.groups);
     constant("MGROUPS", s.m_groups), constant("BLOCKS_PER_TILE", s.blocks_per_tile);
     constant("FIXED", s.fixed), constant("VARIANTS", s.variants), constant("PARTS", s.fixed * s.variants);
@@ -174,9 +177,9 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("__syncthreads();");
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
     m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); load_role(shared, b, x, packed, s, xs, operands, t); }");
-    m.line("else if (role == 1) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, t - 128); }");
-    m.line("else if (role == 2) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, t - 256); }");
-    m.line("else { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, t - 384); }");
+    m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, role - 1, t % 128); }");
+    m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, t % 128); }");
+    m.line("else { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, t % 128); }");
     m.line("}");
     std::string main = m.str();
     main.replace(main.find("    %TABLES%\n"), 13, tables);

@@ -27,9 +27,15 @@ std::string to_string(const Config& c) {
          << " bundles " << c.bundles << " k_steps " << c.k_steps << " stages " << c.stages << " raw " << c.raw << "x"
          << c.piece << (c.resident ? " resident" : " slabs ");
     if (!c.resident) text << c.slabs << "x" << c.slab_tiles;
-    text << " chunks " << c.buffers << "x" << c.chunk_width << " registers " << c.load_registers << "/"
+    text << " chunks " << c.buffers << "x" << c.chunk_width << (c.store_groups > 1 ? " two store groups" : "") << " registers " << c.load_registers << "/"
          << c.store_registers << "/" << c.product_registers;
     return text.str();
+}
+
+int Schedule::tile_count() const {
+    int count = 0;
+    for (int n : variant_tiles) count += n;
+    return count;
 }
 
 int Schedule::row_of(int outer, int w) const {
@@ -45,7 +51,7 @@ int Schedule::row_of(int outer, int w) const {
     return ((local * planes_per_bundle + plane) * rows_per_plane + group * rows_per_group) * 64 + seg * segment;
 }
 
-std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
+std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit, const Schedule* like) {
     Schedule s;
     std::array<std::vector<Phase>, 4> phases;
     std::array<int64_t, 4> last{};
@@ -118,7 +124,8 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.m_groups = (s.channel_blocks + s.blocks_per_tile - 1) / s.blocks_per_tile;
     s.fixed = static_cast<int>(problem.groups) * s.m_groups;
     s.blocks = bundles * s.planes_per_bundle;
-    if (s.blocks * s.accumulators > 144) return std::nullopt;
+    if (s.blocks * s.accumulators > (config.store_groups > 1 ? 120 : 144)) return std::nullopt;
+    if (config.store_groups > 1 && (s.accumulators > 76 || config.buffers % config.store_groups)) return std::nullopt;
     if (config.split == Split::channels && s.channel_blocks < 2) return std::nullopt;
     if (config.split == Split::phases && s.bundle_count < 2) return std::nullopt;
     if (needs.all_channels && s.m_groups > 1) return std::nullopt;
@@ -136,10 +143,10 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.tile_bytes = 2048 * problem.terms();
 
     // Steps. The window of a tap begins where its shift points; segments that have no tap there multiply zeros.
-    s.steps.resize(static_cast<size_t>(s.variants));
-    s.slabs.resize(static_cast<size_t>(s.variants));
+    if (like) s.variant_tiles = like->variant_tiles, s.variant_steps = like->variant_steps;
+    s.steps.resize(like ? 0 : static_cast<size_t>(s.variants));
     const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
-    for (int v = 0; v < s.variants; ++v) {
+    for (int v = 0; v < s.variants && !like; ++v) {
         std::array<std::vector<WindowStep>, 2> lists;
         std::array<std::vector<OperandTile>, 2> made;
         for (int g = 0; g < groups; ++g)
@@ -217,14 +224,20 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
             for (int g = 0; g < 2; ++g)
                 for (WindowStep& step : lists[g]) step.tile = first_tile + step.tile * s.blocks_per_tile + (config.split == Split::channels ? g : 0);
         }
-        s.steps[v] = lists;
-        const int end = static_cast<int>(s.tiles.size());
-        int slab = config.slab_tiles > 0 ? config.slab_tiles : end - first_tile;
-        const int count = std::max(1, (end - first_tile + slab - 1) / slab);
-        slab = round_up((end - first_tile + count - 1) / count, s.blocks_per_tile);
-        for (int at = first_tile; at < end; at += slab) s.slabs[v].push_back(at);
-        if (s.slabs[v].empty()) s.slabs[v].push_back(first_tile);
-        s.slabs[v].push_back(end);
+        s.variant_tiles.push_back(static_cast<int>(s.tiles.size()) - first_tile);
+        s.variant_steps.push_back(static_cast<int>(lists[0].size() + lists[1].size()));
+        s.steps[v] = std::move(lists);
+    }
+    s.slabs.resize(static_cast<size_t>(s.variants));
+    for (int v = 0, first_tile = 0; v < s.variants; first_tile += s.variant_tiles[static_cast<size_t>(v++)]) {
+        const int mine = s.variant_tiles[static_cast<size_t>(v)], end = first_tile + mine;
+        int slab = config.slab_tiles > 0 ? config.slab_tiles : mine;
+        const int count = std::max(1, (mine + slab - 1) / std::max(1, slab));
+        slab = std::max(1, round_up((mine + count - 1) / count, s.blocks_per_tile));
+        auto& slabs = s.slabs[static_cast<size_t>(v)];
+        for (int at = first_tile; at < end; at += slab) slabs.push_back(at);
+        if (slabs.empty()) slabs.push_back(first_tile);
+        slabs.push_back(end);
         s.slab_bytes = std::max(s.slab_bytes, slab * s.tile_bytes);
     }
 
@@ -286,11 +299,11 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.raw_bytes = problem.load == LoadMode::direct ? 0 : config.piece * s.vectors * 16 * 128 * per_thread_pixels;
     int at = 0;
     s.weights_at = at;
-    at += config.resident ? s.k_steps(config) * static_cast<int>(s.tiles.size()) * s.tile_bytes : config.slabs * s.slab_bytes;
+    at += config.resident ? s.k_steps(config) * s.tile_count() * s.tile_bytes : config.slabs * s.slab_bytes;
     s.stages_at = at, at += config.stages * s.stage_bytes;
     s.raw_at = at, at += (problem.load == LoadMode::direct ? 0 : config.raw) * s.raw_bytes;
     s.chunks_at = at, at += config.buffers * s.chunk_bytes;
-    s.tables_at = at, at += needs.table_bytes;
+    s.tables_at = at, at += needs.table_bytes + config.store_groups * needs.group_bytes;
     s.shared_bytes = at;
     if (at + 1024 > shared_limit) return std::nullopt;
     if (config.resident && config.split == Split::phases && s.fixed > 1 && s.variants > 1 && 132 % (s.fixed * s.variants)) return std::nullopt;

@@ -36,6 +36,7 @@ struct Needs {
     bool stores = true;                      // tile values go to memory
     double epilogue_flops = 1;               // per output
     int table_bytes = 0;                     // per-channel operands and slots in shared memory
+    int group_bytes = 4096;                  // of them, per store group
     bool one_image = false;                  // a tile may not hold several images (partials per image)
     bool pooled() const { return pool[1] * pool[2] * pool[3] > 1; }
 };
@@ -52,6 +53,7 @@ struct Config {
     bool resident = false;
     int slab_tiles = 0, slabs = 2;           // streamed weights: operand tiles a slab, slabs in the ring
     int chunk_width = 64, buffers = 2;
+    int store_groups = 1;                    // store warpgroups; 2 for heavy chains
     int load_registers = 64, store_registers = 96, product_registers = 176;
     bool operator==(const Config&) const = default;
 };
@@ -82,6 +84,8 @@ struct Schedule {
     std::vector<OperandTile> tiles;
     std::vector<std::array<std::vector<WindowStep>, 2>> steps;   // [variant][warpgroup]
     std::vector<std::vector<int>> slabs;     // [variant]: first tile of each slab, and the end
+    std::vector<int> variant_tiles, variant_steps;   // [variant]: operand tiles; products of both warpgroups a K step
+    int tile_count() const;
     // chunks
     bool joint = false, pixel_major = false;
     int sets = 1, planes = 1, rows_per_plane = 1, rows_per_group = 1;
@@ -101,8 +105,9 @@ struct Schedule {
     int row_of(int outer, int w) const;      // first row of a phase in the chunk, −1 without taps
 };
 
-// The schedule of a configuration, or nullopt where it does not fit (registers, shared memory, instruction shapes).
-std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
+// The schedule of a configuration, or nullopt where it does not fit (registers, shared memory, instruction shapes). Given a
+// schedule `like` it of the same split and bundles, the steps are only counted, not made: enough to choose by.
+std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit, const Schedule* like = nullptr);
 
 // The number of u along an axis.
 int64_t u_extent(const Lattice& axis);

@@ -17,7 +17,7 @@ TF_PTX bool barrier_done(unsigned b, int parity) {
 }
 TF_PTX void barrier_arrive(unsigned b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(b) : "memory"); }
 TF_PTX void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(b), "r"(bytes) : "memory"); }
-template <int ID, int THREADS> TF_PTX void barrier_named() { asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory"); }
+TF_PTX void barrier_named(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 // Copies: bulk (completes on an mbarrier), and cp.async of 4 or 16 bytes that writes zeros where `inside` is false.
 TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier) {

@@ -274,7 +274,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
         while (now.tile < s.total) {
             if (LOAD == LOAD_ROWS) {                          // what others copied is there, and all are done with the slot to refill
                 copy_wait<RAW - 2>();
-                barrier_named<2, LOADERS>();
+                barrier_named(1, LOADERS);
                 fetch(ahead, raw, x, s, xs, t);
             } else {
                 fetch(ahead, raw, x, s, xs, t);
@@ -299,9 +299,20 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
         while (pump.tile < s.total) pump.ahead(b, shared, packed, s);
 }
 
+// What the products now under way still read: released one group of products later, so that the tensor cores never drain.
+struct Held {
+    int slab = -1, stage = -1;
+    __device__ __forceinline__ void release(Barriers& b) {
+        if (slab >= 0) barrier_arrive(shared_address(&b.weights_empty[slab]));
+        if (stage >= 0) barrier_arrive(shared_address(&b.empty[stage]));
+        slab = stage = -1;
+    }
+};
+
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
+    Held held;
     int slot = JOINT ? 0 : WG, chunk_turn = 0;
     const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
@@ -310,10 +321,11 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         float acc[BLOCKS][ACCUMULATORS];
         for (int k = 0; k < KSTAGES; k++) {
             barrier_wait(shared_address(&b.full[stage]), turn & 1);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, at.variant, slab, slab_turn);
-            barrier_arrive(shared_address(&b.empty[stage]));
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
+        products_wait<0>();
+        held.release(b);
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++)
 #pragma unroll

@@ -2,6 +2,7 @@
 // and a checksum, and one that is truncated, foreign or damaged is a miss. Where the folder cannot be written, nothing is kept.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
