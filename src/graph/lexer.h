@@ -1,6 +1,7 @@
 // Tokens of the text form, with their places.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
