@@ -106,7 +106,7 @@ Type infer_conv(const Inference& node) {
             node.refuse("output_padding must be smaller than stride or dilation, got output_padding ", more,
                         ", stride ", s[j], ", dilation ", l[j]);
         extent = conv_transpose_extent(in, kernel, s[j], p[j], more, l[j]);
-        if (extent < 1)
+        if (extent < 0)
             node.refuse("the result would have extent ", extent, " on spatial axis ", j, " for x ", to_string(x));
     }
     return result;

@@ -12,8 +12,7 @@ int64_t pool_extent(const Inference& node, int64_t in, int64_t kernel, int64_t s
                     int64_t dilation, bool ceil_mode) {
     constexpr std::string_view what = "pool output size";
     int64_t reach = checked_add(checked_mul(dilation, kernel - 1, what), 1, what);
-    if (padding > reach / 2)
-        node.refuse("padding must be at most half of the kernel's reach ", reach, ", got ", padding);
+    if (padding > kernel / 2) node.refuse("padding must be at most half of the kernel, ", kernel, ", got ", padding);
     int64_t room = checked_add(checked_add(in, checked_mul(2, padding, what), what), -reach, what);
     if (room < 0 && !(ceil_mode && checked_add(room, stride, what) > 0))
         node.refuse("the kernel reaches over ", reach, " elements, the padded input has ", in + 2 * padding);

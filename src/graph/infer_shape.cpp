@@ -105,10 +105,12 @@ Type infer_pad(const Inference& node) {
     const Sizes &before = node.attributes.integers(Key::start), &after = node.attributes.integers(Key::end);
     for (size_t axis = 0; axis < result.shape.size(); ++axis) {
         int64_t& extent = result.shape[axis];
+        const int64_t cropped =
+            checked_add(std::min<int64_t>(before[axis], 0), std::min<int64_t>(after[axis], 0), "pad: extent");
+        if (checked_add(extent, cropped, "pad: extent") < 0)
+            node.refuse("start ", before[axis], " and end ", after[axis], " crop more than the extent ", extent,
+                        " of axis ", axis);
         extent = checked_add(checked_add(extent, before[axis], "pad: extent"), after[axis], "pad: extent");
-        if (extent < 0)
-            node.refuse("axis ", axis, " would have extent ", extent, " after start ", before[axis], " and end ",
-                        after[axis]);
     }
     return result;
 }

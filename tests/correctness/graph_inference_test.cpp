@@ -36,6 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
              "f32[1,2,3,3,3]"},
         Case{"x f32[2,2,7]; w f32[2,1,1]", "conv_transpose(%x, %w) padding=3", "f32[2,1,1]"},
         Case{"x f32[0,3,5]; w f32[3,2,4]", "conv_transpose(%x, %w)", "f32[0,2,8]"},
+        Case{"x f32[1,1,1]; w f32[1,1,2]", "conv_transpose(%x, %w) padding=1", "f32[1,1,0]"},
         Case{"x bf16[2,6,9,9]; w bf16[4,3,3,3]", "conv(%x, %w) stride=2 padding=1 groups=2", "bf16[2,4,5,5]"},
         Case{"x f64[6,9]; w f64[4,6,3]", "conv(%x, %w) dilation=4", "f64[4,1]"},
         Case{"x f32[2,3,4,5]", "upsample(%x) scale=[2,3]", "f32[2,3,8,15]"},
