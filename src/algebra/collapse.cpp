@@ -111,32 +111,35 @@ ValueId convolution(const Rewriter& r, ValueId v) {
     return r.is(v, Op::lattice) ? v : -1;
 }
 
-// Through the scales and shifts on the way, as they may be needed elsewhere and only the reduction moves.
+// Over space first, through the scales and shifts on the way (they may be needed elsewhere, only the reduction moves); then
+// over batch and channels of what is left. 16-bit chains go on in f32 and are rounded once, at the end.
 ValueId collapse(Rewriter& r, ValueId id) {
-    if (r.is_moment()) return -1;
-    const AffineChain chain = affine_chain(r, r.arg(id), r[id].attributes.integers(Key::dims));
+    if (r.is_moment() || !r[id].attributes.flag(Key::keepdim)) return -1;
+    Sizes spatial, rest;
+    for (int64_t axis : r[id].attributes.integers(Key::dims)) {
+        if (r.shape(r.arg(id))[at(axis)] == 1) return -1;
+        (axis >= 2 ? spatial : rest).push_back(axis);
+    }
+    if (spatial.empty()) return -1;
+    const AffineChain chain = affine_chain(r, r.arg(id), spatial);
     const ValueId y = convolution(r, chain.value);
     if (y < 0) return -1;
-    const Node node = r[id];
-    Sizes spatial, rest;
-    double count = 1, all = 1;
-    for (int64_t axis : node.attributes.integers(Key::dims)) {
-        const auto extent = static_cast<double>(r.shape(y)[at(axis)]);
-        (axis >= 2 ? spatial : rest).push_back(axis);
-        if (axis >= 2) count *= extent;
-        all *= extent;
-    }
-    if (spatial.empty() || count == 0) return -1;
-    const bool mean = node.op == Op::mean;
+    double count = 1;
+    for (int64_t axis : spatial) count *= static_cast<double>(r.shape(y)[at(axis)]);
+    if (count == 0) return -1;
+    const Op op = r.op(id);
+    const DType dtype = r.dtype(id);
+    const bool mean = op == Op::mean;
     const ValueId sums = collapsed(r, y, spatial, mean ? 1 / count : 1, mean ? 1 : count);
-    // The chain goes on in the wider dtype, rounded once at the end.
-    return cast(r, reapply(r, chain, reduce(r, node.op, sums, std::move(rest)), mean ? 1 : all), node.type.dtype);
+    return cast(r, reduce(r, op, reapply(r, chain, sums, mean ? 1 : count), std::move(rest)), dtype);
 }
 
 // Σ over output channels: the weights are summed. Groups end, as every input channel reaches the one output.
 ValueId sum_of_channels(Rewriter& r, ValueId id) {
     const ValueId y = r.arg(id);
-    if (!r.is(y, Op::lattice) || r.is_moment() || r[id].attributes.integers(Key::dims) != Sizes{1}) return -1;
+    if (!r.is(y, Op::lattice) || r.is_moment() || r[id].attributes.integers(Key::dims) != Sizes{1} ||
+        !r[id].attributes.flag(Key::keepdim))
+        return -1;
     const Node node = r[id];
     if (is_sixteen_bit(node.type.dtype)) return -1;  // the summed weights would be rounded
     const std::vector<Lattice> axes = axes_of(r, y);
@@ -159,7 +162,9 @@ ValueId sum_of_channels(Rewriter& r, ValueId id) {
 // Σ over the batch: the inputs are summed.
 ValueId sum_of_batch(Rewriter& r, ValueId id) {
     const ValueId y = r.arg(id);
-    if (!r.is(y, Op::lattice) || r.is_moment() || r[id].attributes.integers(Key::dims) != Sizes{0}) return -1;
+    if (!r.is(y, Op::lattice) || r.is_moment() || r[id].attributes.integers(Key::dims) != Sizes{0} ||
+        !r[id].attributes.flag(Key::keepdim))
+        return -1;
     const Node node = r[id];
     if (is_sixteen_bit(node.type.dtype)) return -1;
     const std::vector<Lattice> axes = axes_of(r, y);

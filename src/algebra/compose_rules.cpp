@@ -90,6 +90,7 @@ ValueId pool_of_affine(Rewriter& r, ValueId id) {
     const ValueId y = r.arg(id);
     const Op op = r.op(y);
     if ((op != Op::mul && op != Op::add && op != Op::sub && op != Op::div) || bias_of(r, id) >= 0) return -1;
+    if (is_sixteen_bit(r.dtype(id))) return -1;  // each step rounds, and the pool would no longer average the roundings
     const std::optional<Separable> pool = separable(r, id);
     if (!pool) return -1;
     const Node node = r[id], inner = r[y];
@@ -109,6 +110,20 @@ ValueId pool_of_affine(Rewriter& r, ValueId id) {
         return side == 0 ? binary(r, op, pooled, other) : binary(r, op, other, pooled);
     }
     return -1;
+}
+
+// Pool first, round to 16 bits afterwards.
+ValueId pool_before_cast(Rewriter& r, ValueId id) {
+    const ValueId x = r.arg(id);
+    if (!r.is(x, Op::cast) || bytes(r.dtype(x)) >= bytes(r.dtype(r.arg(x)))) return -1;
+    const std::optional<Separable> pool = separable(r, id);
+    if (!pool || bias_of(r, id) >= 0) return -1;
+    const DType narrow = r.dtype(id), wider = r.dtype(r.arg(x));
+    const std::vector<Lattice> axes = axes_of(r, id);
+    const ValueId w = r.arg(id, 1), v = r.arg(x);
+    const ValueId weight = pool->literal ? full(r, wider, r.shape(w), *number(r, w)) : cast(r, w, wider);
+    r.say("the pool before the cast to ", name(narrow));
+    return cast(r, lattice(r, v, weight, -1, axes), narrow);
 }
 
 // y[start : end : step] of a spatial axis: down·(start + step·o') + offset = up·i + dil·k. Channels: rows of w. Batch: of x.
@@ -170,6 +185,7 @@ std::span<const Rule> compose_rules() {
         {"pool_after_lattice", Family::compose, {Op::lattice}, pool_after_lattice},
         {"lattice_after_pool", Family::compose, {Op::lattice}, lattice_after_pool},
         {"pool_of_affine", Family::compose, {Op::lattice}, pool_of_affine},
+        {"pool_before_cast", Family::compose, {Op::lattice}, pool_before_cast, true},
         {"slice_of_lattice", Family::compose, {Op::slice}, slice_of_lattice},
         {"pad_before_lattice", Family::compose, {Op::lattice}, pad_before_lattice},
     };

@@ -26,6 +26,7 @@ Dispatch dispatch(const RewriteOptions& options, bool finishing) {
     };
     for (const Rule* rule : all_rules()) {
         if (rule->family == Family::finish && !finishing) continue;
+        if (rule->family == Family::statistics && finishing) continue;
         if (listed(options.without, rule->name)) continue;
         if (!options.only.empty() && rule->family != Family::expand && !listed(options.only, rule->name)) continue;
         for (Op op : rule->ops) table[static_cast<size_t>(op)].push_back(rule);
@@ -105,6 +106,13 @@ bool has_thin_lattice(const Graph& graph) {
     });
 }
 
+// A value centred on its own mean: direct_variance may have work.
+bool has_centred_value(const Graph& graph) {
+    return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+        return node.op == Op::sub && graph[node.args[1]].op == Op::mean && graph[node.args[1]].args[0] == node.args[0];
+    });
+}
+
 }  // namespace
 
 Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
@@ -119,7 +127,7 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
     derivation.rewritten = graph;
     const bool usual = options.without.empty() && options.only.empty();
     for (bool finishing : {false, true}) {
-        if (finishing && !has_thin_lattice(derivation.rewritten)) break;
+        if (finishing && !has_thin_lattice(derivation.rewritten) && !has_centred_value(derivation.rewritten)) break;
         const Dispatch own = usual ? Dispatch{} : dispatch(options, finishing);
         const Dispatch& table = usual ? usual_dispatch(finishing) : own;
         for (int rounds = 0; rounds < most_rounds; ++rounds)
@@ -133,7 +141,7 @@ const std::vector<const Rule*>& all_rules() {
         std::vector<const Rule*> list;
         for (auto table : {simplify_rules(), shape_rules(), expand_pointwise_rules(), expand_conv_rules(),
                            expand_pool_rules(), expand_norm_rules(), constant_rules(), compose_rules(), fold_rules(),
-                           reduction_rules(), collapse_rules(), cancel_rules(), monotone_rules(), statistics_rules(),
+                           collapse_rules(), reduction_rules(), cancel_rules(), monotone_rules(), statistics_rules(),
                            finish_rules()})
             for (const Rule& rule : table) list.push_back(&rule);
         return list;

@@ -6,7 +6,7 @@
 
 namespace transfuse {
 
-double objective(const Cost& cost) { return cost.flops + 8 * cost.bytes; }
+double objective(Op op, const Cost& cost) { return cost.flops + (is_pointwise(op) ? 0.0625 : 8) * cost.bytes; }
 
 Rewriter::Rewriter(const Graph& graph, bool inference) : graph_(graph), inference_(inference), builder_(graph.name()) {
     const size_t count = graph.nodes().size();
@@ -51,7 +51,7 @@ void Rewriter::learn(ValueId id) {
     uses_.push_back(0);
     alive_.push_back(false);
     parameter_.push_back(parameter);
-    price_.push_back({cost, transfuse::objective(cost)});
+    price_.push_back({cost, objective(node.op, cost)});
 }
 
 void Rewriter::revive(ValueId id) {

@@ -96,6 +96,7 @@ private:
 };
 
 // What decides between two forms of a graph: flops, and bytes weighted as a machine of balance 8 flop/byte weighs them.
-double objective(const Cost& cost);
+// Pointwise ops are fused with their neighbours, so their bytes count for little: they never justify a second convolution.
+double objective(Op op, const Cost& cost);
 
 }  // namespace transfuse

@@ -7,7 +7,7 @@ namespace transfuse {
 namespace {
 
 // var(y) with d = y − m, m the mean the collapse gives: E[d²] − E[d]², both of the same rounded values in one pass. The square
-// of a mean far from zero would cancel; d has none. No rule makes a var, so this ends.
+// of a mean far from zero would cancel; d has none. Only direct_variance makes a var, when this rule is no longer tried.
 ValueId centred_variance(Rewriter& r, ValueId id) {
     const Node node = r[id];
     const ValueId x = node.args[0];
@@ -28,11 +28,33 @@ ValueId centred_variance(Rewriter& r, ValueId id) {
     return cast(r, scaled(r, variance, count / free), node.type.dtype);
 }
 
+// Where the mean was not worth a collapse, the centred form would only cost one more pass over y: with d = y − mean(y),
+// mean(d) = 0 and mean(d²) = var(y), which a pass that computes y takes along. Nothing else is left to make of a mean then.
+ValueId direct_variance(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const bool squared = r.is(node.args[0], Op::square);
+    const ValueId d = squared ? r.arg(node.args[0]) : node.args[0];
+    if (!r.is(d, Op::sub)) return -1;
+    const ValueId x = r[d].args[0], m = r[d].args[1];
+    if (!r.is(m, Op::mean) || r.arg(m) != x || r.is_parameter(x)) return -1;
+    const Sizes dims = node.attributes.integers(Key::dims);
+    if (r[m].attributes.integers(Key::dims) != dims || !r[m].attributes.flag(Key::keepdim) || r.dtype(m) != r.dtype(d)) return -1;
+    if (!squared) {
+        r.say("the mean of what is left of its mean is zero");
+        return full(r, node.type.dtype, node.type.shape, 0);
+    }
+    r.say("the mean square around the mean over ", dims, " is the variance");
+    Attributes attributes = node.attributes;
+    attributes.set(Key::correction, int64_t{0});
+    return r.add(Op::var, {x}, std::move(attributes));
+}
+
 }  // namespace
 
 std::span<const Rule> statistics_rules() {
     static const std::vector<Rule> rules = {
         {"centred_variance", Family::statistics, {Op::var}, centred_variance, true},
+        {"direct_variance", Family::finish, {Op::mean}, direct_variance, true},
     };
     return rules;
 }

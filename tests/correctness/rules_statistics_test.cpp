@@ -1,0 +1,83 @@
+// Cancellation by a subtracted mean, and variances in the centred form.
+#include "rules.h"
+
+namespace transfuse::tests {
+namespace {
+
+const std::string conv =
+    "%x = input f64[3,4,6,7]\n%w = param f64[4,5,3,3]\n%b = param f64[5]\n%gamma = param f64[5]\n%beta = param f64[5]\n"
+    "%y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,0]\n";
+
+TEST(rules_cancel, differences) {
+    const std::string x = "%x = input f64[2,3,4]\n%v = input f64[2,3,1]\n%p = param f64[3,1]\n%q = param f64[3,1]\n";
+    expect_fires("cancel_shift", x + "%a = add(%x, %p)\n%b = add(%p, %v)\n%z = sub(%a, %b)\nreturn %z");
+    expect_fires("cancel_shift", x + "%a = sub(%x, %p)\n%b = sub(%v, %p)\n%z = sub(%a, %b)\nreturn %z");
+    expect_stays("cancel_shift", x + "%a = add(%x, %p)\n%b = add(%v, %q)\n%z = sub(%a, %b)\nreturn %z");
+    expect_stays("cancel_shift", x + "%a = sub(%p, %x)\n%b = sub(%p, %v)\n%z = sub(%a, %b)\nreturn %z");
+    expect_fires("cancel_whole", x + "%a = add(%x, %p)\n%u = tanh(%a)\n%s = add(%u, %x)\n%z = sub(%x, %s)\nreturn %z");
+    expect_fires("cancel_whole", x + "%u = tanh(%x)\n%s = add(%x, %u)\n%z = sub(%s, %x)\nreturn %z");
+    expect_fires("factor_scale", x + "%a = mul(%x, %p)\n%b = mul(%p, %v)\n%z = sub(%a, %b)\nreturn %z");
+    expect_stays("factor_scale", x + "%a = mul(%x, %p)\n%b = mul(%q, %v)\n%z = sub(%a, %b)\nreturn %z");
+}
+
+TEST(rules_cancel, subtracting_a_spatial_mean) {
+    // The bias of the convolution never reaches the result.
+    const Derivation d = expect_exact(graph_of(conv + "%m = mean(%y) dims=[2,3] keepdim=1\n%z = sub(%y, %m)\nreturn %z"),
+                                      {.inference = true, .without = {}, .only = {}, .heed_cost = false}, 1);
+    EXPECT_GE(count(d, "cancel_bias") + count(d, "cancel_shift"), 1) << explain(d);
+    for (const Node& node : d.rewritten.nodes())
+        if (node.op == Op::lattice) { EXPECT_EQ(node.args.size(), 2u) << explain(d); }
+    // Nor do scale and shift of a norm, or its statistics, but for the scale.
+    const Derivation n = expect_exact(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\n%m = mean(%n) dims=[2,3] keepdim=1\n%z = sub(%n, %m)\nreturn %z"), {}, 2);
+    EXPECT_GE(count(n, "cancel_shift"), 1) << explain(n);
+    EXPECT_GE(count(n, "factor_scale"), 1) << explain(n);
+    // Subtracting a mean over another axis does not cancel what varies along it.
+    expect_exact(graph_of(conv + "%m = mean(%y) dims=[1,2] keepdim=1\n%z = sub(%y, %m)\nreturn %z"),
+                 {.inference = true, .without = {}, .only = {}, .heed_cost = false}, 3);
+}
+
+TEST(rules_statistics, variance_is_centred) {
+    for (const char* dims : {"[0,2,3]", "[2,3]", "[1,2,3]", "[3]"})
+        for (const char* correction : {"0", "1"}) {
+            const Derivation d = expect_fires("centred_variance", conv + "%v = var(%y) dims=" + dims + " correction=" + correction + "\nreturn %v");
+            EXPECT_EQ(count(d.rewritten, Op::var), 0);
+        }
+    expect_stays("centred_variance", conv + "%r = relu(%y)\n%v = var(%r) dims=[2,3]\nreturn %v");
+    expect_stays("centred_variance", conv + "%v = var(%y) dims=[0,1]\nreturn %v");
+}
+
+// The mean is far from zero and the spread small: E[y²] − E[y]² would lose everything, the centred form loses nothing.
+TEST(rules_statistics, no_cancellation) {
+    const Graph graph = graph_of(conv + "%far = add(%y, 1e6)\n%v = var(%far) dims=[0,2,3]\nreturn %v");
+    const auto leaves = random_leaves(graph, 7);
+    const auto expected = evaluate(graph_of(conv + "%v = var(%y) dims=[0,2,3]\nreturn %v"), leaves);
+    EXPECT_LE(error(expected, evaluate(rewrite(graph).rewritten, leaves)), 1e-9);
+}
+
+// Training BatchNorm and its running statistics share one convolution; its mean comes from the input.
+TEST(rules_statistics, batch_norm_stores_nothing_twice) {
+    const std::string norm = conv + "%n = batch_norm(%y, %gamma, %beta) training=1\n%bm = mean(%y) dims=[0,2,3]\n%bv = var(%y) dims=[0,2,3] correction=1\n";
+    const Derivation d = expect_exact(graph_of(norm + "%g = mean(%n) dims=[2,3]\nreturn %g, %bm, %bv"), {}, 1);
+    int dense = 0, squares = 0;
+    for (const Node& node : d.rewritten.nodes()) {
+        dense += node.op == Op::lattice && node.type.shape[2] > 1;
+        squares += node.op == Op::square && numel(node.type.shape) > 1000;
+        EXPECT_NE(node.op, Op::var);
+        // Nothing of the large tensor's size but the convolution and the square that is summed at once.
+        if (numel(node.type.shape) > 1000) { EXPECT_TRUE(node.op == Op::lattice || node.op == Op::square) << explain(d); }
+    }
+    EXPECT_EQ(dense, 1) << explain(d);
+    EXPECT_EQ(squares, 1);
+}
+
+// E[d] must be that of the same rounded values as E[d²]: it is not collapsed.
+TEST(rules_statistics, first_moment_stays_with_the_second) {
+    const Derivation d = rewrite(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\nreturn %n"));
+    int means_of_dense = 0;
+    for (const Node& node : d.rewritten.nodes())
+        if (node.op == Op::mean && numel(d.rewritten[node.args[0]].type.shape) > 1000) ++means_of_dense;
+    EXPECT_EQ(means_of_dense, 2) << explain(d);
+}
+
+}  // namespace
+}  // namespace transfuse::tests
