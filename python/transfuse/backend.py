@@ -76,7 +76,7 @@ def backend(graph_module: torch.fx.GraphModule, example_inputs: list, *, options
         lines = str(error).strip().splitlines()
         fallback.warn(f"a graph of torch.compile could not be taken ({type(error).__name__}: {lines[0] if lines else ''})")
         return graph_module.forward
-    left = [line for line in result.lines if line.taken is None]
+    left = [line for line in result.lines if line.left]
     if chosen.require_full_compilation and left:
         raise RuntimeError(f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}")
     entry = CompiledEntry(result)

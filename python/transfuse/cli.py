@@ -107,7 +107,7 @@ def check(words: list[str]) -> int:
             )
     told = transfuse.report(optimized)
     print(f"\n{told.taken} operators taken, {told.left} left to PyTorch")
-    for line in (line for graph in told.graphs for line in graph.lines if line.taken is None):
+    for line in (line for graph in told.graphs for line in graph.lines if line.left):
         print(f"  {line.op} {line.module}: {line.reason}")
     torch.set_grad_enabled(True)
     return 1 if wrong else 0

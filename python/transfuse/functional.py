@@ -35,8 +35,15 @@ def roots(graph: Graph) -> dict[Node, Node]:
     return found
 
 
+def drop_unused_elements(graph: Graph) -> None:
+    for node in reversed(list(graph.nodes)):
+        if node.target is operator.getitem and not node.users:
+            graph.erase_node(node)
+
+
 def functionalize(graph: Graph) -> None:
     """x.relu_() → x.relu() where x was made here and no other alias of it is read later."""
+    drop_unused_elements(graph)
     order = {node: i for i, node in enumerate(graph.nodes)}
     root = roots(graph)
     aliases: dict[Node, list[Node]] = {}

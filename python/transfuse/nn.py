@@ -41,7 +41,7 @@ def _region(rank: int, batched: bool, with_bias: bool, stride, padding, output_p
     )  # fmt: skip
     return Region(
         name=f"conv_transpose{rank}d", text=text, example=text, eager=eager, leaf_count=3 if with_bias else 2, inputs=[0],
-        differentiable=1, options=Options(never_slower=False), ops=[f"aten.conv_transpose{rank}d"],
+        differentiable=1, reach=[list(range(3 if with_bias else 2))], options=Options(never_slower=False), ops=[f"aten.conv_transpose{rank}d"],
     )  # fmt: skip
 
 

@@ -22,25 +22,28 @@ class Entry:
         self.run = result.graph_module.forward
         spec = captured.out_spec
         self.single = spec.is_leaf() if callable(getattr(spec, "is_leaf", None)) else spec.num_leaves == 1 and spec.num_children == 0
-        self._owners: dict[int, list] = {}
 
-    def lifted(self, module: nn.Module) -> list[torch.Tensor]:
-        owners = self._owners.get(id(module))
-        if owners is None:
-            owners = self._owners[id(module)] = [self._owner(module, *source) for source in self.capture.sources]
-        return [table[name] for table, name in owners]
+    def bind(self, module: nn.Module) -> "Bound":
+        return Bound(self, [self._owner(module, *source) for source in self.capture.sources])
 
     def _owner(self, module: nn.Module, kind: str, target: str):
         if kind == "constant":
             return self.capture.constants, target
         path, _, name = target.rpartition(".")
         owner = module.get_submodule(path)
-        table = owner._parameters if kind == "parameter" else owner._buffers
-        return (table, name) if name in table else (owner._buffers if table is owner._parameters else owner._parameters, name)
+        return (owner._parameters if name in owner._parameters else owner._buffers), name
 
-    def __call__(self, module: nn.Module, flat: list):
-        outputs = self.run(*self.lifted(module), *flat)
-        return outputs[0] if self.single else pytree.tree_unflatten(outputs, self.capture.out_spec)
+
+class Bound:
+    """An entry with the places where one module keeps its parameters and buffers."""
+
+    def __init__(self, entry: Entry, owners: list):
+        self.entry, self.owners = entry, owners
+        self.run, self.single, self.out_spec = entry.run, entry.single, entry.capture.out_spec
+
+    def __call__(self, flat: list):
+        outputs = self.run(*[table[name] for table, name in self.owners], *flat)
+        return outputs[0] if self.single else pytree.tree_unflatten(outputs, self.out_spec)
 
 
 class State:
@@ -48,7 +51,7 @@ class State:
 
     def __init__(self, base: type, options: Options, dynamic: bool):
         self.base, self.options, self.dynamic = base, options, dynamic
-        self.entries: dict = {}  # full key, with shapes → Entry, or a reason to run PyTorch
+        self.entries: dict = {}  # full key, with shapes → Bound, or a reason to run PyTorch
         self.captures: dict = {}  # key without shapes → [Entry]
         self.failures: list[str] = []
         self.lock = threading.RLock()
@@ -65,14 +68,27 @@ class State:
 
 
 def _mode_key(module: nn.Module):
-    """What besides the inputs decides which graph holds: training flags, hooks, autocast, and where the parameters live."""
-    flags = tuple([m.training for m in module.modules()])
+    """What besides the inputs decides which graph holds: the modules, their training flags and hooks, and autocast."""
+    flags: list = []
+    _walk(module, flags)
     autocast = None
     if torch.is_autocast_enabled("cpu"):
         autocast = ("cpu", torch.get_autocast_dtype("cpu"))
     if torch.is_autocast_enabled("cuda"):
         autocast = (autocast, "cuda", torch.get_autocast_dtype("cuda"))
-    return flags, autocast
+    return tuple(flags), autocast
+
+
+def _walk(module: nn.Module, flags: list) -> None:
+    d = module.__dict__
+    flags.append(d["training"])
+    for child in d["_modules"].values():
+        if child is not None:
+            flags.append(id(child))
+            c = child.__dict__
+            if c["_forward_hooks"] or c["_forward_pre_hooks"] or c["_backward_hooks"]:
+                flags.append((*c["_forward_hooks"], *c["_forward_pre_hooks"], *c["_backward_hooks"]))
+            _walk(child, flags)
 
 
 def _flatten(args: tuple, kwargs: dict):
@@ -115,7 +131,7 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
         entry = _find(module, state, args, kwargs, flat, spec, mode, key)
     if isinstance(entry, str):
         return _plain(module, state, args, kwargs)
-    return entry(module, flat)
+    return entry(flat)
 
 
 def _traced(module: nn.Module, state: State, args, kwargs):
@@ -126,7 +142,7 @@ def _traced(module: nn.Module, state: State, args, kwargs):
             continue
         for entry in found:
             flat, _ = _flatten(args, kwargs)
-            return entry(module, flat)
+            return entry.bind(module)(flat)
     return state.base.forward(module, *args, **kwargs)
 
 
@@ -149,8 +165,8 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
 
         for entry in state.captures.get(loose, ()):
             if entry.capture.admits(flat, bound):
-                state.entries[key] = entry
-                return entry
+                state.entries[key] = bound_entry = entry.bind(module)
+                return bound_entry
         try:
             entry = _capture(module, state, args, kwargs)
         except Exception as error:
@@ -165,12 +181,12 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
             state.entries[key] = reason
             return reason
         if state.options.require_full_compilation:
-            left = [line for line in entry.cut.lines if line.taken is None]
+            left = [line for line in entry.cut.lines if line.left]
             if left:
                 raise RuntimeError(f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}")
         state.captures.setdefault(loose, []).append(entry)
-        state.entries[key] = entry
-        return entry
+        state.entries[key] = entry.bind(module)
+        return state.entries[key]
 
 
 def _harmless(module: nn.Module) -> bool:

@@ -36,6 +36,7 @@ class Region:
     leaf_count: int
     inputs: list[int]  # positions of leaves that are no parameters
     differentiable: int  # the first so many outputs; the others are statistics
+    reach: list[list[int]]  # of each of those the leaves its gradient can flow to
     options: object
     ops: list[str]
     failure: str | None = None
@@ -63,8 +64,10 @@ class Region:
         grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
         mode = self.call_mode(leaves[0], grad)
         if torch.compiler.is_exporting():
-            return torch.ops.transfuse.run_text(leaves, self.text, sizes, mode)
-        return torch.ops.transfuse.run(leaves, self.handle, sizes, mode)
+            outputs = torch.ops.transfuse.run_text(leaves, self.text, sizes, mode)
+        else:
+            outputs = torch.ops.transfuse.run(leaves, self.handle, sizes, mode)
+        return self.attached(outputs, leaves) if grad else outputs
 
     def call_mode(self, tensor: torch.Tensor, grad: bool) -> int:
         mode = self.mode
@@ -94,11 +97,20 @@ class Region:
                 if not choice.takes_ours:
                     return self.eager(*arguments)
             if grad:
-                return _run(leaves, self.handle, sizes, mode)
+                return self.attached(_run(leaves, self.handle, sizes, mode), leaves)
             with torch._C._AutoDispatchBelowAutograd():
                 return _run(leaves, self.handle, sizes, mode)
         except RuntimeError as error:
             return self.gave_up(error, arguments)
+
+    def attached(self, outputs: list, leaves: list) -> list:
+        """An output that no gradient can flow through does not require one, as in PyTorch."""
+        wants = [leaf.requires_grad for leaf in leaves]
+        reached = [any([wants[i] for i in leaves_of]) for leaves_of in self.reach]
+        if all(reached) and len(outputs) == len(reached):
+            return outputs
+        reached += [False] * (len(outputs) - len(reached))
+        return [output if flows else output.detach() for output, flows in zip(outputs, reached)]
 
     def gave_up(self, error: RuntimeError, arguments: tuple):
         result = self.eager(*arguments)  # if PyTorch refuses as well, its error is the one to see

@@ -36,6 +36,11 @@ class Line:
     module: str
     taken: str | None  # name of the region
     reason: str | None = None
+    idle: bool = False  # only renames what a region made: nothing is computed
+
+    @property
+    def left(self) -> bool:
+        return self.taken is None and not self.idle
 
 
 @dataclass
@@ -235,7 +240,9 @@ def _lines(verdicts, where) -> list[Line]:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
                 continue
         taken = where.get(node)
-        lines.append(Line(op_name(node), module_of(node), taken, None if taken else refusal or "at the border of a region"))
+        idle = not taken and not refusal
+        why = None if taken else refusal or "only a view of what a region made"
+        lines.append(Line(op_name(node), module_of(node), taken, why, idle))
     return lines
 
 
@@ -279,7 +286,7 @@ def _replace(graph_module: GraphModule, nodes: list[Node], name: str, parameters
     region = Region(
         name=name, text=text, example=example, eager=_eager(nodes, leaves, sizes, outputs, statistics),
         leaf_count=len(leaves), inputs=[i for i, leaf in enumerate(leaves) if leaf not in parameters],
-        differentiable=len(outputs), options=options, ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
+        differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), options=options, ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
     )  # fmt: skip
     graph_module.add_submodule(name, region.module())
     # After everything it reads, before everything that reads it: right after the last of its nodes' operands.
@@ -301,6 +308,15 @@ def _replace(graph_module: GraphModule, nodes: list[Node], name: str, parameters
     region.nodes_to_erase = list(reversed(nodes))
     _sort(graph)
     return region
+
+
+def _reach(nodes: list[Node], leaves: list[Node], outputs: list[Node]) -> list[list[int]]:
+    """For each output the leaves that a gradient can flow to: not through detach."""
+    found: dict[Node, set[int]] = {leaf: {i} for i, leaf in enumerate(leaves)}
+    for node in nodes:
+        sources = [] if op_name(node) == "aten.detach.default" else node.all_input_nodes
+        found[node] = set().union(*(found.get(source, set()) for source in sources))
+    return [sorted(found[node]) for node in outputs]
 
 
 def _after_placeholders(graph: Graph, node: Node) -> Node:

@@ -46,7 +46,7 @@ class Report:
 
     @property
     def left(self) -> int:
-        return sum(line.taken is None for g in self.graphs for line in g.lines)
+        return sum(line.left for g in self.graphs for line in g.lines)
 
     def __str__(self) -> str:
         out = [f"{self.model}: {self.taken} operators taken, {self.left} left to PyTorch"]
@@ -169,5 +169,5 @@ def explain(model: nn.Module, example_inputs) -> Explanation:
             for region in entry.cut.regions:
                 told = library.summary(region.example, machine)
                 parts.append((region.name, told, library.explain(region.example, machine)))
-            left += [line for line in entry.cut.lines if line.taken is None]
+            left += [line for line in entry.cut.lines if line.left]
     return Explanation(parts, left)

@@ -1,0 +1,46 @@
+"""Every row and the whole models: through optimize and through torch.compile, forward and gradients, train and eval."""
+
+import copy
+
+import pytest
+import torch
+import zoo
+
+import transfuse
+
+MODES = ("train", "eval")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", [*zoo.ROWS, *zoo.WHOLE])
+def test_optimize_forward(name, mode, no_fallback):
+    model, inputs = zoo.model(name)
+    model.train(mode == "train")
+    ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+    zoo.assert_as_good_as_pytorch(ours, model, inputs)
+    told = transfuse.report(ours)
+    assert told.left == 0, str(told)
+
+
+@pytest.mark.parametrize("name", [*zoo.ROWS, *zoo.WHOLE])
+def test_optimize_gradients(name, no_fallback):
+    model, inputs = zoo.model(name)
+    ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+    zoo.assert_as_good_as_pytorch(ours, model, inputs, run=zoo.outputs_and_gradients)
+
+
+@pytest.mark.parametrize("name", ["C", "f5", "f10", "dcgan", "unet"])
+def test_optimize_gradients_in_eval(name, no_fallback):
+    model, inputs = zoo.model(name)
+    model.eval()
+    ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+    zoo.assert_as_good_as_pytorch(ours, model, inputs, run=zoo.outputs_and_gradients)
+
+
+@pytest.mark.parametrize("name", [*zoo.ROWS, *zoo.WHOLE])
+def test_compile_backend(name, no_fallback):
+    model, inputs = zoo.model(name)
+    torch._dynamo.reset()
+    mine = copy.deepcopy(model)
+    ours = torch.compile(mine, backend="transfuse", options={"never_slower": False})
+    zoo.assert_as_good_as_pytorch(ours, model, inputs, run=zoo.outputs_and_gradients)
