@@ -60,6 +60,8 @@ std::unique_ptr<CompiledPass> compile_steps(const Plan& plan, const Pass& pass);
 
 // The fast ways; null where they cannot express the pass.
 std::unique_ptr<CompiledPass> compile_dense(const Plan& plan, const Pass& pass);
+std::unique_ptr<CompiledPass> compile_moments(const Plan& plan, const Pass& pass);
+std::unique_ptr<CompiledPass> compile_pointwise(const Plan& plan, const Pass& pass);
 
 // The fastest way this engine knows for a pass.
 std::unique_ptr<CompiledPass> compile_pass(const Plan& plan, const Pass& pass);

@@ -1,26 +1,60 @@
 #include "cpu/primitive.h"
 
 #include "cpu/element.h"
+#include "cpu/row_op.h"
+#include "cpu/strided.h"
 #include "cpu/walk.h"
 #include "graph/infer.h"
-#include "graph/pointwise.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cpu {
 
-void evaluate_pointwise(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
-    const PointwiseFunction f = pointwise_function(node.op, node.attributes);
+namespace {
+
+template <class T> void pointwise_rows(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
+    const RowFunction function = row_function(node);
+    const Kernels<T>& k = kernels<T>();
     std::vector<Sizes> strides;
     for (const TensorView& arg : args) strides.push_back(broadcast_strides(arg, out.shape));
-    for_each_element(out, threads, [&](const Odometer& at) {
-        double operand[3] = {0, 0, 0};
-        for (size_t a = 0; a < args.size(); ++a) operand[a] = get(args[a], at.offset(strides[a]));
-        return f(operand[0], operand[1], operand[2]);
+    strides.push_back(out.strides);
+    const StridedLoop loop(out.shape, std::move(strides));
+    loop.run(threads, [&](const int64_t* offset, int64_t n) {
+        Scratch scratch;
+        T* result = scratch.acquire<T>(padded(n));
+        RowArgs<T> row{result, {}, {}, {static_cast<T>(function.parameter[0]), static_cast<T>(function.parameter[1])}, n};
+        for (size_t a = 0; a < args.size(); ++a) {
+            T* in = scratch.acquire<T>(padded(n));
+            row.uniform[a] = loop.row_stride(a) == 0;
+            k.load(in, address(args[a], offset[a]), static_cast<Storage>(args[a].dtype), loop.row_stride(a), row.uniform[a] ? 1 : n);
+            row.in[a] = in;
+        }
+        k.row(function.op, row);
+        k.store(address(out, offset[args.size()]), static_cast<Storage>(out.dtype), loop.row_stride(args.size()), result, n);
     });
 }
 
+}  // namespace
+
+void evaluate_pointwise(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
+    if (out.dtype == DType::f64) pointwise_rows<double>(node, args, out, threads);
+    else pointwise_rows<float>(node, args, out, threads);
+}
+
 void copy(const TensorView& in, const TensorView& out, int threads) {
-    for_each_element(out, threads, [&](const Odometer& at) { return get(in, at.offset(in.strides)); });
+    if (numel(out.shape) == 0) return;
+    const StridedLoop loop(out.shape, {in.strides, out.strides}, 4096);
+    const auto rows = [&](auto tag) {
+        using T = decltype(tag);
+        const Kernels<T>& k = kernels<T>();
+        loop.run(threads, [&](const int64_t* offset, int64_t n) {
+            Scratch scratch;
+            T* row = scratch.acquire<T>(n);
+            k.load(row, address(in, offset[0]), static_cast<Storage>(in.dtype), loop.row_stride(0), n);
+            k.store(address(out, offset[1]), static_cast<Storage>(out.dtype), loop.row_stride(1), row, n);
+        });
+    };
+    if (in.dtype == DType::f64 || out.dtype == DType::f64) rows(double{});
+    else rows(float{});
 }
 
 namespace {
@@ -48,18 +82,35 @@ void evaluate_pad(const Node& node, const TensorView& x, const TensorView& out, 
     });
 }
 
+// w' = matrix · w along one axis: each row of the result is a sum of rows of w.
 void evaluate_taps(const Node& node, const TensorView& w, const TensorView& out, int threads) {
     const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
     const std::vector<double>& matrix = node.attributes.numbers(Key::matrix);
-    const int64_t taps = w.shape[axis], stride = w.strides[axis];
-    for_each_element(out, threads, [&](const Odometer& at) {
-        const int64_t base = at.offset(w.strides) - at[axis] * stride;
-        double sum = 0;
-        for (int64_t k = 0; k < taps; ++k) {
-            const double factor = matrix[static_cast<size_t>(at[axis] * taps + k)];
-            if (factor != 0) sum += factor * get(w, base + k * stride);
-        }
-        return sum;
+    const int64_t taps = w.shape[axis], rows = out.shape[axis], from = w.strides[axis], to = out.strides[axis];
+    struct Entry {
+        int64_t row, tap;
+        double factor;
+    };
+    std::vector<Entry> entries;
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t k = 0; k < taps; ++k)
+            if (const double factor = matrix[static_cast<size_t>(r * taps + k)]; factor != 0) entries.push_back({r, k, factor});
+    Sizes shape = out.shape;
+    shape[axis] = 1;
+    const StridedLoop loop(shape, {w.strides, out.strides});
+    visit(w.dtype, [&](auto tag) {
+        using S = decltype(tag);
+        const auto* x = static_cast<const S*>(w.data);
+        auto* y = static_cast<S*>(out.data);
+        loop.run(threads, [&](const int64_t* offset, int64_t n) {
+            std::vector<double> sums(static_cast<size_t>(rows));
+            for (int64_t i = 0; i < n; ++i) {
+                std::fill(sums.begin(), sums.end(), 0.0);
+                const S* in = x + offset[0] + i * loop.row_stride(0);
+                for (const Entry& e : entries) sums[static_cast<size_t>(e.row)] += e.factor * static_cast<double>(widen(in[e.tap * from]));
+                for (int64_t r = 0; r < rows; ++r) y[offset[1] + i * loop.row_stride(1) + r * to] = narrow<S>(sums[static_cast<size_t>(r)]);
+            }
+        }, 4096);
     });
 }
 
@@ -83,6 +134,8 @@ void evaluate_movement(const Node& node, std::span<const TensorView> args, const
     const TensorView& x = args[0];
     switch (node.op) {
         case Op::reshape: {
+            if (x.strides == contiguous_strides(x.shape)) return copy({x.data, x.dtype, out.shape, contiguous_strides(out.shape)}, out, threads);
+            if (out.strides == contiguous_strides(out.shape)) return copy(x, {out.data, out.dtype, x.shape, contiguous_strides(x.shape)}, threads);
             const Sizes strides = contiguous_strides(out.shape);
             return for_each_element(out, threads, [&](const Odometer& at) {
                 return get(x, Odometer(x.shape, at.offset(strides)).offset(x.strides));

@@ -1,5 +1,8 @@
 // Lattice convolutions, their weight gradients, and box sums, element by element.
+#include <algorithm>
+
 #include "cpu/element.h"
+#include "cpu/kernels.h"
 #include "cpu/primitive.h"
 #include "cpu/walk.h"
 #include "transfuse/error.h"
@@ -36,12 +39,51 @@ void meetings(const std::vector<Lattice>& axes, const Odometer& at, size_t lead,
     }
 }
 
+// On extents of 1 the convolution is a product of small matrices: y[n, co] = Σ_ci x[n, ci]·w[ci, co], rows of w at a time.
+template <class T>
+void small_product(const std::vector<Lattice>& axes, std::span<const TensorView> args, const TensorView& out, int threads) {
+    const TensorView &x = args[0], &w = args[1];
+    const Kernels<T>& k = kernels<T>();
+    const int64_t groups = w.shape[0], in = w.shape[1], outs = w.shape[2];
+    int64_t x0 = 0;
+    bool meets = true;
+    for (size_t d = 0; d < axes.size(); ++d) {
+        const auto i = axes[d].input(0, 0);
+        if (!i) meets = false;
+        else x0 += *i * x.strides[2 + d];
+    }
+    const int64_t block = std::max<int64_t>(1, std::min<int64_t>(64, outs)), blocks = (outs + block - 1) / block;
+    parallel_for(out.shape[0] * groups * in * outs < 65536 ? 1 : threads, out.shape[0] * groups * blocks, [&](int64_t job) {
+        const int64_t first = job % blocks * block, g = job / blocks % groups, n = job / blocks / groups;
+        const int64_t count = std::min(block, outs - first);
+        Scratch scratch;
+        double* sums = scratch.acquire<double>(count);
+        T *terms = scratch.acquire<T>(padded(in)), *row = scratch.acquire<T>(padded(count));
+        for (int64_t co = 0; co < count; ++co) {
+            const int64_t c = g * outs + first + co;
+            sums[co] = args.size() > 2 ? get(args[2], c * args[2].strides[0]) : 0;
+        }
+        if (meets) k.load(terms, address(x, n * x.strides[0] + g * in * x.strides[1] + x0), static_cast<Storage>(x.dtype), x.strides[1], in);
+        for (int64_t ci = 0; meets && ci < in; ++ci) {
+            const int64_t w0 = g * w.strides[0] + ci * w.strides[1] + first * w.strides[2];
+            const bool plain = w.strides[2] == 1 && w.dtype == (sizeof(T) == 8 ? DType::f64 : DType::f32);
+            if (!plain) k.load(row, address(w, w0), static_cast<Storage>(w.dtype), w.strides[2], count);
+            k.combine(sums, terms + ci, plain ? static_cast<const T*>(address(w, w0)) : row, 0, 1, count);
+        }
+        for (int64_t co = 0; co < count; ++co) set(out, n * out.strides[0] + (g * outs + first + co) * out.strides[1], sums[co]);
+    });
+}
+
 }  // namespace
 
 void evaluate_lattice(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
     const TensorView &x = args[0], &w = args[1];
     const std::vector<Lattice> axes = axes_of(node, x.shape, out.shape, Sizes(w.shape.begin() + 3, w.shape.end()));
     const int64_t in = w.shape[1], outs = w.shape[2];
+    if (std::all_of(axes.begin(), axes.end(), [](const Lattice& a) { return a.taps == 1 && a.out == 1; })) {
+        if (out.dtype == DType::f64) return small_product<double>(axes, args, out, threads);
+        return small_product<float>(axes, args, out, threads);
+    }
     const int64_t terms = std::max<int64_t>(1, in * numel(Sizes(w.shape.begin() + 3, w.shape.end())));
     for_each_element(
         out, threads,

@@ -132,7 +132,8 @@ private:
         const Sizes& dims = node.attributes.integers(Key::dims);
         const auto at = known_.find(node.args[0]);
         if (is_grid(v)) return at != known_.end() || (grid_reads_.push_back(node.args[0]), true);
-        if (dims != Sizes{1} || !node.attributes.flag(Key::keepdim)) return false;
+        if (!node.attributes.flag(Key::keepdim)) return false;
+        if (dims != Sizes{1}) return add_plane_reduction(v);
         const int stage = at != known_.end() ? ready_[at->second] : 0;
         const int level = at != known_.end() ? slot(at->second).level : 0;
         const int arg = operand(node.args[0], level, stage);
@@ -151,6 +152,48 @@ private:
         s.stage = stage;
         s.once = s.resident = true;
         step.slot = known_[v] = add_slot(s);
+        ready_[step.slot] = stage + 1;
+        program_->steps_.resize(std::max(program_->steps_.size(), static_cast<size_t>(stage) + 1));
+        program_->steps_[static_cast<size_t>(stage)].barrier.push_back(step);
+        return true;
+    }
+
+    // Over all spatial axes, alone or with the channels: one number a plane, or one a tile.
+    bool add_plane_reduction(ValueId v) {
+        const Node& node = graph_[v];
+        Sizes spatial;
+        for (int64_t axis = 2; axis < static_cast<int64_t>(program_->grid_shape_.size()); ++axis) spatial.push_back(axis);
+        Sizes all = spatial;
+        all.insert(all.begin(), 1);
+        const Sizes& dims = node.attributes.integers(Key::dims);
+        if (spatial.empty() || (dims != spatial && dims != all)) return false;
+        const auto at = known_.find(node.args[0]);
+        const int stage = at != known_.end() ? ready_[at->second] : 0;
+        const int arg = operand(node.args[0], 0, stage);
+        if (arg < 0 || slot(arg).uniform || slot(arg).level != 0 || !covers_tile(arg, graph_[node.args[0]].type.shape)) return false;
+        Step step{};
+        step.kind = Step::Kind::reduce_plane;
+        step.args[0] = arg;
+        step.arg_count = 1;
+        step.reduction = node.op;
+        step.across_channels = dims == all && !slot(arg).once;
+        if (node.op == Op::var) step.correction = static_cast<double>(node.attributes.integer(Key::correction));
+        Slot s;
+        s.value = v;
+        s.type = node.type;
+        s.stage = stage;
+        s.uniform = true;
+        s.once = step.across_channels || slot(arg).once;
+        s.resident = step.across_channels;
+        program_->whole_planes_ = true;
+        use(arg, stage);
+        if (step.across_channels) slot(arg).resident = true;
+        step.slot = known_[v] = add_slot(s);
+        if (!step.across_channels) {
+            ready_[step.slot] = stage;
+            place(step, stage, s.once);
+            return true;
+        }
         ready_[step.slot] = stage + 1;
         program_->steps_.resize(std::max(program_->steps_.size(), static_cast<size_t>(stage) + 1));
         program_->steps_[static_cast<size_t>(stage)].barrier.push_back(step);

@@ -28,6 +28,7 @@ public:
     int64_t channels() const { return grid_[1]; }
     bool given_is_resident() const { return given_ >= 0 && slots_[static_cast<size_t>(given_)].resident; }
     int stages() const { return stages_; }
+    bool needs_whole_planes() const { return whole_planes_; }   // reductions over all spatial axes happen in the tile
     bool plain() const { return steps_.empty(); }       // nothing but stores of the given value
     const std::array<int64_t, 3>& pool_window() const { return window_; }  // 1 where there is no pool
     const Five& grid() const { return grid_; }
@@ -70,7 +71,7 @@ private:
         std::vector<int> store_sinks, grid_sinks;
     };
     struct Step {
-        enum class Kind : uint8_t { load, pointwise, pool, reduce } kind;
+        enum class Kind : uint8_t { load, pointwise, pool, reduce, reduce_plane } kind;
         int slot;
         int args[3] = {-1, -1, -1};
         int arg_count = 0;
@@ -78,6 +79,7 @@ private:
         TilePool pool{};
         Op reduction = Op::sum;
         double correction = 0;
+        bool across_channels = false;  // reduce_plane: over all planes of the tile
     };
     struct Stage {
         std::vector<Step> once, channel, barrier;
@@ -92,6 +94,7 @@ private:
     std::vector<StoreSink> stores_;
     std::vector<GridSink> grids_;
     int given_ = -1, stages_ = 1, registers_ = 0;
+    bool whole_planes_ = false;
 };
 
 // Where the memory operands of a program lie in one call, and the slots of its reductions.
@@ -126,6 +129,7 @@ private:
     void execute(const TileProgram::Step& step, int64_t c);
     void pool(const TileProgram::Step& step, int64_t c);
     void reduce(const TileProgram::Step& step);
+    void reduce_plane(const TileProgram::Step& step, int64_t c);
     void sink(int slot, int64_t c);
 
     const TileProgram& program_;

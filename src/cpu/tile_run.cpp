@@ -106,7 +106,8 @@ template <class T> void TileRun<T>::block(int stage, int64_t c, int64_t count) {
 
 template <class T> void TileRun<T>::barrier(int stage) {
     for (const TileProgram::Step& step : program_.steps_[static_cast<size_t>(stage)].barrier) {
-        reduce(step);
+        if (step.kind == TileProgram::Step::Kind::reduce_plane) reduce_plane(step, 0);
+        else reduce(step);
         sink(step.slot, 0);
     }
 }
@@ -135,6 +136,7 @@ template <class T> void TileRun<T>::execute(const TileProgram::Step& step, int64
             return;
         }
         case TileProgram::Step::Kind::pool: return pool(step, c);
+        case TileProgram::Step::Kind::reduce_plane: return reduce_plane(step, c);
         default: break;
     }
     RowArgs<T> args{out, {nullptr, nullptr, nullptr}, {false, false, false},
@@ -226,6 +228,54 @@ template <class T> void TileRun<T>::reduce(const TileProgram::Step& step) {
             fold(RowOp::add, out);
             if (step.reduction == Op::mean) scale(out, 1.0 / static_cast<double>(channels));
     }
+}
+
+template <class T> void TileRun<T>::reduce_plane(const TileProgram::Step& step, int64_t c) {
+    const Kernels<T>& k = kernels<T>();
+    const Box& box = boxes_[0];
+    const int64_t first = step.across_channels ? 0 : c, last = step.across_channels ? program_.channels() : c + 1;
+    const auto each_row = [&](auto&& f) {
+        for (int64_t i = first; i < last; ++i)
+            for (int64_t r = 0; r < box.rows(); ++r) f(pointer(step.args[0], i) + r * box.pitch);
+    };
+    const int64_t n = box.width();
+    const double count = static_cast<double>((last - first) * box.rows() * n);
+    const auto sum = [&] {
+        double total = 0;
+        each_row([&](const T* row) { total += k.sum(row, n); });
+        return total;
+    };
+    const auto extreme = [&](bool largest) {
+        T best = *pointer(step.args[0], first);
+        each_row([&](const T* row) {
+            const T pair[2] = {largest ? k.max(row, n) : k.min(row, n), best};
+            best = largest ? k.max(pair, 2) : k.min(pair, 2);
+        });
+        return best;
+    };
+    double result = 0;
+    switch (step.reduction) {
+        case Op::amax: result = extreme(true); break;
+        case Op::amin: result = extreme(false); break;
+        case Op::logsumexp: {
+            const T top = extreme(true);
+            double total = 0;
+            if (!std::isinf(top)) each_row([&](const T* row) { total += k.sum_exp(row, top, n); });
+            result = std::isinf(top) ? static_cast<double>(top) : top + std::log(total);
+            break;
+        }
+        case Op::var: {
+            const double mean = sum() / count, centre = static_cast<T>(mean);
+            double total = 0;
+            each_row([&](const T* row) { total += k.sum_square(row, centre, n); });
+            total -= (mean - centre) * (mean - centre) * count;
+            result = total / std::max(0.0, count - step.correction);
+            break;
+        }
+        case Op::mean: result = sum() / count; break;
+        default: result = sum();
+    }
+    *pointer(step.slot, c) = static_cast<T>(result);
 }
 
 template class TileRun<float>;
