@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -90,7 +91,7 @@ struct Node {
 class Graph {
 public:
     const std::string& name() const { return name_; }
-    const std::vector<Node>& nodes() const { return nodes_; }
+    const std::deque<Node>& nodes() const { return nodes_; }
     const Node& operator[](ValueId id) const { return nodes_[static_cast<size_t>(id)]; }
     ValueId size() const { return static_cast<ValueId>(nodes_.size()); }
     // Inputs and params, in order of declaration: the order of tensors given to run().
@@ -105,7 +106,7 @@ public:
 private:
     friend class Builder;
     std::string name_;
-    std::vector<Node> nodes_;
+    std::deque<Node> nodes_;  // a deque: references to nodes stay valid while a Builder appends
     std::vector<ValueId> leaves_, outputs_;
     std::vector<std::string> output_names_;
 };
