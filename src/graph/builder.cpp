@@ -179,7 +179,6 @@ Graph Builder::finish(std::vector<ValueId> outputs, std::vector<std::string> out
 
     Graph sealed;
     sealed.name_ = std::move(graph_.name_);
-    sealed.nodes_.reserve(graph_.nodes_.size());
     std::vector<ValueId> moved(needed.size(), -1);
     for (size_t id = 0; id < needed.size(); ++id) {
         if (!needed[id]) continue;
@@ -190,15 +189,15 @@ Graph Builder::finish(std::vector<ValueId> outputs, std::vector<std::string> out
         sealed.nodes_.push_back(std::move(node));
     }
     output_names.resize(outputs.size());
+    std::unordered_set<std::string> taken;
     for (size_t i = 0; i < outputs.size(); ++i) {
         sealed.outputs_.push_back(moved[static_cast<size_t>(outputs[i])]);
         std::string& given = output_names[i];
-        if (given.empty()) given = default_output_name(sealed[sealed.outputs_[i]], i, sealed.output_names_);
+        if (given.empty()) given = default_output_name(sealed[sealed.outputs_[i]], i, taken);
         if (!is_name(given)) fail("graph ", sealed.name_, ": the name of output ", i, ", '", given, "', is not a name");
-        if (std::find(sealed.output_names_.begin(), sealed.output_names_.end(), given) != sealed.output_names_.end())
-            fail("graph ", sealed.name_, ": two outputs are named '", given, "'");
-        sealed.output_names_.push_back(std::move(given));
+        if (!taken.insert(given).second) fail("graph ", sealed.name_, ": two outputs are named '", given, "'");
     }
+    sealed.output_names_ = std::move(output_names);
     *this = Builder("graph");
     return sealed;
 }
