@@ -1,6 +1,7 @@
 // Building graphs: checked, hash-consed, and without dead code once finished.
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "graph/infer.h"
 #include "graph/names.h"
