@@ -28,8 +28,8 @@ Type infer_reduction(const Inference& node) {
 }
 
 Type infer_softmax(const Inference& node) {
-    if (node.attributes.integers(Key::dims).empty()) node.refuse("dims must name at least one axis, got []");
-    node.dims(node.type(0).rank(), false);
+    if (node.dims(node.type(0).rank(), false).empty() && node.type(0).rank() > 0)
+        node.refuse("dims must name at least one axis, got []");
     return node.type(0);
 }
 

@@ -19,9 +19,10 @@ bool is_name(std::string_view text) {
     return !text.empty() && std::all_of(text.begin(), text.end(), is_name_character) && !is_number_name(text);
 }
 
-std::string default_output_name(const Node& node, size_t i, const std::vector<std::string>& before) {
-    std::string name = node.name.empty() ? "output" + std::to_string(i) : node.name;
-    while (std::find(before.begin(), before.end(), name) != before.end()) name += '_';
+std::string default_output_name(const Node& node, size_t i, const std::unordered_set<std::string>& before) {
+    std::string name = node.name;
+    if (name.empty() || before.contains(name)) name = "output" + std::to_string(i);
+    while (before.contains(name)) name += '_';
     return name;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
+#include <unordered_set>
 
 #include "transfuse/graph.h"
 
@@ -14,7 +14,8 @@ bool is_name_character(char c);
 bool is_name(std::string_view text);
 bool is_number_name(std::string_view text);
 
-// The name an output has when none is given: its value's, else "output<i>"; made different from those before it.
-std::string default_output_name(const Node& node, size_t i, const std::vector<std::string>& before);
+// The name output i has when none is given: its value's, or "output<i>" where that has none or is taken by an output
+// before.
+std::string default_output_name(const Node& node, size_t i, const std::unordered_set<std::string>& before);
 
 }  // namespace transfuse

@@ -105,7 +105,7 @@ struct Printer {
 
     void outputs() {
         text += "  return ";
-        std::vector<std::string> before;
+        std::unordered_set<std::string> before;
         for (size_t i = 0; i < graph.outputs().size(); ++i) {
             if (i) text += ", ";
             const ValueId id = graph.outputs()[i];
@@ -115,7 +115,7 @@ struct Printer {
                 text += '=';
             }
             value(id);
-            before.push_back(name);
+            before.insert(name);
         }
         text += '\n';
     }
