@@ -114,6 +114,13 @@ def test_a_row_that_dies_does_not_take_the_others_along(folder, capsys):
     assert "--rows d1,f1,A" in capsys.readouterr().out
 
 
+def test_the_recorded_command_leaves_out_where_results_went():
+    assert (
+        driver.command(["--rows", "A", "--json", "x/y.json", "--batch", "2", "--table=z"])
+        == "transfuse bench --rows A --batch 2"
+    )
+
+
 def test_no_time_is_printed_for_a_wrong_result():
     report = sample()
     text = table.markdown(report)
@@ -179,7 +186,9 @@ def test_report_command_writes_page_and_figures(tmp_path, capsys):
 
 def test_everything_drawn_lies_on_its_canvas():
     many = sample()
-    many["rows"][0]["peers"]["transfuse"]["ms"] = 0.001  # 1400 times faster: the longest bar and its words must still fit
+    many["rows"][0]["peers"]["transfuse"]["ms"] = (
+        0.001  # 1400 times faster: the longest bar and its words must still fit
+    )
     for svg in (figures.bars(many), figures.roofline(many)):
         width = float(re.search(r'viewBox="0 0 (\d+)', svg)[1])
         for x, w in re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', svg):

@@ -18,6 +18,16 @@ from .rows import Row, find_rows
 from .session import Measurement, Progress, Worker, peaks
 
 
+def command(arguments: list[str]) -> str:
+    """What to type to measure the same again: everything but where the results went."""
+    words, skip = ["transfuse", "bench"], False
+    for word in arguments:
+        if not skip and not word.startswith(("--json=", "--table=")) and word not in ("--json", "--table"):
+            words.append(word)
+        skip = word in ("--json", "--table")
+    return " ".join(words)
+
+
 def environment(arguments: list[str]) -> dict:
     import torch
 
@@ -32,7 +42,7 @@ def environment(arguments: list[str]) -> dict:
         "commit": git("rev-parse", "--short=12", "HEAD") or os.environ.get("TRANSFUSE_COMMIT", ""),
         "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": "transfuse bench " + " ".join(arguments),
+        "command": command(arguments),
         "versions": {
             "python": platform.python_version(),
             "torch": torch.__version__,

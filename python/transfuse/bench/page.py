@@ -123,8 +123,10 @@ def page(reports: list[dict]) -> str:
             continue
         for precision in dict.fromkeys(r["precision"] for r in report["rows"]):
             rows = [r for r in report["rows"] if r["precision"] == precision]
-            what = "forward and backward" if rows[0]["backward"] else "forward"
-            sections.append(f"<h2>{escape(what.capitalize())}, {escape(table.PRECISION[precision])}</h2>{meta(report)}")
+            what = table.kind(rows[0])
+            sections.append(
+                f"<h2>{escape(what[0].upper() + what[1:])}, {escape(table.PRECISION[precision])}</h2>{meta(report)}"
+            )
             sections.append(results_table(report, precision))
             sections.append(
                 f"<p>{escape(table.notes(report, report['peaks'].get(precision), rows).replace('*', ''))}</p>"

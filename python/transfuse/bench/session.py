@@ -86,7 +86,7 @@ class Measurement:
         self.job, self.worker, self.progress, self.limit = job, worker, progress, limit
         self.step, self.ended, self.left = "starting", False, limit
         self.result = {"id": row.id, "title": title(row.path), "peers": {}, "precision": job["precision"],
-                       "backward": job["backward"], "status": "ok"}  # fmt: skip
+                       "backward": job["backward"], "streaming": job["streaming"], "status": "ok"}  # fmt: skip
 
     def prepare(self) -> None:
         self.worker.ask(self.job)

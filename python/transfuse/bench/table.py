@@ -155,8 +155,13 @@ def markdown(report: dict) -> str:
     return "\n".join(lines).rstrip()
 
 
+def kind(result: dict) -> str:
+    what = "forward and backward" if result["backward"] else "forward"
+    return what + (", batch 1, one call at a time, host and device together" if result.get("streaming") else "")
+
+
 def heading(report: dict, precision: str, results: list[dict]) -> str:
-    what = "forward and backward" if results[0]["backward"] else "forward"
+    what = kind(results[0])
     versions = report["versions"]
     cuda = f", CUDA {versions['cuda']}, cuDNN {versions['cudnn']}" if report["device_kind"] == "cuda" else ""
     return (
