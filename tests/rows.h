@@ -47,7 +47,7 @@ inline const std::vector<std::pair<std::string_view, std::string_view>>& rows() 
   %gamma = param f32[128]
   %beta = param f32[128]
   %running_mean = param f32[128]
-  %running_var = param f32[128]
+  %positive_running_var = param f32[128]
   %y = conv_transpose(%x, %w, %b)
   %s = mul(%y, 2)
   %n = batch_norm(%s, %gamma, %beta) training=1
@@ -55,7 +55,7 @@ inline const std::vector<std::pair<std::string_view, std::string_view>>& rows() 
   %bm = mean(%s) dims=[0,2,3,4]
   %bv = var(%s) dims=[0,2,3,4] correction=1
   %km = mul(%running_mean, 0.9)
-  %kv = mul(%running_var, 0.9)
+  %kv = mul(%positive_running_var, 0.9)
   %am = mul(%bm, 0.1)
   %av = mul(%bv, 0.1)
   %nm = add(%km, %am)
@@ -69,10 +69,10 @@ inline const std::vector<std::pair<std::string_view, std::string_view>>& rows() 
   %gamma = param f32[128]
   %beta = param f32[128]
   %running_mean = param f32[128]
-  %running_var = param f32[128]
+  %positive_running_var = param f32[128]
   %y = conv_transpose(%x, %w, %b)
   %s = mul(%y, 2)
-  %n = batch_norm(%s, %running_mean, %running_var, %gamma, %beta) training=0
+  %n = batch_norm(%s, %running_mean, %positive_running_var, %gamma, %beta) training=0
   %p = adaptive_avg_pool(%n) output_size=[1,1,1]
   return %p
 })"},
@@ -172,7 +172,7 @@ inline const std::vector<std::pair<std::string_view, std::string_view>>& rows() 
   %gamma = param f32[32]
   %beta = param f32[32]
   %running_mean = param f32[32]
-  %running_var = param f32[32]
+  %positive_running_var = param f32[32]
   %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]
   %n = batch_norm(%y, %gamma, %beta) training=1
   %m = mean(%n) dims=[2,3,4] keepdim=1
@@ -180,7 +180,7 @@ inline const std::vector<std::pair<std::string_view, std::string_view>>& rows() 
   %bm = mean(%y) dims=[0,2,3,4]
   %bv = var(%y) dims=[0,2,3,4] correction=1
   %km = mul(%running_mean, 0.9)
-  %kv = mul(%running_var, 0.9)
+  %kv = mul(%positive_running_var, 0.9)
   %am = mul(%bm, 0.1)
   %av = mul(%bv, 0.1)
   %nm = add(%km, %am)
@@ -243,7 +243,7 @@ inline const std::vector<std::pair<std::string_view, std::string_view>>& rows() 
   %gamma = param f32[16]
   %beta = param f32[16]
   %running_mean = param f32[16]
-  %running_var = param f32[16]
+  %positive_running_var = param f32[16]
   %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]
   %n = batch_norm(%y, %gamma, %beta) training=1
   %p = avg_pool(%n) kernel=[2,2,2]
@@ -251,7 +251,7 @@ inline const std::vector<std::pair<std::string_view, std::string_view>>& rows() 
   %bm = mean(%y) dims=[0,2,3,4]
   %bv = var(%y) dims=[0,2,3,4] correction=1
   %km = mul(%running_mean, 0.9)
-  %kv = mul(%running_var, 0.9)
+  %kv = mul(%positive_running_var, 0.9)
   %am = mul(%bm, 0.1)
   %av = mul(%bv, 0.1)
   %nm = add(%km, %am)

@@ -34,7 +34,7 @@ inline double error(const std::vector<std::vector<double>>& expected, const std:
         for (size_t i = 0; i < expected[o].size(); ++i) {
             const double a = expected[o][i], b = actual[o][i];
             if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-            worst = std::isfinite(a) && std::isfinite(b) ? std::max(worst, std::abs(a - b) / std::max(scale, 1e-3)) : HUGE_VAL;
+            worst = std::isfinite(a) && std::isfinite(b) ? std::max(worst, std::abs(a - b) / std::max(scale, 0.1)) : HUGE_VAL;
         }
     }
     return worst;

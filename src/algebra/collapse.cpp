@@ -4,6 +4,8 @@
 //
 // Padding and output_padding cut only a few border samples, so few intervals are distinct: x is read once into box sums, and
 // a small product remains on Cin·boxes channels. Axes that are not reduced keep their lattice.
+#include "algebra/collapse.h"
+
 #include <algorithm>
 
 #include "algebra/affine.h"
@@ -176,6 +178,13 @@ ValueId sum_of_batch(Rewriter& r, ValueId id) {
 }
 
 }  // namespace
+
+bool collapse_pays(const Rewriter& r, ValueId y) {
+    if (r.is(y, Op::cast)) y = r.arg(y);
+    if (!r.is(y, Op::lattice)) return false;
+    const double read = product(r.shape(r.arg(y, 0))) + 4 * product(r.shape(r.arg(y, 1)));
+    return 1.25 * read < product(r.shape(y));
+}
 
 std::span<const Rule> collapse_rules() {
     static const std::vector<Rule> rules = {

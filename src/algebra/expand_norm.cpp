@@ -1,4 +1,5 @@
 // Norms as reductions and pointwise ops. 16-bit values are normalised in f32, as PyTorch does.
+#include "algebra/collapse.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -17,19 +18,13 @@ ValueId inverse_deviation(Rewriter& r, ValueId variance, double eps) {
     return unary(r, Op::rsqrt, plus(r, variance, r.scalar(eps)));
 }
 
-// A value whose mean over any spatial axes can be had without it: those are centred before they are squared.
-bool collapsible(const Rewriter& r, ValueId x) {
-    if (r.is(x, Op::cast)) x = r.arg(x);
-    return r.is(x, Op::lattice);
-}
-
 // (x − E[x]) · rsqrt(var + eps) [· weight] [+ bias], weight and bias already shaped to broadcast (−1: none).
 //
 // For the result of a convolution the mean m comes from the collapse, so the one pass over d = x − m takes Σd and Σd² of the
 // same rounded values: var = E[d²] − E[d]², out = d·s + (bias − E[d]·s).
 ValueId normalise(Rewriter& r, ValueId x, const Sizes& dims, double eps, ValueId weight, ValueId bias) {
     const ValueId m = reduce(r, Op::mean, x, dims);
-    if (collapsible(r, x)) {
+    if (dims.back() >= 2 && collapse_pays(r, x)) {
         const ValueId d = minus(r, x, m);
         const ValueId squares = reduce(r, Op::mean, unary(r, Op::square, d), dims);
         const ValueId e = reduce(r, Op::mean, d, dims);

@@ -1,4 +1,5 @@
 // Variances of a convolution's result, in the centred form.
+#include "algebra/collapse.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -9,10 +10,9 @@ namespace {
 // var(y) with d = y − m, m the mean the collapse gives: E[d²] − E[d]², both of the same rounded values in one pass. The square
 // of a mean far from zero would cancel; d has none. Only direct_variance makes a var, when this rule is no longer tried.
 ValueId centred_variance(Rewriter& r, ValueId id) {
+    const ValueId x = r.arg(id);
+    if (!collapse_pays(r, x)) return -1;
     const Node node = r[id];
-    const ValueId x = node.args[0];
-    const ValueId y = r.is(x, Op::cast) ? r.arg(x) : x;
-    if (!r.is(y, Op::lattice)) return -1;
     const Sizes dims = node.attributes.integers(Key::dims);
     if (dims.back() < 2) return -1;  // only spatial means collapse
     double count = 1;
@@ -23,7 +23,7 @@ ValueId centred_variance(Rewriter& r, ValueId id) {
     const ValueId d = minus(r, wider, reduce(r, Op::mean, wider, dims));
     const ValueId squares = reduce(r, Op::mean, unary(r, Op::square, d), dims);
     const ValueId e = reduce(r, Op::mean, d, dims);
-    r.say("variance over ", dims, " of ", r[y].type, " around the collapsed mean");
+    r.say("variance over ", dims, " of ", r[x].type, " around the collapsed mean");
     const ValueId variance = minus(r, squares, unary(r, Op::square, e));
     return cast(r, scaled(r, variance, count / free), node.type.dtype);
 }
@@ -31,10 +31,10 @@ ValueId centred_variance(Rewriter& r, ValueId id) {
 // Where the mean was not worth a collapse, the centred form would only cost one more pass over y: with d = y − mean(y),
 // mean(d) = 0 and mean(d²) = var(y), which a pass that computes y takes along. Nothing else is left to make of a mean then.
 ValueId direct_variance(Rewriter& r, ValueId id) {
-    const Node node = r[id];
-    const bool squared = r.is(node.args[0], Op::square);
-    const ValueId d = squared ? r.arg(node.args[0]) : node.args[0];
+    const bool squared = r.is(r.arg(id), Op::square);
+    const ValueId d = squared ? r.arg(r.arg(id)) : r.arg(id);
     if (!r.is(d, Op::sub)) return -1;
+    const Node node = r[id];
     const ValueId x = r[d].args[0], m = r[d].args[1];
     if (!r.is(m, Op::mean) || r.arg(m) != x || r.is_parameter(x)) return -1;
     const Sizes dims = node.attributes.integers(Key::dims);
