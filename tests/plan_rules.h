@@ -113,7 +113,14 @@ private:
     void check_prologue(const std::set<ValueId>& operands) {
         for (const TileStep& s : pass_->steps) {
             if (s.scope != Scope::prologue) continue;
-            must(is_pointwise(node(s.value).op), "prologue op");
+            const Node& n = node(s.value);
+            if (n.op == Op::concat) {
+                must(n.attributes.integer(Key::axis) == 1 && static_cast<int>(n.args.size()) <= plan_.machine.concat_sources,
+                     "concat in a prologue");
+                for (ValueId a : n.args) must(!step(a), "pieces of a prologue's concat are reads");
+            } else {
+                must(is_pointwise(n.op), "prologue op");
+            }
             bool fine = false;
             for (ValueId x : operands) fine = fine || broadcasts(shape(s.value), shape(x));
             must(fine, "prologue shape");
@@ -139,6 +146,7 @@ private:
                 if (in_scope(a, Scope::tile)) levels.insert(pooled.at(a));
             if (s.scope == Scope::grid) {
                 must(is_reduction(n.op) && levels.size() == 1, "grid op");
+                must(n.op != Op::var || plan_.machine.grid_var, "grid var");
                 continue;
             }
             if (is_pointwise(n.op)) {

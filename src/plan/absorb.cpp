@@ -30,90 +30,92 @@ Draft::Use Draft::use(ValueId a, ValueId user, int p) const {
     return Use::other;
 }
 
-// Takes v and what it is made of from a loop into another pass.
-void Draft::carry(ValueId v, int from, int to, Slot place) {
+// Takes v and what it is made of from one pass into another, as far as it is not stored there.
+void Draft::carry(ValueId v, int from, int to, Slot place, const std::vector<bool>& stored) {
     if (slot(to, v) != Slot::absent) return;
     for (ValueId a : facts.graph[v].args) {
         if (facts.literal[Facts::at(a)]) continue;
-        if (slot(from, a) != Slot::absent)
-            carry(a, from, to, place);
+        if (slot(from, a) != Slot::absent && !stored[Facts::at(a)])
+            carry(a, from, to, place, stored);
         else
             read(to, a);
     }
     slots_[static_cast<size_t>(to)][Facts::at(v)] = place;
 }
 
-// The values of a loop that other passes read only while they load a patch or a tile are computed there instead, where
-// that moves fewer bytes: each reader takes the operands in place of the value. The loop itself goes if nothing else
-// needs it.
+// What a reader of v has to read and do in its place; false where v cannot be computed element by element.
+bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& move) const {
+    if (!is_pointwise(facts.graph[v].op)) return false;
+    move.values.push_back(v);
+    move.work += facts.work(v);
+    for (ValueId a : facts.graph[v].args) {
+        if (facts.literal[Facts::at(a)] || std::count(move.values.begin(), move.values.end(), a)) continue;
+        if (slot(q, a) == Slot::absent || stored[Facts::at(a)]) {
+            move.values.push_back(a);
+            move.reads += facts.bytes(a);
+        } else if (!movable(a, q, stored, move)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Values that other passes read only while they load a patch or a tile are computed there instead, where that moves fewer
+// bytes: each reader takes the operands (of a loop) or a value stored anyway (x beside relu(x)) in place of the value. A
+// loop goes if nothing else needs it.
 void Draft::absorb_into_readers(int q) {
-    struct Reader {
-        int pass;
-        ValueId value;
-        Slot place;
-    };
-    struct Candidate {
-        ValueId value;
-        double reads;
-        size_t first, count;  // of its readers
-    };
     std::vector<Reader> readers;
-    std::vector<Candidate> candidates;
-    bool stays = !passes[static_cast<size_t>(q)].row.empty();
+    std::vector<Move> moves;
+    std::vector<bool> stored(static_cast<size_t>(facts.graph.size()));
+    const DraftPass& pass = passes[static_cast<size_t>(q)];
+    bool stays = pass.kind != PassKind::pointwise || !pass.row.empty();
     for (ValueId v = 0; v < facts.graph.size(); ++v) {
         if (slot(q, v) == Slot::absent || home[Facts::at(v)] != q) continue;
-        const size_t first = readers.size();
-        bool movable = slot(q, v) == Slot::tile && !facts.output[Facts::at(v)], outside = facts.output[Facts::at(v)];
+        const bool tile = slot(q, v) == Slot::tile || slot(q, v) == Slot::pooled;
+        Move move;
+        move.first = readers.size();
+        bool outside = facts.output[Facts::at(v)], moves_on = tile && !outside;
         for (ValueId user : facts.users(v)) {
-            if (view[Facts::at(user)] || gathered[Facts::at(user)]) {
-                movable = false;
-                outside = true;
-            }
+            if (view[Facts::at(user)] || gathered[Facts::at(user)]) outside = true, moves_on = false;
             for (int p = 0; p < count(); ++p) {
                 if (p == q || slot(p, user) == Slot::absent || slot(p, v) != Slot::absent) continue;
                 outside = true;
                 const Use how = use(v, user, p);
-                movable = movable && (how == Use::prologue || how == Use::tile);
-                readers.push_back({p, v, how == Use::prologue ? Slot::prologue : slot(p, user)});
+                moves_on = moves_on && (how == Use::prologue || how == Use::tile);
+                readers.push_back({p, how == Use::prologue ? Slot::prologue : slot(p, user)});
             }
         }
-        if (!outside && slot(q, v) == Slot::tile) continue;
-        double reads = 0;
-        std::vector<bool> seen(static_cast<size_t>(facts.graph.size()));
-        movable = movable && readers.size() > first && movable_reads(v, q, seen, reads);
-        for (size_t i = first; i < readers.size(); ++i)
-            for (size_t j = 0; j < readers.size(); ++j)  // one place in a pass, for all that is carried there
-                movable = movable && (readers[i].pass != readers[j].pass || readers[i].place == readers[j].place);
-        if (movable)
-            candidates.push_back({v, reads, first, readers.size() - first});
-        else {
-            stays = true;
-            readers.resize(first);
+        if (!outside && tile) continue;
+        moves_on = moves_on && readers.size() > move.first && movable(v, q, stored, move);
+        for (size_t i = move.first; i < readers.size() && moves_on; ++i) {
+            const Reader& reader = readers[i];
+            for (const Reader& other : readers)  // one place in a pass, for all that is carried there
+                moves_on = moves_on && (other.pass != reader.pass || other.place == reader.place);
+            for (ValueId a : move.values)
+                moves_on = moves_on && (slot(q, a) == Slot::absent || stored[Facts::at(a)] || slot(reader.pass, a) == Slot::absent ||
+                                        slot(reader.pass, a) == reader.place);
+        }
+        if (moves_on) {
+            move.count = readers.size() - move.first;
+            moves.push_back(std::move(move));
+        } else {
+            stays = stored[Facts::at(v)] = true;
+            readers.resize(move.first);
         }
     }
-    for (const Candidate& c : candidates) {
-        const double k = static_cast<double>(c.count), written = facts.bytes(c.value);
-        const bool better = stays ? k * c.reads < (k + 1) * written : k * c.reads <= c.reads + (k + 1) * written;
-        if (!better) {
+    constexpr double overlap = 1.25;  // patches overlap: a prologue is evaluated more than once on some elements
+    for (const Move& move : moves) {
+        const ValueId v = move.values.front();
+        const double k = static_cast<double>(move.count), written = facts.bytes(v);
+        const double bytes = (k + 1) * written - k * move.reads + (stays ? 0 : move.reads);
+        const double work = k * overlap * move.work - (stays ? 0 : move.work);
+        const double gain = bytes / facts.machine.bandwidth + (stays ? 0 : facts.machine.launch) - work / facts.machine.pointwise_flops;
+        if (gain <= 0) {
             stays = true;
             continue;
         }
-        for (size_t i = c.first; i < c.first + c.count; ++i) carry(c.value, q, readers[i].pass, readers[i].place);
+        for (size_t i = move.first; i < move.first + move.count; ++i) carry(v, q, readers[i].pass, readers[i].place, stored);
     }
-}
-
-// The bytes a reader of v has to read in its place; false where v cannot be computed element by element.
-bool Draft::movable_reads(ValueId v, int q, std::vector<bool>& seen, double& bytes) const {
-    if (!is_pointwise(facts.graph[v].op)) return false;
-    for (ValueId a : facts.graph[v].args) {
-        if (facts.literal[Facts::at(a)] || seen[Facts::at(a)]) continue;
-        seen[Facts::at(a)] = true;
-        if (slot(q, a) == Slot::absent)
-            bytes += facts.bytes(a);
-        else if (!movable_reads(a, q, seen, bytes))
-            return false;
-    }
-    return true;
 }
 
 // A loop moves into a later loop over the same elements that reads its values, if nothing stands between them.
@@ -165,6 +167,32 @@ bool Draft::merge_loop(int q) {
     return false;
 }
 
+// A concat of channels that is only read while patches are loaded is not gathered at all: each channel is read where its
+// piece lies.
+void Draft::read_pieces_in_place(ValueId c) {
+    const Node& node = facts.graph[c];
+    if (node.op != Op::concat || !gathered[Facts::at(c)] || facts.output[Facts::at(c)] || node.attributes.integer(Key::axis) != 1 ||
+        static_cast<int>(node.args.size()) > facts.machine.concat_sources)
+        return;
+    if (std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return facts.literal[Facts::at(a)]; })) return;
+    std::vector<int> readers;
+    for (ValueId user : facts.users(c)) {
+        if (view[Facts::at(user)] || gathered[Facts::at(user)]) return;
+        for (int p = 0; p < count(); ++p) {
+            const Slot place = slot(p, user);
+            if (place == Slot::absent) continue;
+            const bool loads = passes[static_cast<size_t>(p)].kind == PassKind::dense &&
+                               (place == Slot::prologue || (place == Slot::tile && use(c, user, p) == Use::prologue));
+            if (!loads) return;
+            readers.push_back(p);
+        }
+    }
+    gathered[Facts::at(c)] = false;
+    std::erase_if(copies, [&](const Copy& copy) { return copy.target == c; });
+    for (int p : readers) slots_[static_cast<size_t>(p)][Facts::at(c)] = Slot::prologue;
+    home[Facts::at(c)] = readers.front();
+}
+
 void Draft::absorb() {
     for (int q = 0; q < count(); ++q) {
         const DraftPass& pass = passes[static_cast<size_t>(q)];
@@ -173,6 +201,10 @@ void Draft::absorb() {
         if (copy) continue;
         if (!merge_loop(q)) absorb_into_readers(q);
     }
+    for (int q = 0; q < count(); ++q)
+        if (passes[static_cast<size_t>(q)].kind == PassKind::dense) absorb_into_readers(q);
+    if (facts.machine.concat_sources > 0)
+        for (ValueId v = 0; v < facts.graph.size(); ++v) read_pieces_in_place(v);
 }
 
 }  // namespace transfuse

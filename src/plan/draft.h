@@ -87,10 +87,20 @@ private:
     // absorb.cpp
     enum class Use : uint8_t { none, prologue, tile, loop, other };
     Use use(ValueId a, ValueId user, int pass) const;
-    void absorb_into_readers(int loop);
-    bool movable_reads(ValueId v, int loop, std::vector<bool>& seen, double& bytes) const;
+    struct Reader {
+        int pass;
+        Slot place;                     // where its copy of the value would stand
+    };
+    struct Move {
+        std::vector<ValueId> values;    // the value, what it is made of, and what is read for it
+        double reads = 0, work = 0;     // bytes, weighted flops
+        size_t first = 0, count = 0;    // of its readers
+    };
+    bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
+    void absorb_into_readers(int pass);
     bool merge_loop(int loop);
-    void carry(ValueId v, int from, int to, Slot slot);
+    void carry(ValueId v, int from, int to, Slot place, const std::vector<bool>& stored);
+    void read_pieces_in_place(ValueId concat);
 
     std::set<ValueId> twice_;
     std::vector<std::vector<Slot>> slots_;             // [pass][value]

@@ -59,6 +59,31 @@ Facts::Facts(const Graph& graph, const Machine& machine)
         for (ValueId a : graph[v].args) users_[next[at(a)]++] = v;
 }
 
+double Facts::weight(Op op) {
+    switch (op) {
+        case Op::exp:
+        case Op::log:
+        case Op::sin:
+        case Op::cos:
+        case Op::erf:
+        case Op::tanh:
+        case Op::sigmoid:
+        case Op::elu:
+        case Op::selu:
+        case Op::gelu:
+        case Op::silu:
+        case Op::mish:
+        case Op::softplus:
+        case Op::pow:
+        case Op::logsumexp: return 10;
+        case Op::sqrt:
+        case Op::rsqrt:
+        case Op::reciprocal:
+        case Op::div: return 4;
+        default: return 1;
+    }
+}
+
 bool broadcasts_to(const Sizes& shape, const Sizes& grid) {
     if (shape.size() > grid.size()) return false;
     const size_t skip = grid.size() - shape.size();

@@ -23,6 +23,8 @@ struct Facts {
 
     double bytes(ValueId v) const { return static_cast<double>(elements[at(v)] * transfuse::bytes(graph[v].type.dtype)); }
     const Sizes& shape(ValueId v) const { return graph[v].type.shape; }
+    double work(ValueId v) const { return flops[at(v)] * weight(graph[v].op); }
+    static double weight(Op op);    // of a pointwise op, in simple ones
     bool small(ValueId v) const { return small_[at(v)]; }   // within the limits of a tail step
     std::span<const ValueId> users(ValueId v) const {
         return {users_.data() + first_user_[at(v)], users_.data() + first_user_[at(v) + 1]};

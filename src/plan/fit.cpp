@@ -77,8 +77,10 @@ Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const 
         if (shape[a] != grid[a] && shape[a] != 1) return Slot::absent;
     }
     const bool keepdim = node.attributes.flag(Key::keepdim);
-    if (pass.kind == PassKind::dense)
-        return dims == Sizes{1} && keepdim && grid[1] <= facts.machine.tile_channels ? operand : Slot::grid;
+    if (pass.kind == PassKind::dense) {
+        if (dims == Sizes{1} && keepdim && grid[1] <= facts.machine.tile_channels) return operand;
+        return node.op == Op::var && !facts.machine.grid_var ? Slot::absent : Slot::grid;
+    }
     int64_t row = 1;
     for (int64_t axis : dims) row *= grid[static_cast<size_t>(axis)];
     const bool fits = keepdim && row <= facts.machine.row_elements && (pass.row.empty() || pass.row == dims);

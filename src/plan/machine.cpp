@@ -13,6 +13,7 @@ Machine Machine::h200() {
     machine.bandwidth = 4.0e12;
     machine.launch = 3e-6;
     machine.tile_channels = 256;
+    machine.grid_var = false;
     return machine;
 }
 
@@ -21,7 +22,7 @@ Machine Machine::cpu(int threads) {
     Machine machine;
     machine.name = "cpu:" + std::to_string(n);
     machine.flops = 5.5e10 * n;
-    machine.pointwise_flops = 4e9 * n;
+    machine.pointwise_flops = 1e10 * n;
     machine.bandwidth = std::min(2e10 * n, 1e11);
     machine.launch = 5e-6;
     machine.tile_channels = 1024;

@@ -59,6 +59,8 @@ Plan plan(const Graph& rewritten, const Machine& machine) {
         }
     }
     for (const auto& [v, why] : reasons) explain_choice(best.plan, v, why);
+    best.plan.graph = rewritten;
+    best.plan.machine = machine;
     return std::move(best.plan);
 }
 

@@ -18,8 +18,6 @@ public:
     Plan run() {
         for (ValueId v : facts_.graph.outputs()) need_output(v);
         Plan plan;
-        plan.graph = facts_.graph;
-        plan.machine = facts_.machine;
         plan.views = draft_.view;
         prepare_pass(plan);
         for (int p : order()) plan.passes.push_back(pass(p));
@@ -213,7 +211,7 @@ private:
             if (facts_.product[i] && step.scope != Scope::tail)
                 product += facts_.flops[i] * facts_.padding[i];
             else
-                other += facts_.flops[i];
+                other += facts_.work(step.value);
         }
         for (ValueId v : pass.reads) pass.cost.bytes += facts_.bytes(v);
         for (const Store& store : pass.stores) pass.cost.bytes += facts_.bytes(store.value);

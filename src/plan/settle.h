@@ -5,6 +5,7 @@
 
 namespace transfuse {
 
+// The plan without its graph, which the caller has: it is made many times and kept once.
 Plan settle(const Draft& draft);
 
 }  // namespace transfuse

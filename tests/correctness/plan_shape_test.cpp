@@ -143,7 +143,7 @@ TEST(PlanShape, AveragePoolIsAPoolWhereItsWeightIsALiteral) {
 TEST(PlanShape, ReductionsOverAnyAxesAreSinks) {
     for (const char* dims : {"[0]", "[2]", "[3]", "[2,3]", "[0,2,3]", "[1,2,3]", "[0,1,2,3]"})
         for (const char* op : {"sum", "mean", "amax", "amin", "logsumexp", "var"}) {
-            const Plan p = planned(head + lattice + "  %1 = " + op + "(%y) dims=" + dims + "\n  return %1\n");
+            const Plan p = planned(head + lattice + "  %1 = " + op + "(%y) dims=" + dims + "\n  return %1\n", Machine::cpu(2));
             EXPECT_EQ(kinds(p), Kinds{dense}) << op << dims;
             EXPECT_EQ(program(p, p.passes[0]), std::string("tile lattice, grid ") + op);
         }
@@ -316,6 +316,49 @@ TEST(PlanShape, ALoopWithItsOwnSinkNeedNotStoreWhatIsCheapToComputeAgain) {
     EXPECT_EQ(kinds(p), (Kinds{pointwise, dense}));
     EXPECT_EQ(program(p, p.passes[1]), "prologue relu, tile lattice");
     EXPECT_TRUE(p.buffers().empty());
+}
+
+TEST(PlanShape, VarianceAcrossTilesOnlyWhereTheEngineTakesIt) {
+    Machine without = Machine::cpu(2);
+    without.grid_var = false;
+    const std::string body = head + lattice + "  %1 = var(%y) dims=[0,2,3]\n  return %1\n";
+    EXPECT_EQ(kinds(planned(body, Machine::cpu(2))), Kinds{dense});
+    EXPECT_EQ(kinds(planned(body, without)), (Kinds{dense, pointwise}));
+}
+
+TEST(PlanShape, AResidualIsStoredOnceAndActivatedByItsReaders) {
+    const Plan p = planned(head + R"(
+  %w2 = param f32[1,16,16,3,3]
+  %x1 = lattice(%x, %w2) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  %a = leaky_relu(%x1) negative_slope=0.1
+  %t = lattice(%a, %w2) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  %x2 = add(%x1, %t)
+  return %x2
+)");
+    EXPECT_EQ(kinds(p), (Kinds{dense, dense}));
+    EXPECT_EQ(program(p, p.passes[0]), "tile lattice");
+    EXPECT_EQ(program(p, p.passes[1]), "prologue leaky_relu, tile lattice, tile add");
+    EXPECT_EQ(p.buffers().size(), 1u);
+}
+
+TEST(PlanShape, ConcatIsReadWhereItsPiecesLieIfTheEngineCan) {
+    const std::string body = R"(
+  %x = input f32[8,16,64,64]
+  %skip = input f32[8,16,64,64]
+  %w = param f32[1,16,16,3,3]
+  %v = param f32[1,32,8,3,3]
+  %y = lattice(%x, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  %c = concat(%skip, %y) axis=1
+  %z = lattice(%c, %v) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  return %z
+)";
+    Machine able = Machine::h200();
+    able.concat_sources = 2;
+    const Plan p = planned(body, able);
+    EXPECT_EQ(kinds(p), (Kinds{dense, dense}));
+    EXPECT_EQ(program(p, p.passes[1]), "prologue concat, tile lattice");
+    able.concat_sources = 0;
+    EXPECT_EQ(kinds(planned(body, able)), (Kinds{dense, pointwise, dense}));
 }
 
 }  // namespace
