@@ -111,7 +111,7 @@ def lower_sizes(graph: Graph) -> None:
     import sympy
 
     made: dict[sympy.Expr, Node] = {}
-    place = last.next
+    cursor = [last]  # new nodes follow the placeholders, in the order they are made
 
     def build(expression):
         if expression.is_Integer:
@@ -137,16 +137,12 @@ def lower_sizes(graph: Graph) -> None:
         return made[expression]
 
     def add(target, arguments, expression):
-        with graph.inserting_before(place):
-            node = graph.call_function(target, tuple(arguments))
-        environment = next(iter(symbols))
-        node.meta["val"] = like(expression, environment)
-        return node
-
-    def like(expression, symbol):
-        holder, axis = symbols[symbol]
+        with graph.inserting_after(cursor[0]):
+            node = cursor[0] = graph.call_function(target, tuple(arguments))
+        holder, axis = next(iter(symbols.values()))
         environment = value_of(holder).shape[axis].node.shape_env
-        return environment.create_symintnode(expression, hint=None)
+        node.meta["val"] = environment.create_symintnode(expression, hint=int(environment.size_hint(expression)))
+        return node
 
     for node in list(graph.nodes):
         if node in made.values() or not isinstance(value_of(node), torch.SymInt) or node.op == "placeholder":

@@ -53,7 +53,7 @@ def conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, 
     """torch.nn.functional.conv_transpose1d/2d/3d, by the rank of the weight."""
     rank = weight.dim() - 2
     plain = getattr(nn.functional, f"conv_transpose{rank}d", None) if isinstance(x, torch.Tensor) else None
-    if plain is None or torch.is_autocast_enabled(x.device.type) or not _fits(x, weight, bias, rank):
+    if plain is None or not _fits(x, weight, bias, rank) or torch.is_autocast_enabled(x.device.type):
         function = plain or nn.functional.conv_transpose2d
         return function(x, weight, bias, stride, padding, output_padding, groups, dilation)
     try:
@@ -73,6 +73,7 @@ def _fits(x, weight, bias, rank: int) -> bool:
         and all(t.dtype in library.DTYPES and t.dtype == x.dtype and t.device == x.device for t in tensors)
         and all(t.layout is torch.strided and t.numel() > 0 for t in tensors)
         and x.device.type in ("cpu", "cuda")
+        and torch._C._functorch.peek_interpreter_stack() is None
     )
 
 

@@ -123,6 +123,8 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     state: State = module.__dict__["_transfuse"]
     if torch.compiler.is_compiling():
         return _traced(module, state, args, kwargs)
+    if _transformed():  # vmap, torch.func.grad, …: a transform needs to see PyTorch's own operators
+        return _plain(module, state, args, kwargs)
     flat, spec = _flatten(args, kwargs)
     mode = _mode_key(module)
     key = (mode, _shapes(flat), spec, _parameters_key(module))
@@ -132,6 +134,10 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     if isinstance(entry, str):
         return _plain(module, state, args, kwargs)
     return entry(flat)
+
+
+def _transformed() -> bool:
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _traced(module: nn.Module, state: State, args, kwargs):

@@ -63,7 +63,8 @@ class Region:
         leaves, sizes = list(arguments[: self.leaf_count]), list(arguments[self.leaf_count :])
         grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
         mode = self.call_mode(leaves[0], grad)
-        if torch.compiler.is_exporting():
+        # (Dynamo takes is_exporting() for true whenever it traces: the flag behind it tells.)
+        if torch.compiler._is_exporting_flag:
             outputs = torch.ops.transfuse.run_text(leaves, self.text, sizes, mode)
         else:
             outputs = torch.ops.transfuse.run(leaves, self.handle, sizes, mode)

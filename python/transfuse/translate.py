@@ -168,6 +168,8 @@ class Translator:
 
         def fix(argument):
             if is_tensor(argument) and value_of(argument).dtype != result.dtype and value_of(argument).dtype in DTYPES:
+                if not (torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")):
+                    raise Unsupported("operands of differing dtypes")
                 key = (argument, result.dtype)
                 if key not in self.names:
                     self.names[key] = self.cast(self.operand(argument), result.dtype)

@@ -1,6 +1,7 @@
 """The models of bench/models at sizes a test can afford, and the comparison with float64."""
 
 import copy
+import math
 from pathlib import Path
 
 import torch
@@ -52,14 +53,29 @@ def outputs(module, inputs):
         return accuracy.tensors(module(*inputs))
 
 
-def assert_as_good_as_pytorch(ours, module, inputs, run=outputs):
-    """`ours` and a copy of `module` on the same inputs: our error against float64 is like PyTorch's own."""
-    plain = copy.deepcopy(module)
-    wide, wide_inputs = accuracy.clone64(module, inputs)
-    mine, theirs, truth = run(ours, inputs), run(plain, inputs), run(wide, wide_inputs)
-    assert [t.shape for t in mine] == [t.shape for t in theirs]
-    assert [t.dtype for t in mine] == [t.dtype for t in theirs]
-    verdict = accuracy.verdict(accuracy.errors(mine, truth), accuracy.errors(theirs, truth), [t.dtype for t in theirs])
+def assert_as_good_as_pytorch(ours, module, inputs, run=outputs, slack=1.0, draws=3):
+    """`ours` and a copy of `module` on the same inputs, a few draws of them: our error against float64, pooled over the draws,
+    is like PyTorch's own (RMS at most 1.2 times, the worst element at most twice, a few units in the last place allowed)."""
+    plain, wide = copy.deepcopy(module), copy.deepcopy(module).double()
+    found = []
+    for draw in range(draws):
+        if draw:
+            generator = torch.Generator().manual_seed(draw)
+            inputs = [torch.rand(t.shape, generator=generator, dtype=t.dtype) if t.is_floating_point() else t for t in inputs]
+        mine, theirs, truth = run(ours, inputs), run(plain, inputs), run(wide, [t.double() for t in inputs])
+        assert [t.shape for t in mine] == [t.shape for t in theirs]
+        assert [t.dtype for t in mine] == [t.dtype for t in theirs]
+        found.append((accuracy.errors(mine, truth), accuracy.errors(theirs, truth)))
+        dtypes = [t.dtype for t in theirs]
+
+    def pooled(errors):
+        rms = math.sqrt(sum(e.rms**2 for e in errors) / len(errors))
+        return accuracy.Error(rms, max(e.worst for e in errors))
+
+    mine = [pooled(errors) for errors in zip(*(m for m, _ in found))]
+    theirs = [pooled(errors) for errors in zip(*(t for _, t in found))]
+    theirs = [accuracy.Error(slack * e.rms, slack * e.worst) for e in theirs]
+    verdict = accuracy.verdict(mine, theirs, dtypes)
     assert verdict == "right", verdict
     for (name, buffer), other in zip(ours.named_buffers(), plain.buffers()):
         assert torch.allclose(buffer.double(), other.double(), rtol=1e-5, atol=1e-6), name

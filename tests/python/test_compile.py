@@ -1,0 +1,154 @@
+"""torch.compile as a backend and around an optimised module; torch.export; artefacts that run in another process."""
+
+import copy
+import subprocess
+import sys
+
+import pytest
+import torch
+import zoo
+from torch import nn
+
+import transfuse
+from transfuse import backend as transfuse_backend
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    transfuse_backend.reset()
+
+
+def decoder():
+    return nn.Sequential(
+        nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3, padding=1)
+    )  # fmt: skip
+
+
+def close(a, b, tolerance=1e-5):
+    assert torch.allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_backend_is_found_without_importing_transfuse():
+    script = "import torch; assert 'transfuse' in torch._dynamo.list_backends(), torch._dynamo.list_backends()"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_backend_takes_everything_and_trains():
+    model = decoder()
+    plain = copy.deepcopy(model)
+    ours = torch.compile(model, backend="transfuse", options={"never_slower": False, "require_full_compilation": True})
+    x = torch.randn(2, 3, 5, 6)
+    close(ours(x), plain(x))
+    ours(x).square().sum().backward()
+    plain(x).square().sum().backward()
+    for a, b in zip(model.parameters(), plain.parameters()):
+        close(a.grad, b.grad, 1e-3)
+    for a, b in zip(model.buffers(), plain.buffers()):
+        close(a.double(), b.double())
+    assert transfuse.report(ours).taken == 4
+
+
+def test_backend_with_graph_breaks_and_other_ops():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.head = nn.ConvTranspose2d(3, 4, 3), nn.Linear(4, 2)
+
+        def forward(self, x):
+            y = self.up(x).relu()
+            if y.sum() > 1e9:
+                y = -y
+            return self.head(torch.fft.fft2(y).abs().mean((2, 3)))
+
+    model = Mixed()
+    x = torch.randn(2, 3, 4, 4)
+    ours = torch.compile(model, backend="transfuse", options={"never_slower": False})
+    close(ours(x), model(x), 1e-4)
+    told = str(transfuse.report(ours))
+    assert "aten.conv_transpose2d.input" in told and "has no counterpart" in told
+
+
+def test_backend_dynamic_shapes():
+    model = decoder().eval()
+    ours = torch.compile(model, backend="transfuse", dynamic=True, options={"never_slower": False})
+    with torch.no_grad():
+        for size in (4, 7, 9, 12):
+            x = torch.randn(2, 3, size, size + 1)
+            close(ours(x), model(x))
+    assert len(transfuse_backend._entries) == 1
+
+
+def test_backend_options(capsys):
+    x = torch.randn(1, 3, 4, 4)
+    with pytest.raises(Exception, match="unknown option 'colour'"):
+        torch.compile(decoder(), backend="transfuse", options={"colour": 1})(x)
+    model = decoder()
+    torch.compile(model, backend="transfuse", options={"dryrun": True})(x)
+    assert "region_0" in capsys.readouterr().out
+    told = torch.compile(decoder(), backend="transfuse", options={"torch_executed_ops": ["aten.batch_norm"], "never_slower": False})
+    told(x)
+    assert "listed in torch_executed_ops" in str(transfuse.report(told))
+    strict = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2))
+    with pytest.raises(Exception, match="require_full_compilation"):
+        torch.compile(strict, backend="transfuse", options={"require_full_compilation": True})(x)
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_fullgraph_around_an_optimised_module(mode):
+    model = decoder().train(mode == "train")
+    plain = copy.deepcopy(model)
+    x = torch.randn(2, 3, 5, 6)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")
+    close(compiled(x), plain(x))
+    compiled(x).square().sum().backward()
+    plain(x).square().sum().backward()
+    for a, b in zip(model.parameters(), plain.parameters()):
+        close(a.grad, b.grad, 1e-3)
+    for a, b in zip(model.buffers(), plain.buffers()):
+        close(a.double(), b.double())
+
+
+def test_export_of_an_optimised_model(tmp_path):
+    model = decoder().eval()
+    x = torch.randn(2, 3, 5, 6)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    program = torch.export.export(ours, (x,))
+    assert "transfuse.run_text" in str(program.graph)
+    assert set(program.state_dict) == set(model.state_dict())
+    close(program.module()(x), model(x))
+    torch.export.save(program, tmp_path / "decoder.pt2")
+    torch.save((x, model(x)), tmp_path / "data.pt")
+    script = f"""
+import torch, transfuse
+x, y = torch.load({str(tmp_path / "data.pt")!r})
+module = torch.export.load({str(tmp_path / "decoder.pt2")!r}).module()
+assert torch.allclose(module(x), y, atol=1e-5)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_operators_pass_pytorchs_own_checks():
+    region = transfuse.nn._region(2, True, True, (2, 2), (1, 1), (0, 0), (1, 1), 1)
+    x = torch.randn(2, 3, 4, 4, requires_grad=True)
+    w, b = torch.randn(3, 4, 3, 3, requires_grad=True), torch.randn(4)
+    torch.library.opcheck(
+        torch.ops.transfuse.run.default, ([x, w, b], region.handle, [], 0),
+        test_utils=("test_schema", "test_faketensor", "test_autograd_registration"),
+    )  # fmt: skip
+
+
+def test_whole_model_under_compile_of_pytorch():
+    """Inductor around us: our regions stay one operator each."""
+    model, inputs = zoo.model("A")
+    ours = transfuse.optimize(model, tuple(inputs), never_slower=False)
+    graphs = []
+
+    def look(graph_module, example_inputs):
+        graphs.append(graph_module)
+        return graph_module.forward
+
+    with torch.no_grad():
+        close(torch.compile(ours, fullgraph=True, backend=look)(*inputs), model(*inputs))
+    assert "ops.transfuse.run(" in graphs[0].code and "conv_transpose2d" not in graphs[0].code

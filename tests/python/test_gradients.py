@@ -1,0 +1,208 @@
+"""gradcheck in float64 on every family of operators, and what autograd expects of a custom operator."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import transfuse
+
+
+class Chain(nn.Module):
+    """A transposed convolution and something after (or before) it."""
+
+    def __init__(self, function, rank=2, before=None, bias=True, **conv):
+        super().__init__()
+        layer = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}[rank]
+        self.conv = layer(2, 4, conv.pop("kernel", 3), bias=bias, **conv)
+        self.scale = nn.Parameter(torch.rand(4, *[1] * rank) + 0.5)
+        self.function, self.before = function, before
+
+    def forward(self, x):
+        x = x if self.before is None else self.before(x)
+        return self.function(self.conv(x), self.scale)
+
+
+FAMILIES = {
+    "plain": lambda y, s: y,
+    "scale": lambda y, s: y * s + 1.5,
+    "mean": lambda y, s: y.mean((2, 3)) * s.flatten(),
+    "mean_of_depth": lambda y, s: y.mean(2, keepdim=True),
+    "sum_all": lambda y, s: (y * s).sum(),
+    "logsumexp": lambda y, s: torch.logsumexp(y.mean((2, 3), keepdim=True) + s, 1),
+    "softmax": lambda y, s: torch.softmax(y, 1) * s,
+    "log_softmax": lambda y, s: F.log_softmax(y * s, 1),
+    "amax": lambda y, s: (y * s).amax(1),
+    "min_sum_gelu": lambda y, s: F.gelu((y * s).min(1, keepdim=True)[0].sum(2, keepdim=True)),
+    "max_pool": lambda y, s: F.max_pool2d(y * s, 2),
+    "avg_pool": lambda y, s: F.avg_pool2d(y, 2) * s,
+    "avg_pool_padded": lambda y, s: F.avg_pool2d(y, 3, 2, 1, count_include_pad=False),
+    "adaptive": lambda y, s: F.adaptive_avg_pool2d(y, 2),
+    "tanh": lambda y, s: torch.tanh(y - s),
+    "sigmoid": lambda y, s: torch.sigmoid(y) * 2,
+    "relu": lambda y, s: F.relu(y + s),
+    "leaky": lambda y, s: F.leaky_relu(y, 0.2),
+    "silu": lambda y, s: F.silu(y),
+    "mish": lambda y, s: F.mish(y),
+    "elu": lambda y, s: F.elu(y),
+    "gelu_tanh": lambda y, s: F.gelu(y, approximate="tanh"),
+    "softplus": lambda y, s: F.softplus(y),
+    "hardswish": lambda y, s: F.hardswish(y * 3),
+    "clamp": lambda y, s: torch.clamp(y * 2, -0.5, 0.5) / s,
+    "prelu": lambda y, s: F.prelu(y, s.flatten()),
+    "pow": lambda y, s: (y.square() + 1).pow(1.5) * s.abs().sqrt(),
+    "exp_log": lambda y, s: torch.log(torch.exp(y) + s.abs() + 0.5),
+    "batch_norm": lambda y, s: F.batch_norm(y, None, None, s.flatten(), None or s.flatten(), True),
+    "group_norm": lambda y, s: F.group_norm(y, 2, s.flatten(), s.flatten()),
+    "instance_norm": lambda y, s: F.instance_norm(y),
+    "layer_norm": lambda y, s: F.layer_norm(y, y.shape[1:]),
+    "var": lambda y, s: y.var((0, 2, 3)) + s.flatten(),
+    "concat": lambda y, s: torch.cat([y * s, y[:, 1:3]], 1),
+    "slice_pad": lambda y, s: F.pad(y[:, :, 1:-1, ::2], (1, 0, 2, 1)) * s,
+    "reshape": lambda y, s: y.flatten(2).transpose(1, 2) * s.flatten(),
+    "residual_detach": lambda y, s: (y + y.clone().detach()) * y.detach() * s,
+    "minimum": lambda y, s: torch.minimum(y, s - 0.5) + torch.maximum(y, s),
+}
+
+
+def assert_gradcheck(model, *shape):
+    model = model.double()
+    x = torch.randn(*shape, dtype=torch.float64)
+    ours = transfuse.optimize(model, (x,), never_slower=False, dynamic=False)
+    told = transfuse.report(ours)
+    assert told.left == 0, str(told)
+    names = [n for n, _ in model.named_parameters()]
+
+    def call(x, *parameters):
+        return torch.func.functional_call(ours, dict(zip(names, parameters)), (x,))
+
+    x.requires_grad_()
+    parameters = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    expected = torch.func.functional_call(model, dict(zip(names, parameters)), (x,))
+    assert torch.allclose(call(x, *parameters), expected, rtol=1e-9, atol=1e-9)
+    wanted = torch.autograd.grad(expected.square().sum(), [x, *parameters], allow_unused=True)
+    got = torch.autograd.grad(call(x, *parameters).square().sum(), [x, *parameters], allow_unused=True)
+    for a, b in zip(got, wanted):
+        if b is None:
+            assert a is None or not a.any()
+        else:
+            assert torch.allclose(a, b, rtol=1e-7, atol=1e-8)
+    if "detach" not in str(told):  # a numerical derivative sees through detach
+        assert torch.autograd.gradcheck(call, (x, *parameters), fast_mode=True, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_family(name, no_fallback):
+    assert_gradcheck(Chain(FAMILIES[name], stride=2, padding=1, output_padding=1), 2, 2, 3, 4)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stride": 2, "padding": 1},
+        {"kernel": 4, "stride": 3, "padding": 2, "output_padding": 2},
+        {"dilation": 2, "padding": 1},
+        {"groups": 2, "stride": 2, "bias": False},
+        {"kernel": 1, "stride": 2, "output_padding": 1},
+    ],
+    ids=lambda o: "-".join(f"{k}{v}" for k, v in o.items()),
+)
+def test_convolutions(rank, options, no_fallback):
+    assert_gradcheck(Chain(lambda y, s: y * s, rank=rank, **options), 2, 2, *[4, 3, 2][:rank])
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_plain_convolutions(rank, no_fallback):
+    layer = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}[rank]
+    model = nn.Sequential(layer(2, 4, 3, stride=2, padding=1), nn.LeakyReLU(0.1), layer(4, 2, 2, groups=2))
+    assert_gradcheck(model, 2, 2, *[6, 5, 5][:rank])
+
+
+def test_before_the_convolution(no_fallback):
+    assert_gradcheck(Chain(lambda y, s: y * s, before=lambda x: F.leaky_relu(x, 0.1), stride=2, padding=1), 2, 2, 4, 3)
+
+
+def test_unbatched(no_fallback):
+    assert_gradcheck(Chain(lambda y, s: torch.tanh(y * s), stride=2), 2, 4, 3)
+
+
+def test_double_backward():
+    """A gradient that is differentiated again goes through PyTorch's own backward."""
+    model = Chain(lambda y, s: torch.tanh(y * s)).double()
+    x = torch.randn(1, 2, 3, 3, dtype=torch.float64, requires_grad=True)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    (g,) = torch.autograd.grad(ours(x).sum(), x, create_graph=True)
+    (h,) = torch.autograd.grad(g.square().sum(), x)
+    (p,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    (q,) = torch.autograd.grad(p.square().sum(), x)
+    assert torch.allclose(h, q)
+
+
+def test_only_wanted_gradients():
+    model = Chain(lambda y, s: y * s)
+    model.conv.weight.requires_grad_(False)
+    x = torch.randn(1, 2, 3, 3)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    ours(x).sum().backward()
+    assert model.conv.weight.grad is None and model.scale.grad is not None and model.conv.bias.grad is not None
+
+
+def test_no_grad_and_inference_mode():
+    model = Chain(lambda y, s: y * s)
+    x = torch.randn(1, 2, 3, 3)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    expected = model(x).detach()
+    with torch.no_grad():
+        y = ours(x)
+        assert not y.requires_grad and torch.allclose(y, expected, atol=1e-5)
+    with torch.inference_mode():
+        y = ours(x.clone())
+        assert y.is_inference() and torch.allclose(y, expected, atol=1e-5)
+    fresh = transfuse.optimize(copy.deepcopy(model), never_slower=False)
+    with torch.inference_mode():  # captured inside
+        assert torch.allclose(fresh(x.clone()), expected, atol=1e-5)
+    fresh(x).sum().backward()
+    assert fresh.conv.weight.grad is not None
+
+
+def test_weights_changed_between_forward_and_backward_are_noticed():
+    model = Chain(lambda y, s: y * s)
+    x = torch.randn(1, 2, 3, 3, requires_grad=True)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    y = ours(x)
+    with torch.no_grad():
+        model.conv.weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_functorch_transforms_see_pytorch(no_fallback):
+    model = Chain(lambda y, s: y * s)
+    x = torch.randn(3, 1, 2, 3, 3)
+    ours = transfuse.optimize(model, (x[0],), never_slower=False)
+    assert torch.allclose(torch.vmap(ours)(x), torch.vmap(model)(x))
+    slope = torch.func.grad(lambda x: ours(x).square().sum())(x[0])
+    assert torch.allclose(slope, torch.func.grad(lambda x: model(x).square().sum())(x[0]), atol=1e-5)
+
+
+def test_vmap_over_the_operator_is_refused_clearly():
+    region = transfuse.nn._region(2, True, False, (1, 1), (0, 0), (0, 0), (1, 1), 1)
+    x, w = torch.randn(3, 1, 2, 3, 3), torch.randn(2, 4, 3, 3)
+    with pytest.raises(NotImplementedError, match="vmap"):
+        torch.vmap(lambda x: torch.ops.transfuse.run([x, w], region.handle, [], 2)[0])(x)
+
+
+def test_gradient_accumulation_and_retain_graph():
+    model = Chain(lambda y, s: y * s)
+    plain = copy.deepcopy(model)
+    x = torch.randn(2, 2, 3, 3)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    for module in (ours, plain):
+        y = module(x)
+        y.sum().backward(retain_graph=True)
+        y.square().sum().backward()
+    for a, b in zip(ours.parameters(), plain.parameters()):
+        assert torch.allclose(a.grad, b.grad, rtol=1e-4, atol=1e-5)

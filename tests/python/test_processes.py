@@ -1,0 +1,83 @@
+"""DistributedDataParallel over two processes trains an optimised model to the parameters that one process finds."""
+
+import copy
+import os
+import socket
+
+import torch
+import torch.distributed
+import torch.multiprocessing
+from torch import nn
+
+import transfuse
+
+
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.ConvTranspose2d(3, 4, 3, stride=2), nn.GroupNorm(2, 4), nn.ReLU(), nn.Conv2d(4, 2, 3))
+
+
+def batch():
+    generator = torch.Generator().manual_seed(5)
+    return torch.randn(4, 3, 5, 5, generator=generator), torch.randn(4, 2, 9, 9, generator=generator)
+
+
+def train(module, x, target, steps=3):
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        nn.functional.mse_loss(module(x), target).backward()
+        optimiser.step()
+
+
+def worker(rank: int, port: int, folder: str):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    x, target = (t[2 * rank : 2 * rank + 2] for t in batch())
+    ours = transfuse.optimize(model(), (x,), never_slower=False)
+    parallel = nn.parallel.DistributedDataParallel(ours)
+    train(parallel, x, target)
+    torch.save(ours.state_dict(), f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_distributed_data_parallel(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    torch.multiprocessing.spawn(worker, (port, str(tmp_path)), nprocs=2)
+    alone = model()
+    train(alone, *batch())
+    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    for name, value in alone.state_dict().items():
+        assert torch.equal(first[name], second[name]), name
+        assert torch.allclose(first[name], value, rtol=1e-4, atol=1e-5), name
+
+
+def test_sync_batch_norm_is_honoured_in_one_process():
+    plain = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.BatchNorm2d(4)))
+    x = torch.randn(2, 3, 4, 4)
+    ours = transfuse.optimize(copy.deepcopy(plain).eval(), x, never_slower=False)
+    assert torch.allclose(ours(x), plain.eval()(x), atol=1e-5)
+
+
+def test_forked_workers():
+    """A data loader's workers fork a process that has already used the engine."""
+    ours = transfuse.optimize(model(), (batch()[0],), never_slower=False)
+    x = batch()[0]
+    with torch.no_grad():
+        expected = ours(x)
+    context = torch.multiprocessing.get_context("fork")
+    queue = context.Queue()
+
+    def child():
+        torch.set_num_threads(1)
+        with torch.no_grad():
+            queue.put(ours(x).sum().item())
+
+    process = context.Process(target=child)
+    process.start()
+    got = queue.get(timeout=60)
+    process.join(60)
+    assert abs(got - expected.sum().item()) < 1e-3

@@ -1,0 +1,231 @@
+"""Sizes, layouts, dtypes and autocast: what a call may change without anybody telling."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+import zoo
+from torch import nn
+
+import transfuse
+
+
+def optimized(model, x=None, **options):
+    return transfuse.optimize(model, x, never_slower=False, **options)
+
+
+def captures(module):
+    return sum(map(len, module.__dict__["_transfuse"].captures.values()))
+
+
+def test_a_hundred_lengths_of_a_vocoder(no_fallback):
+    model, inputs = zoo.model("hifigan")
+    model.eval()
+    ours = optimized(model, tuple(inputs))
+    generator = torch.Generator().manual_seed(1)
+    lengths = torch.randint(4, 40, (100,), generator=generator).tolist()
+    with torch.no_grad():
+        for i, length in enumerate(lengths):
+            x = torch.randn(1 + i % 2, 5, length)
+            y = ours(x)
+            if i % 10 == 0:
+                assert torch.allclose(y, model(x), atol=1e-5)
+    assert captures(ours) <= 2  # one for a batch, one for a batch of one
+
+
+def test_sizes_computed_by_the_model(no_fallback):
+    class Reshaping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 3, stride=2)
+
+        def forward(self, x):
+            y = self.up(x)
+            n, c, h, w = y.shape
+            y = y.reshape(n, c, h * w).mean(1, keepdim=True).view(n, 1, h, w)
+            return y[:, :, : h // 2] * 2
+
+    model = Reshaping()
+    ours = optimized(model, (torch.randn(2, 3, 5, 6),))
+    for shape in ((2, 3, 5, 6), (4, 3, 7, 3), (3, 3, 4, 4)):
+        x = torch.randn(shape)
+        assert torch.allclose(ours(x), model(x), atol=1e-5)
+    assert captures(ours) == 1 and transfuse.report(ours).left == 0, str(transfuse.report(ours))
+
+
+def test_shapes_that_a_graph_does_not_hold_for():
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose1d(3, 4, 3)
+
+        def forward(self, x):
+            y = self.up(x)
+            return y.relu() if x.shape[2] > 6 else -y
+
+    model = Branching()
+    ours = optimized(model, (torch.randn(2, 3, 9),))
+    for length in (9, 4, 7, 6, 12, 1):
+        x = torch.randn(2, 3, length)
+        assert torch.allclose(ours(x), model(x), atol=1e-5), length
+
+
+def test_unsqueezed_beside_unknown_sizes(no_fallback):
+    class Squeezing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 3)
+
+        def forward(self, x):
+            return self.up(x).amax(1).unsqueeze(1) + 1
+
+    model = Squeezing()
+    ours = optimized(model, (torch.randn(2, 3, 4, 5),))
+    for shape in ((2, 3, 4, 5), (3, 3, 6, 5)):
+        x = torch.randn(shape)
+        assert torch.allclose(ours(x), model(x), atol=1e-5)
+    assert transfuse.report(ours).left == 0
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("weights", [False, True])
+def test_channels_last_in_and_out(rank, weights, no_fallback):
+    form = torch.channels_last if rank == 2 else torch.channels_last_3d
+    layer = nn.ConvTranspose2d if rank == 2 else nn.ConvTranspose3d
+    model = nn.Sequential(layer(3, 4, 3, stride=2), nn.ReLU())
+    if weights:
+        model = model.to(memory_format=form)
+    x = torch.randn(2, 3, *[5, 4, 3][:rank])
+    ours = optimized(model, x)
+    for given in (x, x.contiguous(memory_format=form)):
+        expected, got = model(given), ours(given)
+        assert torch.allclose(got, expected, atol=1e-5)
+        if rank == 2 or given is x and not weights:
+            assert got.is_contiguous(memory_format=form) == expected.is_contiguous(memory_format=form)
+    given = x.contiguous(memory_format=form).requires_grad_()
+    (mine,) = torch.autograd.grad(ours(given).square().sum(), given)
+    (theirs,) = torch.autograd.grad(model(given).square().sum(), given)
+    assert torch.allclose(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_odd_strides(no_fallback):
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3, stride=2), nn.Tanh())
+    ours = optimized(model)
+    base = torch.randn(4, 6, 9, 10)
+    for x in (base[::2, ::2, 1:6, 2:9], base[:, 1:4].transpose(2, 3), base[:1, :3].expand(3, 3, 9, 10), base.flip(3)[:, :3]):
+        assert torch.allclose(ours(x), model(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_dtypes(dtype, no_fallback):
+    model = nn.Sequential(nn.ConvTranspose2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2)).to(dtype).eval()
+    x = torch.randn(2, 3, 6, 6, dtype=dtype)
+    ours = optimized(model, x)
+    got = ours(x)
+    exact = copy.deepcopy(model).double()(x.double())
+    assert got.dtype is dtype
+    assert (got - exact).abs().max() <= 2 * (model(x) - exact).abs().max() + 4 * torch.finfo(dtype).eps * exact.abs().max()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_autocast(training, no_fallback):
+    model = nn.Sequential(
+        nn.ConvTranspose2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 3), nn.Softmax(1)
+    ).train(training)  # fmt: skip
+    plain = copy.deepcopy(model)
+    x = torch.randn(2, 3, 6, 6)
+    ours = optimized(model, x)
+    exact = copy.deepcopy(model).double()(x.double())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got, expected = ours(x), plain(x)
+        assert got.dtype is expected.dtype
+        assert (got - exact).abs().max() <= 2 * (expected - exact).abs().max() + 1e-2
+        got.float().square().sum().backward()
+        expected.float().square().sum().backward()
+    for a, b in zip(model.parameters(), plain.parameters()):
+        assert a.grad.dtype is b.grad.dtype and torch.allclose(a.grad, b.grad, rtol=0.1, atol=0.1)
+    assert transfuse.report(ours).left == 0
+    out = ours(x)
+    assert out.dtype is torch.float32
+
+
+def test_in_place_operators(no_fallback):
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 3)
+
+        def forward(self, x):
+            y = self.up(x)
+            y.mul_(2).add_(1)
+            F.relu_(y)
+            return y.clamp_(max=3)
+
+    model = InPlace()
+    x = torch.randn(2, 3, 4, 4)
+    ours = optimized(model, x)
+    assert torch.allclose(ours(x), model(x), atol=1e-5)
+    assert transfuse.report(ours).left == 0
+
+
+def test_in_place_through_a_view_stays_right():
+    class Views(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 3)
+
+        def forward(self, x):
+            y = self.up(x)
+            y[:, 0].zero_()
+            x = x.clone()
+            z = x * 2
+            x.mul_(3)
+            return y.relu() + 1, z + x
+
+    model = Views()
+    x = torch.randn(2, 3, 4, 4)
+    before = x.clone()
+    ours = optimized(model, x)
+    with torch.no_grad():
+        for a, b in zip(ours(x), model(x)):
+            assert torch.allclose(a, b, atol=1e-5)
+    assert torch.equal(x, before)
+
+
+def test_a_model_that_changes_its_input():
+    class Changing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 3)
+
+        def forward(self, x):
+            y = self.up(x)
+            x.add_(1)
+            return y + self.up(x)
+
+    model = Changing()
+    a, b = torch.zeros(1, 3, 4, 4), torch.zeros(1, 3, 4, 4)
+    ours = optimized(model)
+    with torch.no_grad():
+        assert torch.allclose(ours(a), model(b), atol=1e-5)
+    assert torch.equal(a, b) and a.mean() == 1
+
+
+def test_what_stays_between_two_regions(no_fallback):
+    class Between(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.mid, self.down = nn.ConvTranspose2d(3, 4, 3), nn.Linear(6, 6), nn.Conv2d(4, 2, 3)
+
+        def forward(self, x):
+            y = self.up(x).relu()
+            z = self.mid(y)  # leaves and comes back: y must not be fused with what needs z
+            return self.down(z * y) + y.mean()
+
+    model = Between()
+    x = torch.randn(2, 3, 4, 4)
+    ours = optimized(model, x)
+    assert torch.allclose(ours(x), model(x), atol=1e-5)
+    told = transfuse.report(ours)
+    assert len(told.graphs[0].regions) == 2 and [line.op for line in told.graphs[0].lines if line.left] == ["aten.linear.default"]
