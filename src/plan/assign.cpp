@@ -163,6 +163,38 @@ bool Draft::place_concat(ValueId v) {
     return true;
 }
 
+// Bytes and product time of both ways, without what follows: far apart, they need no trial.
+bool Draft::wants_twice(ValueId v, int p) {
+    const Machine& machine = facts.machine;
+    double stored = 0, product = 0, read = 0;
+    for (ValueId a : facts.graph[v].args)
+        if (slot(p, a) == Slot::tile || slot(p, a) == Slot::pooled) stored += facts.bytes(a);
+    const DraftPass& pass = passes[static_cast<size_t>(p)];
+    if (pass.kind == PassKind::dense) {
+        product = facts.flops[Facts::at(pass.anchor)] * facts.padding[Facts::at(pass.anchor)] / machine.flops;
+        if (product > 4 * stored / machine.bandwidth) {
+            decisions.push_back({v, "stored and read again: the product takes far longer than that"});
+            return false;
+        }
+    } else {
+        std::vector<ValueId> seen;
+        for (ValueId u = 0; u < facts.graph.size(); ++u) {
+            if (slot(p, u) != Slot::tile) continue;
+            for (ValueId a : facts.graph[u].args)
+                if (!facts.literal[Facts::at(a)] && slot(p, a) == Slot::absent && !std::count(seen.begin(), seen.end(), a)) {
+                    seen.push_back(a);
+                    read += facts.bytes(a);
+                }
+        }
+        if (read <= 1.1 * stored && pass.row.empty()) {
+            decisions.push_back({v, "computed twice: that reads no more than storing it would write"});
+            return true;
+        }
+    }
+    decisions.push_back({v});
+    return twice_.count(v) > 0;
+}
+
 // v continues tile values of a pass and needs something that pass has to finish first.
 bool Draft::compute_twice(ValueId v) {
     const Node& node = facts.graph[v];
@@ -179,8 +211,7 @@ bool Draft::compute_twice(ValueId v) {
                 waits = true;
         }
         if (!continues || !waits) continue;
-        decisions.push_back({v, p});
-        if (!twice_.count(v)) return false;
+        if (!wants_twice(v, p)) return false;
         DraftPass again{pass.kind, pass.anchor, pass.domain};
         again.origin = pass.origin >= 0 ? pass.origin : p;
         const int second = open(std::move(again));

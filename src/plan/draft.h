@@ -25,10 +25,11 @@ struct DraftPass {
     std::string why = {};
 };
 
-// Statistics a value needs of the very tile values it continues: store them, or compute them again in a second pass.
+// Statistics a value needs of the very tile values it continues: store them, or compute them again in a second pass. Where
+// a glance tells which, the reason is given at once; the others are decided by planning both ways.
 struct Decision {
     ValueId value;
-    int pass;               // the pass that has the tile values
+    std::string reason = {};
 };
 
 class Draft {
@@ -65,6 +66,7 @@ private:
     bool place_concat(ValueId v);
     bool join(ValueId v, bool product);
     bool compute_twice(ValueId v);
+    bool wants_twice(ValueId v, int pass);
     bool join_loop(ValueId v);
     void place_small(ValueId v);
     int open(DraftPass pass);

@@ -46,6 +46,10 @@ Plan plan(const Graph& rewritten, const Machine& machine) {
     std::vector<std::pair<ValueId, std::string>> reasons;
     for (size_t k = 0; k < best.decisions.size(); ++k) {
         const ValueId v = best.decisions[k].value;
+        if (!best.decisions[k].reason.empty()) {
+            reasons.emplace_back(v, best.decisions[k].reason);
+            continue;
+        }
         twice.insert(v);
         Attempt other = attempt(facts, twice);
         const double stored = best.plan.seconds, again = other.plan.seconds;
