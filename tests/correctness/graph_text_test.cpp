@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "one_statement.h"
 #include "random_graphs.h"
 
 namespace transfuse {
@@ -77,6 +78,16 @@ TEST(Text, RoundTripsRandomGraphs) {
         const Graph back = parse(text);
         ASSERT_EQ(print(back), text);
         ASSERT_EQ(back, g) << text;
+    }
+}
+
+// What inference makes of attributes must be accepted again: dims of rank 0 vanish, defaults are spread over no axes.
+TEST(Text, RoundTripsTensorsOfRankZero) {
+    for (const char* statement :
+         {"softmax(%x) dims=[0]", "sum(%x) dims=[-1] keepdim=1", "flip(%x) dims=0", "pad(%x) start=1 end=1",
+          "reshape(%x) shape=[]", "permute(%x) order=[]", "expand(%x) shape=[]"}) {
+        const std::string text = print(parse(one_statement("x f32[]", statement)));
+        EXPECT_EQ(print(parse(text)), text);
     }
 }
 
