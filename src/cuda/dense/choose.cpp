@@ -5,93 +5,130 @@
 
 namespace transfuse::cuda {
 
-thread_local size_t choice_rank = 0;
+thread_local const Config* forced_config = nullptr;
 
 namespace {
 
 int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b); }
 
-// Cycles of one tile on one multiprocessor: the slowest of tensor cores, shared memory, load role, store role and memory.
-double tile_cycles(const Problem& problem, const Needs& needs, const Config& c, const Schedule& s) {
-    double steps = 0;
-    for (const auto& groups : s.steps) steps += static_cast<double>(groups[0].size() + groups[1].size());
-    steps *= s.k_steps(c) * (problem.terms() == 2 ? 3.0 : 1.0) / s.variants;
-    const double n = s.run_pixels;
-    const double tensor = steps * n / 2 + (c.resident ? 1 : static_cast<double>(s.slabs[0].size() - 1)) * s.k_steps(c) * 60.0;
-    const double turns = static_cast<double>(s.pieces) * c.piece;
-    const double patch = static_cast<double>(s.stage_bytes) * s.k_stages;
-    const double chunk = 2.0 * s.chunk_count * s.sets * s.planes * 2 * 64 * s.chunk_rows * c.chunk_width * 4;
-    const double shared = (steps * (16 + n / 4) * 128 + patch * 3 + chunk) / 128;
-    const double channels = s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0);
-    const double turn_cost = (problem.load == LoadMode::planar ? 560.0 : problem.load == LoadMode::rows || problem.load == LoadMode::direct ? 110.0 : problem.load == LoadMode::singles ? 900.0 : 200.0) * channels;
-    const double load = s.k_stages * (turns * turn_cost + 200.0 * s.pieces + 150.0);
-    // Outputs of the tile: what the store role and memory see.
-    double outputs = 64.0 * s.phases_w * s.tile[0] * s.tile[1] * s.tile[2] * s.tile[3] / (c.split == Split::channels ? 0.5 : 1.0);
-    outputs *= static_cast<double>(s.period[1] * s.period[2]) / s.variants;
-    if (s.segments > 1) outputs *= static_cast<double>(problem.cout) / 64.0;
-    const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]);
-    const double store = outputs * (0.035 * (1.0 + 0.25 * needs.epilogue_flops) + (needs.stores ? 0.05 / pooled : 0.0)) + 120.0 * s.chunk_count * s.sets * 2;
-    const double bytes = (needs.stores ? outputs / pooled * static_cast<double>(needs.element_bytes) : 0.0) +
-                         static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) * 0.8;
-    const double memory = bytes / 17.0;   // 4 TB/s over 132 multiprocessors at 1.75 GHz
-    const double stream = c.resident ? 0 : static_cast<double>(s.tiles.size()) / s.variants * s.tile_bytes * s.k_steps(c) / 22.0;
-    return std::max({tensor, shared, load, store, memory, stream}) + 0.12 * (tensor + load + store) + 250;
-}
+// What a configuration costs, in cycles of one multiprocessor, and whether it fits.
+struct Model {
+    const Problem& problem;
+    const Needs& needs;
+    const Schedule& s;      // geometry; memory is decided here
+    Config c;
 
-// Fills in what memory allows: resident weights if they fit, then slabs, raw pieces, chunks.
-std::optional<Schedule> fit(const Problem& problem, const Needs& needs, Config& c, int limit) {
-    Config base = c;
-    base.resident = false, base.slab_tiles = 0, base.slabs = 2, base.chunk_width = 16, base.buffers = 2, base.stages = 2, base.raw = 2, base.piece = 1;
-    auto probe = schedule(problem, needs, base, 1 << 30);
-    if (!probe) return std::nullopt;
-    const int per_turn = 128 * (problem.lanes() == 8 && problem.load != LoadMode::direct ? 2 : 1);
-    const int turns = (probe->pixels + per_turn - 1) / per_turn;
-    const int weights = probe->k_steps(base) * static_cast<int>(probe->tiles.size()) * probe->tile_bytes;
-    const int step_tiles = static_cast<int>(probe->tiles.size()) / probe->variants;
-    const bool direct = problem.load == LoadMode::direct;
-    struct Option { bool resident; int slab_bytes, slabs, width, buffers, raw, stages; };
-    std::vector<Option> options;
-    for (bool resident : {true, false}) {
-        if (resident && (weights > 150 * 1024 || probe->fixed > 16)) continue;
-        for (auto [bytes, slabs] : resident ? std::vector<std::pair<int, int>>{{0, 2}} : std::vector<std::pair<int, int>>{{64 << 10, 2}, {32 << 10, 3}, {20 << 10, 3}, {12 << 10, 3}, {8 << 10, 2}})
-            for (auto [width, buffers] : {std::pair{64, 4}, {64, 3}, {64, 2}, {32, 4}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {8, 2}})
-                for (int raw : {4, 3}) options.push_back({resident, bytes, slabs, width, buffers, raw, direct ? 4 : 2});
+    int chunk_pixels() const { return s.chunk_rows * c.chunk_width; }
+    int chunk_bytes() const {
+        const int pixels = chunk_pixels();
+        const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
+        return (needs.pixel_major ? pixels : s.chunk_height) * pitch * 4;
     }
-    const double budget_soft = 196 * 1024;
-    std::optional<std::pair<Config, Schedule>> best;
-    double best_score = 1e30;
-    for (const Option& o : options) {
-        Config k = base;
-        k.resident = o.resident, k.chunk_width = o.width, k.buffers = o.buffers, k.raw = o.raw, k.stages = o.stages, k.slabs = o.slabs;
-        k.piece = turns >= 3 ? 4 : turns;
-        if (k.piece > 2 && probe->vectors * problem.lanes() > 8 && problem.lanes() == 4) k.piece = 2;
-        if (turns > 8) k.piece = 2;
-        if (problem.load != LoadMode::rows && turns <= 4) k.piece = turns;
-        if (!o.resident) {
-            const int tiles = std::max(1, o.slab_bytes / probe->tile_bytes);
-            if (tiles < step_tiles) k.slab_tiles = tiles;
-            else if (o.slab_bytes > 12 << 10 && tiles / 2 >= step_tiles && o.slab_bytes != 64 << 10) continue;
+    int slab_count() const {   // a K step
+        const int tiles = s.tile_count() / s.variants;
+        return c.resident || c.slab_tiles == 0 ? 1 : (tiles + c.slab_tiles - 1) / c.slab_tiles;
+    }
+    int weight_bytes() const {
+        if (c.resident) return s.k_stages * c.k_steps * s.tile_count() * s.tile_bytes;
+        int most = 0;
+        for (int tiles : s.variant_tiles) most = std::max(most, c.slab_tiles == 0 ? tiles : std::min(tiles, c.slab_tiles + s.blocks_per_tile));
+        return c.slabs * most * s.tile_bytes;
+    }
+    int per_turn() const { return 128 * (problem.lanes() == 8 && problem.load != LoadMode::direct ? 2 : 1); }
+    int turns() const { return (s.pixels + per_turn() - 1) / per_turn(); }
+    int raw_bytes() const { return problem.load == LoadMode::direct ? 0 : c.raw * c.piece * s.vectors * 16 * per_turn(); }
+    int bytes() const {
+        return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + needs.table_bytes + c.store_groups * needs.group_bytes + 1024;
+    }
+
+    double cycles() const {
+        const double k = s.k_stages * c.k_steps, n = s.run_pixels, terms = problem.terms() == 2 ? 3 : 1;
+        double steps = 0, tiles = s.tile_count();
+        for (int v : s.variant_steps) steps += v;
+        steps *= terms / s.variants, tiles /= s.variants;                 // a K step of one tile
+        // Tensor cores; weights must arrive in time: about 1500 cycles from asking, the ring's depth ahead.
+        double step = std::max(steps * n / 2, steps * (16 + n / 4));
+        if (!c.resident) {
+            const double slab = step / slab_count();
+            step = (std::max(slab, (1500 + slab) / c.slabs) + 50) * slab_count();
+            step = std::max(step, tiles * s.tile_bytes / 24.0);           // L2 to one multiprocessor
         }
-        // A run shorter than the chunk needs no wider chunk.
-        if (k.chunk_width > 8 && probe->row_length <= k.chunk_width / 2) continue;
-        auto s = schedule(problem, needs, k, limit);
-        if (!s) continue;
-        double score = 0;
-        if (s->shared_bytes > budget_soft) score += 1.5;
-        score += o.resident ? 0 : 1.0 + (o.slab_bytes < 20 << 10 ? 0.6 : 0);
-        score += o.width == 64 ? 0 : o.width == 32 ? 0.4 : o.width == 16 ? 0.8 : 2;
-        if (needs.all_channels && o.width == 64) score += 0.3;
-        score -= 0.25 * o.buffers + 0.15 * o.raw;
-        if (score < best_score) best_score = score, best = {k, *s};
+        // Loads: the raw pieces, and what is done with them.
+        const double channels = s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0);
+        const double turn = (problem.load == LoadMode::planar ? 500.0 : problem.load == LoadMode::rows ? 150.0 : problem.load == LoadMode::direct ? 90.0 : problem.load == LoadMode::singles ? 900.0 : 220.0) * channels;
+        const double pieces = (turns() + c.piece - 1) / c.piece;
+        const double load = s.k_stages * (turns() * turn + 250.0 * pieces + 350.0);
+        // Chunks: what the store role takes, and how long the products wait for room.
+        const double chunks = std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * s.sets * (s.joint ? 1 : 2);
+        const double outer = static_cast<double>(s.chunk_outer);
+        const double rows = s.segments > 1 ? static_cast<double>(problem.cout) * std::min<double>(outer, s.real_outer) * s.phases_w : s.chunk_height;
+        const double elements = rows * chunk_pixels() * (s.chunk_outer > s.real_outer ? outer / s.real_outer : 1.0);
+        const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]);
+        double chunk = 250 + elements * 4 / 48 + elements / 128 * needs.epilogue_flops * 1.6 + (needs.stores ? elements / pooled * static_cast<double>(needs.element_bytes) / (needs.vector > 1 || s.phases_w > 1 ? 40 : 24) : 0);
+        if (needs.all_channels) chunk += 500;
+        const double store = chunks * chunk / c.store_groups;
+        const double write = chunks * chunk_bytes() / 100.0;
+        const double wait = std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
+        const double product = k * step + s.k_stages * 120.0 + wait + write / 2 + 400;
+        const double shared = k * steps * (16 + n / 4) + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
+        const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) +
+                               static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) * 0.75) / 16.5;
+        double total = std::max({product, load + 300, shared, store, memory});
+        total += 0.08 * (product + load + store + memory - total);        // they disturb one another
+        if (bytes() > 200 * 1024) total *= 1.06;                          // little L1 is left
+        return total;
     }
-    if (!best) return std::nullopt;
-    c = best->first;
-    return best->second;
+};
+
+// The memory plan: of all that fits, the one with the fewest cycles.
+std::optional<Config> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit, double* best) {
+    std::optional<Config> result;
+    Model m{problem, needs, s, base};
+    const int turns = m.turns(), step_tiles = s.tile_count() / s.variants;
+    const bool direct = problem.load == LoadMode::direct;
+    m.c.stages = direct ? 4 : base.stages;
+    m.c.piece = turns <= 2 ? turns : (problem.load == LoadMode::rows || turns > 4) ? (turns <= 8 && s.vectors * problem.lanes() * (16 / problem.lanes()) <= 32 ? 4 : 2) : turns;
+    struct Weights { bool resident; int tiles, slabs; };
+    std::vector<Weights> weights;
+    if (s.fixed <= 16) weights.push_back({true, 0, 1});
+    for (int parts : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+        const int tiles = (step_tiles + parts - 1) / parts;
+        if (tiles * s.tile_bytes > 66 << 10) continue;
+        if (parts > 1 && tiles * s.tile_bytes < 6 << 10) break;
+        for (int slabs : {2, 3, 4, 6}) weights.push_back({false, parts == 1 ? 0 : tiles, slabs});
+    }
+    static constexpr std::pair<int, int> chunks[] = {{64, 6}, {64, 4}, {64, 3}, {64, 2}, {32, 8}, {32, 6}, {32, 4}, {32, 3}, {32, 2}, {16, 8}, {16, 4}, {16, 2}, {8, 4}, {8, 2}};
+    for (const Weights& w : weights) {
+        m.c.resident = w.resident, m.c.slab_tiles = w.tiles, m.c.slabs = w.slabs;
+        if (m.weight_bytes() > limit - 40 * 1024) continue;
+        for (auto [width, buffers] : chunks) {
+            if (width > 8 && s.row_length <= width / 2) continue;
+            if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
+            m.c.chunk_width = width, m.c.buffers = buffers;
+            for (int raw : {4, 3})
+                for (int groups : {1, 2}) {
+                    if (groups == 2 && (s.blocks * s.accumulators > 120 || s.accumulators > 76 || buffers % 2)) continue;
+                    m.c.raw = raw, m.c.store_groups = groups;
+                    if (m.bytes() > limit) continue;
+                    double cycles = m.cycles();
+                    if (raw == 3) cycles *= 1.01;
+                    if (groups == 2) cycles *= 1.02;
+                    if (cycles < *best) *best = cycles, result = m.c;
+                }
+        }
+    }
+    if (result) result->share_registers();
+    return result;
 }
 
 }  // namespace
 
 std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most) {
+    if (forced_config) {
+        auto s = schedule(problem, needs, *forced_config, shared_limit);
+        if (!s) return {};
+        return {Choice{*forced_config, std::move(*s), 0}};
+    }
     std::array<int64_t, 4> u;
     for (size_t a = 0; a < 4; ++a) u[a] = u_extent(problem.axes[a]);
     const int grain = std::max({1, problem.load == LoadMode::rows ? problem.lanes() : problem.load == LoadMode::pairs ? 2 : 1, needs.vector});
@@ -125,16 +162,24 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
         if (w <= w_grain) break;
     }
     std::sort(rough.begin(), rough.end(), [](const Rough& a, const Rough& b) { return a.score > b.score; });
-    if (rough.size() > 24) rough.resize(24);
+    std::vector<std::array<int, 4>> seen;
+    std::erase_if(rough, [&](const Rough& r) {
+        const bool known = std::find(seen.begin(), seen.end(), r.config.run) != seen.end();
+        seen.push_back(r.config.run);
+        return known;
+    });
+    if (rough.size() > 20) rough.resize(20);
     std::vector<Choice> choices;
-    for (const Rough& r : rough)
-        for (Split split : {Split::channels, Split::phases, Split::pixels}) {
-            if (split == Split::channels && (blocks < 2 || (blocks % 2 && blocks > 1 && !needs.all_channels && blocks < 5))) continue;
-            for (int bundles : {4, 2, 1})
-                for (int k_steps : {2, 1}) {
+    for (Split split : {Split::channels, Split::phases, Split::pixels}) {
+        if (split == Split::channels && (blocks < 2 || (blocks % 2 && !needs.all_channels && blocks < 5))) continue;
+        for (int bundles : {4, 2, 1})
+            for (int k_steps : {4, 2, 1}) {
+                if (k_steps > 1 && problem.cin <= problem.lanes() * k_steps) continue;
+                std::optional<Schedule> like;   // steps do not depend on the run
+                for (const Rough& r : rough) {
                     Config c = r.config;
                     c.split = split, c.bundles = bundles, c.k_steps = k_steps;
-                    if (k_steps > 1 && problem.cin <= problem.lanes() * 2) continue;
+                    c.chunk_width = 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2, c.raw = 3;   // little memory: only to see the shape
                     if (split == Split::pixels) {
                         if (u[2] > c.run[2]) c.runs[2] = 2;
                         else if (u[1] > c.run[1]) c.runs[1] = 2;
@@ -142,22 +187,35 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
                         else if (u[3] > c.run[3]) c.runs[3] = 2;
                         else c.runs[2] = 2;
                     }
-                    auto s = fit(problem, needs, c, shared_limit);
+                    auto s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
                     if (!s) continue;
+                    if (!like) like = s;
                     // More bundles than there are: only empty work.
                     const int groups = split == Split::phases ? 2 : 1;
                     if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
+                    double cycles = 1e30;
+                    auto config = fit(problem, needs, *s, c, shared_limit, &cycles);
+                    if (!config) continue;
                     double tiles = static_cast<double>(s->fixed) * s->variants;
                     for (size_t a = 0; a < 4; ++a) tiles *= std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
                     const double waves = tiles / multiprocessors;
-                    s->cycles = tile_cycles(problem, needs, c, *s);
-                    const double cycles = (waves < 4 ? std::ceil(waves) : waves + 0.4) * s->cycles;
-                    choices.push_back({c, std::move(*s), cycles / 1.75e9});
+                    Choice choice;
+                    choice.config = *config;
+                    choice.seconds = (waves < 6 ? std::ceil(waves) : waves + 0.4) * cycles / 1.75e9;
+                    choices.push_back(std::move(choice));
                 }
-        }
+            }
+    }
     std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
-    if (choices.size() > most) choices.resize(most);
-    return choices;
+    std::vector<Choice> kept;
+    for (Choice& choice : choices) {
+        if (kept.size() == most) break;
+        auto s = schedule(problem, needs, choice.config, shared_limit);
+        if (!s) continue;
+        choice.schedule = std::move(*s);
+        kept.push_back(std::move(choice));
+    }
+    return kept;
 }
 
 }  // namespace transfuse::cuda

@@ -15,8 +15,8 @@ struct Choice {
     double seconds = 0;   // estimate
 };
 
-// Which of the choices generate_dense takes, best estimate first: what tuning turns.
-extern thread_local size_t choice_rank;
+// What tuning turns: a configuration generate_dense takes instead of the best estimate.
+extern thread_local const Config* forced_config;
 
 // All configurations worth a try, best estimate first; at most `most`.
 std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most = 1);

@@ -92,13 +92,13 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     Needs needs = program->needs(static_cast<int>(problem->axes[3].period()));
     needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
     needs.one_image = epilogue.per_tile();
-    const auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes, choice_rank + 1);
-    if (choices.size() <= choice_rank) {
+    const auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes);
+    if (choices.empty()) {
         if (why_not) *why_not = "no tile fits registers and shared memory";
         return std::nullopt;
     }
-    const Config& config = choices[choice_rank].config;
-    const Schedule& s = choices[choice_rank].schedule;
+    const Config& config = choices[0].config;
+    const Schedule& s = choices[0].schedule;
 
     KernelSizes sizes;
     int64_t total = static_cast<int64_t>(s.fixed) * s.variants;
@@ -144,7 +144,7 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
 
     Launch main;
     main.source = std::make_shared<Source>(Source{"transfuse_dense", dense_source("transfuse_dense", *problem, config, s, epilogue), {}});
-    main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(384 + 128 * config.store_groups), 1, 1};
+    main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)), Argument::of_scratch(0), Argument::of(sizes), Argument::of(program->input.strides)};
     for (Argument& a : epilogue.arguments(partial_at, kept_at)) main.arguments.push_back(std::move(a));

@@ -35,13 +35,23 @@ std::string product_function(const Problem& problem, const Schedule& s) {
            " : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n}\n";
 }
 
+// So many slabs of one accumulator's windows that the tap loop is better a loop.
+bool loops(const Config& config, const Schedule& s, int variant) {
+    return !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs && config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
+}
+
 // The tap loop of every variant and warpgroup, written out: each line one window of the patch times one tile of weights.
 std::string multiply_function(const Problem& problem, const Config& config, const Schedule& s) {
     Lines t;
-    t.line("template <int WG> static __device__ __forceinline__ void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {");
+    if (loops(config, s, 0)) {
+        std::string places;
+        for (const WindowStep& step : s.steps[0][0]) places += (places.empty() ? "" : ", ") + num(step.pixel);
+        t.line("__constant__ int windows[] = {" + places + "};   // first pixel of each tap's window");
+    }
+    t.line("template <int WG, class Refill> static __device__ __forceinline__ void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held, Refill refill) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
     if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
-    t.line("(void)slab; (void)slab_turn; (void)b; (void)variant;");
+    t.line("(void)slab, (void)slab_turn, (void)b, (void)variant, (void)refill;");
     const int bodies = config.split == Split::phases ? 2 : 1;
     for (int v = 0; v < s.variants; ++v) {
         if (s.variants > 1) t.line((v ? "else if (variant == " : "if (variant == ") + num(v) + ") {");
@@ -54,9 +64,44 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                     if (kk == 0) t.line("products_begin();");
                 }
+                if (loops(config, s, v)) {
+                    // Many taps: a loop over slabs, the windows' places in a table.
+                    const int per = (s.slabs[v][1] - s.slabs[v][0]) / s.blocks_per_tile, total = static_cast<int>(s.steps[v][static_cast<size_t>(g)].size());
+                    t.line("for (int part = 0; part < " + num(static_cast<int64_t>(slabs)) + "; part++) {");
+                    t.line("refill(shared_address(&b.weights_full[slab]), slab_turn & 1);");
+                    t.line("barrier_wait(shared_address(&b.weights_full[slab]), slab_turn & 1);");
+                    t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
+                    if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
+                    t.line("const int* window = windows + part * " + num(per) + ";");
+                    t.line("products_begin();");
+                    for (int i = 0; i < per; ++i) {
+                        if (total % per != 0 && i >= total % per) t.line("if (part < " + num(static_cast<int64_t>(slabs) - 1) + ")");
+                        t.line("{");
+                        const int64_t a = static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16;
+                        const std::string at = "pixels + (window[" + num(i) + "] + " + num(2 * kk * s.plane);
+                        const std::string accumulate = i == 0 && kk == 0 ? "stage + part > 0" : "1";
+                        if (problem.terms() == 2) {
+                            t.line("product(acc[0], tiles + " + num(a + 128) + "ll, " + at + "), " + accumulate + ");");
+                            t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + " + " + num(static_cast<int64_t>(s.vectors) * s.plane) + "), 1);");
+                            t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), 1);");
+                        } else {
+                            t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), " + accumulate + ");");
+                        }
+                        t.line("}");
+                    }
+                    t.line("products_commit();");
+                    t.line("products_wait<1>();");
+                    t.line("held.release(b);");
+                    t.line("held.slab = slab;");
+                    if (kk == config.k_steps - 1) t.line("if (part == " + num(static_cast<int64_t>(slabs) - 1) + ") held.stage = slot;");
+                    t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
+                    t.line("}");
+                    continue;
+                }
                 for (size_t slab = 0; slab < slabs; ++slab) {
                     const int begin = config.resident ? 0 : s.slabs[v][slab], end = config.resident ? 1 << 30 : s.slabs[v][slab + 1];
                     if (!config.resident) {
+                        t.line("refill(shared_address(&b.weights_full[slab]), slab_turn & 1);");
                         t.line("barrier_wait(shared_address(&b.weights_full[slab]), slab_turn & 1);");
                         t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
                         if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
@@ -111,7 +156,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     std::string head = std::string(device_math()) + std::string(ptx) + t.str();
     Lines k;
     auto constant = [&](const std::string& name, int64_t v) { k.line("constexpr int " + name + " = " + num(v) + ";"); };
-    constant("STORE_GROUPS", config.store_groups), constant("THREADS", 384 + 128 * config.store_groups), constant("LOADERS", 128);
+    constant("STORE_GROUPS", config.store_groups), constant("THREADS", config.threads()), constant("LOADERS", 128);
     constant("CIN", problem.cin), constant("COUT", problem.cout), constant("GROUPS", problem.groups);
     constant("MGROUPS", s.m_groups), constant("BLOCKS_PER_TILE", s.blocks_per_tile);
     constant("FIXED", s.fixed), constant("VARIANTS", s.variants), constant("PARTS", s.fixed * s.variants);
@@ -149,9 +194,15 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
         begins += (begins.empty() ? "" : ", ") + num(at), counts += (counts.empty() ? "" : ", ") + num(static_cast<int64_t>(slabs.size()) - 1);
         for (int first : slabs) firsts += (firsts.empty() ? "" : ", ") + num(first), ++at;
     }
-    k.line("__constant__ int slab_firsts[] = {" + firsts + "}, slab_begins[] = {" + begins + "}, slab_counts[] = {" + counts + "};");
-    k.line("static __device__ __forceinline__ int slab_first(int variant, int slab) { return slab_firsts[slab_begins[variant] + slab]; }");
-    k.line("static __device__ __forceinline__ int slab_count(int variant) { return slab_counts[variant]; }");
+    if (s.variants == 1) {
+        const auto& one = s.slabs[0];
+        k.line("static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * " + num(one.size() > 2 ? one[1] - one[0] : one.back() - one[0]) + ", " + num(one.back()) + "); }");
+        k.line("static __device__ __forceinline__ int slab_count(int) { return " + num(static_cast<int64_t>(one.size()) - 1) + "; }");
+    } else {
+        k.line("__constant__ int slab_firsts[] = {" + firsts + "}, slab_begins[] = {" + begins + "}, slab_counts[] = {" + counts + "};");
+        k.line("static __device__ __forceinline__ int slab_first(int variant, int slab) { return slab_firsts[slab_begins[variant] + slab]; }");
+        k.line("static __device__ __forceinline__ int slab_count(int variant) { return slab_counts[variant]; }");
+    }
 
     // The roles' text names Operands, prologue and multiply before they can be written: place them where their types exist.
     std::string body(roles);
@@ -178,8 +229,8 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
     m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); load_role(shared, b, x, packed, s, xs, operands, t); }");
     m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, role - 1, t % 128); }");
-    m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, t % 128); }");
-    m.line("else { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, t % 128); }");
+    m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, packed, s, t % 128); }");
+    m.line("else if (role == STORE_GROUPS + 2) { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, packed, s, t % 128); }");
     m.line("}");
     std::string main = m.str();
     main.replace(main.find("    %TABLES%\n"), 13, tables);

@@ -32,6 +32,12 @@ std::string to_string(const Config& c) {
     return text.str();
 }
 
+// Σ (registers of a role × its warps) ≤ registers a thread at launch × warps, or the products never start.
+void Config::share_registers() {
+    if (store_groups > 1) load_registers = 56, store_registers = 56, product_registers = 152;
+    else load_registers = 64, store_registers = 96, product_registers = 176;
+}
+
 int Schedule::tile_count() const {
     int count = 0;
     for (int n : variant_tiles) count += n;

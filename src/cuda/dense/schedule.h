@@ -55,6 +55,8 @@ struct Config {
     int chunk_width = 64, buffers = 2;
     int store_groups = 1;                    // store warpgroups; 2 for heavy chains
     int load_registers = 64, store_registers = 96, product_registers = 176;
+    int threads() const { return 384 + 128 * store_groups; }
+    void share_registers();                  // among the roles: never more than the launch allocates
     bool operator==(const Config&) const = default;
 };
 std::string to_string(const Config& config);

@@ -49,19 +49,37 @@ static __device__ __forceinline__ OFFSET pixel_offset(const Pixel& p, const Stri
     return (OFFSET)p.at[0] * (OFFSET)s.n + (OFFSET)p.at[1] * (OFFSET)s.d + (OFFSET)p.at[2] * (OFFSET)s.h + (OFFSET)p.at[3] * (OFFSET)s.w;
 }
 
+// How the load threads copy rows: WIDE pixels a copy, COPIES of them a channel and piece, TOGETHER channels side by side.
+constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = PIECE * LOADERS * (sizeof(ELEMENT) == 2 ? 2 : 1) / WIDE;
+constexpr int TOGETHER = COPIES < LOADERS ? LOADERS / COPIES : 1, COPY_TURNS = COPIES < LOADERS ? 1 : COPIES / LOADERS;
+constexpr bool SETTLED = LOAD == LOAD_ROWS && PIECES == 1;    // a thread's place in the patch is the same at every stage
+
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
     int tile, stage, piece, slot;
     Place at;
-    __device__ __forceinline__ Cursor(const Sizes& s) : tile(blockIdx.x), stage(0), piece(0), slot(0) { if (tile < s.total) at = place_of(tile, s); }
-    __device__ __forceinline__ void next(const Sizes& s) {
+    OFFSET offset[COPY_TURNS];
+    bool inside[COPY_TURNS];
+    __device__ __forceinline__ void settle(const Sizes& s, const Strides& xs, int t) {
+        if (tile >= s.total) return;
+        at = place_of(tile, s);
+        if (SETTLED)
+#pragma unroll
+            for (int i = 0; i < COPY_TURNS; i++) {
+                const Pixel p = pixel((i * LOADERS + t % (COPIES < LOADERS ? COPIES : LOADERS)) * WIDE, at, s);
+                inside[i] = p.inside;
+                offset[i] = p.inside ? pixel_offset(p, xs) : 0;
+            }
+    }
+    __device__ __forceinline__ Cursor(const Sizes& s, const Strides& xs, int t) : tile(blockIdx.x), stage(0), piece(0), slot(0) { settle(s, xs, t); }
+    __device__ __forceinline__ void next(const Sizes& s, const Strides& xs, int t) {
         if (++slot == RAW) slot = 0;
-        if (++piece < PIECES) return;
+        if (PIECES > 1 && ++piece < PIECES) return;
         piece = 0;
         if (++stage < KSTAGES) return;
         stage = 0;
         tile += gridDim.x;
-        if (tile < s.total) at = place_of(tile, s);
+        settle(s, xs, t);
     }
     __device__ __forceinline__ int channel() const { return at.fixed / MGROUPS * CIN + stage * STAGE_CHANNELS; }
 };
@@ -75,17 +93,26 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
         const ELEMENT* from = x + (long long)c.channel() * xs.c;
         const unsigned to = raw + c.slot * RAW_BYTES;
         if (LOAD == LOAD_ROWS) {
-            constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = PIECE * LOADERS * (sizeof(ELEMENT) == 2 ? 2 : 1) / WIDE;   // pixels a copy; copies a channel
-            constexpr int TOGETHER = COPIES < LOADERS ? LOADERS / COPIES : 1, TURNS_OF = COPIES < LOADERS ? 1 : COPIES / LOADERS;
+            const int first = COPIES < LOADERS ? t / COPIES : 0;
 #pragma unroll
-            for (int i = 0; i < TURNS_OF; i++) {
-                const int copy = i * LOADERS + t % (COPIES < LOADERS ? COPIES : LOADERS), first = t / COPIES;
-                Pixel at = pixel(c.piece * (COPIES * WIDE) + copy * WIDE, c.at, s);
-                const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) + first * xs.c : 0);
+            for (int i = 0; i < COPY_TURNS; i++) {
+                const int copy = i * LOADERS + t % (COPIES < LOADERS ? COPIES : LOADERS);
+                bool inside;
+                OFFSET offset;
+                if (SETTLED) {
+                    inside = c.inside[i];
+                    offset = c.offset[i];
+                } else {
+                    Pixel at = pixel(c.piece * (COPIES * WIDE) + copy * WIDE, c.at, s);
+                    inside = at.inside;
+                    offset = inside ? pixel_offset(at, xs) : 0;
+                }
+                const ELEMENT* q = from + offset + first * xs.c;
+                const unsigned d = to + (first * COPIES + copy) * 16;
 #pragma unroll
                 for (int j = 0; j < STAGE_CHANNELS; j += TOGETHER, q += TOGETHER * xs.c)
                     if (STAGE_CHANNELS % TOGETHER == 0 || j + first < STAGE_CHANNELS)
-                        copy_16(to + ((j + first) * COPIES + copy) * 16, channel_inside(c, j + first) ? q : x, at.inside && channel_inside(c, j + first));
+                        copy_16(d + j * COPIES * 16, channel_inside(c, j + first) ? q : x, inside && channel_inside(c, j + first));
             }
         } else
 #pragma unroll
@@ -126,7 +153,7 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
                 }
             }
         }
-        c.next(s);
+        c.next(s, xs, t);
     }
     copy_commit();
 }
@@ -148,21 +175,29 @@ static __device__ __forceinline__ void put(unsigned char* stage, int p, const fl
 // Turns the thread's raw piece into operand vectors.
 static __device__ __forceinline__ void transform(const Cursor& c, const unsigned char* raw, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
     const unsigned char* in = raw + c.slot * RAW_BYTES;
+    // All reads of a batch before its writes: one latency, not one a pixel.
+    constexpr int HELD = STAGE_CHANNELS >= 32 ? 1 : 32 / STAGE_CHANNELS < PIECE ? 32 / STAGE_CHANNELS : PIECE;
+    float held[HELD][STAGE_CHANNELS];
 #pragma unroll
     for (int i = 0; i < PIECE; i++) {
         const int p = (c.piece * PIECE + i) * LOADERS + t;
         if (sizeof(ELEMENT) == 4) {
-            float v[STAGE_CHANNELS];
-            if (LOAD != LOAD_VECTORS) {
+            if (i % HELD == 0) {
 #pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = ((const float*)in)[(j * PIECE + i) * LOADERS + t];
-            } else {
+                for (int f = 0; f < HELD && i + f < PIECE; f++) {
+                    if (LOAD != LOAD_VECTORS) {
 #pragma unroll
-                for (int k = 0; k < STAGE_CHANNELS / 4; k++) {
-                    float4 f = ((const float4*)in)[(i * VECTORS + k) * LOADERS + t];
-                    v[4 * k] = f.x; v[4 * k + 1] = f.y; v[4 * k + 2] = f.z; v[4 * k + 3] = f.w;
+                        for (int j = 0; j < STAGE_CHANNELS; j++) held[f][j] = ((const float*)in)[(j * PIECE + i + f) * LOADERS + t];
+                    } else {
+#pragma unroll
+                        for (int k = 0; k < STAGE_CHANNELS / 4; k++) {
+                            float4 four = ((const float4*)in)[((i + f) * VECTORS + k) * LOADERS + t];
+                            held[f][4 * k] = four.x; held[f][4 * k + 1] = four.y; held[f][4 * k + 2] = four.z; held[f][4 * k + 3] = four.w;
+                        }
+                    }
                 }
             }
+            float (&v)[STAGE_CHANNELS] = held[i % HELD];
             if (PROLOGUE) {
                 Pixel at = pixel(p, c.at, s);
 #pragma unroll
@@ -170,9 +205,15 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
             }
             if (p < PIXELS) put(stage, p, v);
         } else {
+            if (i % HELD == 0) {
+#pragma unroll
+                for (int f = 0; f < HELD && i + f < PIECE; f++)
+#pragma unroll
+                    for (int j = 0; j < STAGE_CHANNELS; j++) held[f][j] = ((const float*)in)[(j * PIECE + i + f) * LOADERS + t];
+            }
             unsigned word[STAGE_CHANNELS];
 #pragma unroll
-            for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = ((const unsigned*)in)[(j * PIECE + i) * LOADERS + t];
+            for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = __float_as_uint(held[i % HELD][j]);
             if (PROLOGUE) {
                 Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
 #pragma unroll
@@ -200,46 +241,52 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
     }
 }
 
-// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. One thread calls this.
+// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. One thread of the first
+// product warpgroup asks for them before each slab it needs; the others only wait. (A warp of its own would cost every
+// other warp of its quarter of the multiprocessor registers.)
 struct Pump {
-    int tile, step, slab, slot, turn;
-    Place at;
-    __device__ __forceinline__ Pump(const Sizes& s) : tile(blockIdx.x), step(0), slab(0), slot(0), turn(0) { if (tile < s.total) at = place_of(tile, s); }
-    __device__ __forceinline__ bool room(Barriers& b) const { return turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1); }
-    __device__ __forceinline__ void issue(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        const int first = slab_first(at.variant, slab), count = slab_first(at.variant, slab + 1) - first;
-        const unsigned bar = shared_address(&b.weights_full[slot]);
-        barrier_expect(bar, count * TILE_BYTES);
-        copy_bulk(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), packed + ((long long)(at.fixed * KSTEPS + step) * OPERAND_TILES + first) * TILE_BYTES, count * TILE_BYTES, bar);
-        if (++slot == SLABS) { slot = 0; turn++; }
-        if (++slab < slab_count(at.variant)) return;
-        slab = 0;
-        if (++step < KSTEPS) return;
-        step = 0;
-        tile += gridDim.x;
-        if (tile < s.total) at = place_of(tile, s);
+    const unsigned char* from;
+    int tile, step, slab, slot, turn, variant;
+    __device__ __forceinline__ void seek(const unsigned char* packed) {
+        const int part = tile % PARTS;
+        variant = VARIANTS > 1 ? (part / FIXED + (gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0)) % VARIANTS : 0;   // as place_of
+        from = packed + (long long)(part % FIXED) * (KSTEPS * OPERAND_TILES * TILE_BYTES);
+        step = slab = 0;
     }
-    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        while (tile < s.total && room(b)) issue(b, shared, packed, s);
+    __device__ __forceinline__ Pump(const unsigned char* packed) : tile(blockIdx.x), slot(0), turn(0) { seek(packed); }
+    __device__ __forceinline__ void until(unsigned wanted, int parity, Barriers& b, unsigned char* shared, const unsigned char* packed, int total) {
+        do {
+            while (tile < total && (turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1))) {
+                const int first = slab_first(variant, slab), bytes = (slab_first(variant, slab + 1) - first) * TILE_BYTES;
+                const unsigned bar = shared_address(&b.weights_full[slot]);
+                barrier_expect(bar, bytes);
+                if (bytes) copy_bulk(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, bar);
+                if (++slot == SLABS) { slot = 0; turn++; }
+                if (++slab == slab_count(variant)) {
+                    slab = 0;
+                    from += OPERAND_TILES * TILE_BYTES;
+                    if (++step == KSTEPS) { tile += gridDim.x; seek(packed); }
+                }
+            }
+        } while (!barrier_done(wanted, parity));
     }
 };
 
 static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
-    Pump pump(s);
     if (RESIDENT && t == 0 && (int)blockIdx.x < s.total) {    // all weights of this CTA's channels, once
         const unsigned bar = shared_address(&b.weights_full[0]);
+        const int fixed = place_of(blockIdx.x, s).fixed;
         barrier_expect(bar, KSTEPS * OPERAND_TILES * TILE_BYTES);
         for (int k = 0; k < KSTEPS; k++)
-            copy_bulk(shared_address(shared + WEIGHTS_AT + k * OPERAND_TILES * TILE_BYTES), packed + (long long)(pump.at.fixed * KSTEPS + k) * OPERAND_TILES * TILE_BYTES, OPERAND_TILES * TILE_BYTES, bar);
+            copy_bulk(shared_address(shared + WEIGHTS_AT + k * OPERAND_TILES * TILE_BYTES), packed + (long long)(fixed * KSTEPS + k) * OPERAND_TILES * TILE_BYTES, OPERAND_TILES * TILE_BYTES, bar);
     }
     int stage = 0, turn = 0;
     if (LOAD == LOAD_DIRECT) {                                // 16-bit channel vectors need no change: straight into the operand
-        Cursor ahead(s), done(s);
+        Cursor ahead(s, xs, t), done(s, xs, t);
         int late_stage = 0;
         for (int k = 0; ahead.tile < s.total || done.tile < s.total; k++) {
             if (ahead.tile < s.total) {
                 const unsigned bar = shared_address(&b.empty[stage]);
-                if (!RESIDENT && t == 0) { pump.ahead(b, shared, packed, s); if (turn > 0) while (!barrier_done(bar, (turn - 1) & 1)) pump.ahead(b, shared, packed, s); }
                 if (turn > 0) barrier_wait(bar, (turn - 1) & 1);
                 const unsigned to = shared_address(shared + STAGES_AT + stage * STAGE_BYTES);
                 const ELEMENT* from = x + (long long)ahead.channel() * xs.c;
@@ -254,7 +301,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
                     }
                 }
                 ahead.piece = PIECES - 1;
-                ahead.next(s);
+                ahead.next(s, xs, t);
                 if (++stage == STAGES) { stage = 0; turn++; }
             }
             copy_commit();
@@ -264,11 +311,11 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
                 barrier_arrive(shared_address(&b.full[late_stage]));
                 if (++late_stage == STAGES) late_stage = 0;
                 done.piece = PIECES - 1;
-                done.next(s);
+                done.next(s, xs, t);
             }
         }
     } else {
-        Cursor ahead(s), now(s);
+        Cursor ahead(s, xs, t), now(s, xs, t);
         const unsigned raw = shared_address(shared + RAW_AT);
         for (int i = 0; i < RAW - 1; i++) fetch(ahead, raw, x, s, xs, t);
         while (now.tile < s.total) {
@@ -282,21 +329,18 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
             }
             if (now.piece == 0) {
                 const unsigned bar = shared_address(&b.empty[stage]);
-                if (!RESIDENT && t == 0) { pump.ahead(b, shared, packed, s); if (turn > 0) while (!barrier_done(bar, (turn - 1) & 1)) pump.ahead(b, shared, packed, s); }
                 if (turn > 0) barrier_wait(bar, (turn - 1) & 1);
-            } else if (!RESIDENT && t == 0) pump.ahead(b, shared, packed, s);
+            }
             transform(now, shared + RAW_AT, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
             if (now.piece == PIECES - 1) {
                 fence_proxy();
                 barrier_arrive(shared_address(&b.full[stage]));
                 if (++stage == STAGES) { stage = 0; turn++; }
             }
-            now.next(s);
+            now.next(s, xs, t);
         }
     }
     copy_wait<0>();
-    if (!RESIDENT && t == 0)
-        while (pump.tile < s.total) pump.ahead(b, shared, packed, s);
 }
 
 // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
@@ -307,12 +351,24 @@ struct Held {
         if (stage >= 0) barrier_arrive(shared_address(&b.empty[stage]));
         slab = stage = -1;
     }
+    // Waits for what the next products read, without keeping anybody else waiting.
+    __device__ __forceinline__ void wait(unsigned barrier, int parity, Barriers& b) {
+        if (!__shfl_sync(~0u, barrier_done(barrier, parity), 0)) {
+            if (slab >= 0 || stage >= 0) {
+                products_wait<0>();
+                release(b);
+            }
+            barrier_wait(barrier, parity);
+        }
+    }
 };
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held;
+    Pump pump(packed);
+    auto refill = [&](unsigned wanted, int parity) __attribute__((always_inline)) { if (WG == 0 && t == 0) pump.until(wanted, parity, b, shared, packed, s.total); };
     int slot = JOINT ? 0 : WG, chunk_turn = 0;
     const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
@@ -320,8 +376,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         const Place at = place_of(tile, s);
         float acc[BLOCKS][ACCUMULATORS];
         for (int k = 0; k < KSTAGES; k++) {
-            barrier_wait(shared_address(&b.full[stage]), turn & 1);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
+            held.wait(shared_address(&b.full[stage]), turn & 1, b);
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held, refill);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
