@@ -114,6 +114,11 @@ private:
         for (const TileStep& s : pass_->steps) {
             if (s.scope != Scope::prologue) continue;
             const Node& n = node(s.value);
+            for (ValueId a : n.args)
+                for (ValueId x : operands)
+                    must(plan_.machine.prologue_casts || step(a) || shape(a) != shape(x) ||
+                             node(a).type.dtype == node(x).type.dtype || is_literal(graph_, a),
+                         "cast in a prologue");
             if (n.op == Op::concat) {
                 must(n.attributes.integer(Key::axis) == 1 && static_cast<int>(n.args.size()) <= plan_.machine.concat_sources,
                      "concat in a prologue");
@@ -167,6 +172,13 @@ private:
                 pooled[s.value] = true;
             }
         }
+        if (pools == 0 || plan_.machine.sinks_before_pool) return;
+        for (const Store& store : pass_->stores)
+            must(!in_scope(store.value, Scope::tile) || pooled.at(store.value), "a value before the pool is stored");
+        for (const TileStep& s : pass_->steps) {
+            if (s.scope == Scope::grid) must(pooled.at(node(s.value).args[0]), "a value before the pool is reduced");
+            if (s.scope == Scope::tile && is_reduction(node(s.value).op)) must(pooled.at(s.value), "channels reduced before the pool");
+        }
     }
 
     void check_moments() {
@@ -210,6 +222,7 @@ private:
             } else if (is_reduction(n.op)) {
                 must(n.attributes.flag(Key::keepdim), "row reduction without keepdim");
                 rows.insert(n.attributes.integers(Key::dims));
+                must(plan_.machine.any_rows || usual_row(n.attributes.integers(Key::dims), domain.size()), "row over other axes");
                 int64_t row = 1;
                 for (int64_t axis : n.attributes.integers(Key::dims)) row *= domain[static_cast<size_t>(axis)];
                 must(row <= plan_.machine.row_elements, "row too long");
@@ -218,6 +231,14 @@ private:
             }
         }
         must(rows.size() <= 1, "rows over different axes");
+    }
+
+    // [1], all spatial axes, or both.
+    static bool usual_row(const Sizes& dims, size_t rank) {
+        Sizes spatial, all{1};
+        for (size_t axis = 2; axis < rank; ++axis) spatial.push_back(static_cast<int64_t>(axis));
+        all.insert(all.end(), spatial.begin(), spatial.end());
+        return dims == Sizes{1} || dims == spatial || dims == all;
     }
 
     void check_tail() {

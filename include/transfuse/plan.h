@@ -25,6 +25,9 @@ struct Machine {                       // what the cost model knows of a device
     int64_t tail_elements = 1 << 18;   // a tail value has at most so many elements …
     double tail_flops = 1 << 23;       // … and takes at most so many flops
     int pools_in_tile = 1;             // pools a tile program may contain (0: every pool is a pass of its own)
+    bool sinks_before_pool = true;     // false: before a tile's pool only pointwise steps, none of them stored or reduced
+    bool prologue_casts = true;        // a prologue may read x in another dtype
+    bool any_rows = false;             // row reductions over any axes; else over [1], all spatial axes, or both
     bool grid_var = true;              // dense passes take var across tiles (counts, means and squares, combined)
     int concat_sources = 0;            // a dense pass reads the channels of x from so many tensors: concat as a prologue
     static Machine cpu(int threads);

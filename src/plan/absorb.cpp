@@ -20,7 +20,7 @@ Draft::Use Draft::use(ValueId a, ValueId user, int p) const {
             in_all += node.args[i] == a;
             as_operand += node.args[i] == a && i < operands;
         }
-        return in_all == 1 && as_operand == 1 ? Use::prologue : Use::other;
+        return in_all == 1 && as_operand == 1 ? Use::prologue : Use::other;  // once, and as the patch that is loaded
     }
     if (pass.kind == PassKind::dense && (place == Slot::tile || place == Slot::pooled)) {
         const Sizes& grid = place == Slot::pooled ? pass.pooled : pass.domain;
@@ -53,6 +53,8 @@ bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& mov
         if (slot(q, a) == Slot::absent || stored[Facts::at(a)]) {
             move.values.push_back(a);
             move.reads += facts.bytes(a);
+            move.casts = move.casts || (facts.shape(a) == facts.shape(move.values.front()) &&
+                                        facts.graph[a].type.dtype != facts.graph[move.values.front()].type.dtype);
         } else if (!movable(a, q, stored, move)) {
             return false;
         }
@@ -89,6 +91,7 @@ void Draft::absorb_into_readers(int q) {
         moves_on = moves_on && readers.size() > move.first && movable(v, q, stored, move);
         for (size_t i = move.first; i < readers.size() && moves_on; ++i) {
             const Reader& reader = readers[i];
+            if (move.casts && !facts.machine.prologue_casts && reader.place == Slot::prologue) moves_on = false;
             for (const Reader& other : readers)  // one place in a pass, for all that is carried there
                 moves_on = moves_on && (other.pass != reader.pass || other.place == reader.place);
             for (ValueId a : move.values)

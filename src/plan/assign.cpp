@@ -10,7 +10,8 @@ namespace {
 constexpr int64_t few_elements = 1 << 14;  // a chain on so few elements needs no parallel loop
 }
 
-Draft::Draft(const Facts& facts, const std::set<ValueId>& twice) : facts(facts), twice_(twice) {
+Draft::Draft(const Facts& facts, const std::set<ValueId>& twice, const std::set<ValueId>& apart)
+    : facts(facts), twice_(twice), apart_(apart) {
     const size_t n = static_cast<size_t>(facts.graph.size());
     home.assign(n, -1);
     view.assign(n, false);
@@ -97,7 +98,10 @@ void Draft::place(ValueId v) {
     if (join(v, true) || (is_pointwise(node.op) && compute_twice(v)) || join(v, false)) return;
     if (place_view(v) || place_concat(v)) return;
     switch (node.op) {
-        case Op::lattice: return add(v, open({PassKind::dense, v, node.type.shape}), Slot::tile);
+        case Op::lattice:
+            // One channel, summed over overlapping windows: no product worth the name.
+            if (facts.literal[Facts::at(node.args[1])] && facts.shape(node.args[1])[0] == 1) break;
+            return add(v, open({PassKind::dense, v, node.type.shape}), Slot::tile);
         case Op::correlate: return add(v, open({PassKind::correlate, v, node.type.shape}), Slot::grid);
         case Op::box_sums: {
             for (int p = 0; p < count(); ++p) {

@@ -34,7 +34,8 @@ struct Decision {
 
 class Draft {
 public:
-    explicit Draft(const Facts& facts, const std::set<ValueId>& twice);
+    // `twice`: values that continue tile values computed again; `apart`: pools that are passes of their own.
+    Draft(const Facts& facts, const std::set<ValueId>& twice, const std::set<ValueId>& apart);
 
     // Gives every value its place, in topological order.
     void assign();
@@ -96,6 +97,7 @@ private:
     struct Move {
         std::vector<ValueId> values;    // the value, what it is made of, and what is read for it
         double reads = 0, work = 0;     // bytes, weighted flops
+        bool casts = false;             // reads a tensor of its shape in another dtype
         size_t first = 0, count = 0;    // of its readers
     };
     bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
@@ -104,7 +106,7 @@ private:
     void carry(ValueId v, int from, int to, Slot place, const std::vector<bool>& stored);
     void read_pieces_in_place(ValueId concat);
 
-    std::set<ValueId> twice_;
+    const std::set<ValueId>&twice_, &apart_;
     std::vector<std::vector<Slot>> slots_;             // [pass][value]
     std::vector<std::vector<uint64_t>> ancestors_;     // [pass] bit set of passes
 };

@@ -81,10 +81,14 @@ Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const 
         if (dims == Sizes{1} && keepdim && grid[1] <= facts.machine.tile_channels) return operand;
         return node.op == Op::var && !facts.machine.grid_var ? Slot::absent : Slot::grid;
     }
+    if (dims.empty()) return Slot::grid;
     int64_t row = 1;
     for (int64_t axis : dims) row *= grid[static_cast<size_t>(axis)];
+    // [1], [2…], or [1…]: a run of axes that ends with the last, or the channels alone.
+    const bool usual = dims.front() >= 1 && (dims == Sizes{1} || (dims.front() <= 2 && dims.back() + 1 == static_cast<int64_t>(grid.size()) &&
+                                                                  dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size())));
     const bool fits = keepdim && row <= facts.machine.row_elements && (pass.row.empty() || pass.row == dims);
-    return fits ? Slot::tile : Slot::grid;
+    return fits && (usual || facts.machine.any_rows) ? Slot::tile : Slot::grid;
 }
 
 Slot Draft::fit(ValueId v, int p) const {
@@ -114,7 +118,7 @@ Slot Draft::fit(ValueId v, int p) const {
     const Sizes& grid = pooled ? pass.pooled : pass.domain;
     if (is_pointwise(node.op)) return broadcasts_to(node.type.shape, grid) ? here : Slot::absent;
     if (is_reduction(node.op)) return fit_reduction(v, pass, here);
-    if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && facts.machine.pools_in_tile > 0 && node.args[0] >= 0 &&
+    if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && facts.machine.pools_in_tile > 0 && !apart_.count(v) &&
         slot(p, node.args[0]) != Slot::absent && facts.shape(node.args[0]) == pass.domain && tile_pool(facts.graph, v))
         return Slot::pooled;
     return Slot::absent;

@@ -20,6 +20,7 @@
 // dense: one lattice, the anchor y = lattice(x, w[, bias]), y: [N, C, S…].
 //   prologue  Pointwise ops on the elements of x before the product; every value has x's shape exactly or broadcasts to
 //             it, the last one has x's shape. Positions outside x contribute zero whatever the prologue makes of zero.
+//             Unless machine.prologue_casts, what it reads of x's shape has x's dtype.
 //             Where machine.concat_sources allows it, one of them may be a concat along axis 1 of that many reads or fewer:
 //             channel c of x is read from the piece it belongs to.
 //   tile      The grid of a tile value is y's shape, [N, C, S…], or after a pool the pooled [N, C, S'…]. Tile steps are
@@ -32,9 +33,10 @@
 //               - pools (at most machine.pools_in_tile, all tile values after it on the pooled grid, none of the values
 //                 after it uses one before it): tile_pool(graph, id) of this header says which nodes qualify: max_pool,
 //                 min_pool, or an average pool (lattice with C groups and a literal weight), with kernel == stride, no
-//                 padding, no dilation, floor mode: windows that lie side by side.
+//                 padding, no dilation, floor mode: windows that lie side by side. Unless machine.sinks_before_pool, the
+//                 values before the pool are pointwise ones that are neither stored nor reduced.
 //   grid      A reduction (sum mean amax amin logsumexp var) of a tile value over any other axes: any subset of batch,
-//             channel and spatial axes; keepdim 0 or 1. Several may share a pass. Along the reduced axes the value has
+//             channel and spatial axes; keepdim 0 or 1; var only where machine.grid_var. Several may share a pass. Along the reduced axes the value has
 //             the extent of its grid, or 1 (which counts once). Combined in fixed order.
 //   tail      Any primitive, at most machine.tail_elements elements and machine.tail_flops flops, whose operands are grid
 //             or tail values, reads or literals; at least one is a grid or tail value. The collapsed product (a lattice
@@ -51,6 +53,7 @@
 //   loop      tile: pointwise ops whose result broadcasts to D (as above); row reductions: reductions of a tile value
 //             with keepdim = 1 over a set R of axes that is the same for all row reductions of the pass and covers at
 //             most machine.row_elements elements; their results may be used with values of D again (softmax, norms).
+//             Unless machine.any_rows, R is [1], all spatial axes (2 and up), or both.
 //             grid: any other reduction of a tile value. tail as above. No steps at all: a copy (views, concat pieces).
 //   small     every step has scope tail: any primitives, evaluated one after another (limits of tail apply to each).
 //

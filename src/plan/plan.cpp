@@ -12,12 +12,46 @@ struct Attempt {
     std::vector<Decision> decisions;
 };
 
-Attempt attempt(const Facts& facts, const std::set<ValueId>& twice) {
-    Draft draft(facts, twice);
-    draft.assign();
-    draft.absorb();
-    Attempt result{settle(draft), draft.decisions};
-    return result;
+// Pools whose pass stores or reduces a value before them, or reduces its channels.
+std::vector<ValueId> early_sinks(const Graph& graph, const Plan& plan) {
+    std::vector<ValueId> pools;
+    for (const Pass& pass : plan.passes) {
+        if (pass.kind != PassKind::dense) continue;
+        std::set<ValueId> before{pass.anchor};
+        ValueId pool = -1;
+        bool early = false;
+        for (const TileStep& step : pass.steps) {
+            const Node& node = graph[step.value];
+            if (step.scope != Scope::tile || step.value == pass.anchor) continue;
+            const bool continues = std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return before.count(a) > 0; });
+            if (!continues) continue;
+            if (is_pointwise(node.op) || is_reduction(node.op)) {
+                before.insert(step.value);
+                early = early || is_reduction(node.op);
+            } else {
+                pool = step.value;
+            }
+        }
+        if (pool < 0) continue;
+        for (const TileStep& step : pass.steps)
+            early = early || (step.scope == Scope::grid && before.count(graph[step.value].args[0]) > 0);
+        for (const Store& store : pass.stores) early = early || before.count(store.value) > 0;
+        if (early) pools.push_back(pool);
+    }
+    return pools;
+}
+
+Attempt attempt(const Facts& facts, const std::set<ValueId>& twice, std::set<ValueId>& apart) {
+    for (;;) {
+        Draft draft(facts, twice, apart);
+        draft.assign();
+        draft.absorb();
+        Attempt result{settle(draft), draft.decisions};
+        if (facts.machine.sinks_before_pool) return result;
+        const std::vector<ValueId> pools = early_sinks(facts.graph, result.plan);
+        if (pools.empty()) return result;
+        apart.insert(pools.begin(), pools.end());
+    }
 }
 
 std::string milliseconds(double seconds) {
@@ -40,8 +74,8 @@ void explain_choice(Plan& plan, ValueId v, const std::string& why) {
 
 Plan plan(const Graph& rewritten, const Machine& machine) {
     const Facts facts(rewritten, machine);
-    std::set<ValueId> twice;
-    Attempt best = attempt(facts, twice);
+    std::set<ValueId> twice, apart;
+    Attempt best = attempt(facts, twice, apart);
     // One decision at a time, in the order they come up; a different choice may bring up others.
     std::vector<std::pair<ValueId, std::string>> reasons;
     for (size_t k = 0; k < best.decisions.size(); ++k) {
@@ -51,7 +85,7 @@ Plan plan(const Graph& rewritten, const Machine& machine) {
             continue;
         }
         twice.insert(v);
-        Attempt other = attempt(facts, twice);
+        Attempt other = attempt(facts, twice, apart);
         const double stored = best.plan.seconds, again = other.plan.seconds;
         if (again < stored) {
             best = std::move(other);

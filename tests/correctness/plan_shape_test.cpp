@@ -361,5 +361,27 @@ TEST(PlanShape, ConcatIsReadWhereItsPiecesLieIfTheEngineCan) {
     EXPECT_EQ(kinds(planned(body, able)), (Kinds{dense, pointwise, dense}));
 }
 
+TEST(PlanShape, AValueKeptBesideItsPool) {
+    const std::string body = head + lattice + "  %1 = relu(%y)\n  %2 = max_pool(%1) kernel=[2,2]\n  return %1, %2\n";
+    Machine able = Machine::cpu(2), unable = able;
+    unable.sinks_before_pool = false;
+    EXPECT_EQ(kinds(planned(body, able)), Kinds{dense});
+    EXPECT_EQ(kinds(planned(body, unable)), (Kinds{dense, library}));
+}
+
+TEST(PlanShape, CastsInAPrologueOnlyWhereTheEngineTakesThem) {
+    const std::string body = R"(
+  %x = input f32[8,16,64,64]
+  %w = param f16[1,16,32,3,3]
+  %h = cast(%x) dtype=f16
+  %y = lattice(%h, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
+  return %y
+)";
+    Machine able = Machine::cpu(2), unable = able;
+    unable.prologue_casts = false;
+    EXPECT_EQ(kinds(planned(body, able)), Kinds{dense});
+    EXPECT_EQ(kinds(planned(body, unable)), (Kinds{pointwise, dense}));
+}
+
 }  // namespace
 }  // namespace transfuse

@@ -37,6 +37,7 @@ std::vector<Machine> machines() {
     loops.tail_elements = 8;                       // little fits a tail
     loops.row_elements = 6;
     loops.tile_channels = 3;
+    mean.sinks_before_pool = mean.prologue_casts = mean.grid_var = mean.any_rows = false;
     stores.concat_sources = loops.concat_sources = 3;
     return {Machine::h200(), Machine::cpu(2), stores, recomputes, mean, loops};
 }
