@@ -103,12 +103,17 @@ void evaluate_taps(const Node& node, const TensorView& w, const TensorView& out,
         const auto* x = static_cast<const S*>(w.data);
         auto* y = static_cast<S*>(out.data);
         loop.run(threads, [&](const int64_t* offset, int64_t n) {
-            std::vector<double> sums(static_cast<size_t>(rows));
-            for (int64_t i = 0; i < n; ++i) {
-                std::fill(sums.begin(), sums.end(), 0.0);
-                const S* in = x + offset[0] + i * loop.row_stride(0);
-                for (const Entry& e : entries) sums[static_cast<size_t>(e.row)] += e.factor * static_cast<double>(widen(in[e.tap * from]));
-                for (int64_t r = 0; r < rows; ++r) y[offset[1] + i * loop.row_stride(1) + r * to] = narrow<S>(sums[static_cast<size_t>(r)]);
+            Scratch scratch;
+            double* sums = scratch.acquire<double>(rows * n);
+            std::fill_n(sums, rows * n, 0.0);
+            for (const Entry& e : entries) {
+                const S* in = x + offset[0] + e.tap * from;
+                double* sum = sums + e.row * n;
+                for (int64_t i = 0; i < n; ++i) sum[i] += e.factor * static_cast<double>(widen(in[i * loop.row_stride(0)]));
+            }
+            for (int64_t r = 0; r < rows; ++r) {
+                S* to_row = y + offset[1] + r * to;
+                for (int64_t i = 0; i < n; ++i) to_row[i * loop.row_stride(1)] = narrow<S>(sums[r * n + i]);
             }
         }, 4096);
     });

@@ -32,6 +32,12 @@ public:
             for (Sizes& s : kept) s = {0};
         }
         strides_ = std::move(kept);
+        // A short last axis would make short rows: the longest axis takes its place.
+        const auto longest = static_cast<size_t>(std::max_element(shape_.begin(), shape_.end()) - shape_.begin());
+        if (shape_.back() < 32 && shape_[longest] > 4 * shape_.back()) {
+            std::swap(shape_[longest], shape_.back());
+            for (Sizes& s : strides_) std::swap(s[longest], s.back());
+        }
         length_ = std::min(shape_.back(), row_limit);
         pieces_ = (shape_.back() + length_ - 1) / length_;
         rows_ = pieces_;

@@ -12,11 +12,7 @@ template <class V, class... C> inline V polynomial(V x, float first, C... rest) 
 }
 
 // To the nearest integer (even on ties), for |v| < 2²²: the sum with 1.5·2²³ has no fraction bits left.
-inline f32v round(f32v v) {
-    f32v shifted = v + 12582912.f;
-    asm("" : "+m"(shifted));  // keeps the pair of additions
-    return shifted - 12582912.f;
-}
+inline f32v round(f32v v) { return (v + 12582912.f) - 12582912.f; }
 
 inline f32v power_of_two(i32v n) { return as_float((n + 127) << 23); }  // −126 ≤ n ≤ 127
 
