@@ -85,7 +85,11 @@ std::string print(const Plan& plan) {
         if (pass.kind == PassKind::dense) lattice_text(graph, pass.anchor, out);
         if (!pass.reads.empty()) {
             out += "  reads     ";
-            for (size_t i = 0; i < pass.reads.size(); ++i) out += (i ? ", " : "") + typed(graph, pass.reads[i]);
+            for (size_t i = 0; i < pass.reads.size(); ++i) {
+                const ValueId root = view_root(plan, pass.reads[i]);
+                out += (i ? ", " : "") + typed(graph, pass.reads[i]);
+                if (root != pass.reads[i]) out += " (a view of " + label(graph, root) + ")";
+            }
             out += "\n";
         }
         for (const TileStep& step : pass.steps) {
