@@ -59,14 +59,15 @@ def explain(words: list[str]) -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("--eval", action="store_true", help="the model in eval mode (default: as constructed)")
     options = parser.parse_args(words)
-    from transfuse import problem, report
+    import transfuse
+    from transfuse import problem
 
     reference = problem.load(options.file)
     device = _device(options.device)
     model = reference.model(device=device)
     if options.eval:
         model.eval()
-    print(report.explain(model, tuple(reference.inputs(device=device))))
+    print(transfuse.explain(model, tuple(reference.inputs(device=device))))
     return 0
 
 
