@@ -1,6 +1,7 @@
 // A graph of one statement, for tests that list cases one a line.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 namespace transfuse {
