@@ -179,9 +179,11 @@ ValueId sum_of_batch(Rewriter& r, ValueId id) {
 
 }  // namespace
 
-bool collapse_pays(const Rewriter& r, ValueId y) {
+bool collapse_pays(const Rewriter& r, ValueId y, const Sizes& dims) {
     if (r.is(y, Op::cast)) y = r.arg(y);
     if (!r.is(y, Op::lattice)) return false;
+    for (int64_t axis : spatial_axes(r.rank(y)))
+        if (std::find(dims.begin(), dims.end(), axis) == dims.end()) return false;
     const double read = product(r.shape(r.arg(y, 0))) + 4 * product(r.shape(r.arg(y, 1)));
     return 1.25 * read < product(r.shape(y));
 }

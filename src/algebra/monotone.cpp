@@ -30,6 +30,7 @@ Trend unary_trend(const Node& node) {
         case Op::leaky_relu: return node.attributes.number(Key::negative_slope) >= 0 ? Trend::rising : Trend::none;
         case Op::elu: return node.attributes.number(Key::alpha) >= 0 ? Trend::rising : Trend::none;
         case Op::softplus: return node.attributes.number(Key::beta) > 0 ? Trend::rising : Trend::none;
+        case Op::hardtanh:
         case Op::clamp:
             return node.attributes.number(Key::lo) <= node.attributes.number(Key::hi) ? Trend::rising : Trend::none;
         default: return Trend::none;
@@ -116,6 +117,28 @@ ValueId monotone_pool(Rewriter& r, ValueId id) {
     return after_max(r, id, dims);
 }
 
+// A pool of a pool: windows of kernel₁ every stride₁, as long as they leave no gap, are one window of
+// kernel₁ + (kernel₂ − 1)·stride₁ every stride₁·stride₂.
+ValueId merge_pools(Rewriter& r, ValueId id) {
+    const ValueId first = r.arg(id);
+    if (!r.is(first, r.op(id)) || !r.inference()) return -1;  // equal maxima would send their gradient elsewhere
+    const Attributes one = r[first].attributes, two = r[id].attributes;
+    Sizes kernel = one.integers(Key::kernel), stride = one.integers(Key::stride);
+    if (kernel.size() != two.integers(Key::kernel).size()) return -1;
+    for (const Attributes* pool : {&one, &two}) {
+        if (pool->flag(Key::ceil_mode)) return -1;
+        for (size_t j = 0; j < kernel.size(); ++j)
+            if (pool->integers(Key::padding)[j] != 0 || pool->integers(Key::dilation)[j] != 1) return -1;
+    }
+    for (size_t j = 0; j < kernel.size(); ++j) {
+        if (kernel[j] < stride[j]) return -1;
+        kernel[j] += (two.integers(Key::kernel)[j] - 1) * stride[j];
+        stride[j] *= two.integers(Key::stride)[j];
+    }
+    r.say("two pools are one, kernel ", kernel, " stride ", stride);
+    return r.add(r.op(id), {r.arg(first)}, {{Key::kernel, kernel}, {Key::stride, stride}});
+}
+
 ValueId monotone_reduction(Rewriter& r, ValueId id) {
     const Sizes dims = r[id].attributes.integers(Key::dims);
     return after_max(r, id, dims);
@@ -126,6 +149,7 @@ ValueId monotone_reduction(Rewriter& r, ValueId id) {
 std::span<const Rule> monotone_rules() {
     static const std::vector<Rule> rules = {
         {"monotone_pool", Family::monotone, {Op::max_pool, Op::min_pool}, monotone_pool},
+        {"merge_pools", Family::compose, {Op::max_pool, Op::min_pool}, merge_pools},
         {"monotone_reduction", Family::monotone, {Op::amax, Op::amin}, monotone_reduction},
     };
     return rules;

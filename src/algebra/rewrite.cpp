@@ -95,6 +95,7 @@ bool round(Graph& graph, const RewriteOptions& options, const Dispatch& table, s
     }
     if (steps.size() == before) return false;
     graph = r.finish(graph.output_names());
+    steps.back().after = cost(graph);  // what became of no use only now is gone as well
     return true;
 }
 

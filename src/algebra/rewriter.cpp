@@ -1,12 +1,24 @@
 #include "algebra/rewriter.h"
 
-#include <map>
+#include <algorithm>
 
 #include "algebra/cost.h"
 
 namespace transfuse {
 
 double objective(Op op, const Cost& cost) { return cost.flops + (is_pointwise(op) ? 0.0625 : 8) * cost.bytes; }
+
+namespace {
+
+// True if a reduction takes all spatial axes.
+bool covers_space(const Node& node, int64_t rank) {
+    const Sizes& dims = node.attributes.integers(Key::dims);
+    for (int64_t axis = 2; axis < rank; ++axis)
+        if (std::find(dims.begin(), dims.end(), axis) == dims.end()) return false;
+    return true;
+}
+
+}  // namespace
 
 Rewriter::Rewriter(const Graph& graph, bool inference) : graph_(graph), inference_(inference), builder_(graph.name()) {
     const size_t count = graph.nodes().size();
@@ -16,13 +28,15 @@ Rewriter::Rewriter(const Graph& graph, bool inference) : graph_(graph), inferenc
     for (const Node& node : graph.nodes())
         for (ValueId arg : node.args) ++old_uses_[at(arg)];
     for (ValueId output : graph.outputs()) ++old_uses_[at(output)];
-    // E[d] that stands beside an E[d²] over the same axes.
+    // E[d] that stands beside an E[d²] over the same axes, or beside the variance of single rows.
     for (const Node& node : graph.nodes()) {
-        if (node.op != Op::mean || graph[node.args[0]].op != Op::square) continue;
-        const ValueId d = graph[node.args[0]].args[0];
-        for (size_t id = 0; id < count; ++id) {
+        ValueId d = -1;
+        if (node.op == Op::mean && graph[node.args[0]].op == Op::square) d = graph[node.args[0]].args[0];
+        if (node.op == Op::var && !covers_space(node, graph[node.args[0]].type.rank())) d = node.args[0];
+        for (size_t id = 0; d >= 0 && id < count; ++id) {
             const Node& other = graph.nodes()[id];
-            if (other.op == Op::mean && other.args[0] == d && other.attributes == node.attributes) moment_[id] = true;
+            moment_[id] = moment_[id] || (other.op == Op::mean && other.args[0] == d &&
+                                          other.attributes.integers(Key::dims) == node.attributes.integers(Key::dims));
         }
     }
     uses_.reserve(2 * count);

@@ -28,7 +28,7 @@ public:
     bool is_parameter(ValueId id) const { return parameter_[at(id)]; }  // of params and constants alone
     int uses(ValueId id) const { return uses_[at(id)]; }
     bool inference() const { return inference_; }
-    // The mean of a variance taken as E[d²] − E[d]²: it belongs to the same sums as the squares and must stay with them.
+    // The mean beside a variance, taken as E[d²] − E[d]² or as such: it belongs to the same sums and must stay with them.
     bool is_moment() const { return candidate_is_moment_; }
 
     // What rules build with.

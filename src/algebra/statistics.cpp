@@ -11,10 +11,9 @@ namespace {
 // of a mean far from zero would cancel; d has none. Only direct_variance makes a var, when this rule is no longer tried.
 ValueId centred_variance(Rewriter& r, ValueId id) {
     const ValueId x = r.arg(id);
-    if (!collapse_pays(r, x)) return -1;
+    if (!collapse_pays(r, x, r[id].attributes.integers(Key::dims))) return -1;
     const Node node = r[id];
     const Sizes dims = node.attributes.integers(Key::dims);
-    if (dims.back() < 2) return -1;  // only spatial means collapse
     double count = 1;
     for (int64_t axis : dims) count *= static_cast<double>(r.shape(x)[static_cast<size_t>(axis)]);
     const double free = count - static_cast<double>(node.attributes.integer(Key::correction));

@@ -32,6 +32,17 @@ TEST(rules_compose, two_pools) {
     expect_fires("pool_after_lattice", "%x = input f64[2,3,17,16]\n%y = avg_pool(%x) kernel=[3,3] stride=[1,2]\n%z = avg_pool(%y) kernel=[2,3] stride=[2,1]\nreturn %z");
 }
 
+TEST(rules_compose, two_maxima) {
+    const std::string x = "%x = input f64[2,3,23,20]\n";
+    for (const char* second : {"kernel=[3,2]", "kernel=[2,2] stride=[1,3]", "kernel=[4,3] stride=[2,2]"}) {
+        expect_fires("merge_pools", x + "%y = max_pool(%x) kernel=[2,2]\n%z = max_pool(%y) " + second + "\nreturn %z");
+        expect_fires("merge_pools", x + "%y = min_pool(%x) kernel=[3,2] stride=[1,2]\n%z = min_pool(%y) " + second + "\nreturn %z");
+        expect_stays("merge_pools", x + "%y = max_pool(%x) kernel=[2,2] stride=[3,2]\n%z = max_pool(%y) " + second + "\nreturn %z");  // gaps
+        expect_stays("merge_pools", x + "%y = max_pool(%x) kernel=[2,2] padding=[1,0]\n%z = max_pool(%y) " + second + "\nreturn %z");
+        expect_stays("merge_pools", x + "%y = min_pool(%x) kernel=[2,2]\n%z = max_pool(%y) " + second + "\nreturn %z");
+    }
+}
+
 TEST(rules_compose, upsampling_before_convolution) {
     expect_fires("lattice_after_pool", "%x = input f64[2,3,5,6]\n%w = param f64[4,3,3,3]\n%b = param f64[4]\n%u = upsample(%x) scale=[2,2]\n%y = conv(%u, %w, %b) padding=[1,1]\nreturn %y");
     expect_fires("lattice_after_pool", "%x = input f64[2,3,5]\n%w = param f64[3,4,3]\n%u = upsample(%x) scale=3\n%y = conv_transpose(%u, %w) stride=2\nreturn %y");
