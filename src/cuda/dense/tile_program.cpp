@@ -196,6 +196,19 @@ Needs TileProgram::needs(int phases_w) const {
     return n;
 }
 
+// TF32 is taken where PyTorch would take it and it buys time. Not where PyTorch would not: grouped products, which cuDNN makes
+// in fp32. Not on box sums: there PyTorch's roundings average out over the reduced axis, and one rounding of the sum would not.
+// Not where memory is the bound anyhow, with the three products of strict fp32 in less than half its time.
+static bool tf32_pays(const Surroundings& around, int64_t groups) {
+    if (around.precision != Fp32Precision::tf32 || groups > 1) return false;
+    const Graph& graph = around.plan.graph;
+    ValueId x = graph[around.pass.anchor].args[0];
+    while (graph[x].op == Op::reshape || graph[x].op == Op::permute || graph[x].op == Op::cast) x = graph[x].args[0];
+    if (graph[x].op == Op::box_sums) return false;
+    const Machine& machine = around.plan.machine;
+    return 3 * around.pass.cost.flops / machine.flops > 0.5 * around.pass.cost.bytes / machine.bandwidth;
+}
+
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, std::string* why_not) {
     const Refusal no{why_not};
     const Graph& graph = around.plan.graph;
@@ -211,7 +224,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const DType dtype = graph[anchor.args[0]].type.dtype;
     if (dtype == DType::f64) return no("fp64");
     if (w.dtype != dtype) return no("x and w of different dtypes");
-    problem.arithmetic = dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : around.precision == Fp32Precision::tf32 ? Arithmetic::tf32 : Arithmetic::strict;
+    problem.arithmetic = dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem.groups) ? Arithmetic::tf32 : Arithmetic::strict;
     const auto& s = program.input.strides;
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned && program.input.offset % problem.lanes() == 0 &&
                          s[0] % problem.lanes() == 0 && s[2] % problem.lanes() == 0 && s[3] % problem.lanes() == 0 && s[4] % problem.lanes() == 0;
