@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from . import table
 from .driver import jobs, parser
@@ -10,21 +11,27 @@ from .session import Progress, Worker, measure
 
 
 def sentence_of(result: dict) -> str:
-    mine, eager, ratio = table.ours(result), table.ms(result, "eager"), table.error_ratio(result)
+    mine, eager = table.ours(result), table.ms(result, "eager")
     if mine is None:
         return table.wrong(result) or result["status"]
-    same = f"error against float64 {ratio[0]:.2f} times PyTorch's own (rms)" if ratio else "not checked"
+    rms = [max(e["rms"] for e in result["peers"][name]["error"]) for name in (mine[0], "eager")]
     speed = (
         f"eager PyTorch {table.number(eager)} ms, transfuse {table.number(mine[1])} ms: {table.times(eager / mine[1])}"
     )
-    return f"equal: {same}\nspeed: {speed}"
+    return f"equal: rms error against float64 {rms[0]:.1e}, PyTorch's own {rms[1]:.1e}\nspeed: {speed}"
+
+
+def short(text: str) -> str:
+    """The graph as written, the steps, and one line a pass; the graph at the end is left to `transfuse explain`."""
+    head, _, rest = text.partition("\nRewritten:")
+    return head.rstrip() + "\n\n" + "\n".join(line for line in rest.splitlines() if line.startswith(("plan ", "pass ")))
 
 
 def saved(result: dict) -> str:
     lines = []
     for what in ("flops", "bytes"):
         before, after = result.get(f"{what}_before"), result.get(f"{what}_after")
-        if before and after:
+        if before and after and before > 1.01 * after:
             lines.append(f"{what}: {before:.3g} as written, {after:.3g} as rewritten: {before / after:.4g}× fewer")
     return "\n".join(lines)
 
@@ -41,9 +48,7 @@ def main(arguments: list[str]) -> int:
     for index, (row, job) in enumerate(work):
         if worker is None or not worker.alive():
             worker = Worker()
-        result = measure(
-            row, job, worker, report, lambda step, i=index, r=row: progress.show(i, r.id, step), options.row_limit
-        )
+        result = measure(row, job, worker, options.row_limit, partial(progress.show, index, row.id))
         report["rows"].append(result)
         progress.line("")
         shape = "×".join(map(str, result.get("inputs", [[]])[0]))
@@ -58,10 +63,13 @@ def main(arguments: list[str]) -> int:
         print(flush=True)
     if worker is not None:
         worker.stop()
-    where = "this GPU" if device == "cuda" else f"this CPU ({torch.get_num_threads()} threads), batch cut to 1/8"
+    where = "this GPU" if device == "cuda" else f"this CPU ({torch.get_num_threads()} threads), batch cut as shown"
     print(f"Forward, {table.PRECISION[work[0][1]['precision']]}, {where}:")
     for result in report["rows"]:
         print("  " + table.one_line(result))
+    print(
+        "`transfuse explain bench/models/A.py` shows the graphs and plans in full, `make bench` every model beside torch.compile."
+    )
     return 0 if all(table.ours(r) for r in report["rows"]) else 1
 
 
