@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         shape = "×".join(map(str, result.get("inputs", [[]])[0]))
         print(f"━━ {row.id}: {result['title']}, input {shape}")
         for text in (
-            result.get("derivation") or result.get("derivation_error", ""),
+            short(result.get("derivation", "")) or result.get("derivation_error", ""),
             saved(result),
             sentence_of(result),
         ):
