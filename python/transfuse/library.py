@@ -196,6 +196,28 @@ def _gradients(ctx, leaves, gradients, needed):
     return [next(found) if need else None for need in needed]
 
 
+class Run(torch.autograd.Function):
+    """The same gradient without the dispatcher's Python detour: what eager calls use."""
+
+    @staticmethod
+    def forward(ctx, program, sizes, mode, reach, *leaves):
+        ctx.program, ctx.sizes, ctx.mode = program, sizes, mode
+        ctx.save_for_backward(*leaves)
+        ctx.set_materialize_grads(False)
+        with torch._C._AutoDispatchBelowAutograd():
+            outputs = run(leaves, program, sizes, mode)
+        wants = ctx.needs_input_grad
+        # An output that no gradient can flow to does not require one, as in PyTorch; statistics never do.
+        still = [o for i, o in enumerate(outputs) if i >= len(reach) or not any([wants[4 + j] for j in reach[i]])]
+        if still:
+            ctx.mark_non_differentiable(*still)
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return None, None, None, None, *_gradients(ctx, list(ctx.saved_tensors), gradients, list(ctx.needs_input_grad[4:]))
+
+
 torch.library.register_autograd("transfuse::run", _backward, setup_context=_save_for_backward)
 torch.library.register_autograd("transfuse::run_text", _backward, setup_context=_save_for_backward)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 
 import torch
@@ -22,6 +23,21 @@ class Entry:
         self.run = result.graph_module.forward
         spec = captured.out_spec
         self.single = spec.is_leaf() if callable(getattr(spec, "is_leaf", None)) else spec.num_leaves == 1 and spec.num_children == 0
+        self.whole = self._whole()
+
+    def _whole(self):
+        """If the model is one region and nothing else: the region, which inputs it takes, which of its outputs are wanted."""
+        nodes = list(self.cut.graph_module.graph.nodes)
+        inputs = [n for n in nodes if n.op == "placeholder"]
+        calls = [n for n in nodes if n.op == "call_module"]
+        rest = [n for n in nodes if n.op == "call_function"]
+        if len(self.cut.regions) != 1 or len(calls) != 1 or any(n.target is not operator.getitem for n in rest):
+            return None
+        position = {n: i for i, n in enumerate(inputs)}
+        results = nodes[-1].args[0]
+        if any(n not in position for n in calls[0].args) or any(n not in rest for n in results):
+            return None
+        return self.cut.regions[0], [position[n] for n in calls[0].args], [n.args[1] for n in results]
 
     def bind(self, module: nn.Module) -> "Bound":
         return Bound(self, [self._owner(module, *source) for source in self.capture.sources])
@@ -40,9 +56,20 @@ class Bound:
     def __init__(self, entry: Entry, owners: list):
         self.entry, self.owners = entry, owners
         self.run, self.single, self.out_spec = entry.run, entry.single, entry.capture.out_spec
+        self.whole = entry.whole
+        if self.whole is not None:
+            self.region, self.takes, self.gives = self.whole
 
     def __call__(self, flat: list):
-        outputs = self.run(*[table[name] for table, name in self.owners], *flat)
+        values = [table[name] for table, name in self.owners]
+        if self.whole is not None and not torch.compiler.is_compiling():
+            values += flat
+            outputs = self.region(tuple([values[i] for i in self.takes]))
+            if self.single:
+                return outputs[self.gives[0]]
+            outputs = [outputs[i] for i in self.gives]
+        else:
+            outputs = self.run(*values, *flat)
         return outputs[0] if self.single else pytree.tree_unflatten(outputs, self.out_spec)
 
 
@@ -72,10 +99,10 @@ def _mode_key(module: nn.Module):
     flags: list = []
     _walk(module, flags)
     autocast = None
-    if torch.is_autocast_enabled("cpu"):
-        autocast = ("cpu", torch.get_autocast_dtype("cpu"))
-    if torch.is_autocast_enabled("cuda"):
-        autocast = (autocast, "cuda", torch.get_autocast_dtype("cuda"))
+    if torch._C._is_any_autocast_enabled():
+        autocast = tuple(
+            torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in ("cpu", "cuda")
+        )
     return tuple(flags), autocast
 
 
@@ -115,8 +142,19 @@ def _value(a):
 
 
 def _parameters_key(module: nn.Module):
-    first = next(module.parameters(), None)
+    first = _first_parameter(module)
     return None if first is None else (first.dtype, first.device)
+
+
+def _first_parameter(module: nn.Module):
+    for parameter in module._parameters.values():
+        if parameter is not None:
+            return parameter
+    for child in module._modules.values():
+        found = None if child is None else _first_parameter(child)
+        if found is not None:
+            return found
+    return None
 
 
 def forward(module: nn.Module, args: tuple, kwargs: dict):

@@ -12,7 +12,6 @@ from torch import nn
 from transfuse import fallback, library
 
 _salts = itertools.count(1)
-_run = library.run
 
 
 @dataclass
@@ -98,9 +97,9 @@ class Region:
                 if not choice.takes_ours:
                     return self.eager(*arguments)
             if grad:
-                return self.attached(_run(leaves, self.handle, sizes, mode), leaves)
+                return library.Run.apply(self.handle, sizes, mode, self.reach, *leaves)
             with torch._C._AutoDispatchBelowAutograd():
-                return _run(leaves, self.handle, sizes, mode)
+                return library.run(leaves, self.handle, sizes, mode)
         except RuntimeError as error:
             return self.gave_up(error, arguments)
 
@@ -133,7 +132,7 @@ class Region:
         own = [leaf.detach().requires_grad_(grad and leaf.requires_grad) for leaf in leaves]
 
         def ours():
-            return _run(own, self.handle, sizes, mode)
+            return library.Run.apply(self.handle, sizes, mode, self.reach, *own) if grad else library.run(own, self.handle, sizes, mode)
 
         def pytorch():
             return self.eager(*own, *sizes)
