@@ -12,7 +12,7 @@ from .session import Progress, Worker, measure
 
 def sentence_of(result: dict) -> str:
     mine, eager = table.ours(result), table.ms(result, "eager")
-    if mine is None:
+    if mine is None or eager is None:
         return table.wrong(result) or result["status"]
     rms = [max(e["rms"] for e in result["peers"][name]["error"]) for name in (mine[0], "eager")]
     speed = (
@@ -24,7 +24,9 @@ def sentence_of(result: dict) -> str:
 def short(text: str) -> str:
     """The graph as written, the steps, and one line a pass; the graph at the end is left to `transfuse explain`."""
     head, _, rest = text.partition("\nRewritten:")
-    return head.rstrip() + "\n\n" + "\n".join(line for line in rest.splitlines() if line.startswith(("plan ", "pass ")))
+    return (
+        head.rstrip() + "\n\n" + "\n".join(line for line in rest.splitlines() if line.startswith(("plan ", "pass ")))
+    ).strip()
 
 
 def saved(result: dict) -> str:
