@@ -20,6 +20,7 @@ from bench import figures, table  # noqa: E402  (the package itself would load t
 
 NEWEST = "h200-tf32.json"  # the run that is drawn
 PART = re.compile(r"(<!-- results: ([^>]*?) -->\n).*?(<!-- end -->)", re.S)
+SCALING = re.compile(r"(<!-- scaling: ([^>]*?) -->\n).*?(<!-- end -->)", re.S)
 
 
 def filled(text: str) -> str:
@@ -35,7 +36,36 @@ def filled(text: str) -> str:
         )
         return match[1] + "\n" + "\n\n".join(short(r) for r in reports) + "\n\n" + picture + match[3]
 
-    return PART.sub(part, text)
+    def plots(match: re.Match) -> str:
+        path = ROOT / "bench" / "results" / match[2]
+        if not path.exists():
+            return match[0]
+        report = json.loads(path.read_text())
+        where = (
+            f"{report['device']}, PyTorch {report['versions']['torch']}, commit {report['commit']}, {report['date']}."
+        )
+        images = "\n".join(
+            f"![{p['title']}, ms against {p['axis']}](images/{path.stem}-{p['name']}.svg)" for p in report["scaling"]
+        )
+        return f"{match[1]}\n{where}\n`{report['command']}`\n\n{images}\n\n{match[3]}"
+
+    return SCALING.sub(plots, PART.sub(part, text))
+
+
+def draw() -> None:
+    """The pictures that README and docs show."""
+    images = ROOT / "docs" / "images"
+    drawn = {}
+    for path in sorted((ROOT / "bench" / "results").glob("*.json")):
+        report = json.loads(path.read_text())
+        for plot in report.get("scaling", []):
+            series = {name: [tuple(p) for p in points] for name, points in plot["series"].items()}
+            drawn[f"{path.stem}-{plot['name']}.svg"] = figures.lines(plot["title"], plot["axis"], series)
+        if path.name == NEWEST:
+            drawn |= {"roofline.svg": figures.roofline(report), "bars.svg": figures.bars(report)}
+    for name, svg in drawn.items():
+        images.mkdir(parents=True, exist_ok=True)
+        (images / name).write_text(svg)
 
 
 def short(report: dict) -> str:
@@ -65,12 +95,8 @@ def main() -> int:
             changed.append(path.name)
             if "--check" not in sys.argv:
                 path.write_text(after)
-    newest = ROOT / "bench" / "results" / NEWEST
-    if newest.exists() and "--check" not in sys.argv:
-        report = json.loads(newest.read_text())
-        (ROOT / "docs" / "images").mkdir(parents=True, exist_ok=True)
-        (ROOT / "docs" / "images" / "roofline.svg").write_text(figures.roofline(report))
-        (ROOT / "docs" / "images" / "bars.svg").write_text(figures.bars(report))
+    if "--check" not in sys.argv:
+        draw()
     print("changed: " + (", ".join(changed) or "nothing"))
     return 1 if changed and "--check" in sys.argv else 0
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from . import table
 from .driver import jobs, parser
-from .session import Progress, Worker, measure
+from .processes import Progress, Worker, measure
 
 
 def sentence_of(result: dict) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import compare, table
 from .rows import Row, find_rows
-from .session import Measurement, Progress, Worker, peaks
+from .processes import Measurement, Progress, Worker, peaks
 
 
 def command(arguments: list[str]) -> str:

@@ -8,7 +8,7 @@ import time
 
 from .driver import environment, write
 from .rows import Row, models_folder
-from .session import Worker, measure, peaks
+from .processes import Worker, measure, peaks
 from .table import ms, number
 
 # What is varied, its name on the plot, and the values on a CPU (short) and a GPU (long).
