@@ -10,7 +10,7 @@ from .table import best_pytorch, ms, number, ours, times
 
 INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 WRITTEN, OURS, BEST = "#9aa5b1", "#d64545", "#3e7cb1"
-SERIES = ["#d64545", "#3e7cb1", "#4c9a6a", "#b7791f", "#7b5ea7", "#52606d"]
+SERIES = ["#3e7cb1", "#4c9a6a", "#b7791f", "#7b5ea7", "#52606d"]
 FONT = 'font-family="system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"'
 
 
@@ -222,12 +222,12 @@ def lines(title: str, x_label: str, series: dict[str, list[tuple[float, float]]]
                 canvas.line(left, y(tick * part), right, y(tick * part))
                 canvas.text(left - 5, y(tick * part) + 3, f"{tick * part:g}", 10, "end", FAINT)
     for i, (name, line) in enumerate(series.items()):
-        colour = SERIES[i % len(SERIES)]
+        colour = OURS if name == "transfuse" else SERIES[i % len(SERIES)]
         canvas.path([(x(a), y(b)) for a, b in line], colour)
         for a, b in line:
             canvas.dot(x(a), y(b), colour, f"{name}: {a:g}, {number(b)} ms", 3)
-        canvas.rect(left + 105 * (i % 3), 254 + 17 * (i // 3), 10, 10, colour)
-        canvas.text(left + 14 + 105 * (i % 3), 263 + 17 * (i // 3), name, 11, colour=FAINT)
-    canvas.text((left + right) / 2, bottom + 30 - 2, x_label, 11, "middle", FAINT)
+        canvas.rect(left + 105 * (i % 3), 264 + 17 * (i // 3), 10, 10, colour)
+        canvas.text(left + 14 + 105 * (i % 3), 273 + 17 * (i // 3), name, 11, colour=FAINT)
+    canvas.text((left + right) / 2, bottom + 29, x_label, 11, "middle", FAINT)
     canvas.text(14, top - 4, "ms", 10, colour=FAINT)
     return canvas.svg()
