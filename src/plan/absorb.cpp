@@ -52,7 +52,7 @@ bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& mov
         if (facts.literal[Facts::at(a)] || std::count(move.values.begin(), move.values.end(), a)) continue;
         if (slot(q, a) == Slot::absent || stored[Facts::at(a)]) {
             move.values.push_back(a);
-            move.reads += facts.bytes(a);
+            move.reads += facts.read_bytes(a);
             move.casts = move.casts || (facts.shape(a) == facts.shape(move.values.front()) &&
                                         facts.graph[a].type.dtype != facts.graph[move.values.front()].type.dtype);
         } else if (!movable(a, q, stored, move)) {

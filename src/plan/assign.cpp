@@ -187,7 +187,7 @@ bool Draft::wants_twice(ValueId v, int p) {
             for (ValueId a : facts.graph[u].args)
                 if (!facts.literal[Facts::at(a)] && slot(p, a) == Slot::absent && !std::count(seen.begin(), seen.end(), a)) {
                     seen.push_back(a);
-                    read += facts.bytes(a);
+                    read += facts.read_bytes(a);
                 }
         }
         if (read <= 1.1 * stored && pass.row.empty()) {

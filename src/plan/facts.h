@@ -1,12 +1,15 @@
 // What the planner asks of every value again and again, found once per plan.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
 #include "transfuse/plan.h"
 
 namespace transfuse {
+
+bool is_view_op(Op op);   // slice, permute, expand, flip, reshape
 
 struct Facts {
     Facts(const Graph& graph, const Machine& machine);
@@ -22,6 +25,10 @@ struct Facts {
     std::vector<double> padding;    // of a product: work with channels padded to the machine's granule, over work
 
     double bytes(ValueId v) const { return static_cast<double>(elements[at(v)] * transfuse::bytes(graph[v].type.dtype)); }
+    // What reading v touches: of an expanded value only what was expanded.
+    double read_bytes(ValueId v) const {
+        return is_view_op(graph[v].op) ? std::min(bytes(v), read_bytes(graph[v].args[0])) : bytes(v);
+    }
     const Sizes& shape(ValueId v) const { return graph[v].type.shape; }
     double work(ValueId v) const { return flops[at(v)] * weight(graph[v].op); }
     static double weight(Op op);    // of a pointwise op, in simple ones
@@ -42,6 +49,5 @@ bool broadcasts_to(const Sizes& shape, const Sizes& grid);
 
 // A reshape that any strides allow: axes are split, and axes of extent 1 come and go; none are merged.
 bool splits_only(const Sizes& from, const Sizes& to);
-bool is_view_op(Op op);   // slice, permute, expand, flip, reshape
 
 }  // namespace transfuse

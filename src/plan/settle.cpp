@@ -213,7 +213,7 @@ private:
             else
                 other += facts_.work(step.value);
         }
-        for (ValueId v : pass.reads) pass.cost.bytes += facts_.bytes(v);
+        for (ValueId v : pass.reads) pass.cost.bytes += facts_.read_bytes(v);
         for (const Store& store : pass.stores) pass.cost.bytes += facts_.bytes(store.value);
         const Machine& machine = facts_.machine;
         pass.seconds = machine.launch + std::max({product / machine.flops, other / machine.pointwise_flops,

@@ -17,7 +17,7 @@ Plan planned(std::string_view name, const Machine& machine = Machine::h200()) {
     return chosen;
 }
 
-// One line: the passes but prepare, each with its steps by scope, pointwise steps of a scope as their number.
+// One line: the passes but prepare, each with what its steps do besides pointwise arithmetic ('>': across tiles).
 std::string shape(const Plan& plan) {
     static constexpr std::string_view kinds[] = {"prepare", "moments", "dense", "correlate", "pointwise", "library"};
     std::string text;
@@ -26,8 +26,8 @@ std::string shape(const Plan& plan) {
         text += (text.empty() ? "" : " | ") + std::string(kinds[static_cast<size_t>(pass.kind)]);
         for (const TileStep& step : pass.steps) {
             const Op op = plan.graph[step.value].op;
-            if (step.value == pass.anchor || step.scope == Scope::tail) continue;
-            text += step.scope == Scope::prologue ? " <" : step.scope == Scope::grid ? " >" : " ";
+            if (step.value == pass.anchor || step.scope == Scope::tail || is_pointwise(op)) continue;
+            text += step.scope == Scope::grid ? " >" : " ";
             text += name(op);
         }
     }
@@ -64,7 +64,7 @@ TEST(PlanRows, CollapsedChainsAreOneReadOfTheInput) {
 
 TEST(PlanRows, TrainingBatchNormOfAGlobalMeanStoresNothingLarge) {
     const Plan p = planned("C");
-    EXPECT_EQ(shape(p), "moments | dense square >mean >mean") << print(p);
+    EXPECT_EQ(shape(p), "moments | dense >mean >mean") << print(p);
     EXPECT_LT(stored(p), large);
 }
 
@@ -79,11 +79,7 @@ TEST(PlanRows, PlainConvolutionsAreOneDensePass) {
 
 TEST(PlanRows, PointwiseChainsAreOneDensePass) {
     const std::pair<const char*, const char*> expected[] = {
-        {"f1", "dense clamp"},
-        {"f2", "dense tanh"},
-        {"f6", "dense add add mul add"},
-        {"f8", "dense logsumexp sub exp sigmoid"},
-        {"f11", "dense logsumexp sub exp add mul sigmoid"},
+        {"f1", "dense"}, {"f2", "dense"}, {"f6", "dense"}, {"f8", "dense logsumexp"}, {"f11", "dense logsumexp"},
     };
     for (const auto& [name, steps] : expected) {
         const Plan p = planned(name);
@@ -93,14 +89,14 @@ TEST(PlanRows, PointwiseChainsAreOneDensePass) {
 
 TEST(PlanRows, PoolMeanTanh) {
     const Plan p = planned("f3");
-    EXPECT_EQ(shape(p), "dense max_pool clamp >mean") << print(p);
+    EXPECT_EQ(shape(p), "dense max_pool >mean") << print(p);
     EXPECT_EQ(p.graph[p.passes.back().steps.back().value].op, Op::tanh);
     EXPECT_LT(stored(p), large);
 }
 
 TEST(PlanRows, MeanOverDepthLeavesATwoDimensionalLattice) {
     const Plan p = planned("f4");
-    EXPECT_EQ(shape(p), "moments | dense logsumexp sub exp tanh mul") << print(p);
+    EXPECT_EQ(shape(p), "moments | dense logsumexp") << print(p);
     int extended = 0;
     for (const Lattice& axis : lattices(p.graph, pass(p, PassKind::dense).anchor)) extended += axis.out > 1;
     EXPECT_EQ(extended, 2);
@@ -109,12 +105,12 @@ TEST(PlanRows, MeanOverDepthLeavesATwoDimensionalLattice) {
 
 TEST(PlanRows, StatisticsAreComputedTwiceWhereThatIsCheaper) {
     const Plan p = planned("f5");
-    EXPECT_EQ(shape(p), "moments | dense square >mean >mean | dense sub mul") << print(p);
+    EXPECT_EQ(shape(p), "moments | dense >mean >mean | dense") << print(p);
     EXPECT_NE(p.passes.back().why.find("computed twice"), std::string::npos) << print(p);
     Machine slow = Machine::h200();
     slow.flops /= 100;
     const Plan q = planned("f5", slow);
-    EXPECT_EQ(shape(q), "moments | dense square sub >mean >mean | pointwise") << print(q);
+    EXPECT_EQ(shape(q), "moments | dense >mean >mean | pointwise") << print(q);
     EXPECT_NE(q.passes.back().why.find("stored"), std::string::npos) << print(q);
 }
 
@@ -132,7 +128,7 @@ TEST(PlanRows, AveragePoolLeavesEightTaps) {
 
 TEST(PlanRows, PooledBatchNormNeverStoresTheVolume) {
     const Plan p = planned("f10");
-    EXPECT_EQ(shape(p), "moments | dense square >mean >mean | dense mul add") << print(p);
+    EXPECT_EQ(shape(p), "moments | dense >mean >mean | dense") << print(p);
     EXPECT_LT(stored(p), 4 * large);  // the result, 16 times smaller than the volume
 }
 
