@@ -32,6 +32,7 @@ enum class RowOp : uint8_t {
     copy, neg, abs, sign, exp, log, sqrt, rsqrt, reciprocal, square, sin, cos, erf, tanh, sigmoid, relu, leaky_relu, elu,
     selu, gelu, gelu_tanh, silu, mish, softplus, hardsigmoid, hardswish, clamp, round_f16, round_bf16,
     add, sub, mul, div, pow, minimum, maximum, prelu, greater, greater_equal, equal,
+    exp_sub,  // exp(a − b)
     add_exp,  // a + exp(b − c)
     select,
 };

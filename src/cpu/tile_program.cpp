@@ -282,10 +282,52 @@ private:
         return true;
     }
 
+    // exp(x − logsumexp(x)) needs each exponential once: the reduction leaves exp(x − top) where x was and yields 1/Σ. Only
+    // where nothing else reads x afterwards, the logarithm, or the difference.
+    void fuse_softmax() {
+        for (size_t stage = 0; stage + 1 < program_->steps_.size(); ++stage)
+            for (Step& reduce : program_->steps_[stage].barrier) {
+                if (reduce.kind != Step::Kind::reduce || reduce.reduction != Op::logsumexp) continue;
+                const int x = reduce.args[0], sum = reduce.slot;
+                Step *difference = nullptr, *exponential = nullptr;
+                int uses_of_x = 0, uses_of_sum = 0, uses_of_difference = 0;
+                for (size_t s = stage; s < program_->steps_.size(); ++s) {
+                    TileProgram::Stage& later = program_->steps_[s];
+                    for (std::vector<Step>* list : {&later.once, &later.channel, &later.barrier}) {
+                        if (s == stage && list != &later.barrier) continue;
+                        for (Step& step : *list)
+                            for (int a = 0; a < step.arg_count; ++a) {
+                                if (&step != &reduce && step.args[a] == x) ++uses_of_x;
+                                if (step.args[a] == sum) ++uses_of_sum;
+                                if (difference && step.args[a] == difference->slot) {
+                                    ++uses_of_difference;
+                                    if (step.function.op == RowOp::exp) exponential = &step;
+                                }
+                                if (a == 1 && step.kind == Step::Kind::pointwise && step.function.op == RowOp::sub && step.args[0] == x &&
+                                    step.args[1] == sum)
+                                    difference = &step;
+                            }
+                    }
+                }
+                if (!difference || !exponential || uses_of_x != 1 || uses_of_sum != 1 || uses_of_difference != 1) continue;
+                if (has_sinks(sum) || has_sinks(difference->slot)) continue;
+                reduce.softmax = true;
+                // The difference becomes the quotient, the exponential a copy that costs nothing beside it.
+                exponential->function = {RowOp::mul, {0, 0}};
+                exponential->args[0] = x;
+                exponential->args[1] = sum;
+                exponential->arg_count = 2;
+                for (TileProgram::Stage& later : program_->steps_)
+                    std::erase_if(later.channel, [&](const Step& s) { return &s == difference; });
+            }
+    }
+    bool has_sinks(int s) { return !slot(s).store_sinks.empty() || !slot(s).grid_sinks.empty(); }
+
     // Registers: within a stage, a plane is free again after its last use; what is computed once keeps its own.
     void finish() {
         program_->stages_ = std::max<int>(1, static_cast<int>(program_->steps_.size()));
         program_->steps_.resize(static_cast<size_t>(program_->stages_));
+        fuse_softmax();
         int registers = 0;
         for (const TileProgram::Stage& stage : program_->steps_) {
             std::map<int, size_t> last;

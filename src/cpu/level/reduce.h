@@ -47,9 +47,12 @@ template <class T> double sum_exp(const T* x, T shift, int64_t n) {
 template <class T, class F> inline T extreme(const T* x, int64_t n, F better) {
     T best = x[0];
     int64_t i = 0;
-    if (n >= lanes<T>) {
-        Vec<T> b = load(x);
-        for (i = lanes<T>; i + lanes<T> <= n; i += lanes<T>) b = better(load(x + i), b);
+    if (n >= 4 * lanes<T>) {
+        Vec<T> chain[4];
+        for (int j = 0; j < 4; ++j) chain[j] = load(x + j * lanes<T>);
+        for (i = 4 * lanes<T>; i + 4 * lanes<T> <= n; i += 4 * lanes<T>)
+            for (int j = 0; j < 4; ++j) chain[j] = better(load(x + i + j * lanes<T>), chain[j]);
+        Vec<T> b = better(better(chain[0], chain[1]), better(chain[2], chain[3]));
         best = b[0];
         for (int j = 1; j < lanes<T>; ++j) best = better(splat<T>(b[j]), splat<T>(best))[0];
     }
