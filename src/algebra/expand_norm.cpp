@@ -21,7 +21,7 @@ ValueId inverse_deviation(Rewriter& r, ValueId variance, double eps) {
 // (x − E[x]) · rsqrt(var + eps) [· weight] [+ bias], weight and bias already shaped to broadcast (−1: none).
 //
 // For the result of a convolution the mean m comes from the collapse, so the one pass over d = x − m takes Σd and Σd² of the
-// same rounded values: var = E[d²] − E[d]², out = d·s + (bias − E[d]·s).
+// same rounded values: var = E[d²] − E[d]², out = (d − E[d])·s + bias.
 ValueId normalise(Rewriter& r, ValueId x, const Sizes& dims, double eps, ValueId weight, ValueId bias) {
     const ValueId m = reduce(r, Op::mean, x, dims);
     if (collapse_pays(r, x, dims)) {
@@ -30,8 +30,8 @@ ValueId normalise(Rewriter& r, ValueId x, const Sizes& dims, double eps, ValueId
         const ValueId e = reduce(r, Op::mean, d, dims);
         ValueId s = inverse_deviation(r, minus(r, squares, unary(r, Op::square, e)), eps);
         if (weight >= 0) s = times(r, s, weight);
-        const ValueId shift = times(r, e, s);
-        return plus(r, times(r, d, s), bias >= 0 ? minus(r, bias, shift) : negate(r, shift));
+        const ValueId y = times(r, minus(r, d, e), s);
+        return bias >= 0 ? plus(r, y, bias) : y;
     }
     const ValueId variance = r.add(Op::var, {x}, {{Key::dims, dims}, {Key::keepdim, int64_t{1}}, {Key::correction, int64_t{0}}});
     ValueId s = inverse_deviation(r, variance, eps);

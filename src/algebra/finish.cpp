@@ -1,7 +1,8 @@
-// Axes of extent 1: reshapes that bring or take them sink towards the outputs, and a lattice loses the axes on which nothing
-// happens, so that a convolution whose depth was reduced away is a 2-d one.
+// Reshapes sink towards the outputs, and a lattice loses the axes on which nothing happens, so that a convolution whose depth
+// was reduced away is a 2-d one.
 #include <algorithm>
 
+#include "algebra/blocks.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -11,19 +12,21 @@ namespace {
 
 size_t at(int64_t axis) { return static_cast<size_t>(axis); }
 
-// A reshape that only puts in or takes out axes of extent 1: for each axis of x with another extent, its axis of y (−1: it
-// has none, its extent is 1).
-std::optional<Sizes> unit_reshape(const Sizes& x, const Sizes& y) {
-    Sizes to(x.size(), -1);
-    size_t j = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-        if (x[i] == 1) continue;
-        while (j < y.size() && y[j] == 1) ++j;
-        if (j == y.size() || y[j] != x[i]) return std::nullopt;
-        to[i] = static_cast<int64_t>(j++);
+// The shape of an operand before the reshape x -> y: along each block of axes it is constant or whole. None where it is not.
+std::optional<Sizes> shape_before(const Rewriter& r, ValueId operand, const Sizes& x, const Sizes& y,
+                                  const std::vector<AxisBlock>& blocks) {
+    Sizes shape(x.size(), 1);
+    for (const AxisBlock& block : blocks) {
+        int64_t own = 1, whole = 1;
+        for (size_t axis = block.y0; axis < block.y1; ++axis) {
+            own *= extent_on(r, operand, static_cast<int64_t>(y.size()), static_cast<int64_t>(axis));
+            whole *= y[axis];
+        }
+        if (own != 1 && own != whole) return std::nullopt;
+        if (own == whole)
+            for (size_t axis = block.x0; axis < block.x1; ++axis) shape[axis] = x[axis];
     }
-    while (j < y.size() && y[j] == 1) ++j;
-    return j == y.size() ? std::optional(to) : std::nullopt;
+    return shape;
 }
 
 // f(reshape(v), other) = reshape(f(v, other')). Another operand of full size must be such a reshape itself, or the reshape
@@ -38,20 +41,20 @@ ValueId sink_reshape(Rewriter& r, ValueId id) {
         if (!r.is(x, Op::reshape) || r.shape(x) != node.type.shape) continue;
         const ValueId v = r.arg(x);
         if (r.rank(v) == 0 || r.rank(x) == 0 || r.is_parameter(v)) continue;  // rank 0 promotes differently
-        const std::optional<Sizes> to = unit_reshape(r.shape(v), r.shape(x));
-        if (!to) continue;
         const Sizes inner = r.shape(v);
+        const auto blocks = reshape_blocks(inner, r.shape(x));
+        if (!blocks) continue;
         std::vector<ValueId> args = node.args;
         args[side] = v;
         bool moves_on = true;
         for (size_t i = 0; i < args.size(); ++i) {
             if (i == side || r.rank(args[i]) == 0) continue;
-            Sizes shape(inner.size(), 1);
-            for (size_t axis = 0; axis < inner.size(); ++axis)
-                if ((*to)[axis] >= 0) shape[axis] = extent_on(r, args[i], node.type.rank(), (*to)[axis]);
-            const bool whole = shape == inner && !r.is_parameter(args[i]);
-            args[i] = reshape(r, args[i], std::move(shape));
-            moves_on = moves_on && !(whole && r.is(args[i], Op::reshape));
+            std::optional<Sizes> shape = shape_before(r, args[i], inner, node.type.shape, *blocks);
+            moves_on = moves_on && shape;
+            if (!moves_on) break;
+            const bool whole = *shape == inner && !r.is_parameter(args[i]);
+            args[i] = reshape(r, args[i], std::move(*shape));
+            moves_on = !(whole && r.is(args[i], Op::reshape));
         }
         if (!moves_on) continue;
         const ValueId result = r.add(node.op, std::move(args), node.attributes);

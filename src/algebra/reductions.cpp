@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "algebra/affine.h"
+#include "algebra/blocks.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -101,37 +102,26 @@ ValueId reduce_full(Rewriter& r, ValueId id) {
 // Reduce before the reshape, where the reduced axes of the result are whole axes (or runs of axes) of x: extents of 1 put in
 // or taken out, flattened space, channels split into groups that are not reduced.
 std::optional<Sizes> dims_before_reshape(const Sizes& x, const Sizes& y, const Sizes& dims) {
+    const auto blocks = reshape_blocks(x, y);
+    if (!blocks) return std::nullopt;
     Sizes before;
-    size_t i = 0, j = 0;
-    while (i < x.size() || j < y.size()) {
-        // The shortest runs of axes with equally many elements.
-        const size_t i0 = i, j0 = j;
-        int64_t left = i < x.size() ? x[i++] : 1, right = j < y.size() ? y[j++] : 1;
-        while (left != right) {
-            if (left < right) {
-                if (i == x.size()) return std::nullopt;
-                left *= x[i++];
-            } else {
-                if (j == y.size()) return std::nullopt;
-                right *= y[j++];
-            }
-        }
+    for (const AxisBlock& block : *blocks) {
         bool any = false, all = true;
-        for (size_t axis = j0; axis < j; ++axis) {
+        for (size_t axis = block.y0; axis < block.y1; ++axis) {
             const bool reduced = std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) != dims.end();
             any = any || (reduced && y[axis] != 1);
             all = all && (reduced || y[axis] == 1);
         }
         if (!any) continue;
         if (!all) return std::nullopt;
-        for (size_t axis = i0; axis < i; ++axis) before.push_back(static_cast<int64_t>(axis));
+        for (size_t axis = block.x0; axis < block.x1; ++axis) before.push_back(static_cast<int64_t>(axis));
     }
     return before;
 }
 
 ValueId reduce_reshaped(Rewriter& r, ValueId id) {
     const ValueId x = r.arg(id);
-    if (!r.is(x, Op::reshape) || r.shape(x).empty() || product(r.shape(x)) == 0) return -1;
+    if (!r.is(x, Op::reshape)) return -1;
     const Node node = r[id];
     const ValueId inner = r.arg(x);
     const std::optional<Sizes> dims = dims_before_reshape(r.shape(inner), r.shape(x), node.attributes.integers(Key::dims));

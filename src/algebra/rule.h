@@ -38,6 +38,7 @@ std::span<const Rule> expand_pointwise_rules();
 std::span<const Rule> fold_rules();
 std::span<const Rule> constant_rules();
 std::span<const Rule> reduction_rules();
+std::span<const Rule> centred_rules();
 std::span<const Rule> collapse_rules();
 std::span<const Rule> compose_rules();
 std::span<const Rule> cancel_rules();

@@ -1,4 +1,7 @@
 // Variances of a convolution's result, in the centred form.
+#include <algorithm>
+
+#include "algebra/affine.h"
 #include "algebra/collapse.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
@@ -27,6 +30,32 @@ ValueId centred_variance(Rewriter& r, ValueId id) {
     return cast(r, scaled(r, variance, count / free), node.type.dtype);
 }
 
+// E_S[d − E_D[d]] = E_S[x] − E_D[x] for S ⊆ D and d = x + what is constant along D. Element by element d − E_D[d] takes away the
+// mean of the same rounded values; once both means are collapsed they are exact, and only exact means may be taken from them.
+ValueId mean_of_centred(Rewriter& r, ValueId id) {
+    const Sizes some = r[id].attributes.integers(Key::dims);
+    const AffineChain chain = affine_chain(r, r.arg(id), some);
+    for (size_t i = 0; i < chain.steps.size(); ++i) {
+        const ValueId centred = chain.steps[i].value;
+        if (!r.is(centred, Op::sub) || chain.steps[i].side != 0) continue;
+        const ValueId d = r.arg(centred, 0), e = r.arg(centred, 1);
+        if (!r.is(e, Op::mean) || r.arg(e) != d || !r[e].attributes.flag(Key::keepdim)) continue;
+        const Sizes all = r[e].attributes.integers(Key::dims);
+        if (!std::includes(all.begin(), all.end(), some.begin(), some.end())) continue;
+        ValueId x = d;
+        for (const auto& [step, side] : affine_chain(r, d, all).steps) {
+            if (side != 0 || (!r.is(step, Op::add) && !r.is(step, Op::sub))) break;
+            x = r.arg(step);
+        }
+        if (x == d || r[x].type != r[d].type) continue;
+        AffineChain outer = chain;
+        outer.steps.resize(i);
+        r.say("the mean over ", some, " of a centred value needs no rounded mean");
+        return reapply(r, outer, minus(r, reduce(r, Op::mean, x, some), reduce(r, Op::mean, x, all)), 1);
+    }
+    return -1;
+}
+
 // Where the mean was not worth a collapse, the centred form would only cost one more pass over y: with d = y − mean(y),
 // mean(d) = 0 and mean(d²) = var(y), which a pass that computes y takes along. Nothing else is left to make of a mean then.
 ValueId direct_variance(Rewriter& r, ValueId id) {
@@ -49,6 +78,14 @@ ValueId direct_variance(Rewriter& r, ValueId id) {
 }
 
 }  // namespace
+
+// Tried before the collapse, which would reach through the centred value. Each firing leaves a centred value fewer.
+std::span<const Rule> centred_rules() {
+    static const std::vector<Rule> rules = {
+        {"mean_of_centred", Family::collapse, {Op::mean}, mean_of_centred, true},
+    };
+    return rules;
+}
 
 std::span<const Rule> statistics_rules() {
     static const std::vector<Rule> rules = {

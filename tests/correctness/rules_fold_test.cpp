@@ -123,6 +123,11 @@ TEST(rules_fold, simplifications) {
 TEST(rules_fold, reshapes_sink) {
     expect_fires("sink_reshape", "%x = input f64[2,3,4]\n%p = param f64[3,1,4]\n%y = reshape(%x) shape=[2,3,1,4]\n%z = add(%y, %p)\n%t = tanh(%z)\nreturn %t");
     expect_fires("sink_reshape", "%x = input f64[1,3,4]\n%v = input f64[1,3,4]\n%y = reshape(%x) shape=[3,4]\n%u = reshape(%v) shape=[3,4]\n%z = mul(%y, %u)\nreturn %z");
+    // Softmax over flattened space, written with views: they meet and are gone.
+    const Derivation flat = expect_fires("sink_reshape", "%x = input f64[2,3,4,5]\n%p = param f64[3,1]\n%f = reshape(%x) shape=[2,3,20]\n%s = softmax(%f) dims=[2]\n%t = mul(%s, %p)\n%y = reshape(%t) shape=[2,3,4,5]\nreturn %y");
+    EXPECT_EQ(count(rewrite(flat.written).rewritten, Op::reshape), 1) << explain(rewrite(flat.written));  // the parameter's
+    // An operand that varies along half of a flattened run has no shape before it.
+    expect_stays("sink_reshape", "%x = input f64[2,6,4]\n%p = param f64[3,1]\n%f = reshape(%x) shape=[2,2,3,4]\n%y = mul(%f, %p)\nreturn %y");
     expect_fires("pool_before_reshape", "%x = input f64[1,3,6]\n%y = reshape(%x) shape=[3,6]\n%z = max_pool(%y) kernel=2\nreturn %z");
     // Without a batch axis the chain folds all the same.
     const Derivation d = expect_exact(graph_of("%x = input f64[4,20]\n%w = param f64[4,6,3]\n%b = param f64[6]\n%p = param f64[6,1]\n%y = conv_transpose(%x, %w, %b)\n%z = mul(%y, %p)\n%t = add(%z, %p)\nreturn %t"), {}, 1);
