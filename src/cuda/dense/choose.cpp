@@ -50,14 +50,14 @@ struct Model {
         double step = std::max(steps * n / 2, steps * (16 + n / 4));
         if (!c.resident) {
             const double slab = step / slab_count();
-            step = (std::max(slab, (1500 + slab) / c.slabs) + 50) * slab_count();
+            step = (std::max(slab, (1700 + slab) / c.slabs) + 100) * slab_count();
             step = std::max(step, tiles * s.tile_bytes / 24.0);           // L2 to one multiprocessor
         }
         // Loads: the raw pieces, and what is done with them.
         const double channels = s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0);
         const double turn = (problem.load == LoadMode::planar ? 500.0 : problem.load == LoadMode::rows ? 150.0 : problem.load == LoadMode::direct ? 90.0 : problem.load == LoadMode::singles ? 900.0 : 220.0) * channels;
         const double pieces = (turns() + c.piece - 1) / c.piece;
-        const double load = s.k_stages * (turns() * turn + 250.0 * pieces + 350.0);
+        const double load = s.k_stages * (turns() * turn + 400.0 * pieces + 250.0);
         // Chunks: what the store role takes, and how long the products wait for room.
         const double chunks = std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * s.sets * (s.joint ? 1 : 2);
         const double outer = static_cast<double>(s.chunk_outer);
@@ -65,7 +65,7 @@ struct Model {
         const double elements = rows * chunk_pixels() * (s.chunk_outer > s.real_outer ? outer / s.real_outer : 1.0);
         const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]);
         double chunk = 250 + elements * 4 / 48 + elements / 128 * needs.epilogue_flops * 1.6 + (needs.stores ? elements / pooled * static_cast<double>(needs.element_bytes) / (needs.vector > 1 || s.phases_w > 1 ? 40 : 24) : 0);
-        if (needs.all_channels) chunk += 500;
+        if (needs.all_channels) chunk += 300;
         const double store = chunks * chunk / c.store_groups;
         const double write = chunks * chunk_bytes() / 100.0;
         const double wait = std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
@@ -87,7 +87,9 @@ std::optional<Config> fit(const Problem& problem, const Needs& needs, const Sche
     const int turns = m.turns(), step_tiles = s.tile_count() / s.variants;
     const bool direct = problem.load == LoadMode::direct;
     m.c.stages = direct ? 4 : base.stages;
-    m.c.piece = turns <= 2 ? turns : (problem.load == LoadMode::rows || turns > 4) ? (turns <= 8 && s.vectors * problem.lanes() * (16 / problem.lanes()) <= 32 ? 4 : 2) : turns;
+    // The whole patch in one piece where it is small: then a thread's place in it never changes.
+    const int whole = std::max(1, 6 * 8 / (s.vectors * 4));
+    m.c.piece = turns <= whole ? turns : std::max(1, std::min(2 * whole / 3, 4));
     struct Weights { bool resident; int tiles, slabs; };
     std::vector<Weights> weights;
     if (s.fixed <= 16) weights.push_back({true, 0, 1});
@@ -105,13 +107,13 @@ std::optional<Config> fit(const Problem& problem, const Needs& needs, const Sche
             if (width > 8 && s.row_length <= width / 2) continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
             m.c.chunk_width = width, m.c.buffers = buffers;
-            for (int raw : {4, 3})
+            for (int raw : {4, 3, 2})
                 for (int groups : {1, 2}) {
-                    if (groups == 2 && (s.blocks * s.accumulators > 120 || s.accumulators > 76 || buffers % 2)) continue;
+                    if (groups == 2 && (s.blocks * s.accumulators > 120 || s.accumulators > 64 || buffers % 2)) continue;
                     m.c.raw = raw, m.c.store_groups = groups;
                     if (m.bytes() > limit) continue;
                     double cycles = m.cycles();
-                    if (raw == 3) cycles *= 1.01;
+                    cycles *= raw == 4 ? 1.0 : raw == 3 ? 1.01 : 1.03;
                     if (groups == 2) cycles *= 1.02;
                     if (cycles < *best) *best = cycles, result = m.c;
                 }

@@ -102,10 +102,21 @@ StoreMap Epilogue::map(const Schedule& s, const Config& c) const {
         m.pixels = m.vectors ? program_.vector / s.phases_w : 1;
         columns = m.vectors ? chunk_pixels / m.pixels : chunk_pixels * s.phases_w;
     }
+    const int most = c.store_groups > 1 ? 16 : 32;   // values a thread holds
+    if (program_.channel_reductions && columns % 4 == 0 && stats_ == 0) {
+        // All channels of a pixel in one warp: partial results meet by shuffles, without a barrier.
+        m.warps_along_w = true;
+        m.lanes = 8;
+        while (columns % (4 * m.lanes)) m.lanes /= 2;
+        while ((m.channels + 32 / m.lanes - 1) / (32 / m.lanes) * m.vector > most && m.lanes > 1) m.lanes /= 2;
+        m.rows = 32 / m.lanes;
+        m.turns = columns / (4 * m.lanes);
+        m.items = m.batch = (m.channels + m.rows - 1) / m.rows;
+        return m;
+    }
     m.lanes = 32;
     while (columns % m.lanes) m.lanes /= 2;
     auto items = [&] { return (m.channels + 128 / m.lanes - 1) / (128 / m.lanes); };
-    const int most = c.store_groups > 1 ? 16 : 32;   // values a thread holds
     if (program_.channel_reductions)
         while (items() * m.vector > most && m.lanes > 4) m.lanes /= 2;
     m.rows = 128 / m.lanes;
@@ -219,6 +230,7 @@ struct Epilogue::Emit {
     bool pixel_major;
     std::map<ValueId, Kind> kinds;
     std::map<ValueId, std::string> names;
+    std::map<ValueId, ValueId> exponentials;   // logsumexp over channels -> its operand
 
     std::string channel_var() const { return pixel_major ? "e" : "i"; }
     std::string pixel_var() const { return pixel_major ? "i" : "e"; }
@@ -277,6 +289,22 @@ struct Epilogue::Emit {
 
     void pointwise(ValueId v) {
         const Node& node = epilogue.graph_[v];
+        // exp(x − logsumexp(x)) = exp(x − max) / Σ exp(x − max): the exponentials are there already.
+        if (node.op == Op::exp && epilogue.graph_[node.args[0]].op == Op::sub) {
+            const Node& difference = epilogue.graph_[node.args[0]];
+            const auto found = exponentials.find(difference.args[1]);
+            if (found != exponentials.end() && found->second == difference.args[0]) {
+                const std::string of = "v" + num(difference.args[1]);
+                names[v] = "v" + num(v), kinds[v] = {true, true};
+                t.line("float " + of + "_share" + dims({false, true}) + ";");
+                loops({false, true});
+                t.line(ref(of + "_share", {false, true}) + " = 1.f / " + ref(of + "_mass", {false, true}) + ";");
+                t.line("float " + names[v] + "[BATCH][VECTOR];");
+                loops({true, true});
+                t.line(names[v] + "[i][e] = " + of + "_exp[i][e] * " + ref(of + "_share", {false, true}) + ";");
+                return;
+            }
+        }
         Kind kind;
         std::vector<std::string> args;
         for (ValueId a : node.args) {
@@ -301,7 +329,7 @@ struct Epilogue::Emit {
         loops(x);
         const std::string first = pixel_major ? "1" : "LANES_W", end = pixel_major ? "LANES_W" : "32";
         t.line("for (int k = " + first + "; k < " + end + "; k *= 2) " + ref(result, x) + " = " + combine(op, ref(result, x), "__shfl_xor_sync(~0u, " + ref(result, x) + ", k)") + ";");
-        if (pixel_major) return;
+        if (pixel_major || m.warps_along_w) return;
         t.line("if ((t & 31) < LANES_W)");
         loops(x);
         t.line("exchange[((t >> 5) * LANES_W + lane_column) * VECTOR + e] = " + ref(result, x) + ";");
@@ -332,9 +360,14 @@ struct Epilogue::Emit {
                 across(name + "_max", Op::amax, a);
                 loops(x);
                 t.line("if (tf_abs(" + ref(name + "_max", x) + ") == __int_as_float(0x7f800000)) " + ref(name + "_max", x) + " = 0.f;");
-                across(name, Op::sum, "tf_exp(" + a + " - " + ref(name + "_max", x) + ")");
+                t.line("float " + name + "_exp[BATCH][VECTOR];");
+                loops({true, true});
+                t.line(name + "_exp[i][e] = tf_exp(" + a + " - " + ref(name + "_max", x) + ");");
+                across(name + "_mass", Op::sum, name + "_exp[i][e]");
+                t.line("float " + name + dims(x) + ";");
                 loops(x);
-                t.line(ref(name, x) + " = tf_log(" + ref(name, x) + ") + " + ref(name + "_max", x) + ";");
+                t.line(ref(name, x) + " = tf_log(" + ref(name + "_mass", x) + ") + " + ref(name + "_max", x) + ";");
+                exponentials[v] = node.args[0];
                 break;
             case Op::var: {
                 across(name + "_mean", Op::sum, a);
@@ -485,7 +518,9 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     t.line("const float* table = (const float*)(shared + TABLES_AT);");
     t.line("float* slots = (float*)(shared + TABLES_AT + " + num(slots_at_) + " + store_group * " + num(group_bytes()) + ");");
     t.line("float* exchange = slots + " + num(exchange_at_ / 4) + ";");
-    t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W;");
+    if (m.warps_along_w) t.line("const int lane_column = t / 32 * LANES_W + t % LANES_W, lane_row = t % 32 / LANES_W;");
+    else t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W;");
+    t.line(std::string("constexpr int COLUMNS_AT_ONCE = ") + (m.warps_along_w ? "4 * " : "") + "LANES_W;");
     t.line("const unsigned ROW_LANES = LANES_W == 32 ? ~0u : ((1u << (LANES_W & 31)) - 1) << ((t & 31) / LANES_W * LANES_W);");
     t.line("(void)table, (void)slots, (void)exchange, (void)ROW_LANES;");
     for (size_t k = 0; k < stores_.size(); ++k) {
@@ -512,7 +547,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     t.line("const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group");
     t.line("const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;");
 
-    Emit emit{*this, t, m, pm, {}, {}};
+    Emit emit{*this, t, m, pm, {}, {}, {}};
     auto run_steps = [&](bool after_pool) {
         const Graph& graph = graph_;
         bool past = !after_pool || !program_.pool;
@@ -589,7 +624,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
         t.line("}");
     } else if (!program_.pool) {
         t.line("for (int k = 0; k < TURNS; k++) {");
-        t.line("const int column = k * LANES_W + lane_column;");
+        t.line("const int column = k * COLUMNS_AT_ONCE + lane_column;");
         t.line(m.vectors ? "const int px = column * VECTOR_PIXELS, w_phase = 0;" : "const int px = column / PHASES_W, w_phase = column % PHASES_W;");
         t.line("const int r = chunk_index * CHUNK_WIDTH + px;");
         t.line("const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);");
@@ -654,7 +689,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
         t.line("constexpr int window_px[] = {" + px + "}, window_row[] = {" + rows + "};");
         t.line("constexpr int window_d[] = {" + ds + "}, window_h[] = {" + hs + "}, window_w[] = {" + ws + "};");
         t.line("for (int k = 0; k < TURNS; k++) {");
-        t.line("const int column = k * LANES_W + lane_column;");
+        t.line("const int column = k * COLUMNS_AT_ONCE + lane_column;");
         t.line("const int cw = column % POOLED_W, ch = column / POOLED_W % POOLED_H, cd = column / (POOLED_W * POOLED_H) % POOLED_D, n = column / (POOLED_W * POOLED_H * POOLED_D);");
         t.line("const int h = ch * " + kh + ", d = cd * " + kd + ", w = chunk_index * CHUNK_WIDTH + cw * " + kw + ";");
         t.line("const int px = ((n * RUN_D + d) * RUN_H + h) * CHUNK_WIDTH + cw * " + kw + ";");

@@ -14,6 +14,7 @@ struct StoreMap {
     bool vectors = false;   // a thread's outputs are whole pixels with all their w phases
     int vector = 1, pixels = 1;
     int lanes = 32, rows = 4, turns = 1;
+    bool warps_along_w = false;   // channel reductions: a warp has all channels of its pixels
     int channels = 64;      // rows of a phase in the chunk
     int items = 16, batch = 16;
 };

@@ -48,10 +48,10 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
         for (const WindowStep& step : s.steps[0][0]) places += (places.empty() ? "" : ", ") + num(step.pixel);
         t.line("__constant__ int windows[] = {" + places + "};   // first pixel of each tap's window");
     }
-    t.line("template <int WG, class Refill> static __device__ __forceinline__ void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held, Refill refill) {");
+    t.line("template <int WG> static __device__ __forceinline__ void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
     if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
-    t.line("(void)slab, (void)slab_turn, (void)b, (void)variant, (void)refill;");
+    t.line("(void)slab, (void)slab_turn, (void)b, (void)variant;");
     const int bodies = config.split == Split::phases ? 2 : 1;
     for (int v = 0; v < s.variants; ++v) {
         if (s.variants > 1) t.line((v ? "else if (variant == " : "if (variant == ") + num(v) + ") {");
@@ -68,8 +68,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     // Many taps: a loop over slabs, the windows' places in a table.
                     const int per = (s.slabs[v][1] - s.slabs[v][0]) / s.blocks_per_tile, total = static_cast<int>(s.steps[v][static_cast<size_t>(g)].size());
                     t.line("for (int part = 0; part < " + num(static_cast<int64_t>(slabs)) + "; part++) {");
-                    t.line("refill(shared_address(&b.weights_full[slab]), slab_turn & 1);");
-                    t.line("barrier_wait(shared_address(&b.weights_full[slab]), slab_turn & 1);");
+                    t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
                     t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
                     if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                     t.line("const int* window = windows + part * " + num(per) + ";");
@@ -101,8 +100,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                 for (size_t slab = 0; slab < slabs; ++slab) {
                     const int begin = config.resident ? 0 : s.slabs[v][slab], end = config.resident ? 1 << 30 : s.slabs[v][slab + 1];
                     if (!config.resident) {
-                        t.line("refill(shared_address(&b.weights_full[slab]), slab_turn & 1);");
-                        t.line("barrier_wait(shared_address(&b.weights_full[slab]), slab_turn & 1);");
+                        t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
                         t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
                         if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                         t.line("products_begin();");
@@ -229,8 +227,8 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
     m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); load_role(shared, b, x, packed, s, xs, operands, t); }");
     m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, role - 1, t % 128); }");
-    m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, packed, s, t % 128); }");
-    m.line("else if (role == STORE_GROUPS + 2) { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, packed, s, t % 128); }");
+    m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, t % 128); }");
+    m.line("else if (role == STORE_GROUPS + 2) { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, t % 128); }");
     m.line("}");
     std::string main = m.str();
     main.replace(main.find("    %TABLES%\n"), 13, tables);

@@ -131,7 +131,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.fixed = static_cast<int>(problem.groups) * s.m_groups;
     s.blocks = bundles * s.planes_per_bundle;
     if (s.blocks * s.accumulators > (config.store_groups > 1 ? 120 : 144)) return std::nullopt;
-    if (config.store_groups > 1 && (s.accumulators > 76 || config.buffers % config.store_groups)) return std::nullopt;
+    if (config.store_groups > 1 && (s.accumulators > 64 || config.buffers % config.store_groups)) return std::nullopt;
     if (config.split == Split::channels && s.channel_blocks < 2) return std::nullopt;
     if (config.split == Split::phases && s.bundle_count < 2) return std::nullopt;
     if (needs.all_channels && s.m_groups > 1) return std::nullopt;

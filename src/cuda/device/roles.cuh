@@ -51,7 +51,7 @@ static __device__ __forceinline__ OFFSET pixel_offset(const Pixel& p, const Stri
 
 // How the load threads copy rows: WIDE pixels a copy, COPIES of them a channel and piece, TOGETHER channels side by side.
 constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = PIECE * LOADERS * (sizeof(ELEMENT) == 2 ? 2 : 1) / WIDE;
-constexpr int TOGETHER = COPIES < LOADERS ? LOADERS / COPIES : 1, COPY_TURNS = COPIES < LOADERS ? 1 : COPIES / LOADERS;
+constexpr int TOGETHER = COPIES < LOADERS ? LOADERS / COPIES : 1, COPY_TURNS = (COPIES + LOADERS - 1) / LOADERS;
 constexpr bool SETTLED = LOAD == LOAD_ROWS && PIECES == 1;    // a thread's place in the patch is the same at every stage
 
 // A position in the sequence tile -> stage of channels -> piece of the patch.
@@ -66,7 +66,7 @@ struct Cursor {
         if (SETTLED)
 #pragma unroll
             for (int i = 0; i < COPY_TURNS; i++) {
-                const Pixel p = pixel((i * LOADERS + t % (COPIES < LOADERS ? COPIES : LOADERS)) * WIDE, at, s);
+                const Pixel p = pixel((i * LOADERS + (COPIES < LOADERS ? t % COPIES : t)) * WIDE, at, s);
                 inside[i] = p.inside;
                 offset[i] = p.inside ? pixel_offset(p, xs) : 0;
             }
@@ -96,7 +96,8 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
             const int first = COPIES < LOADERS ? t / COPIES : 0;
 #pragma unroll
             for (int i = 0; i < COPY_TURNS; i++) {
-                const int copy = i * LOADERS + t % (COPIES < LOADERS ? COPIES : LOADERS);
+                const int copy = i * LOADERS + (COPIES < LOADERS ? t % COPIES : t);
+                if ((COPIES % LOADERS != 0 && LOADERS % COPIES != 0) && (copy >= COPIES || first >= TOGETHER)) continue;
                 bool inside;
                 OFFSET offset;
                 if (SETTLED) {
@@ -241,9 +242,9 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
     }
 }
 
-// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. One thread of the first
-// product warpgroup asks for them before each slab it needs; the others only wait. (A warp of its own would cost every
-// other warp of its quarter of the multiprocessor registers.)
+// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. One load thread calls this
+// whenever it would wait. (Asked for by a product warp, each slab cost 700 cycles of its warpgroup; a warp of its own would
+// cost every other warp of its quarter of the multiprocessor registers.)
 struct Pump {
     const unsigned char* from;
     int tile, step, slab, slot, turn, variant;
@@ -254,25 +255,30 @@ struct Pump {
         step = slab = 0;
     }
     __device__ __forceinline__ Pump(const unsigned char* packed) : tile(blockIdx.x), slot(0), turn(0) { seek(packed); }
-    __device__ __forceinline__ void until(unsigned wanted, int parity, Barriers& b, unsigned char* shared, const unsigned char* packed, int total) {
-        do {
-            while (tile < total && (turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1))) {
-                const int first = slab_first(variant, slab), bytes = (slab_first(variant, slab + 1) - first) * TILE_BYTES;
-                const unsigned bar = shared_address(&b.weights_full[slot]);
-                barrier_expect(bar, bytes);
-                if (bytes) copy_bulk(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, bar);
-                if (++slot == SLABS) { slot = 0; turn++; }
-                if (++slab == slab_count(variant)) {
-                    slab = 0;
-                    from += OPERAND_TILES * TILE_BYTES;
-                    if (++step == KSTEPS) { tile += gridDim.x; seek(packed); }
-                }
+    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, int total) {
+        while (tile < total && (turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1))) {
+            const int first = slab_first(variant, slab), bytes = (slab_first(variant, slab + 1) - first) * TILE_BYTES;
+            const unsigned bar = shared_address(&b.weights_full[slot]);
+            barrier_expect(bar, bytes);
+            if (bytes) copy_bulk(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, bar);
+            if (++slot == SLABS) { slot = 0; turn++; }
+            if (++slab == slab_count(variant)) {
+                slab = 0;
+                from += OPERAND_TILES * TILE_BYTES;
+                if (++step == KSTEPS) { tile += gridDim.x; seek(packed); }
             }
-        } while (!barrier_done(wanted, parity));
+        }
     }
 };
 
 static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
+    Pump pump(packed);
+    auto refill = [&] { if (!RESIDENT && t == 0) pump.ahead(b, shared, packed, s.total); };
+    auto wait_empty = [&](unsigned bar, int parity) {
+        if (!RESIDENT && t == 0) while (!barrier_done(bar, parity)) refill();
+        barrier_wait(bar, parity);
+    };
+    refill();
     if (RESIDENT && t == 0 && (int)blockIdx.x < s.total) {    // all weights of this CTA's channels, once
         const unsigned bar = shared_address(&b.weights_full[0]);
         const int fixed = place_of(blockIdx.x, s).fixed;
@@ -285,9 +291,10 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
         Cursor ahead(s, xs, t), done(s, xs, t);
         int late_stage = 0;
         for (int k = 0; ahead.tile < s.total || done.tile < s.total; k++) {
+            refill();
             if (ahead.tile < s.total) {
                 const unsigned bar = shared_address(&b.empty[stage]);
-                if (turn > 0) barrier_wait(bar, (turn - 1) & 1);
+                if (turn > 0) wait_empty(bar, (turn - 1) & 1);
                 const unsigned to = shared_address(shared + STAGES_AT + stage * STAGE_BYTES);
                 const ELEMENT* from = x + (long long)ahead.channel() * xs.c;
                 for (int i = 0; i < PIECE * PIECES; i++) {
@@ -319,6 +326,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
         const unsigned raw = shared_address(shared + RAW_AT);
         for (int i = 0; i < RAW - 1; i++) fetch(ahead, raw, x, s, xs, t);
         while (now.tile < s.total) {
+            refill();
             if (LOAD == LOAD_ROWS) {                          // what others copied is there, and all are done with the slot to refill
                 copy_wait<RAW - 2>();
                 barrier_named(1, LOADERS);
@@ -329,7 +337,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
             }
             if (now.piece == 0) {
                 const unsigned bar = shared_address(&b.empty[stage]);
-                if (turn > 0) barrier_wait(bar, (turn - 1) & 1);
+                if (turn > 0) wait_empty(bar, (turn - 1) & 1);
             }
             transform(now, shared + RAW_AT, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
             if (now.piece == PIECES - 1) {
@@ -341,6 +349,8 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
         }
     }
     copy_wait<0>();
+    if (!RESIDENT && t == 0)
+        while (pump.tile < s.total) refill();
 }
 
 // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
@@ -364,11 +374,9 @@ struct Held {
 };
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, int t) {
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held;
-    Pump pump(packed);
-    auto refill = [&](unsigned wanted, int parity) __attribute__((always_inline)) { if (WG == 0 && t == 0) pump.until(wanted, parity, b, shared, packed, s.total); };
     int slot = JOINT ? 0 : WG, chunk_turn = 0;
     const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
@@ -377,7 +385,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         float acc[BLOCKS][ACCUMULATORS];
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held, refill);
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
