@@ -63,8 +63,10 @@ ValueId boxes_as_channels(Rewriter& r, ValueId w, const Sizes& tap_axes) {
 }
 
 // Σ over the given tensor axes of lattice `y`, times `factor`, plus bias·bias_factor; in f32 for 16-bit operands.
+// −1 where it has too many boxes to be worth a look.
 ValueId collapsed(Rewriter& r, ValueId y, const Sizes& dims, double factor, double bias_factor) {
     std::vector<Lattice> axes = axes_of(r, y);
+    if (has_long_taps(axes)) return -1;
     const std::optional<Separable> pool = separable(r, y);
     const DType dtype = wide(r.dtype(y));
     const ValueId x = r.arg(y, 0), bias = bias_of(r, y);
@@ -84,6 +86,7 @@ ValueId collapsed(Rewriter& r, ValueId y, const Sizes& dims, double factor, doub
         boxes *= count;
         tap_axes.push_back(dim + 1);
         shape[at(dim)] = 1;
+        if (boxes > 4096) return -1;
         if (count > 0) w = taps(r, w, dim + 1, count, std::move(here.matrix));
         axis = Lattice{};
     }
@@ -133,6 +136,7 @@ ValueId collapse(Rewriter& r, ValueId id) {
     const DType dtype = r.dtype(id);
     const bool mean = op == Op::mean;
     const ValueId sums = collapsed(r, y, spatial, mean ? 1 / count : 1, mean ? 1 : count);
+    if (sums < 0) return -1;
     return cast(r, reduce(r, op, reapply(r, chain, sums, mean ? 1 : count), std::move(rest)), dtype);
 }
 

@@ -40,10 +40,14 @@ bool meets_input(const Lattice& lattice, int64_t m) {
     return false;
 }
 
-// Every index m outside [0, first.out) that `second` reads as zero must be zero in `first` extended beyond its borders.
+// Every index m outside [0, first.out) that `second` reads as zero must be zero in `first` extended beyond its borders. Only
+// the m that one may be nonzero at and the other reads are looked at.
 bool outside_is_zero(const Lattice& first, const Lattice& second) {
-    const int64_t lowest = ceil_div(-first.offset, first.down);
-    const int64_t highest = floor_div(first.up * (first.in - 1) + first.dil * (first.taps - 1) - first.offset, first.down);
+    const int64_t lowest = std::max(ceil_div(-first.offset, first.down),
+                                    ceil_div(second.offset - second.dil * (second.taps - 1), second.up));
+    const int64_t highest =
+        std::min(floor_div(first.up * (first.in - 1) + first.dil * (first.taps - 1) - first.offset, first.down),
+                 floor_div(second.down * (second.out - 1) + second.offset, second.up));
     for (int64_t m = lowest; m < 0; ++m)
         if (reads(second, m) && meets_input(first, m)) return false;
     for (int64_t m = std::max<int64_t>(first.out, lowest); m <= highest; ++m)

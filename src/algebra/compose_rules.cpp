@@ -21,6 +21,7 @@ struct Composition {
 std::optional<Composition> composition(const std::vector<Lattice>& first, const std::vector<Lattice>& second, bool bias,
                                        const Separable& thin, bool thin_is_first) {
     Composition result;
+    if (has_long_taps(first) || has_long_taps(second)) return std::nullopt;
     for (size_t a = 0; a < first.size(); ++a) {
         const std::optional<Composed> composed = compose(first[a], second[a], bias);
         if (!composed) return std::nullopt;
@@ -136,6 +137,7 @@ ValueId slice_of_lattice(Rewriter& r, ValueId id) {
     const int64_t extent = node.type.shape[at(axis)];
     if (extent == 0) return -1;
     std::vector<Lattice> axes = axes_of(r, y);
+    if (has_long_taps(axes)) return -1;
     ValueId x = r.arg(y, 0), w = r.arg(y, 1), bias = bias_of(r, y);
     auto sliced = [&](ValueId value, int64_t along) {
         return r.add(Op::slice, {value},

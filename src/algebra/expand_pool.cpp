@@ -60,6 +60,7 @@ ValueId expand_avg_pool(Rewriter& r, ValueId id) {
         r.say("one window holds everything: avg_pool is a mean");
         return scaled(r, reduce(r, Op::mean, x, trailing(node.type.rank(), pool.size())), count / *divisor);
     }
+    if (std::any_of(pool.begin(), pool.end(), [](const PoolAxis& axis) { return axis.kernel > 1024; })) return -1;
     const double weight = 1 / *divisor;
     if (is_sixteen_bit(node.type.dtype) && !power_of_two(weight)) return -1;  // 1/9 has no 16-bit form
     if (r.shape(x).size() == pool.size() + 1) {

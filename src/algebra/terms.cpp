@@ -172,7 +172,7 @@ ValueId channel_vector(Rewriter& r, ValueId operand, const Sizes& value_shape) {
 std::optional<Separable> separable(const Rewriter& r, ValueId id) {
     if (!r.is(id, Op::lattice)) return std::nullopt;
     const Sizes& w = r.shape(r.arg(id, 1));
-    if (w[1] != 1 || w[2] != 1) return std::nullopt;
+    if (w[1] != 1 || w[2] != 1 || std::any_of(w.begin() + 3, w.end(), [](int64_t taps) { return taps > 1024; })) return std::nullopt;
     std::vector<const Node*> maps;
     const Node* root = &r[r.arg(id, 1)];
     while (root->op == Op::taps) {
@@ -213,6 +213,10 @@ std::optional<double> gain(const std::vector<Lattice>& axes, const Separable& we
         result *= *sum;
     }
     return result;
+}
+
+bool has_long_taps(const std::vector<Lattice>& axes) {
+    return std::any_of(axes.begin(), axes.end(), [](const Lattice& axis) { return axis.taps > 1024; });
 }
 
 Sizes with_extent(Sizes shape, int64_t axis, int64_t extent) {

@@ -54,6 +54,9 @@ std::optional<Separable> separable(const Rewriter& r, ValueId lattice);
 // Σ of the taps that one output meets, if all outputs meet the same sum inside; the factor by which a constant passes.
 std::optional<double> gain(const std::vector<Lattice>& axes, const Separable& weight);
 
+// Kernels so long that tables of their taps would be a burden: the rules that make such tables leave them alone.
+bool has_long_taps(const std::vector<Lattice>& axes);
+
 // Sizes with `extent` put at `axis`.
 Sizes with_extent(Sizes shape, int64_t axis, int64_t extent);
 Sizes spatial_axes(int64_t rank);  // 2 … rank−1
