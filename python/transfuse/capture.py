@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import inspect
 import threading
 import warnings
@@ -83,14 +85,28 @@ def _batch_norm_forward(self, x):
 
 @contextlib.contextmanager
 def _capturing_here():
-    """Only the thread that captures sees the changed BatchNorm."""
+    """Tracing changes methods of nn.Module for everybody; here only the thread that captures may see that."""
+    from torch.fx._symbolic_trace import _Patcher
+
+    patch_method = _Patcher.patch_method
+    owner = threading.get_ident()
+
+    def patch_here(self, cls, name, new, deduplicate=True):
+        old = getattr(cls, name)
+
+        @functools.wraps(old)
+        def choose(*args, **kwargs):
+            return (new if threading.get_ident() == owner else old)(*args, **kwargs)
+
+        patch_method(self, cls, name, choose, deduplicate)
+
     with _lock:
         _capturing.on = True
-        _BatchNorm.forward = _batch_norm_forward
+        _BatchNorm.forward, _Patcher.patch_method = _batch_norm_forward, patch_here
         try:
             yield
         finally:
-            _BatchNorm.forward = _original_batch_norm
+            _BatchNorm.forward, _Patcher.patch_method = _original_batch_norm, patch_method
             _capturing.on = False
 
 
@@ -150,30 +166,26 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     found = obstacle(module)
     if found:
         raise CaptureError(found)
-    view = plain_view(module, base)
-    before = {name: dict(child.__dict__) for name, child in view.named_modules()}
+    view = _double(plain_view(module, base))
     with torch.inference_mode(False), torch.enable_grad(), _capturing_here(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))
         shapes = _dynamic_shapes(base.forward, view, args, kwargs) if dynamic else None
-        try:
-            program = torch.export.export(view, args, kwargs, dynamic_shapes=shapes, strict=False)
-        finally:
-            _restore(view, before)
+        program = torch.export.export(view, args, kwargs, dynamic_shapes=shapes, strict=False)
     return _lifted(program, dynamic)
 
 
-def _restore(view: nn.Module, before: dict) -> None:
-    """weight_norm's old hook stores a plain attribute at each call; what the capture stored there is no real tensor."""
-    for name, child in view.named_modules():
-        old = before.get(name)
-        if old is None:
-            continue
-        for key in [k for k in child.__dict__ if k not in old]:
-            del child.__dict__[key]
-        for key, value in old.items():
-            if child.__dict__.get(key) is not value:
-                child.__dict__[key] = value
+def _double(view: nn.Module) -> nn.Module:
+    """A copy of the modules that holds the same tensors: tracing swaps parameters for stand-ins, and another thread may be
+    running the model meanwhile."""
+    kept: dict[int, object] = {}
+    for child in view.modules():
+        for table in (child.__dict__, child._parameters, child._buffers):
+            kept.update({id(v): v for v in table.values() if isinstance(v, torch.Tensor)})
+    try:
+        return copy.deepcopy(view, kept)
+    except Exception:
+        return view  # something in it cannot be copied
 
 
 def _lifted(program, dynamic: bool) -> Capture:
