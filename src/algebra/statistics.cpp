@@ -33,6 +33,7 @@ ValueId centred_variance(Rewriter& r, ValueId id) {
 // E_S[d − E_D[d]] = E_S[x] − E_D[x] for S ⊆ D and d = x + what is constant along D. Element by element d − E_D[d] takes away the
 // mean of the same rounded values; once both means are collapsed they are exact, and only exact means may be taken from them.
 ValueId mean_of_centred(Rewriter& r, ValueId id) {
+    if (!r[id].attributes.flag(Key::keepdim)) return -1;
     const Sizes some = r[id].attributes.integers(Key::dims);
     const AffineChain chain = affine_chain(r, r.arg(id), some);
     for (size_t i = 0; i < chain.steps.size(); ++i) {
