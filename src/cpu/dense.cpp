@@ -96,15 +96,33 @@ private:
         return store.start.empty() && plan_.graph[store.value].type.shape != plan_.graph[store.target].type.shape;
     }
 
+    // One table for full chunks, one for a shorter last chunk; in the order of the packed weights.
     void make_offsets() {
+        const int64_t last = geometry_.in % geometry_.chunk;
         for (const DensePhase& phase : geometry_.phases) {
-            std::vector<int32_t> offsets;
-            for (int64_t ci = 0; ci < geometry_.chunk; ++ci)
-                for (const DensePhase::Tap& tap : phase.taps)
-                    offsets.push_back(static_cast<int32_t>((ci * geometry_.channel_stride + tap.offset) * static_cast<int64_t>(sizeof(T))));
-            offsets.insert(offsets.end(), 4, 0);
-            offsets_.push_back(std::move(offsets));
+            const auto per_shift = static_cast<size_t>(phase.taps_per_shift());
+            std::array<std::vector<int32_t>, 2> tables;
+            for (size_t which = 0; which < 2; ++which) {
+                for (size_t t = 0; t < phase.taps.size(); t += per_shift)
+                    for (int64_t ci = 0; ci < (which ? last : geometry_.chunk); ++ci)
+                        for (size_t j = t; j < t + per_shift; ++j)
+                            tables[which].push_back(static_cast<int32_t>((ci * geometry_.channel_stride + phase.taps[j].offset) *
+                                                                         static_cast<int64_t>(sizeof(T))));
+                tables[which].insert(tables[which].end(), 4, 0);
+            }
+            offsets_.push_back(std::move(tables));
         }
+    }
+
+    // Taps of the first axis that meet input for some output of the tile: [begin, end) of the phase's shifts.
+    std::pair<int64_t, int64_t> meeting(const DensePhase& phase, const Box& box) const {
+        const DenseGeometry& g = geometry_;
+        const int64_t u0 = box.origin[0] / g.period[0], u1 = u0 + g.u_count(0, box.extent[0], phase.residue[0]) - 1;
+        const auto meets = [&](int64_t shift) { return g.advance[0] * u1 + shift >= 0 && g.advance[0] * u0 + shift < g.x[2]; };
+        auto begin = static_cast<int64_t>(0), end = static_cast<int64_t>(phase.shifts.size());
+        while (begin < end && !meets(phase.shifts[static_cast<size_t>(begin)])) ++begin;
+        while (end > begin && !meets(phase.shifts[static_cast<size_t>(end - 1)])) --end;
+        return {begin, end};
     }
 
     // Where results of a panel go before the tile program: straight into planes, or, when the last axis has several
@@ -133,14 +151,18 @@ private:
 
     void multiply(const Call& call, const Box& box, const T* patch, int64_t group, size_t p, int64_t first, int64_t channels,
                   const Destination& to, const std::vector<std::vector<Spot>>& spots) const {
-        (void)box;
         const Panel& panel = packing_.panels()[p];
-        for (size_t phase = 0; phase < geometry_.phases.size(); ++phase) {
-            if (spots[phase].empty()) continue;
-            const auto taps = static_cast<int64_t>(geometry_.phases[phase].taps.size());
-            kernels<T>().product({packing_.panel(call.packed, phase, group, p) + first * taps * panel.rows, offsets_[phase].data(),
-                                  channels * taps, panel.rows, patch, spots[phase].data(), static_cast<int64_t>(spots[phase].size()),
-                                  to.data, to.pitch, call.bias ? call.bias + group * geometry_.outs + panel.first : nullptr, first > 0});
+        for (size_t i = 0; i < geometry_.phases.size(); ++i) {
+            if (spots[i].empty()) continue;
+            const DensePhase& phase = geometry_.phases[i];
+            const auto [begin, end] = meeting(phase, box);
+            const auto taps = static_cast<int64_t>(phase.taps.size());
+            const int64_t per_shift = channels * phase.taps_per_shift();
+            const std::vector<int32_t>& offsets = offsets_[i][channels == geometry_.chunk ? 0 : 1];
+            kernels<T>().product({packing_.panel(call.packed, i, group, p) + (first * taps + begin * per_shift) * panel.rows,
+                                  offsets.data() + begin * per_shift, (end - begin) * per_shift, panel.rows, patch, spots[i].data(),
+                                  static_cast<int64_t>(spots[i].size()), to.data, to.pitch,
+                                  call.bias ? call.bias + group * geometry_.outs + panel.first : nullptr, first > 0});
         }
     }
 
@@ -233,7 +255,7 @@ private:
     std::vector<GridReduction> reductions_;
     std::vector<size_t> partials_;
     size_t packed_ = 0, bias_ = 0;
-    std::vector<std::vector<int32_t>> offsets_;   // per phase
+    std::vector<std::array<std::vector<int32_t>, 2>> offsets_;   // per phase
     std::unique_ptr<CompiledPass> fallback_;
 };
 

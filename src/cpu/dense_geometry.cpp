@@ -42,9 +42,11 @@ struct Chooser {
     int64_t bytes_per_channel() const { return g.channel_stride * demands.element_bytes; }
     bool fits(const std::array<int64_t, 3>& t) {
         lay_out(t);
-        const bool planes = pixels(t) * demands.resident_planes * demands.element_bytes <= resident_bytes;
-        return pixels(t) <= most_pixels && planes;
+        // A tile whose input channels come in chunks holds the sums of all its output channels meanwhile.
+        const int64_t planes = std::max(demands.resident_planes, single() ? 0 : g.outs);
+        return pixels(t) <= most_pixels && pixels(t) * planes * demands.element_bytes <= resident_bytes;
     }
+    bool single() const { return bytes_per_channel() * g.in <= patch_bytes; }
     int64_t tiles(const std::array<int64_t, 3>& t) const {
         int64_t n = g.y[0];
         for (size_t a = 0; a < 3; ++a) n *= (g.y[a + 2] + t[a] - 1) / t[a];
@@ -56,13 +58,15 @@ struct Chooser {
         for (size_t a = 0; a < 3; ++a) tile[a] = std::min(unit[a], g.y[a + 2]);
         tile[2] = even_pieces(g.y[4], most_pixels, std::lcm(unit[2], row_padding * g.period[2]));
         while (!fits(tile) && tile[2] > unit[2]) tile[2] = even_pieces(tile[2], std::max(unit[2], tile[2] / 2), unit[2]);
-        // More rows, then more planes, while the patch of all input channels still fits (or the tile is still small).
+        // More rows, then more planes; but a tile that is large enough keeps the patch of all its input channels in cache.
         for (size_t a : {size_t{1}, size_t{0}}) {
             for (;;) {
                 std::array<int64_t, 3> larger = tile;
                 larger[a] = std::min(g.y[a + 2], tile[a] + unit[a]);
+                lay_out(tile);
+                const bool was_single = single();
                 if (larger == tile || !fits(larger)) break;
-                if (pixels(tile) >= fewest_pixels && bytes_per_channel() * g.in > patch_bytes) break;
+                if (pixels(tile) >= fewest_pixels && was_single && !single()) break;
                 tile = larger;
             }
             tile[a] = even_pieces(g.y[a + 2], tile[a], unit[a]);
@@ -110,7 +114,7 @@ DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, c
     for (const Phase& p1 : phases[0])
         for (const Phase& p2 : phases[1])
             for (const Phase& p3 : phases[2]) {
-                DensePhase phase{{p1.residue, p2.residue, p3.residue}, {}};
+                DensePhase phase{{p1.residue, p2.residue, p3.residue}, {}, {}};
                 for (const PhaseTap& t1 : p1.taps)
                     for (const PhaseTap& t2 : p2.taps)
                         for (const PhaseTap& t3 : p3.taps) {
@@ -119,6 +123,8 @@ DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, c
                                                    column % g.advance[2] * (g.row_stride / g.advance[2]) + column / g.advance[2];
                             phase.taps.push_back({{t1.tap, t2.tap, t3.tap}, offset});
                         }
+                if (!phase.taps.empty())
+                    for (const PhaseTap& t1 : p1.taps) phase.shifts.push_back(t1.shift);
                 g.phases.push_back(std::move(phase));
             }
     return g;

@@ -24,7 +24,9 @@ struct DensePhase {
         std::array<int64_t, 3> k;
         int64_t offset;                        // elements from a pixel of the patch, within one channel
     };
-    std::vector<Tap> taps;
+    std::vector<Tap> taps;                     // in order of the first axis
+    std::vector<int64_t> shifts;               // on the first axis, one per tap of that axis
+    int64_t taps_per_shift() const { return shifts.empty() ? 0 : static_cast<int64_t>(taps.size() / shifts.size()); }
 };
 
 struct DenseGeometry {

@@ -36,14 +36,18 @@ template <class T> void Packing<T>::pack(const TensorView& w, T* packed, int thr
         const auto p = static_cast<size_t>(job % panels);
         const Panel& panel = panels_[p];
         T* out = const_cast<T*>(this->panel(packed, phase, group, p));
-        for (int64_t ci = 0; ci < geometry_.in; ++ci)
-            for (const DensePhase::Tap& tap : geometry_.phases[phase].taps) {
-                const int64_t offset = group * strides[0] + ci * strides[1] + panel.first * strides[2] + tap.k[0] * strides[3] +
-                                       tap.k[1] * strides[4] + tap.k[2] * strides[5];
-                kernels<T>().load(out, address(w, offset), static_cast<Storage>(w.dtype), strides[2], panel.count);
-                for (int64_t r = panel.count; r < panel.rows; ++r) out[r] = 0;
-                out += panel.rows;
-            }
+        const DensePhase& taps = geometry_.phases[phase];
+        const auto per_shift = static_cast<size_t>(taps.taps_per_shift());
+        for (int64_t chunk = 0; chunk < geometry_.in; chunk += geometry_.chunk)
+            for (size_t t = 0; t < taps.taps.size(); t += per_shift)
+                for (int64_t ci = chunk; ci < std::min(geometry_.in, chunk + geometry_.chunk); ++ci)
+                    for (size_t j = t; j < t + per_shift; ++j, out += panel.rows) {
+                        const auto& k = taps.taps[j].k;
+                        const int64_t offset = group * strides[0] + ci * strides[1] + panel.first * strides[2] + k[0] * strides[3] +
+                                               k[1] * strides[4] + k[2] * strides[5];
+                        kernels<T>().load(out, address(w, offset), static_cast<Storage>(w.dtype), strides[2], panel.count);
+                        for (int64_t r = panel.count; r < panel.rows; ++r) out[r] = 0;
+                    }
     });
 }
 

@@ -1,4 +1,6 @@
-// Weights as the product wants them: per phase, group and panel of output channels, [input channel × tap][row].
+// Weights as the product wants them: per phase, group and panel of output channels, [chunk][tap of the first axis][input
+// channel × other taps][row]. A tile at the border of the first axis skips the taps that meet no input there: theirs are the
+// first or the last entries of a chunk.
 #pragma once
 
 #include <vector>

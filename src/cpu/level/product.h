@@ -15,7 +15,7 @@ namespace transfuse::cpu::TRANSFUSE_LEVEL {
 // number of chunks instead of the number of terms, as in a product blocked over input channels.
 inline constexpr int64_t chunk_terms = 80;
 // Weights of one block stay in the first-level cache while every spot of the tile passes by.
-inline constexpr int64_t block_terms = 1040;
+inline constexpr int64_t block_terms = 260;
 
 // sum[m][v] += Σ_k weight[k][m] · pixel[v][offset[k]]. The offset of a term is fetched ahead, so that the loads never wait
 // for it; both tables are readable two terms past their end.
@@ -127,10 +127,20 @@ template <class T, int rows> void product_rows(const Product<T>& p) {
     for (int64_t first = 0; first < p.terms; first += length) {
         const int64_t terms = first + length < p.terms ? length : p.terms - first;
         const bool fresh = first == 0 && !p.accumulate;
+        // The weights of the next block are fetched meanwhile, a few lines with every group of spots.
+        constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+        const T* ahead = p.panel + (first + terms) * rows;
+        const T* const ahead_end = ahead + (first + terms < p.terms ? length * rows : 0);
+        const int64_t groups = p.spots_count / vectors + 1, share = (length * rows / line + groups - 1) / groups;
+        const auto fetch = [&] {
+            for (int64_t i = 0; i < share && ahead < ahead_end; ++i, ahead += line) __builtin_prefetch(ahead, 0, 2);
+        };
         int64_t s = 0;
         // A last group of one vector would run at a third of the speed: end with two pairs instead.
-        for (; s + vectors <= p.spots_count && p.spots_count - s != vectors + 1; s += vectors)
+        for (; s + vectors <= p.spots_count && p.spots_count - s != vectors + 1; s += vectors) {
+            fetch();
             product_spots<T, rows, vectors>(p, p.spots + s, first, terms, fresh);
+        }
         for (; s + 2 <= p.spots_count; s += 2) product_spots<T, rows, 2>(p, p.spots + s, first, terms, fresh);
         for (; s < p.spots_count; ++s) product_spots<T, rows, 1>(p, p.spots + s, first, terms, fresh);
     }
