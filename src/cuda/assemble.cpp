@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "cuda/correlate.h"
 #include "cuda/dense/dense.h"
 #include "cuda/moments.h"
 #include "cuda/pull.h"
@@ -32,7 +33,8 @@ public:
 
     Assembly run() {
         place_values();
-        for (size_t p = 0; p < plan_.passes.size(); ++p) {
+        size_t p = prepare_beside_moments() ? 2 : 0;
+        for (; p < plan_.passes.size(); ++p) {
             pass_ = p;
             const Program program = generate(plan_.passes[p]);
             bind(program, plan_.passes[p]);
@@ -43,6 +45,44 @@ public:
     }
 
 private:
+    // Where the plan begins by preparing weights and reading moments, the reading goes first and the weights are prepared
+    // while it ends: only the tail needs both.
+    bool prepare_beside_moments() {
+        if (plan_.passes.size() < 2 || plan_.passes[0].kind != PassKind::prepare || plan_.passes[1].kind != PassKind::moments) return false;
+        pass_ = 1;
+        Program moments = generate(plan_.passes[1]);
+        size_t reading = 0;
+        while (reading < moments.launches.size() && moments.launches[reading].source->entry.rfind("tf_moments_tail", 0) != 0) ++reading;
+        std::set<ValueId> prepared;
+        for (const Store& store : plan_.passes[0].stores) prepared.insert(store.target);
+        bool apart = reading > 0 && reading < moments.launches.size();
+        for (size_t i = 0; i < reading; ++i)
+            for (const Argument& argument : moments.launches[i].arguments)
+                if (argument.kind == Argument::Kind::value && prepared.contains(argument.value)) apart = false;
+        pass_ = 0;
+        beside_ = apart;
+        Program prepare = generate(plan_.passes[0]);
+        beside_ = false;
+        if (!apart || prepare.scratch_bytes > 0 || prepare.launches.size() != 1) {
+            if (apart) prepare = generate(plan_.passes[0]);
+            bind(prepare, plan_.passes[0]);
+            pass_ = 1;
+            bind(moments, plan_.passes[1]);
+            return true;
+        }
+        prepare.launches[0].early = true;
+        Program tail = moments;
+        moments.launches.resize(reading);
+        tail.launches.erase(tail.launches.begin(), tail.launches.begin() + static_cast<std::ptrdiff_t>(reading));
+        pass_ = 1;
+        bind(moments, plan_.passes[1]);
+        pass_ = 0;
+        bind(prepare, plan_.passes[0]);
+        pass_ = 1;
+        bind(tail, plan_.passes[1]);
+        return true;
+    }
+
     // Strides and addresses of everything that lies in memory; buffers share workspace where their lives do not meet.
     void place_values() {
         const auto size = static_cast<size_t>(graph_.size());
@@ -206,7 +246,17 @@ private:
                 note("general kernel: " + why_not);
             }
         }
+        if (pass.kind == PassKind::correlate) {
+            if (auto correlate = generate_correlate(surroundings, request.places, &why_not)) {
+                program = std::move(correlate->program);
+                for (auto& [value, place] : correlate->grid) request.places.insert_or_assign(value, place);
+                note(program.note);
+            } else {
+                note("general kernel: " + why_not);
+            }
+        }
         const bool first = program.launches.empty();
+        request.beside = beside_;
         request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
         request.early = !first;
         if (!first) request.name += "_tail";
@@ -287,6 +337,7 @@ private:
     std::vector<std::optional<Address>> addresses_;
     Assembly assembly_;
     size_t scratch_bytes_ = 0, pass_ = 0;
+    bool beside_ = false;
 };
 
 }  // namespace

@@ -88,6 +88,7 @@ bool Emitter::transparent(ValueId id, const Index& index) const {
     auto axis_is_vector = [&](int64_t axis) { return index[static_cast<size_t>(axis)].vector; };
     if (is_reduction(node.op)) return true;  // a vector coordinate is always on a kept axis: reduced ones have extent 1
     if (node.op == Op::concat || node.op == Op::taps) return !axis_is_vector(node.attributes.integer(Key::axis));
+    if (node.op == Op::box_spread) return !axis_is_vector(1);
     if (node.op == Op::pad) {
         const auto &start = node.attributes.integers(Key::start), &end = node.attributes.integers(Key::end);
         for (size_t a = 0; a < index.size(); ++a)
@@ -185,7 +186,7 @@ Lanes Emitter::compute(ValueId id, const Index& index) {
     auto fold_of = fold(id, index);
     require(fold_of.has_value(), "CUDA: no code for op ", name(node.op));
     const size_t lanes = has_vector(index) ? static_cast<size_t>(vector_) : 1;
-    return serial(*fold_of, wide_ || fold_of->trips() > 64, lanes);
+    return serial(*fold_of, wide_ || fold_of->trips() > 64 || node.type.dtype == DType::f64, lanes);
 }
 
 // The operand's index under right-aligned broadcasting.

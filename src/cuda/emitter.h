@@ -17,6 +17,7 @@ namespace transfuse::cuda {
 struct Partials {
     int64_t slots = 1, slot_stride = 0;    // in elements
     int64_t component_stride = 1;
+    bool shifted = false;                  // sum, mean: the slots are a var's, Σ (x - p) with p the first element of each sum
 };
 
 // Where a value can be loaded from.
@@ -113,6 +114,7 @@ private:
     Lanes concat(ValueId id, const Index& index);
     Lanes pad(ValueId id, const Index& index);
     Lanes taps(ValueId id, const Index& index);
+    Lanes unrolled_taps(ValueId id, const Index& index);
 
     std::optional<Fold> partial_fold(ValueId id, const Place& place, const Index& index);
     Fold reduction_fold(ValueId id, const Index& index);
@@ -125,6 +127,7 @@ private:
     Fold box_spread_fold(ValueId id, const Index& index);
     Fold taps_fold(ValueId id, const Index& index);
     Lanes finish_reduction(ValueId id, const Lanes& folded, int64_t count, bool dynamic_count);
+    Lanes first_element(ValueId id, const Index& index);    // of those a reduction sums
     bool has_vector(const Index& index) const;
     bool transparent(ValueId id, const Index& index) const;
 

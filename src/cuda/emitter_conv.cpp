@@ -1,4 +1,5 @@
 // Folds of lattice products, their weight gradients, and of the collapse.
+#include <algorithm>
 #include <numeric>
 
 #include "cuda/emitter.h"
@@ -234,37 +235,50 @@ Fold Emitter::box_spread_fold(ValueId id, const Index& index) {
     Fold fold;
     int64_t boxes = 1;
     for (const BoxAxis& axis : axes) boxes *= static_cast<int64_t>(axis.intervals.size());
-    // Whether i lies in interval b of axis j, once for all boxes.
-    std::vector<std::vector<std::string>> inside(axes.size());
+    // Whether i lies in interval b of axis j, once for all boxes: [axis][interval][lane].
+    std::vector<std::vector<std::vector<std::string>>> inside(axes.size());
     for (size_t j = 0; j < axes.size(); ++j)
         for (const Interval& interval : axes[j].intervals) {
-            const std::string& i = index[axes[j].axis].text;
-            const std::string lo = parameters_.integer(interval.lo, true);
-            std::string test = i + " >= " + lo + " && " + i + " <= " + parameters_.integer(interval.hi, true);
-            if (interval.step > 1) test += " && (" + i + " - " + lo + ") % " + number(interval.step) + " == 0";
-            inside[j].push_back(let("bool", test, "b"));
+            const Coordinate& coordinate = index[axes[j].axis];
+            inside[j].emplace_back();
+            for (int lane = 0; lane < (coordinate.vector ? vector_ : 1); ++lane) {
+                const std::string i = plus(coordinate.text, number(lane)), lo = parameters_.integer(interval.lo, true);
+                std::string test = i + " >= " + lo + " && " + i + " <= " + parameters_.integer(interval.hi, true);
+                if (interval.step > 1) test += " && (" + i + " - " + lo + ") % " + number(interval.step) + " == 0";
+                inside[j].back().push_back(let("bool", test, "b"));
+            }
         }
     fold.term = [this, h, index, axes, inside, boxes](const std::vector<Coordinate>&, const std::function<void(const Lanes&)>& take) {
+        const size_t lanes = has_vector(index) ? static_cast<size_t>(vector_) : 1;
         for (int64_t b = 0; b < boxes; ++b) {
-            std::string condition;
-            int64_t rest = b;
-            for (size_t j = axes.size(); j-- > 0;) {
-                const auto count = static_cast<int64_t>(axes[j].intervals.size());
-                condition += (condition.empty() ? "" : " && ") + inside[j][static_cast<size_t>(rest % count)];
-                rest /= count;
-            }
             Index at = index;
             for (const BoxAxis& axis : axes) at[axis.axis] = {"0"};
             at[1] = {plus(times(index[1].text, number(boxes)), number(b))};
             const Lanes x = value(h, at);
             const std::string zero = literal(0, x.real);
-            take({{"(" + condition + " ? " + x.text[0] + " : " + zero + ")"}, {}, x.real});
+            Lanes term;
+            term.real = x.real;
+            for (size_t lane = 0; lane < lanes; ++lane) {
+                std::string condition;
+                int64_t rest = b;
+                for (size_t j = axes.size(); j-- > 0;) {
+                    const auto count = static_cast<int64_t>(axes[j].intervals.size());
+                    const auto& tests = inside[j][static_cast<size_t>(rest % count)];
+                    condition += (condition.empty() ? "" : " && ") + tests[std::min(lane, tests.size() - 1)];
+                    rest /= count;
+                }
+                term.text.push_back("(" + condition + " ? " + x[lane] + " : " + zero + ")");
+            }
+            take(term);
         }
     };
     fold.finish = [this, id](const Lanes& folded) {
         const Real real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
         const std::string type(real_name(real));
-        return Lanes{{let(type, "(" + type + ")" + folded.text[0], "v")}, {}, real};
+        Lanes result;
+        result.real = real;
+        for (const std::string& text : folded.text) result.text.push_back(let(type, "(" + type + ")" + text, "v"));
+        return result;
     };
     return fold;
 }

@@ -215,12 +215,22 @@ Fold Emitter::reduction_fold(ValueId id, const Index& index) {
     return fold;
 }
 
+Lanes Emitter::first_element(ValueId id, const Index& index) {
+    const Node& node = graph_[id];
+    const Sizes& shape = graph_[node.args[0]].type.shape;
+    const Sizes& dims = node.attributes.integers(Key::dims);
+    Index at(shape.size(), Coordinate{"0"});
+    for (size_t a = 0, kept = 0; a < shape.size(); ++a)
+        if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(a)) == dims.end()) at[a] = index[node.attributes.flag(Key::keepdim) ? a : kept++];
+    return value(node.args[0], at);
+}
+
 std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const Index& index) {
     const Node& node = graph_[id];
     const Partials& partials = *place.partials;
     Fold fold;
     fold.combine = combine_of(node.op);
-    fold.loops.push_back({partials.slots, true});
+    fold.loops.push_back({partials.slots, partials.slots > 4});  // few: written out
     const std::string storage(storage_name(place.storage));
     std::string offset = "0";
     for (size_t a = 0; a < index.size(); ++a)
@@ -238,11 +248,19 @@ std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const 
     };
     int64_t count = 1;
     bool dynamic_count = true;
-    if (node.op == Op::mean || node.op == Op::var) {
+    if (node.op == Op::mean || node.op == Op::var || partials.shifted) {
         const Sizes& shape = graph_[node.args[0]].type.shape;
         for (int64_t dim : node.attributes.integers(Key::dims)) count *= shape[static_cast<size_t>(dim)];
     }
-    fold.finish = [this, id, count, dynamic_count](const Lanes& folded) { return finish_reduction(id, folded, count, dynamic_count); };
+    const bool shifted = partials.shifted;
+    fold.finish = [this, id, index, count, dynamic_count, shifted](const Lanes& folded) {
+        if (!shifted) return finish_reduction(id, folded, count, dynamic_count);
+        const std::string pivot = "(double)" + first_element(id, index).text[0];
+        Lanes whole;
+        whole.real = Real::f64;
+        whole.text.push_back("((double)" + folded.text[0] + " + " + pivot + " * (double)" + parameters_.integer(count, dynamic_count) + ")");
+        return finish_reduction(id, whole, count, dynamic_count);
+    };
     return fold;
 }
 

@@ -153,6 +153,44 @@ Lanes Emitter::pad(ValueId id, const Index& index) {
                   {{condition, [this, source, at] { return value(source, at); }}});
 }
 
+Lanes Emitter::unrolled_taps(ValueId id, const Index& index) {
+    const Node& node = graph_[id];
+    const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
+    const ValueId source = node.args[0];
+    const int64_t rows = node.attributes.integer(Key::rows), K = graph_[source].type.shape[axis];
+    const std::vector<double>& matrix = node.attributes.numbers(Key::matrix);
+    const Real real = wide_ ? Real::f64 : real_of(node.type.dtype);
+    const std::string type(real_name(real)), zero = literal(0, real), &row = index[axis].text;
+    std::vector<std::vector<std::string>> terms;
+    for (int64_t k = 0; k < K; ++k) {
+        auto entry = [&](int64_t r) { return matrix[static_cast<size_t>(r * K + k)]; };
+        bool same = true, none = true;
+        for (int64_t r = 0; r < rows; ++r) same = same && entry(r) == entry(0), none = none && entry(r) == 0;
+        if (none || (is_number(row) && entry(std::atoll(row.c_str())) == 0)) continue;
+        std::string factor = literal(entry(is_number(row) ? std::atoll(row.c_str()) : 0), real);
+        if (!same && !is_number(row))
+            for (int64_t r = 1; r < rows; ++r) factor = "(" + row + " == " + number(r) + " ? " + literal(entry(r), real) + " : " + factor + ")";
+        Index at = index;
+        at[axis] = {number(k)};
+        const Lanes x = value(source, at);
+        const std::string m = same || is_number(row) ? factor : let(type, factor, "m");
+        terms.emplace_back();
+        for (const std::string& text : x.text) {
+            const std::string product = "(" + type + ")" + text + " * " + m;
+            terms.back().push_back(same || is_number(row) ? product : "(" + m + " != " + zero + " ? " + product + " : " + zero + ")");
+        }
+    }
+    Lanes result;
+    result.real = real;
+    const size_t lanes = terms.empty() ? 1 : terms[0].size();
+    for (size_t lane = 0; lane < lanes; ++lane) {
+        std::string sum;
+        for (const auto& term : terms) sum += (sum.empty() ? "" : " + ") + term[std::min(lane, term.size() - 1)];
+        result.text.push_back(let(type, sum.empty() ? zero : sum, "v"));
+    }
+    return result;
+}
+
 // w'[k'] = Σ_k matrix[k', k]·w[k]. Where every row has at most one entry, that is a selection with a factor.
 Lanes Emitter::taps(ValueId id, const Index& index) {
     const Node& node = graph_[id];
@@ -173,7 +211,14 @@ Lanes Emitter::taps(ValueId id, const Index& index) {
         if (entries > 1) selects = false;
     }
     const size_t lanes = has_vector(index) ? static_cast<size_t>(vector_) : 1;
-    if (!selects) return serial(taps_fold(id, index), wide_, lanes);
+    if (!selects) {
+        // Written out while that stays short: all loads are then in flight together.
+        int64_t terms = 1;
+        for (ValueId v = id; graph_[v].op == Op::taps && !places_.contains(v); v = graph_[v].args[0])
+            terms *= graph_[graph_[v].args[0]].type.shape[static_cast<size_t>(graph_[v].attributes.integer(Key::axis))];
+        if (terms <= 160 && rows <= 8) return unrolled_taps(id, index);
+        return serial(taps_fold(id, index), wide_ || node.type.dtype == DType::f64, lanes);
+    }
     Index at = index;
     const std::string row = index[axis].text;
     bool same = true, mirrored = true, ones = true;

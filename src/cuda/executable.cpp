@@ -2,6 +2,7 @@
 // addresses and launches.
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -72,7 +73,8 @@ struct Loaded {
 
 Loaded load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned) {
     Loaded loaded;
-    const Target target{device.arch, device.multiprocessors, device.shared_bytes};
+    Target target{device.arch, device.multiprocessors, device.shared_bytes};
+    if (const char* general = std::getenv("TRANSFUSE_CUDA_GENERAL")) target.general_only = general[0] == '1';  // for diagnosis
     loaded.assembly = assemble(plan, options, target, aligned);
     std::vector<std::shared_ptr<const Source>> sources;
     for (const BoundLaunch& bound : loaded.assembly.launches) sources.push_back(bound.launch.source);

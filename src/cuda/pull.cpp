@@ -164,7 +164,17 @@ private:
     void make_jobs() {
         std::set<ValueId> roots(kept_);
         for (const auto& [value, unused] : sinks_) roots.insert(value);
-        for (ValueId root : roots) {  // ascending: operands first
+        // Ascending: operands first. Of reductions side by side, variances first: a mean can share their reading.
+        std::vector<ValueId> order;
+        auto append = [&](ValueId root) {
+            if (std::find(order.begin(), order.end(), root) == order.end()) order.push_back(root);
+        };
+        for (ValueId root : roots) {
+            for (ValueId other : roots)
+                if (is_twin(root, other)) append(other);
+            append(root);
+        }
+        for (ValueId root : order) {
             Job job;
             job.root = root;
             job.fold = -1;
@@ -177,6 +187,23 @@ private:
             job.rows = job.fold >= 0 && is_reduction(graph_[job.fold].op) && !places_.contains(job.fold) && reduces_last(graph_[job.fold]);
             if (auto at = sinks_.find(root); at != sinks_.end() && job.splits == 1) job.destinations = at->second;
             for (ValueId below : depends_on(root)) job.level = std::max(job.level, jobs_[static_cast<size_t>(job_of_.at(below))].level + 1);
+            // A mean beside a variance of the same elements comes out of the same reading.
+            if (const ValueId twin = job.splits > 1 && kept_.contains(root) ? variance_beside(root) : -1; twin >= 0) {
+                Place place = kept_places_.at(twin);
+                place.partials->shifted = true;
+                place.strides = contiguous_strides(graph_[root].type.shape);
+                kept_places_[root] = place;
+                job_of_[root] = job_of_.at(twin);
+                if (!sinks_.contains(root)) continue;
+                Job last;
+                last.root = root, last.fold = root, last.terms = place.partials->slots;
+                last.level = jobs_[static_cast<size_t>(job_of_.at(twin))].level + 1;
+                last.destinations = sinks_.at(root);
+                last.work = static_cast<double>(elements * last.terms);
+                last.wide = true, last.reads_own_partials = true;
+                jobs_.push_back(last);
+                continue;
+            }
             if (kept_.contains(root)) {
                 const DType dtype = graph_[root].type.dtype;
                 const bool fine = dtype == DType::f64 || job.splits > 1 || elements <= 1 << 20;
@@ -207,6 +234,20 @@ private:
                 jobs_.push_back(last);
             }
         }
+    }
+
+    // A var with the operand and dims of this sum or mean, already made into a split job; -1: none.
+    ValueId variance_beside(ValueId id) const {
+        for (const Job& job : jobs_)
+            if (job.splits > 1 && is_twin(id, job.root)) return job.root;
+        return -1;
+    }
+
+    // Whether `other` is the variance of what `id` sums.
+    bool is_twin(ValueId id, ValueId other) const {
+        const Node &node = graph_[id], &variance = graph_[other];
+        return (node.op == Op::sum || node.op == Op::mean) && variance.op == Op::var && variance.args == node.args &&
+               variance.attributes.integers(Key::dims) == node.attributes.integers(Key::dims);
     }
 
     Fold::Combine combine_of(ValueId id) const {
@@ -241,9 +282,10 @@ private:
         while (!open.empty()) {
             const ValueId v = *open.begin();
             open.erase(open.begin());
-            const auto terms = static_cast<double>(trips(graph_, v, places_));
+            const bool read = v != root && kept_.contains(v);
+            const auto terms = read ? 1.0 : static_cast<double>(trips(graph_, v, places_));
             total += times[v] * terms;
-            if (places_.contains(v) || (v != root && kept_.contains(v))) continue;
+            if (read || places_.contains(v)) continue;
             for (ValueId arg : graph_[v].args) times[arg] += times[v] * terms, open.insert(arg);
         }
         return total;

@@ -21,6 +21,7 @@ struct PullRequest {
     int64_t scratch_begin = 0;         // bytes of scratch that are taken
     std::string name = "pull";         // entry names begin with it
     bool early = false;                // the first launch may start while its predecessor ends
+    bool beside = false;               // nothing here depends on the predecessor: only the end waits for it
 };
 
 // Launches that evaluate every sink, in as few stages as recomputation allows. scratch_bytes includes scratch_begin.

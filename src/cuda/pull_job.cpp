@@ -10,12 +10,18 @@ std::string sequence_code() {
     return R"cuda(
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
 #define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
 #elif defined(__CUDACC_RTC__)
 #define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
 #define TF_CLUSTER_BARRIER() __syncthreads()
 #else
 #define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
 #define TF_CLUSTER_BARRIER() tf_host_grid_barrier()
 #endif
 )cuda";
@@ -40,12 +46,13 @@ public:
             most = std::max(most, write_stage(stages[s]));
         }
         const std::string entry = "tf_" + request_.name + std::to_string(serial);
+        const bool beside = request_.beside && serial == 0;
         Source source;
         source.entry = entry;
         source.text = std::string(device_math()) + index_code(parameters_.wide_index()) + Emitter::combine_code() + sequence_code() + tables_ +
                       "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry + "(" + parameters_.declaration() +
                       ") {\n" + (shared_doubles_ ? "    __shared__ double tf_shared[" + number(shared_doubles_) + "];\n" : "") +
-                      "    TF_SEQUENCE();\n" + body_.text() + "}\n";
+                      (beside ? "    TF_BESIDE();\n" : "    TF_SEQUENCE();\n") + body_.text() + (beside ? "    TF_AFTER();\n" : "") + "}\n";
         Launch launch;
         const bool clusters = request_.target.arch >= 90;
         const int64_t blocks = staged ? std::min<int64_t>(most, clusters ? 8 : 1) : most;
@@ -98,7 +105,7 @@ private:
         const Op op = graph_[v].op;
         if (op == Op::scalar || op == Op::full) return true;
         const bool fine = is_pointwise(op) || is_reduction(op) || op == Op::permute || op == Op::expand || op == Op::reshape || op == Op::concat ||
-                          op == Op::slice || op == Op::flip || op == Op::pad;
+                          op == Op::slice || op == Op::flip || op == Op::pad || op == Op::box_spread;
         if (!fine || depth > 64) return false;
         return std::all_of(graph_[v].args.begin(), graph_[v].args.end(), [&](ValueId arg) { return vectorises(arg, places, depth + 1); });
     }
@@ -127,7 +134,9 @@ private:
             shape.slices = job.terms <= 2048 && job.splits == 1 ? 32 : threads;
             shape.outputs = threads / shape.slices;
         } else {
+            // Eight neighbours fill a sector; more where there are blocks enough.
             shape.outputs = 32;
+            while (shape.outputs > 8 && numel(extents) * job.splits / shape.outputs < 2 * request_.target.multiprocessors) shape.outputs /= 2;
             shape.slices = threads / shape.outputs;
         }
         return shape;

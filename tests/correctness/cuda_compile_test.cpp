@@ -53,7 +53,7 @@ Source tiny(const std::string& name) {
 
 TEST_F(CudaCompile, RandomGraphs) {
     std::vector<std::shared_ptr<const Source>> sources;
-    for (uint64_t seed = 500; seed < 530; ++seed) {
+    for (uint64_t seed = 500; seed < 512; ++seed) {
         RandomGraphOptions options;
         options.dtype = seed % 3 == 0 ? DType::f16 : seed % 3 == 1 ? DType::f32 : DType::bf16;
         Target target;
@@ -61,9 +61,9 @@ TEST_F(CudaCompile, RandomGraphs) {
         const Plan p = plan(rewrite(random_graph(seed, options)).rewritten, Machine::h200());
         for (const BoundLaunch& bound : assemble(p, {}, target, true).launches) sources.push_back(bound.launch.source);
     }
-    ASSERT_GT(sources.size(), 30u);
+    ASSERT_GT(sources.size(), 15u);
     EXPECT_NO_THROW(compile_all(sources, 90));
-    sources.resize(12);
+    sources.resize(8);
     EXPECT_NO_THROW(compile_all(sources, 80));
 }
 

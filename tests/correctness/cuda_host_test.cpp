@@ -103,6 +103,8 @@ const char* const collapsed[] = {
     "%x = input f32[2,3,2048]  %w = param f32[3,4,5]  %y = conv_transpose(%x, %w) stride=[3] padding=[2]  %m = mean(%y) dims=[2]",
     "%x = input f32[2,3,40,32]  %w = param f32[3,4,3,3]  %r = relu(%x)  %y = conv_transpose(%r, %w) padding=[1,1]  %m = mean(%y) dims=[2,3]",
     "%x = input f32[2,8,40,32]  %w = param f32[8,4,5,5]  %y = conv_transpose(%x, %w) padding=[2,2]  %t = tanh(%y)  %m = mean(%y) dims=[2,3]  %k = sum(%t) dims=[0,2,3]  %v = var(%t) dims=[2,3]  %e = amax(%t) dims=[3]",
+    "%x = input f32[2,2,96,100]  %v = var(%x) dims=[0,2,3] keepdim=1  %m = mean(%x) dims=[0,2,3]  %mm = reshape(%m) shape=[1,2,1,1]  %c = sub(%x, %mm)  %e = add(%v, 0.001)  %r = rsqrt(%e)  %y = mul(%c, %r)",
+    "%x = input f32[3,2,80,100]  %l = logsumexp(%x) dims=[0,1,2,3]  %a = amax(%x) dims=[0,2,3] keepdim=1  %s = sub(%x, %a)  %z = sub(%s, %l)  %q = mean(%z) dims=[1,2,3]",
 };
 
 std::string with(std::string text, const std::string& from, const std::string& to) {
@@ -127,6 +129,42 @@ void collapsed_cases(const std::string& dtype, double tolerance, bool last, bool
         EXPECT_GE(moments, 8);
     }
     check(cases, tolerance);
+}
+
+TEST(CudaHost, BoxSpread) {
+    std::vector<Case> cases;
+    uint64_t seed = 8000;
+    for (const char* sizes : {"16,20", "13,9"})
+        for (const char* dtype : {"f32", "f64", "f16"}) {
+            const std::string n = std::string(sizes) == "16,20" ? "15,14,18,19" : "12,11,8,7";
+            const Graph graph = parse("graph g {\n  %h = input " + std::string(dtype) + "[2,12,1,1]\n  %y = box_spread(%h) dims=[2,3] counts=[2,2] los=[0,1,0,2] his=[" + n +
+                                      "] steps=[1,1,2,1] sizes=[" + sizes + "]\n  %z = mul(%y, 0.5)\n  return %z\n}\n");
+            for (bool last : {false, true}) cases.push_back(make(graph, random_leaves(graph, ++seed), last, true));
+        }
+    check(cases, 1e-3);
+}
+
+// Weight gradients: every relation between x, g and taps, groups, channel counts beside the tiles, a prologue.
+const char* const correlations[] = {
+    "%x = input f32[2,5,12,13]  %g = input f32[2,7,14,15]  %w = correlate(%x, %g) taps=[3,3]",
+    "%x = input f32[2,4,12,13]  %g = input f32[2,6,24,26]  %w = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]",
+    "%x = input f32[2,6,25,26]  %g = input f32[2,4,12,13]  %w = correlate(%x, %g) down=[2,2] offset=[1,1] taps=[3,3] groups=2",
+    "%x = input f32[1,70,260]  %g = input f32[1,40,262]  %w = correlate(%x, %g) taps=[3]",
+    "%x = input f32[1,3,6,7,8]  %g = input f32[1,33,6,7,8]  %w = correlate(%x, %g) offset=[1,1,1] taps=[3,3,3]",
+    "%x = input f32[2,5,12,13]  %g = input f32[2,7,22,25]  %r = relu(%x)  %s = tanh(%g)  %w = correlate(%r, %s) up=[2,2] dil=[2,1] offset=[2,1] taps=[3,4]",
+};
+
+TEST(CudaHost, WeightGradients) {
+    std::vector<Case> cases;
+    int tiled = 0;
+    uint64_t seed = 9000;
+    for (const char* body : correlations) {
+        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %w\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), seed % 2 == 0, true));
+        for (const BoundLaunch& bound : cases.back().assembly.launches) tiled += bound.launch.source->entry == "tf_correlate";
+    }
+    EXPECT_EQ(tiled, 6);
+    check(cases, 1e-5);
 }
 
 TEST(CudaHost, CollapsedFloat32) { collapsed_cases("f32", 2e-6, false, true, true); }

@@ -101,7 +101,7 @@ public:
             call += (call.empty() ? "" : ", ") + ("*(" + one.substr(0, one.rfind(' ')) + "*)p[" + std::to_string(i) + "]");
         }
         const bool grid = text.find("    TF_CLUSTER_BARRIER();") != std::string::npos, block = text.find("__syncthreads();") != std::string::npos;
-        source_ += "namespace k" + std::to_string(k) + " {\n#undef TF_FUNCTION\n#undef TF_SEQUENCE\n#undef TF_CLUSTER_BARRIER\n" + text +
+        source_ += "namespace k" + std::to_string(k) + " {\n#undef TF_FUNCTION\n#undef TF_SEQUENCE\n#undef TF_BESIDE\n#undef TF_AFTER\n#undef TF_CLUSTER_BARRIER\n" + text +
                    "extern \"C\" void call" + std::to_string(k) + "(void** p, int blocks, int threads) { run_grid(blocks, threads, " +
                    (grid || block ? "true" : "false") + ", " + (grid ? "true" : "false") + ", [&] { k" + std::to_string(k) + "::" +
                    launch.source->entry + "(" + call + "); }); }\n}\n";

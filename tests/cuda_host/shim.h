@@ -55,6 +55,8 @@ static inline unsigned short tf_host_float_to_bfloat(float f) {
     return static_cast<unsigned short>(u >> 16);
 }
 
+static inline void tf_host_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
+
 struct Fiber {
     ucontext_t context;
     std::unique_ptr<char[]> stack;
@@ -83,6 +85,20 @@ static inline double __shfl_down_sync(unsigned, double v, int d) {
     return other;
 }
 static inline void tf_host_grid_barrier() { wait_at(Fiber::at_grid); }
+// The m16n8k8 product of a warp, from everybody's fragments.
+static inline void tf_host_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    static unsigned all_a[1024][4], all_b[1024][2];
+    const int self = threadIdx.x, warp = self / 32 * 32, g = self % 32 / 4, t = self % 4;
+    for (int i = 0; i < 4; ++i) all_a[self][i] = a[i];
+    for (int i = 0; i < 2; ++i) all_b[self][i] = b[i];
+    __syncthreads();
+    for (int i = 0; i < 4; ++i) {
+        const int row = g + i / 2 * 8, column = 2 * t + i % 2;
+        for (int k = 0; k < 8; ++k)
+            c[i] += __uint_as_float(all_a[warp + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2]) * __uint_as_float(all_b[warp + column * 4 + k % 4][k / 4]);
+    }
+    __syncthreads();
+}
 static void trampoline() {
     entry();
     current->state = Fiber::done;

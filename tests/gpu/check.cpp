@@ -1,7 +1,9 @@
 // On a machine with a GPU: compile_cuda against the float64 reference, and times. A plain program (no test framework).
 //
 //     check random FIRST COUNT [f32|f64|f16|bf16] [last]     random graphs, twice each: right and bitwise repeatable
+//     check gradient FIRST COUNT [f32|f64]                   their gradients
 //     check file FILE.tf                                     one graph at its own size against the reference (small ones)
+//     check copy                                             bandwidth of a copy
 //     check time FILE.tf [last] [tf32]                       median time with the L2 flushed, launches, resources
 #include <algorithm>
 #include <chrono>
@@ -147,6 +149,32 @@ int random_check(uint64_t begin, uint64_t count, DType dtype, bool last) {
     return bad != 0;
 }
 
+// Gradients of random graphs in all their leaves, themselves graphs.
+int gradient_check(uint64_t begin, uint64_t count, DType dtype, bool last) {
+    const double tolerance = dtype == DType::f64 ? 1e-8 : 1e-3;
+    int bad = 0;
+    for (uint64_t seed = begin; seed < begin + count; ++seed) {
+        RandomGraphOptions options;
+        options.dtype = dtype;
+        options.smooth_only = true;
+        const Graph graph = random_graph(seed, options);
+        try {
+            const Graph forward = rewrite(graph).rewritten;
+            GradientRequest request;
+            for (size_t i = 0; i < forward.outputs().size(); ++i) request.outputs.push_back(static_cast<ValueId>(i));
+            for (size_t i = 0; i < forward.leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
+            const Graph backward = gradient(forward, request);
+            const double error = worst(backward, random_leaves(backward, seed), last, Fp32Precision::strict);
+            if (error <= tolerance) continue;
+            if (++bad <= 3) std::printf("seed %llu: error %.3g\n%s\n", static_cast<unsigned long long>(seed), error, print(backward).c_str());
+        } catch (const Error& error) {
+            if (++bad <= 3) std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), std::string(error.what()).substr(0, 1500).c_str());
+        }
+    }
+    std::printf("gradients %s: %llu graphs, %d wrong\n", std::string(name(dtype)).c_str(), static_cast<unsigned long long>(count), bad);
+    return bad != 0;
+}
+
 Graph read(const char* path) {
     std::ifstream file(path);
     require(static_cast<bool>(file), "cannot read ", path);
@@ -193,6 +221,27 @@ void time_file(const char* path, bool last, Fp32Precision precision) {
                 host_times[host_times.size() / 2] * 1e6, compile_s, session.executable->describe().c_str());
 }
 
+// Bandwidth of a plain copy, counting both directions, for comparison.
+void time_copy() {
+    const size_t size = size_t{1} << 30;
+    DeviceMemory a(size), b(size);
+    const Driver& d = driver();
+    CUevent from, to;
+    d.cuEventCreate(&from, 0), d.cuEventCreate(&to, 0);
+    std::vector<float> times;
+    for (int i = 0; i < 15; ++i) {
+        d.cuEventRecord(from, nullptr);
+        d.cuMemcpyDtoDAsync(a.address, b.address, size, nullptr);
+        d.cuEventRecord(to, nullptr);
+        d.cuEventSynchronize(to);
+        float ms = 0;
+        d.cuEventElapsedTime(&ms, from, to);
+        times.push_back(ms);
+    }
+    std::sort(times.begin(), times.end());
+    std::printf("COPY %.3f TB/s\n", 2.0 * static_cast<double>(size) / (times[times.size() / 2] * 1e-3) * 1e-12);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -205,6 +254,7 @@ int main(int argc, char** argv) {
         const std::string verb = argc > 1 ? argv[1] : "";
         auto has = [&](const char* word) { return std::any_of(argv + 1, argv + argc, [&](const char* a) { return std::strcmp(a, word) == 0; }); };
         if (verb == "random" && argc >= 4) return random_check(std::stoull(argv[2]), std::stoull(argv[3]), argc > 4 ? named(argv[4]) : DType::f32, has("last"));
+        if (verb == "gradient" && argc >= 4) return gradient_check(std::stoull(argv[2]), std::stoull(argv[3]), argc > 4 ? named(argv[4]) : DType::f64, has("last"));
         if (verb == "file" && argc >= 3) {
             const Graph graph = read(argv[2]);
             const double error = worst(graph, random_leaves(graph, 3), has("last"), has("tf32") ? Fp32Precision::tf32 : Fp32Precision::strict);
@@ -213,6 +263,10 @@ int main(int argc, char** argv) {
         }
         if (verb == "time" && argc >= 3) {
             time_file(argv[2], has("last"), has("tf32") ? Fp32Precision::tf32 : Fp32Precision::strict);
+            return 0;
+        }
+        if (verb == "copy") {
+            time_copy();
             return 0;
         }
         std::printf("usage: check random FIRST COUNT [dtype] [last] | file FILE.tf [last] | time FILE.tf [last] [tf32]\n");

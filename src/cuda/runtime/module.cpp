@@ -45,7 +45,10 @@ void dump(const Source& source, const std::string& key) {
     std::ofstream(std::filesystem::path(folder) / (source.entry + "-" + hash_name(key).substr(0, 12) + ".cu")) << source.text;
 }
 
+// TRANSFUSE_LOG=1: what the compiler did. Kernels that call a division routine always show a few saved bytes.
 void warn_of_spills(const Source& source, const Binary& binary) {
+    const char* log = std::getenv("TRANSFUSE_LOG");
+    if (!log || log[0] != '1') return;
     const Resources resources = resources_in(binary.log, source.entry);
     if (resources.spill_bytes > 0)
         std::fprintf(stderr, "transfuse: warning: CUDA kernel %s spills %d bytes of registers to memory\n",
