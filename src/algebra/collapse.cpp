@@ -126,7 +126,7 @@ ValueId collapse(Rewriter& r, ValueId id) {
         (axis >= 2 ? spatial : rest).push_back(axis);
     }
     if (spatial.empty()) return -1;
-    const AffineChain chain = affine_chain(r, r.arg(id), spatial);
+    AffineChain chain = affine_chain(r, r.arg(id), spatial);
     const ValueId y = convolution(r, chain.value);
     if (y < 0) return -1;
     double count = 1;
@@ -135,8 +135,16 @@ ValueId collapse(Rewriter& r, ValueId id) {
     const Op op = r.op(id);
     const DType dtype = r.dtype(id);
     const bool mean = op == Op::mean;
-    const ValueId sums = collapsed(r, y, spatial, mean ? 1 / count : 1, mean ? 1 : count);
+    ValueId sums = collapsed(r, y, spatial, mean ? 1 / count : 1, mean ? 1 : count);
     if (sums < 0) return -1;
+    if (!chain.steps.empty() && r.is(chain.steps.back().value, Op::sub) && chain.steps.back().side == 0 &&
+        spatial == spatial_axes(r.rank(y)) && is_own_mean(r, chain.value, r.arg(chain.steps.back().value, 1))) {
+        Sizes others;
+        for (int64_t axis : r[r.arg(chain.steps.back().value, 1)].attributes.integers(Key::dims))
+            if (axis < 2) others.push_back(axis);
+        sums = minus(r, sums, reduce(r, Op::mean, sums, std::move(others)));
+        chain.steps.pop_back();
+    }
     return cast(r, reduce(r, op, reapply(r, chain, sums, mean ? 1 : count), std::move(rest)), dtype);
 }
 
@@ -182,6 +190,26 @@ ValueId sum_of_batch(Rewriter& r, ValueId id) {
 }
 
 }  // namespace
+
+ValueId collapsed_mean(Rewriter& r, ValueId x, const Sizes& dims) {
+    const AffineChain chain = affine_chain(r, x, spatial_axes(r.rank(x)));
+    const ValueId y = convolution(r, chain.value);
+    if (y < 0) return -1;
+    double count = 1;
+    for (int64_t axis : spatial_axes(r.rank(y))) count *= static_cast<double>(r.shape(y)[at(axis)]);
+    if (count == 0) return -1;
+    const ValueId sums = collapsed(r, y, spatial_axes(r.rank(y)), 1 / count, 1);
+    Sizes rest;
+    for (int64_t axis : dims)
+        if (axis < 2) rest.push_back(axis);
+    return sums < 0 ? -1 : cast(r, reduce(r, Op::mean, reapply(r, chain, sums, 1), std::move(rest)), r.dtype(x));
+}
+
+bool is_own_mean(const Rewriter& r, ValueId d, ValueId e) {
+    if (!r.is(e, Op::mean) || r.arg(e) != d || !r[e].attributes.flag(Key::keepdim)) return false;
+    const Sizes &dims = r[e].attributes.integers(Key::dims), space = spatial_axes(r.rank(d));
+    return std::includes(dims.begin(), dims.end(), space.begin(), space.end());
+}
 
 bool collapse_pays(const Rewriter& r, ValueId y, const Sizes& dims) {
     if (r.is(y, Op::cast)) y = r.arg(y);

@@ -1,4 +1,4 @@
-// Whether the mean of a convolution's result is worth a reading of its input.
+// Means of a convolution's result, from its input.
 #pragma once
 
 #include "algebra/rewriter.h"
@@ -9,5 +9,13 @@ namespace transfuse {
 // what is squared next is centred around it. Statistics of single rows come with the rows, without another pass. Leaves a
 // margin, so that the cost check does not say otherwise later.
 bool collapse_pays(const Rewriter& r, ValueId y, const Sizes& dims);
+
+// E[y] over dims, all of space among them, by the collapse; −1 where y is no lattice, scaled and shifted.
+ValueId collapsed_mean(Rewriter& r, ValueId y, const Sizes& dims);
+
+// e in d − e, where e is the mean of d over all of space and more: it takes away the rounding that all elements of d share. A
+// value that is made of d by another route (a collapsed mean, a composed pool) does not share that rounding, and must have
+// its own exact mean taken away instead.
+bool is_own_mean(const Rewriter& r, ValueId d, ValueId e);
 
 }  // namespace transfuse

@@ -1,6 +1,7 @@
 // Pools, upsamplings, slices and zero padding become part of the lattice next to them.
 #include <algorithm>
 
+#include "algebra/collapse.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 #include "graph/infer.h"
@@ -104,6 +105,10 @@ ValueId pool_of_affine(Rewriter& r, ValueId id) {
         if (op == Op::add || op == Op::sub) {
             const std::optional<double> passes = gain(axes, *pool);
             if (!passes) return -1;
+            if (op == Op::sub && side == 0 && is_own_mean(r, u, other)) {
+                const Sizes dims = r[other].attributes.integers(Key::dims);
+                if (const ValueId exact = collapsed_mean(r, u, dims); exact >= 0) other = exact;
+            }
             other = scaled(r, other, *passes);
         }
         const ValueId pooled = lattice(r, u, node.args[1], -1, axes);

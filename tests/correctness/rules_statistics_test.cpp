@@ -74,6 +74,21 @@ TEST(rules_statistics, batch_norm_stores_nothing_twice) {
     EXPECT_EQ(squares, 1);
 }
 
+// E[d] takes away the rounding that all d share. Values that come from the input by another route (collapsed means, composed
+// pools) do not share it: there E[d] only serves the variance.
+TEST(rules_statistics, exact_numerators_take_exact_means) {
+    for (const char* tail : {"%z = mean(%n) dims=[2,3]", "%z = mean(%n) dims=[2,3] keepdim=1", "%z = avg_pool(%n) kernel=[2,2]"}) {
+        const Derivation d = expect_exact(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\n" + tail + "\nreturn %z"), {}, 1);
+        const auto readers = uses(d.rewritten);
+        for (ValueId id = 0; id < d.rewritten.size(); ++id) {
+            const Node& node = d.rewritten[id];
+            if (node.op != Op::mean || d.rewritten[node.args[0]].op != Op::lattice || numel(d.rewritten[node.args[0]].type.shape) < 1000) continue;
+            ASSERT_EQ(readers[static_cast<size_t>(id)].size(), 1u) << explain(d);
+            EXPECT_EQ(d.rewritten[readers[static_cast<size_t>(id)][0]].op, Op::square) << explain(d);
+        }
+    }
+}
+
 // E[d] must be that of the same rounded values as E[d²]: it is not collapsed.
 TEST(rules_statistics, first_moment_stays_with_the_second) {
     const Derivation d = rewrite(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\nreturn %n"));
