@@ -16,17 +16,26 @@ namespace transfuse::cli {
 
 namespace {
 
-// Inputs in [0, scale); parameters in [-scale/2, scale/2), those with "var" in their name positive: they are variances.
+// Inputs in [0, scale); vectors of parameters (biases, norms' weights, variances) in [0.25, 1.25); weights around zero, small
+// enough that a convolution neither grows nor dies.
 std::vector<std::vector<double>> random_leaves(const Graph& graph, uint64_t seed, double scale) {
     std::mt19937_64 bits(seed);
     std::uniform_real_distribution<double> uniform(0.0, 1.0);
     std::vector<std::vector<double>> leaves;
     for (ValueId leaf : graph.leaves()) {
         const Node& node = graph[leaf];
-        const bool variance = node.name.find("var") != std::string::npos;
-        const double shift = variance ? 0.5 : node.op == Op::param ? -0.5 : 0.0;
-        std::vector<double> values(static_cast<size_t>(numel(node.type.shape)));
-        for (double& value : values) value = round_to(node.type.dtype, scale * (uniform(bits) + shift));
+        const Sizes& shape = node.type.shape;
+        double low = 0, high = scale;
+        if (node.op == Op::param && shape.size() < 3) {
+            low = 0.25 * scale;
+            high = 1.25 * scale;
+        } else if (node.op == Op::param) {
+            const double terms = static_cast<double>(numel(shape)) / static_cast<double>(std::max<int64_t>({shape[0], shape[1], 1}));
+            high = scale * std::sqrt(3.0 / std::max(terms, 1.0));
+            low = -high;
+        }
+        std::vector<double> values(static_cast<size_t>(numel(shape)));
+        for (double& value : values) value = round_to(node.type.dtype, low + (high - low) * uniform(bits));
         leaves.push_back(std::move(values));
     }
     return leaves;
@@ -47,6 +56,15 @@ double relative_error(const std::vector<std::vector<double>>& got, const std::ve
         worst = std::max(worst, error == 0 ? 0 : error / (scale > 0 ? scale : 1));
     }
     return worst;
+}
+
+// A comparison of nothing but NaN and infinity would say nothing.
+void require_finite(const std::vector<std::vector<double>>& outputs) {
+    for (size_t output = 0; output < outputs.size(); ++output) {
+        const auto& values = outputs[output];
+        require(values.empty() || std::any_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }),
+                "check: output ", output, " has no finite value on this data; try another --seed or a smaller --scale.");
+    }
 }
 
 std::vector<std::vector<double>> run(Executable& executable, const Graph& graph,
@@ -117,6 +135,7 @@ int check(const std::vector<std::string>& arguments) {
 
     const auto leaves = random_leaves(graph, seed, scale);
     const auto expected = evaluate(graph, leaves);
+    require_finite(expected);
     const Derivation derivation = rewrite(graph);
     const Plan chosen = plan(derivation.rewritten, machine_named(options.text("--machine", "")));
     Report report;

@@ -10,13 +10,15 @@ namespace transfuse::cli {
 
 namespace {
 
-// The graph with extent `from` of `axis` halved (rounded up: odd sizes find more) in every input that has it there.
-std::optional<Graph> halved(const Graph& graph, size_t axis, int64_t from) {
+// The graph with the extents that `chosen(axis, extent)` names halved (rounded up: odd sizes find more) in every input.
+template <class Chosen>
+std::optional<Graph> halved(const Graph& graph, Chosen chosen) {
     std::vector<Type> types;
     for (ValueId leaf : graph.leaves()) {
         Type type = graph[leaf].type;
-        if (graph[leaf].op == Op::input && type.shape.size() > std::max<size_t>(axis, 1) && type.shape[axis] == from)
-            type.shape[axis] = (from + 1) / 2;
+        if (graph[leaf].op == Op::input && type.shape.size() > 1)
+            for (size_t axis = 0; axis < type.shape.size(); ++axis)
+                if (chosen(axis, type.shape[axis])) type.shape[axis] = (type.shape[axis] + 1) / 2;
         types.push_back(std::move(type));
     }
     try {
@@ -48,7 +50,9 @@ Graph shrink(const Graph& graph, double flops) {
             for (size_t axis : {0, 2, 3, 4}) {
                 const int64_t extent = largest(small, axis);
                 if (extent <= (axis == 0 ? least_batch : least_extent)) continue;
-                std::optional<Graph> next = halved(small, axis, extent);
+                std::optional<Graph> next = halved(small, [&](size_t a, int64_t e) { return a == axis && e == extent; });
+                // Inputs of several levels (skip connections) only fit each other if all are cut.
+                if (!next && axis == 2) next = halved(small, [&](size_t a, int64_t e) { return a >= 2 && e > 1; });
                 if (!next) continue;
                 small = std::move(*next);
                 progress = true;
