@@ -173,7 +173,7 @@ TEST(CudaDenseSchedule, StaysWithinSharedMemoryAndRegisters) {
             for (const Choice& choice : choose(c.problem, c.needs, 132, limit, 1)) {
                 const Config& f = choice.config;
                 EXPECT_LE(choice.schedule.shared_bytes, limit - 1024);
-                EXPECT_LE(choice.schedule.blocks * choice.schedule.accumulators, 144);
+                EXPECT_LE(choice.schedule.blocks * choice.schedule.accumulators * c.problem.terms(), 144);
                 // The roles together never ask for more registers than the launch allocated, or the products would never start.
                 const int launched = (65536 / f.threads()) / 8 * 8 * (f.threads() / 128);
                 EXPECT_LE(f.load_registers + f.store_groups * f.store_registers + 2 * f.product_registers, launched);

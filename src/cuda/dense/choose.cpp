@@ -38,7 +38,7 @@ struct Model {
     int turns() const { return (s.pixels + per_turn() - 1) / per_turn(); }
     int raw_bytes() const { return problem.load == LoadMode::direct ? 0 : c.raw * c.piece * s.vectors * 16 * per_turn(); }
     int bytes() const {
-        return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + needs.table_bytes + c.store_groups * needs.group_bytes + 1024;
+        return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + needs.table_bytes + c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024;
     }
 
     double cycles() const {
@@ -46,11 +46,11 @@ struct Model {
         double steps = 0, tiles = s.tile_count();
         for (int v : s.variant_steps) steps += v;
         steps *= terms / s.variants, tiles /= s.variants;                 // a K step of one tile
-        // Tensor cores; weights must arrive in time: about 1500 cycles from asking, the ring's depth ahead.
+        // Tensor cores; weights must arrive in time: about 2500 cycles from asking, the ring's depth ahead.
         double step = std::max(steps * n / 2, steps * (16 + n / 4));
         if (!c.resident) {
             const double slab = step / slab_count();
-            step = (std::max(slab, (1700 + slab) / c.slabs) + 100) * slab_count();
+            step = (std::max(slab, (2500 + slab) / c.slabs) + 100) * slab_count();
             step = std::max(step, tiles * s.tile_bytes / 24.0);           // L2 to one multiprocessor
         }
         // Loads: the raw pieces, and what is done with them.
@@ -64,16 +64,17 @@ struct Model {
         const double rows = s.segments > 1 ? static_cast<double>(problem.cout) * std::min<double>(outer, s.real_outer) * s.phases_w : s.chunk_height;
         const double elements = rows * chunk_pixels() * (s.chunk_outer > s.real_outer ? outer / s.real_outer : 1.0);
         const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]);
-        double chunk = 250 + elements * 4 / 48 + elements / 128 * needs.epilogue_flops * 1.6 + (needs.stores ? elements / pooled * static_cast<double>(needs.element_bytes) / (needs.vector > 1 || s.phases_w > 1 ? 40 : 24) : 0);
+        double chunk = 350 + elements * 4 / 48 + elements / 128 * needs.epilogue_flops * 1.6 + (needs.stores ? elements / pooled * static_cast<double>(needs.element_bytes) / (needs.vector > 1 || s.phases_w > 1 ? 40 : 24) : 0);
         if (needs.all_channels) chunk += 300;
         const double store = chunks * chunk / c.store_groups;
         const double write = chunks * chunk_bytes() / 100.0;
-        const double wait = std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
-        const double product = k * step + s.k_stages * 120.0 + wait + write / 2 + 400;
+        const double wait = 0.8 * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
+        const double product = k * step + s.k_stages * 200.0 + wait + write / 2 + 400;
         const double shared = k * steps * (16 + n / 4) + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
         const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) +
                                static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) * 0.75) / 16.5;
-        double total = std::max({product, load + 300, shared, store, memory});
+        const double ragged = 1 + 6.0 / static_cast<double>(c.run[3] * s.period[3]);   // short rows fill their sectors badly
+        double total = std::max({product, load + 300, shared, store * ragged, memory * ragged});
         total += 0.08 * (product + load + store + memory - total);        // they disturb one another
         if (bytes() > 200 * 1024) total *= 1.06;                          // little L1 is left
         return total;
@@ -108,13 +109,11 @@ std::optional<Config> fit(const Problem& problem, const Needs& needs, const Sche
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
             m.c.chunk_width = width, m.c.buffers = buffers;
             for (int raw : {4, 3, 2})
-                for (int groups : {1, 2}) {
-                    if (groups == 2 && (s.blocks * s.accumulators > 120 || s.accumulators > 64 || buffers % 2)) continue;
-                    m.c.raw = raw, m.c.store_groups = groups;
+                // Two store groups leave fewer registers to all: in no measured row did that pay (f6, f8, f11, d6). Tuning may ask for it.
+                {
+                    m.c.raw = raw, m.c.store_groups = 1;
                     if (m.bytes() > limit) continue;
-                    double cycles = m.cycles();
-                    cycles *= raw == 4 ? 1.0 : raw == 3 ? 1.01 : 1.03;
-                    if (groups == 2) cycles *= 1.02;
+                    const double cycles = m.cycles() * (raw == 4 ? 1.0 : raw == 3 ? 1.01 : 1.04) * (w.resident ? 1.0 : 1.05);
                     if (cycles < *best) *best = cycles, result = m.c;
                 }
         }
@@ -137,27 +136,28 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
     std::array<int, 4> step;                     // runs are whole windows of a pool
     for (size_t a = 0; a < 4; ++a) step[a] = static_cast<int>(std::max<int64_t>(1, needs.pool[a] / problem.axes[a].period()));
     const int blocks = static_cast<int>((problem.cout + 63) / 64);
-    struct Rough { Config config; double score; };
+    struct Rough { Config config; double score; int pixels; };
     std::vector<Rough> rough;
+    const int longest = problem.terms() == 2 ? 144 : 192;   // strict keeps its sums beside the accumulators
     const int w_grain = round_up(grain, step[3]);
     for (int64_t pieces = 1; pieces <= u[3]; ++pieces) {
         const int w = round_up((u[3] + pieces - 1) / pieces, w_grain);
-        if (w > 192) continue;
+        if (w > longest) continue;
         if (pieces > 1 && w < 16 && u[3] > 32) break;
         for (int h = step[2]; h <= std::max<int64_t>(u[2] + step[2] - 1, step[2]); h += step[2]) {
-            if (static_cast<int64_t>(h) * w > 192) break;
+            if (static_cast<int64_t>(h) * w > longest) break;
             for (int d = step[1]; d <= std::max<int64_t>(u[1] + step[1] - 1, step[1]); d += step[1]) {
-                if (static_cast<int64_t>(d) * h * w > 192) break;
+                if (static_cast<int64_t>(d) * h * w > longest) break;
                 if (d > step[1] && h < u[2]) break;
                 for (int n = 1; n <= u[0]; ++n) {
-                    if (static_cast<int64_t>(n) * d * h * w > 192) break;
+                    if (static_cast<int64_t>(n) * d * h * w > longest) break;
                     if (n > 1 && (d < u[1] || h < u[2] || w < u[3] || needs.one_image)) break;
                     Config c;
                     c.run = {n, d, h, w};
                     // Useful share of all tiles.
                     double useful = 1;
                     for (size_t a = 0; a < 4; ++a) useful *= static_cast<double>(u[a]) / round_up(u[a], c.run[a]);
-                    rough.push_back({c, useful * std::min(1.0, n * d * h * w / 128.0)});
+                    rough.push_back({c, useful * (1 - 4.0 / (w + 4.0)), n * d * h * w});
                 }
             }
         }
@@ -170,7 +170,9 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
         seen.push_back(r.config.run);
         return known;
     });
-    if (rough.size() > 20) rough.resize(20);
+    // The best of every length: which of them fits depends on how many accumulators stand side by side.
+    std::array<int, 4> taken{};   // by length
+    std::erase_if(rough, [&](const Rough& r) { return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > 9; });
     std::vector<Choice> choices;
     for (Split split : {Split::channels, Split::phases, Split::pixels}) {
         if (split == Split::channels && (blocks < 2 || (blocks % 2 && !needs.all_channels && blocks < 5))) continue;
@@ -203,11 +205,22 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
                     const double waves = tiles / multiprocessors;
                     Choice choice;
                     choice.config = *config;
+                    choice.accumulators = s->blocks * s->accumulators;
                     choice.seconds = (waves < 6 ? std::ceil(waves) : waves + 0.4) * cycles / 1.75e9;
                     choices.push_back(std::move(choice));
                 }
             }
     }
+    // What measurements agree on: warpgroups divide channels rather than phases rather than pixels (the patch is loaded once
+    // for all of them), and long runs beat short ones, whatever the estimate says of the rest.
+    auto keep = [&](auto&& wanted) {
+        if (std::any_of(choices.begin(), choices.end(), wanted)) std::erase_if(choices, [&](const Choice& c) { return !wanted(c); });
+    };
+    keep([](const Choice& c) { return c.config.split == Split::channels; });
+    keep([](const Choice& c) { return c.config.split != Split::pixels; });
+    int most_accumulators = 0;
+    for (const Choice& c : choices) most_accumulators = std::max(most_accumulators, c.accumulators);
+    std::erase_if(choices, [&](const Choice& c) { return c.accumulators < 0.72 * most_accumulators; });
     std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
     std::vector<Choice> kept;
     for (Choice& choice : choices) {

@@ -13,6 +13,7 @@ struct Choice {
     Config config;
     Schedule schedule;
     double seconds = 0;   // estimate
+    int accumulators = 0; // registers of a product thread
 };
 
 // What tuning turns: a configuration generate_dense takes instead of the best estimate.

@@ -137,7 +137,8 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     pack.source = std::make_shared<Source>(Source{"transfuse_pack", pack_source("transfuse_pack", *problem, config, s, program->weight.dtype), {}});
     const int64_t vectors = packed_bytes / problem->terms() / 16;
     pack.grid = {static_cast<uint32_t>((vectors + 255) / 256), 1, 1}, pack.block = {256, 1, 1};
-    pack.parameters_only = true;
+    pack.parameters_only = parameter_values(around.plan.graph)[static_cast<size_t>(program->weight.value)];
+    if (pack.parameters_only) result.program.kept_bytes = static_cast<size_t>(round_up(packed_bytes, 256));
     pack.arguments = {Argument::of_value(program->weight.root, program->weight.offset * bytes(program->weight.dtype)), Argument::of_scratch(0), Argument::of(program->weight_strides), Argument::of(static_cast<int>(vectors))};
     pack.note = "pack weights";
     result.program.launches.push_back(std::move(pack));

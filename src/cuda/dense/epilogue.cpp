@@ -86,7 +86,7 @@ StoreMap Epilogue::map(const Schedule& s, const Config& c) const {
         m.lanes = std::min(32, m.channels / m.vector);
         m.rows = 128 / m.lanes;
         m.items = (chunk_pixels * s.phases_w + m.rows - 1) / m.rows;
-        m.batch = std::min(m.items, 8);
+        m.batch = std::min(m.items, std::max(1, (c.store_groups > 1 ? 8 : 24) / m.vector));
         m.turns = 1;
         return m;
     }

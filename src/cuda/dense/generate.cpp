@@ -78,7 +78,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         t.line("{");
                         const int64_t a = static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16;
                         const std::string at = "pixels + (window[" + num(i) + "] + " + num(2 * kk * s.plane);
-                        const std::string accumulate = i == 0 && kk == 0 ? "stage + part > 0" : "1";
+                        const std::string accumulate = i > 0 || kk > 0 ? "1" : problem.terms() == 2 ? "part > 0" : "stage + part > 0";
                         if (problem.terms() == 2) {
                             t.line("product(acc[0], tiles + " + num(a + 128) + "ll, " + at + "), " + accumulate + ");");
                             t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + " + " + num(static_cast<int64_t>(s.vectors) * s.plane) + "), 1);");
@@ -111,7 +111,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         // Two taps in the K halves: the second window lies `halves` pixels after the first.
                         const int64_t high = s.pairs ? (static_cast<int64_t>(step.halves) - s.plane) * (1 << 16) : 0;
                         const int64_t p = step.pixel + 2 * kk * s.plane + high;
-                        const std::string accumulate = step.first && kk == 0 ? "stage > 0" : "1";
+                        const std::string accumulate = !step.first || kk > 0 ? "1" : problem.terms() == 2 ? "0" : "stage > 0";
                         auto product = [&](int64_t da, int64_t dp, const std::string& add) {
                             t.line("product(acc[" + num(step.block) + "], tiles + " + num(a + da) + "ll, pixels + " + num(p + dp) + "ll, " + add + ");");
                         };
@@ -174,7 +174,8 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     constant("SETS", s.sets), constant("PLANES", s.planes), constant("ROWS_PER_PLANE", s.rows_per_plane), constant("ROWS_PER_GROUP", s.rows_per_group);
     constant("PITCH", s.pitch), constant("BLOCKS", s.blocks), constant("ACCUMULATORS", s.accumulators);
     constant("STAGE_BYTES", s.stage_bytes), constant("RAW_BYTES", s.raw_bytes), constant("CHUNK_BYTES", s.chunk_bytes);
-    constant("WEIGHTS_AT", s.weights_at), constant("STAGES_AT", s.stages_at), constant("RAW_AT", s.raw_at), constant("CHUNKS_AT", s.chunks_at), constant("TABLES_AT", s.tables_at);
+    constant("WEIGHTS_AT", s.weights_at), constant("STAGES_AT", s.stages_at), constant("RAW_AT", s.raw_at), constant("CHUNKS_AT", s.chunks_at), constant("TABLES_AT", s.tables_at), constant("PLACES_AT", s.places_at);
+    constant("HELD_VALUES", config.store_groups > 1 || problem.lanes() == 8 ? 16 : 32);   // raw values a load thread holds
     auto flag = [&](const std::string& name, bool v) { k.line("constexpr bool " + name + (v ? " = true;" : " = false;")); };
     flag("RESIDENT", config.resident), flag("JOINT", s.joint), flag("SPLIT_CHANNELS", config.split == Split::channels);
     flag("PIXEL_MAJOR", s.pixel_major);

@@ -38,6 +38,13 @@ void Config::share_registers() {
     else load_registers = 64, store_registers = 96, product_registers = 176;
 }
 
+int Schedule::places_bytes(const Problem& problem, const Config& c) const {
+    if (problem.load != LoadMode::rows) return 0;
+    const int per_turn = 128 * (problem.lanes() == 8 ? 2 : 1), turns = (pixels + per_turn - 1) / per_turn;
+    const int pieces_now = (turns + c.piece - 1) / c.piece, copies = c.piece * per_turn / problem.lanes();
+    return pieces_now > 1 ? pieces_now * ((copies + 127) / 128) * 128 * (problem.wide_offsets ? 8 : 4) : 0;
+}
+
 int Schedule::tile_count() const {
     int count = 0;
     for (int n : variant_tiles) count += n;
@@ -130,7 +137,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.m_groups = (s.channel_blocks + s.blocks_per_tile - 1) / s.blocks_per_tile;
     s.fixed = static_cast<int>(problem.groups) * s.m_groups;
     s.blocks = bundles * s.planes_per_bundle;
-    if (s.blocks * s.accumulators > (config.store_groups > 1 ? 120 : 144)) return std::nullopt;
+    if (s.blocks * s.accumulators * problem.terms() > (config.store_groups > 1 ? 120 : 144)) return std::nullopt;   // strict: sums beside the accumulators
     if (config.store_groups > 1 && (s.accumulators > 64 || config.buffers % config.store_groups)) return std::nullopt;
     if (config.split == Split::channels && s.channel_blocks < 2) return std::nullopt;
     if (config.split == Split::phases && s.bundle_count < 2) return std::nullopt;
@@ -310,6 +317,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.raw_at = at, at += (problem.load == LoadMode::direct ? 0 : config.raw) * s.raw_bytes;
     s.chunks_at = at, at += config.buffers * s.chunk_bytes;
     s.tables_at = at, at += needs.table_bytes + config.store_groups * needs.group_bytes;
+    s.places_at = (at + 15) / 16 * 16, at = s.places_at + s.places_bytes(problem, config);
     s.shared_bytes = at;
     if (at + 1024 > shared_limit) return std::nullopt;
     if (config.resident && config.split == Split::phases && s.fixed > 1 && s.variants > 1 && 132 % (s.fixed * s.variants)) return std::nullopt;

@@ -98,11 +98,12 @@ struct Schedule {
     std::vector<std::vector<std::vector<ChunkPhase>>> phase_table;  // [variant*2+wg][set][outer]
     // memory
     int tile_bytes = 2048, slab_bytes = 0, stage_bytes = 0, raw_bytes = 0, chunk_bytes = 0, pieces = 1;
-    int weights_at = 0, stages_at = 0, raw_at = 0, chunks_at = 0, tables_at = 0, shared_bytes = 0;
+    int weights_at = 0, stages_at = 0, raw_at = 0, chunks_at = 0, tables_at = 0, places_at = 0, shared_bytes = 0;
     int accumulators = 0;                    // registers of one accumulator
     int blocks = 1;                          // accumulators a warpgroup
     double cycles = 0;                       // estimate for one tile
 
+    int places_bytes(const Problem& problem, const Config& c) const;   // the load threads' places in a patch of several pieces
     int k_steps(const Config& c) const { return k_stages * c.k_steps; }
     int row_of(int outer, int w) const;      // first row of a phase in the chunk, −1 without taps
 };

@@ -230,7 +230,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
                          s[0] % problem.lanes() == 0 && s[2] % problem.lanes() == 0 && s[3] % problem.lanes() == 0 && s[4] % problem.lanes() == 0;
     // A row of 16 bytes at once, two 16-bit pixels at once, or one by one.
     auto multiple = [&](int64_t of) {
-        return s[4] == 1 && around.aligned && program.input.offset % of == 0 && s[0] % of == 0 && s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0 &&
+        return s[4] == 1 && s[0] >= 0 && s[1] >= 0 && s[2] >= 0 && s[3] >= 0 && around.aligned && program.input.offset % of == 0 && s[0] % of == 0 && s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0 &&
                problem.axes[3].in % of == 0 && problem.axes[3].advance() == 1;
     };
     const bool narrow = problem.lanes() == 8;

@@ -53,6 +53,7 @@ static __device__ __forceinline__ OFFSET pixel_offset(const Pixel& p, const Stri
 constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = PIECE * LOADERS * (sizeof(ELEMENT) == 2 ? 2 : 1) / WIDE;
 constexpr int TOGETHER = COPIES < LOADERS ? LOADERS / COPIES : 1, COPY_TURNS = (COPIES + LOADERS - 1) / LOADERS;
 constexpr bool SETTLED = LOAD == LOAD_ROWS && PIECES == 1;    // a thread's place in the patch is the same at every stage
+constexpr bool TABLED = LOAD == LOAD_ROWS && PIECES > 1;      // its places, one for each piece, are kept in shared memory
 
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
@@ -60,9 +61,16 @@ struct Cursor {
     Place at;
     OFFSET offset[COPY_TURNS];
     bool inside[COPY_TURNS];
+    OFFSET* places;                                           // of the thread: [piece][turn], LOADERS apart; −1 outside; null: not needed
     __device__ __forceinline__ void settle(const Sizes& s, const Strides& xs, int t) {
         if (tile >= s.total) return;
         at = place_of(tile, s);
+        if (TABLED && places)
+            for (int i = 0; i < PIECES * COPY_TURNS; i++) {
+                const int copy = i % COPY_TURNS * LOADERS + (COPIES < LOADERS ? t % COPIES : t);
+                const Pixel p = pixel((i / COPY_TURNS * COPIES + copy) * WIDE, at, s);
+                places[i * LOADERS] = p.inside ? pixel_offset(p, xs) : (OFFSET)-1;
+            }
         if (SETTLED)
 #pragma unroll
             for (int i = 0; i < COPY_TURNS; i++) {
@@ -71,7 +79,7 @@ struct Cursor {
                 offset[i] = p.inside ? pixel_offset(p, xs) : 0;
             }
     }
-    __device__ __forceinline__ Cursor(const Sizes& s, const Strides& xs, int t) : tile(blockIdx.x), stage(0), piece(0), slot(0) { settle(s, xs, t); }
+    __device__ __forceinline__ Cursor(const Sizes& s, const Strides& xs, int t, OFFSET* table) : tile(blockIdx.x), stage(0), piece(0), slot(0), places(table) { settle(s, xs, t); }
     __device__ __forceinline__ void next(const Sizes& s, const Strides& xs, int t) {
         if (++slot == RAW) slot = 0;
         if (PIECES > 1 && ++piece < PIECES) return;
@@ -104,9 +112,9 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
                     inside = c.inside[i];
                     offset = c.offset[i];
                 } else {
-                    Pixel at = pixel(c.piece * (COPIES * WIDE) + copy * WIDE, c.at, s);
-                    inside = at.inside;
-                    offset = inside ? pixel_offset(at, xs) : 0;
+                    offset = c.places[(c.piece * COPY_TURNS + i) * LOADERS];
+                    inside = offset >= 0;
+                    if (!inside) offset = 0;
                 }
                 const ELEMENT* q = from + offset + first * xs.c;
                 const unsigned d = to + (first * COPIES + copy) * 16;
@@ -177,7 +185,7 @@ static __device__ __forceinline__ void put(unsigned char* stage, int p, const fl
 static __device__ __forceinline__ void transform(const Cursor& c, const unsigned char* raw, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
     const unsigned char* in = raw + c.slot * RAW_BYTES;
     // All reads of a batch before its writes: one latency, not one a pixel.
-    constexpr int HELD = STAGE_CHANNELS >= 32 ? 1 : 32 / STAGE_CHANNELS < PIECE ? 32 / STAGE_CHANNELS : PIECE;
+    constexpr int HELD = STAGE_CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / STAGE_CHANNELS < PIECE ? HELD_VALUES / STAGE_CHANNELS : PIECE;
     float held[HELD][STAGE_CHANNELS];
 #pragma unroll
     for (int i = 0; i < PIECE; i++) {
@@ -288,7 +296,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
     }
     int stage = 0, turn = 0;
     if (LOAD == LOAD_DIRECT) {                                // 16-bit channel vectors need no change: straight into the operand
-        Cursor ahead(s, xs, t), done(s, xs, t);
+        Cursor ahead(s, xs, t, nullptr), done(s, xs, t, nullptr);
         int late_stage = 0;
         for (int k = 0; ahead.tile < s.total || done.tile < s.total; k++) {
             refill();
@@ -322,7 +330,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
             }
         }
     } else {
-        Cursor ahead(s, xs, t), now(s, xs, t);
+        Cursor ahead(s, xs, t, (OFFSET*)(shared + PLACES_AT) + t), now(s, xs, t, nullptr);
         const unsigned raw = shared_address(shared + RAW_AT);
         for (int i = 0; i < RAW - 1; i++) fetch(ahead, raw, x, s, xs, t);
         while (now.tile < s.total) {
@@ -373,6 +381,14 @@ struct Held {
     }
 };
 
+// Nothing that reads the accumulators may be moved before the wait for the products.
+static __device__ __forceinline__ void settled(float (&acc)[BLOCKS][ACCUMULATORS]) {
+#pragma unroll
+    for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) asm volatile("" : "+f"(acc[i / ACCUMULATORS][i % ACCUMULATORS])::"memory");
+}
+template <int T> static __device__ __forceinline__ float (&results(float (&acc)[BLOCKS][ACCUMULATORS], float (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
+template <int T> static __device__ __forceinline__ float (&results(float (&)[BLOCKS][ACCUMULATORS], float (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
+
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
@@ -383,12 +399,24 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
         const Place at = place_of(tile, s);
         float acc[BLOCKS][ACCUMULATORS];
+        float total[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];   // strict: tensor cores cut what they add; a stage is short, and stages are added exactly rounded
+        if (TERMS > 1)
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
             multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
+            if (TERMS > 1) {
+                products_wait<0>();
+                settled(acc);
+                held.release(b);
+#pragma unroll
+                for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] += acc[i / ACCUMULATORS][i % ACCUMULATORS];
+            }
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
+        settled(acc);
         held.release(b);
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++)
@@ -398,7 +426,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                 float* chunk = (float*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
 #pragma unroll
                 for (int p = 0; p < PLANES; p++) {
-                    float (&a)[ACCUMULATORS] = acc[set * PLANES + p];
+                    float (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
                     const int to = row + (p * ROWS_PER_PLANE + (JOINT ? WG * ROWS_PER_GROUP : 0)) * 64;
 #pragma unroll
                     for (int r = 0; r < CHUNK_ROWS; r++)
