@@ -29,6 +29,21 @@ std::array<int64_t, 5> spread(const Sizes& sizes, int spatial, int64_t missing) 
     return result;
 }
 
+// The strides of `shape` in memory of shape `target`, where the two differ only by axes of extent 1.
+std::optional<Sizes> without_ones(const Sizes& shape, const Sizes& target, const Sizes& strides) {
+    Sizes result(shape.size(), 0);
+    size_t at = 0;
+    for (size_t k = 0; k < shape.size(); ++k) {
+        if (shape[k] == 1) continue;
+        while (at < target.size() && target[at] == 1) ++at;
+        if (at == target.size() || target[at] != shape[k]) return std::nullopt;
+        result[k] = strides[at++];
+    }
+    while (at < target.size() && target[at] == 1) ++at;
+    if (at != target.size()) return std::nullopt;
+    return result;
+}
+
 Operand operand(const Surroundings& around, ValueId value, int spatial) {
     const Graph& graph = around.plan.graph;
     Operand o;
@@ -164,6 +179,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         if (graph[store.target].type.shape == type.shape || !store.start.empty()) {
             o.strides = spread(strides, spatial, 0);
             for (size_t k = 0; k < store.start.size(); ++k) o.offset += store.start[k] * strides[k];
+        } else if (auto aligned = without_ones(type.shape, graph[store.target].type.shape, strides)) {
+            o.strides = spread(*aligned, spatial, 0);
         } else {
             if (strides != contiguous_strides(graph[store.target].type.shape)) return no("a store reshaped into strided memory");
             o.strides = spread(contiguous_strides(type.shape), spatial, 0);
