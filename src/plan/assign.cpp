@@ -218,6 +218,7 @@ bool Draft::compute_twice(ValueId v) {
         if (!wants_twice(v, p)) return false;
         DraftPass again{pass.kind, pass.anchor, pass.domain};
         again.origin = pass.origin >= 0 ? pass.origin : p;
+        again.row = pass.row;
         const int second = open(std::move(again));
         depend(second, p);
         const Slot place = fit(v, second);

@@ -60,6 +60,8 @@ Slot Draft::twin_slot(int pass, ValueId v, int* from) const {
         const Slot found = slot(other, v);
         if (found != Slot::tile && found != Slot::pooled) continue;
         if (precedes(pass, other)) continue;
+        const Sizes& row = passes[static_cast<size_t>(other)].row;  // what it is made of may be reduced along it
+        if (!row.empty() && row != passes[static_cast<size_t>(pass)].row) continue;
         if (from) *from = other;
         return found;
     }

@@ -61,5 +61,14 @@ TEST(Plan, MeansWhatItsGraphMeansAfterRewriting) {
     for (uint64_t seed = 1000; seed < 1400; ++seed) expect_faithful(rewrite(random_graph(seed)).rewritten, seed);
 }
 
+TEST(Plan, MeansWhatAGradientGraphMeans) {
+    for (uint64_t seed = 2000; seed < 2150; ++seed) {
+        const Graph forward = rewrite(random_graph(seed)).rewritten;
+        GradientRequest request{{0}, {}};
+        for (size_t leaf = 0; leaf < forward.leaves().size(); ++leaf) request.wrt.push_back(static_cast<ValueId>(leaf));
+        expect_faithful(rewrite(gradient(forward, request)).rewritten, seed);
+    }
+}
+
 }  // namespace
 }  // namespace transfuse
