@@ -82,11 +82,16 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--rounds", type=int, default=30, help="most timed calls of each")
     p.add_argument("--seconds", type=float, help="time to spend timing a row (default 1 on CUDA, 6 on CPU)")
     p.add_argument("--row-limit", type=float, default=300, help="a row is given up after this many seconds")
-    p.add_argument("--time-limit", type=float, default=float("inf"), help="no new row is begun after this many seconds")
+    p.add_argument(
+        "--time-limit", type=float, default=float("inf"), help="rows not done after this many seconds are left out"
+    )
     p.add_argument(
         "--parallel", type=int, default=1, help="rows compiled and checked side by side; timing is always alone"
     )
     p.add_argument("--forced", action="store_true", help="ours everywhere, also where PyTorch's own op is faster")
+    p.add_argument(
+        "--no-launches", action="store_true", help="do not count kernels (the profiler takes seconds to start)"
+    )
     p.add_argument("--no-details", action="store_true", help="leave derivation and plan out of the JSON")
     p.add_argument("--json", type=Path, help="write everything here")
     p.add_argument("--table", type=Path, help="write the Markdown table here as well")
@@ -117,6 +122,7 @@ def jobs(options, device: str) -> list[tuple[Row, dict]]:
         "batch": 1 if options.streaming else options.batch, "streaming": options.streaming, "which": peers,
         "seeds": options.seeds, "rounds": options.rounds, "seconds": options.seconds or (1.0 if device == "cuda" else 6.0),
         "details": not options.no_details, "overrides": overrides(options.set), "forced": options.forced,
+        "launches": not options.no_launches,
     }  # fmt: skip
     return [(row, {"path": row.path, "precision": precision, **shared})
             for precision in (options.precision or default).split(",") for row in chosen]  # fmt: skip
@@ -138,17 +144,19 @@ def main(arguments: list[str]) -> int:
     work = jobs(options, device)
     report = environment(arguments) | {"device_kind": device, "peaks": {}, "rows": []}
     progress, start = Progress(len(work)), time.monotonic()
-    workers = [Worker() for _ in range(max(1, min(options.parallel, len(work))))]
+    by = start + options.time_limit
+    many = max(1, min(options.parallel, len(work)))
+    workers = [Worker(many) for _ in range(many)]
     report |= peaks(workers[0], device, list(dict.fromkeys(job["precision"] for _, job in work)))
     for first in range(0, len(work), len(workers)):
-        if time.monotonic() - start > options.time_limit:
+        if time.monotonic() > by:
             progress.line(
                 f"the time limit of {options.time_limit:.0f} s is reached; {len(work) - first} rows are left out"
             )
             break
         batch = work[first : first + len(workers)]
-        workers = [w if w.alive() else Worker() for w in workers]
-        running = [Measurement(row, job, workers[i], options.row_limit, partial(progress.show, first + i, row.id))
+        workers = [w if w.alive() else Worker(many) for w in workers]
+        running = [Measurement(row, job, workers[i], options.row_limit, partial(progress.show, first + i, row.id), by)
                    for i, (row, job) in enumerate(batch)]  # fmt: skip
         with ThreadPoolExecutor(len(running)) as pool:  # compiling and checking side by side, timing one after another
             list(pool.map(Measurement.prepare, running))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import subprocess
@@ -17,9 +18,12 @@ from .rows import Row, title
 class Worker:
     """One process that measures. It may die; then the next row gets a new one."""
 
-    def __init__(self):
+    def __init__(self, beside: int = 1):
+        """`beside`: how many of them share this machine's processors while they compile."""
         read, write = os.pipe()
         env = dict(os.environ)
+        if beside > 1:  # else each would start as many compilers as there are processors
+            env.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, (os.cpu_count() or 1) // beside)))
         package = str(Path(__file__).resolve().parents[2])
         env["PYTHONPATH"] = package + (":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else "")
         self.process = subprocess.Popen(
@@ -81,9 +85,15 @@ class Measurement:
     (timing, which must be alone). The result is what was sent, however it ended."""
 
     def __init__(
-        self, row: Row, job: dict, worker: Worker, limit: float, progress: Callable[[str], None] = lambda step: None
+        self,
+        row: Row,
+        job: dict,
+        worker: Worker,
+        limit: float,
+        progress: Callable[[str], None] = lambda step: None,
+        deadline: float = math.inf,
     ):
-        self.job, self.worker, self.progress, self.limit = job, worker, progress, limit
+        self.job, self.worker, self.progress, self.deadline = job, worker, progress, deadline
         self.step, self.ended, self.left = "starting", False, limit
         self.result = {"id": row.id, "title": title(row.path), "peers": {}, "precision": job["precision"],
                        "backward": job["backward"], "streaming": job["streaming"], "status": "ok"}  # fmt: skip
@@ -104,14 +114,11 @@ class Measurement:
     def _listen(self, until: str) -> None:
         begin = time.monotonic()
         while not self.ended:
-            message = self.worker.next(begin + self.left)
+            stop = min(begin + self.left, self.deadline)
+            message = self.worker.next(stop)
             if message is None:
-                late = time.monotonic() >= begin + self.left
-                self._end(
-                    f"stopped after {self.limit:.0f} s while {self.step}"
-                    if late
-                    else f"the process died while {self.step}"
-                )
+                late = time.monotonic() >= stop
+                self._end(f"stopped while {self.step}: out of time" if late else f"the process died while {self.step}")
                 self.worker.stop()
             elif "step" in message:
                 self.step = message["step"]

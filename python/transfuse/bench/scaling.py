@@ -28,7 +28,7 @@ def main(options, device: str, arguments: list[str]) -> int:
         "device": device, "precision": precision, "backward": options.backward, "eval": False, "batch_divisor": 1, "batch": None,
         "streaming": False, "which": [p for p in options.peers.split(",") if p in ("compile", "autotune")], "seeds": 1,
         "rounds": options.rounds, "seconds": options.seconds or (0.3 if device == "cuda" else 1.0), "details": False,
-        "forced": options.forced,
+        "forced": options.forced, "launches": False,
     }  # fmt: skip
     report = environment(arguments) | {
         "device_kind": device,

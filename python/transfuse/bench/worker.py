@@ -96,6 +96,8 @@ class Job:
                     self.send(peer=peer.name, values=taken(modules[peer]))
             except Exception as problem:
                 self.lose(peer, calls, problem)
+            if self.device == "cuda":
+                torch.cuda.empty_cache()  # other rows are being prepared on the same GPU
         with alone(self.device):
             for seed in range(self.spec["seeds"]):
                 self.check(calls, modules, seed)
@@ -166,7 +168,9 @@ class Job:
         self.send(step=f"memory and launches of {peer.name}")
         values = {"peak_bytes": timing.peak_bytes(call, self.device)}
         if self.device == "cuda":
-            values |= {"host_us": timing.host_microseconds(call, self.device), "launches": timing.launches(call)}
+            values["host_us"] = timing.host_microseconds(call, self.device)
+            if self.spec["launches"]:
+                values["launches"] = timing.launches(call)
         self.send(peer=peer.name, values=values)
 
     def stream(self, calls: dict) -> None:
