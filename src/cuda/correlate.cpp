@@ -124,12 +124,15 @@ public:
         write_body();
         const bool strict = s_.precision == Fp32Precision::strict && graph_[id_].type.dtype == DType::f32;
         std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() + product_code(strict) + tables +
+                           "\n#ifdef __CUDACC_RTC__\nextern __shared__ __align__(16) float tf_tiles[];\n#else\nstatic float tf_tiles[" +
+                           number(shared_floats()) + "];\n#endif" +
                            "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") tf_correlate(" + parameters.declaration() + ") {\n" +
                            body.text() + "}\n";
         Launch launch;
         launch.source = std::make_shared<const Source>(Source{"tf_correlate", std::move(text), {}});
         launch.grid = {static_cast<uint32_t>(shape_[0] * row_tiles_ * column_tiles_ * tap_count_ * slices_), 1, 1};
         launch.block = {threads, 1, 1};
+        launch.shared_bytes = static_cast<uint32_t>(shared_floats() * 4);
         launch.arguments = parameters.arguments();
         launch.note = "weight gradient" + to_string(shape_) + ", tiles " + number(rows_) + " x " + number(columns_) + ", " + number(slices_) + " slices" +
                       (strict ? ", 3 x TF32" : ", TF32");
@@ -150,12 +153,14 @@ public:
 private:
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
+    int64_t shared_floats() const { return 2 * (rows_ + columns_) * pitch; }   // two stages of both tiles
 
     void write_body() {
         Body& body = *body_;
         const int64_t a_loads = rows_ / 8, b_loads = columns_ / 8, warps_m = rows_ / 32, warps_n = 8 / warps_m, warp_columns = columns_ / warps_n;
         const int64_t fragments = warp_columns / 8;
-        body.line("__shared__ float tf_a[2][" + number(rows_ * pitch) + "], tf_b[2][" + number(columns_ * pitch) + "];");
+        body.line("float(*tf_a)[" + number(rows_ * pitch) + "] = (float(*)[" + number(rows_ * pitch) + "])tf_tiles;");
+        body.line("float(*tf_b)[" + number(columns_ * pitch) + "] = (float(*)[" + number(columns_ * pitch) + "])(tf_tiles + " + number(2 * rows_ * pitch) + ");");
         body.line("TF_SEQUENCE();");
         std::string rest = "(int)blockIdx.x";
         auto take = [&](int64_t extent, bool dynamic, std::string_view prefix) {
