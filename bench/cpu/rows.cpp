@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
         context.workspace = workspace.get();
         engine->run(leaves.views, outputs.views, context);
         double best = 1e30, spent = 0;
-        for (int repeat = 0; repeat < 20 && (repeat < 3 || spent < 1.5); ++repeat) {
+        for (int repeat = 0; repeat < 1000 && (repeat < 3 || spent < 1.0); ++repeat) {
             const double start = now(threads);
             engine->run(leaves.views, outputs.views, context);
             best = std::min(best, (now(threads) - start));

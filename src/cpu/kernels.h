@@ -45,6 +45,8 @@ template <class T> struct RowArgs {
     int64_t count;
 };
 
+inline constexpr int64_t sum_lanes = 32;
+
 // dtypes as the enum of tensor.h numbers them.
 enum class Storage : uint8_t { f64, f32, f16, bf16 };
 
@@ -70,6 +72,7 @@ template <class T> struct Kernels {
     T (*min)(const T*, int64_t n);
     void (*add_to)(double* sums, const T*, int64_t n);          // sums[i] += x[i]
     double (*sum_memory)(const void*, Storage, int64_t n);      // Σ of contiguous elements, accumulated in fp64
+    void (*add_lanes)(double* lanes, const void*, Storage, int64_t n);  // lanes[i mod sum_lanes] += x[i], in fp64
     // sums[co] += Σ_k x[k] · w[k][co], rows of w `pitch` apart
     void (*combine)(double* sums, const T* x, const T* w, int64_t pitch, int64_t terms, int64_t outs);
     // out[i] = Σ over `window` neighbours i·window … of in (kind 0), their max (1) or min (2)

@@ -60,7 +60,7 @@ struct BoxSums {
         return true;
     }
     int64_t cell(size_t axis, int64_t i) const {
-        if (!reduced[axis]) return 0;
+        if (!reduced[axis] || cells[axis] == 1) return 0;
         const auto at = std::upper_bound(edges[axis].begin(), edges[axis].end(), i);
         return static_cast<int64_t>(at - edges[axis].begin()) - 1;
     }
@@ -140,10 +140,8 @@ private:
     void run_rows(const Job& job) const {
         // Slices of a kept outer axis are independent; more jobs than (n, c) alone.
         const int64_t slices0 = kept_[0] ? grid_[2] : 1, slices1 = kept_[1] ? grid_[3] : 1;
-        const int64_t jobs = grid_[0] * grid_[1] * slices0 * slices1;
         const int64_t group = std::max<int64_t>(1, std::min(slices1, 16384 / std::max<int64_t>(1, grid_[4])));
         const int64_t groups1 = (slices1 + group - 1) / group;
-        (void)jobs;
         parallel_for(job.run.threads, grid_[0] * grid_[1] * slices0 * groups1, [&](int64_t index) {
             const int64_t g = index % groups1, s0 = index / groups1 % slices0, nc = index / groups1 / slices0;
             const int64_t n = nc / grid_[1], c = nc % grid_[1];
@@ -158,7 +156,8 @@ private:
             std::vector<double*> cells;
             std::vector<int64_t> length;
             for (const BoxSums& s : sums_) {
-                length.push_back(s.cells[0] * s.cells[1] * s.cells[2] * (s.reduced[2] ? 1 : width));
+                // A reduced row adds to lanes, which meet only when all rows are in.
+                length.push_back(s.cells[0] * s.cells[1] * s.cells[2] * (s.reduced[2] ? sum_lanes : width));
                 cells.push_back(scratch.acquire<double>(length.back()));
             }
             for (int64_t s1 = g * group; s1 < std::min(slices1, (g + 1) * group); ++s1) {
@@ -166,8 +165,12 @@ private:
                 for (int64_t a = kept_[0] ? s0 : 0; a < (kept_[0] ? s0 + 1 : grid_[2]); ++a)
                     for (int64_t b = kept_[1] ? s1 : 0; b < (kept_[1] ? s1 + 1 : grid_[3]); ++b)
                         add_row(job, program.get(), row, n, c, a, b, cells);
-                for (size_t i = 0; i < sums_.size(); ++i)
+                for (size_t i = 0; i < sums_.size(); ++i) {
+                    if (sums_[i].reduced[2])
+                        for (int64_t e = 0; e < length[i] / sum_lanes; ++e)
+                            cells[i][e] = kernels<double>().sum_memory(cells[i] + e * sum_lanes, Storage::f64, sum_lanes);
                     write(sums_[i], job.results[i], cells[i], n, c, {s0, s1, 0}, sums_[i].reduced[2] ? 1 : width);
+                }
             }
         });
     }
@@ -188,7 +191,8 @@ private:
                 for (int64_t l = 0; l < s.cells[2]; ++l) {
                     const int64_t begin = s.edges[2][static_cast<size_t>(l)], end = s.edges[2][static_cast<size_t>(l) + 1];
                     const void* from = values ? static_cast<const void*>(values + begin) : x.at(n, c, a, b, begin);
-                    cells[i][first + l] += kernels<T>().sum_memory(from, values ? own_storage : x.storage, end - begin);
+                    double* lanes = cells[i] + (first + l) * sum_lanes;
+                    kernels<T>().add_lanes(lanes, from, values ? own_storage : x.storage, end - begin);
                 }
             } else {
                 if (!values) {

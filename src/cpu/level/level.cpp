@@ -28,6 +28,7 @@ template <class T> constexpr Kernels<T> table = {
     .min = min<T>,
     .add_to = add_to<T>,
     .sum_memory = sum_memory,
+    .add_lanes = add_lanes,
     .combine = combine<T>,
     .pool_row = pool_row<T>,
 };

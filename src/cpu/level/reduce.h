@@ -70,22 +70,39 @@ template <class T> void add_to(double* __restrict sums, const T* __restrict x, i
     for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
 }
 
-// Each element is widened to fp64 before it is added.
+// Sums in fp64. Of fp32, two or four neighbours in memory order are added first, which costs one rounding of a tiny part of
+// the sum and saves most of the widening: the loop then runs at the speed of memory.
+template <class S> inline void add_lanes_of(double* __restrict lanes, const S* p, int64_t n) {
+    double s[sum_lanes];
+    for (int j = 0; j < sum_lanes; ++j) s[j] = lanes[j];
+    int64_t i = 0;
+    if constexpr (__is_same(S, float)) {
+        for (; i + 4 * sum_lanes <= n; i += 4 * sum_lanes)
+            for (int j = 0; j < sum_lanes; ++j) {
+                const float* q = p + i + j;
+                const float left = q[0] + q[sum_lanes], right = q[2 * sum_lanes] + q[3 * sum_lanes];
+                s[j] += static_cast<double>(left + right);
+            }
+        if (i + 2 * sum_lanes <= n) {
+            for (int j = 0; j < sum_lanes; ++j) s[j] += static_cast<double>(p[i + j] + p[i + sum_lanes + j]);
+            i += 2 * sum_lanes;
+        }
+    }
+    for (; i + sum_lanes <= n; i += sum_lanes)
+        for (int j = 0; j < sum_lanes; ++j) s[j] += static_cast<double>(widen(p[i + j]));
+    for (int j = 0; j < sum_lanes; ++j) lanes[j] = s[j];
+    // In memory: an index that varies would push the lanes above out of their registers.
+    for (int64_t j = 0; j < n - i; ++j) lanes[j] += static_cast<double>(widen(p[i + j]));
+}
+inline void add_lanes(double* lanes, const void* memory, Storage storage, int64_t n) {
+    with_storage(storage, [&](auto tag) { add_lanes_of(lanes, static_cast<const decltype(tag)*>(memory), n); });
+}
 inline double sum_memory(const void* memory, Storage storage, int64_t n) {
-    double result = 0;
-    with_storage(storage, [&](auto tag) {
-        const auto* p = static_cast<const decltype(tag)*>(memory);
-        constexpr int chains = 32;
-        double s[chains] = {};
-        int64_t i = 0;
-        for (; i + chains <= n; i += chains)
-            for (int j = 0; j < chains; ++j) s[j] += static_cast<double>(widen(p[i + j]));
-        for (; i < n; ++i) s[0] += static_cast<double>(widen(p[i]));
-        for (int width = chains / 2; width > 0; width /= 2)
-            for (int j = 0; j < width; ++j) s[j] += s[j + width];
-        result = s[0];
-    });
-    return result;
+    double s[sum_lanes] = {};
+    add_lanes(s, memory, storage, n);
+    for (int64_t width = sum_lanes / 2; width > 0; width /= 2)
+        for (int64_t j = 0; j < width; ++j) s[j] += s[j + width];
+    return s[0];
 }
 
 template <class T>
