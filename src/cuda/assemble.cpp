@@ -169,6 +169,8 @@ private:
         place.base = Argument::of_value(v);
         place.storage = graph_[v].type.dtype;
         place.strides = assembly_.strides[at];
+        // What an earlier launch wrote may only be read after waiting for it: no read-only loads, which could move up.
+        place.read_only = addresses_[at]->kind == Address::Kind::leaf;
         place.aligned = aligned_ || addresses_[at]->kind == Address::Kind::workspace || addresses_[at]->kind == Address::Kind::kept;
         return place;
     }
@@ -225,6 +227,7 @@ private:
                     place.storage = dtype == DType::f64 ? DType::f64 : DType::f32;
                     place.strides = contiguous_strides(graph_[value.value].type.shape);
                     place.aligned = value.scratch_offset % 16 == 0;
+                    place.read_only = false;
                     request.places.insert_or_assign(value.value, place);
                 }
                 for (const TileStep& step : pass.steps)

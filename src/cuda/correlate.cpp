@@ -145,6 +145,7 @@ public:
         place.storage = DType::f32;
         place.strides = contiguous_strides(shape_);
         place.aligned = true;
+        place.read_only = false;
         place.partials = Partials{slices_, numel(shape_), 1, false};
         return place;
     }

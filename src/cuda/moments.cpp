@@ -160,6 +160,7 @@ public:
         place.storage = destination_ ? destination_->storage : DType::f64;
         place.strides = destination_ ? destination_->strides : contiguous_strides(graph_[box_].type.shape);
         place.aligned = destination_ ? destination_->aligned : true;
+        place.read_only = false;
         if (!destination_ && slots() > 1) place.partials = Partials{slots(), numel(graph_[box_].type.shape), 1};
         return place;
     }
