@@ -1,4 +1,4 @@
-// Lattice convolutions, their weight gradients, and box sums, element by element.
+// Lattice convolutions on extents of 1 as small products, others (and box sums) element by element.
 #include <algorithm>
 
 #include "cpu/element.h"
@@ -100,35 +100,6 @@ void evaluate_lattice(const Node& node, std::span<const TensorView> args, const 
             return sum;
         },
         std::max<int64_t>(1, 16384 / terms));
-}
-
-void evaluate_correlate(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
-    const TensorView &x = args[0], &g = args[1];
-    const Sizes taps(out.shape.begin() + 3, out.shape.end());
-    const std::vector<Lattice> axes = axes_of(node, x.shape, g.shape, taps);
-    const int64_t in = out.shape[1], outs = out.shape[2];
-    for_each_element(
-        out, threads,
-        [&](const Odometer& at) {
-            // The outputs and inputs that tap k joins, per axis.
-            std::vector<Meeting> found{{0, 0}}, longer;
-            for (size_t d = 0; d < axes.size(); ++d) {
-                longer.clear();
-                for (const Meeting& m : found)
-                    for (int64_t o = 0; o < axes[d].out; ++o)
-                        if (const auto i = axes[d].input(o, at[3 + d]))
-                            longer.push_back({m.w + o * g.strides[2 + d], m.x + *i * x.strides[2 + d]});
-                found.swap(longer);
-            }
-            const int64_t ci = at[0] * in + at[1], co = at[0] * outs + at[2];
-            double sum = 0;
-            for (int64_t n = 0; n < x.shape[0]; ++n)
-                for (const Meeting& m : found)
-                    sum += get(g, n * g.strides[0] + co * g.strides[1] + m.w) *
-                           get(x, n * x.strides[0] + ci * x.strides[1] + m.x);
-            return sum;
-        },
-        1);
 }
 
 void evaluate_boxes(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
