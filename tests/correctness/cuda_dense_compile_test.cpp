@@ -153,6 +153,25 @@ TEST(CudaDenseCompile, EveryShapeOfPass) {
     }
 }
 
+// All channels of a pixel lie in one tile only where there is one group of at most 128: else the general kernel takes it.
+TEST(CudaDenseCompile, RefusesChannelReductionsATileCannotHold) {
+    const Plan planned = plan(rewrite(parse("graph g {\n  %x = input f32[2,32,20,20]\n  %w = param f32[32,16,3,3]\n"
+                                            "  %y = conv_transpose(%x, %w) padding=[1,1] groups=2\n  %z = softmax(%y) dims=[1]\n  return %z\n}\n")).rewritten, Machine::h200());
+    std::vector<Sizes> strides;
+    for (const Node& node : planned.graph.nodes()) strides.push_back(contiguous_strides(node.type.shape));
+    for (const Pass& pass : planned.passes) {
+        if (pass.kind != PassKind::dense) continue;
+        bool over_channels = false;
+        for (const TileStep& step : pass.steps) over_channels = over_channels || (step.scope == Scope::tile && is_reduction(planned.graph[step.value].op));
+        std::string why_not;
+        const Surroundings around{.plan = planned, .pass = pass, .strides = strides, .precision = Fp32Precision::tf32, .target = Target{}, .aligned = true};
+        if (over_channels) {
+            EXPECT_FALSE(generate_dense(around, &why_not).has_value());
+            EXPECT_FALSE(why_not.empty());
+        }
+    }
+}
+
 // The same text serves every length: only arguments change, so that a vocoder compiles once.
 TEST(CudaDenseCompile, OneTextForManyLengths) {
     auto text = [](int length) {

@@ -141,7 +141,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     if (config.store_groups > 1 && (s.accumulators > 64 || config.buffers % config.store_groups)) return std::nullopt;
     if (config.split == Split::channels && s.channel_blocks < 2) return std::nullopt;
     if (config.split == Split::phases && s.bundle_count < 2) return std::nullopt;
-    if (needs.all_channels && s.m_groups > 1) return std::nullopt;
+    if (needs.all_channels && s.fixed > 1) return std::nullopt;   // a tile holds one group's channels
     const bool pool_outer = needs.pool[1] > 1 || needs.pool[2] > 1;
     for (int a = 0; a < 4; ++a)
         if (needs.pool[a] > 1 && (needs.pool[a] % s.period[a] != 0 || config.run[a] % (needs.pool[a] / s.period[a]) != 0)) return std::nullopt;

@@ -140,6 +140,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
             const auto shape = spread(graph[node.args[0]].type.shape, spatial, 1);
             for (size_t a = 2; a < 5; ++a)
                 if (!reduction.reduced[a] && shape[a] > 1) reduction.whole = false;
+            for (size_t a : {size_t(0), size_t(2), size_t(3), size_t(4)})
+                if (shape[a] != grid[a]) return no("a reduction of a value smaller than the grid");
             program.grid.push_back(reduction);
             continue;
         }
@@ -259,6 +261,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     for (size_t k = 0; k < shape.size(); ++k)
         if (k != 1) reach += (shape[k] - 1) * std::abs(s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)]);
     problem.wide_offsets = reach >= (int64_t(1) << 31);
+    if (numel(anchor.type.shape) == 0 || numel(graph[anchor.args[0]].type.shape) == 0) return no("an empty tensor");
     for (const Lattice& axis : problem.axes)
         if (axis.in >= (1 << 24) * 8 || axis.out >= (1 << 24) * 8 || axis.advance() > 4) return no("an axis beyond this family");
     // One channel in, one out, many groups: no matrix in it.
