@@ -1,5 +1,5 @@
-// The benchmark chains (seeds A–D, plain convolutions d1–d6, fused chains f1–f12) as graphs: at full size, or with batch
-// and space cut down so that the reference engine answers at once. Channels stay, borders stay.
+// The benchmark chains (seeds A–D, plain convolutions d1–d6, fused chains f1–f12) as graphs: at full size, or with
+// batch and space cut down so that the reference engine answers at once. Channels stay, borders stay.
 #pragma once
 
 #include <algorithm>
@@ -293,7 +293,9 @@ inline Graph resized(const Graph& graph, int64_t batch, int64_t space, DType dty
         type.dtype = dtype;
         if (graph[leaf].op == Op::input)
             for (size_t axis = 0; axis < type.shape.size(); ++axis)
-                if (axis != 1) type.shape[axis] = std::min(type.shape[axis], axis == 0 ? batch : space + static_cast<int64_t>(axis) % 2);
+                if (axis != 1)
+                    type.shape[axis] =
+                        std::min(type.shape[axis], axis == 0 ? batch : space + static_cast<int64_t>(axis) % 2);
         types.push_back(std::move(type));
     }
     return graph.with_leaf_types(types);
@@ -303,12 +305,18 @@ inline Graph resized(const Graph& graph, int64_t batch, int64_t space, DType dty
 inline Graph thinned(const Graph& graph) {
     auto fewer = [](int64_t channels) -> int64_t {
         switch (channels) {
-            case 128: return 8;
-            case 64: return 6;
-            case 48: return 3;
-            case 32: return 4;
-            case 16: return 4;
-            default: return channels;
+            case 128:
+                return 8;
+            case 64:
+                return 6;
+            case 48:
+                return 3;
+            case 32:
+                return 4;
+            case 16:
+                return 4;
+            default:
+                return channels;
         }
     };
     std::vector<Type> types;
@@ -327,8 +335,10 @@ inline Graph row(std::string_view name, Scale scale = Scale::full, DType dtype =
         if (known != name) continue;
         const Graph graph = parse(text);
         switch (scale) {
-            case Scale::full: return resized(graph, int64_t{1} << 40, int64_t{1} << 40, dtype);
-            case Scale::small: return resized(graph, 2, 6, dtype);
+            case Scale::full:
+                return resized(graph, int64_t{1} << 40, int64_t{1} << 40, dtype);
+            case Scale::small:
+                return resized(graph, 2, 6, dtype);
             case Scale::tiny:
                 if (name == "d5") return resized(graph, 2, 6, dtype);  // its groups need their channels
                 return resized(thinned(graph), 2, 6, dtype);

@@ -34,7 +34,8 @@ inline double error(const std::vector<std::vector<double>>& expected, const std:
         for (size_t i = 0; i < expected[o].size(); ++i) {
             const double a = expected[o][i], b = actual[o][i];
             if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-            worst = std::isfinite(a) && std::isfinite(b) ? std::max(worst, std::abs(a - b) / std::max(scale, 0.1)) : HUGE_VAL;
+            worst = std::isfinite(a) && std::isfinite(b) ? std::max(worst, std::abs(a - b) / std::max(scale, 0.1))
+                                                         : HUGE_VAL;
         }
     }
     return worst;
@@ -50,7 +51,8 @@ inline double noise(const Graph& graph, const std::vector<std::vector<double>>& 
     return error(expected, evaluate(graph, moved));
 }
 
-inline Derivation expect_exact(const Graph& graph, const RewriteOptions& options, uint64_t seed, double tolerance = 1e-12) {
+inline Derivation expect_exact(const Graph& graph, const RewriteOptions& options, uint64_t seed,
+                               double tolerance = 1e-12) {
     const Derivation derivation = rewrite(graph, options);
     const auto leaves = random_leaves(graph, seed);
     const auto expected = evaluate(graph, leaves);

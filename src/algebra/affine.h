@@ -1,5 +1,5 @@
-// The scales, shifts and signs that lie between a value and a linear map of it, constant along the axes the map works on:
-// they commute with it.
+// The scales, shifts and signs that lie between a value and a linear map of it, constant along the axes the map works
+// on: they commute with it.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace transfuse {
 struct AffineChain {
     struct Link {
         ValueId value;
-        size_t side;   // the operand the chain goes on with
+        size_t side;  // the operand the chain goes on with
     };
     ValueId value = -1;       // where the chain begins
     std::vector<Link> steps;  // outermost first

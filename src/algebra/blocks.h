@@ -21,8 +21,10 @@ inline std::optional<std::vector<AxisBlock>> reshape_blocks(const Sizes& x, cons
         int64_t left = i < x.size() ? x[i++] : 1, right = j < y.size() ? y[j++] : 1;
         while (left != right) {
             if (left == 0 || right == 0 || (left < right ? i == x.size() : j == y.size())) return std::nullopt;
-            if (left < right) left *= x[i++];
-            else right *= y[j++];
+            if (left < right)
+                left *= x[i++];
+            else
+                right *= y[j++];
         }
         if (left == 0) return std::nullopt;
         block.x1 = i;

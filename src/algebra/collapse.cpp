@@ -2,8 +2,8 @@
 //
 //     Σ_o y[o] = Σ_k w[k] · Σ_{i ∈ interval(k)} x[i]
 //
-// Padding and output_padding cut only a few border samples, so few intervals are distinct: x is read once into box sums, and
-// a small product remains on Cin·boxes channels. Axes that are not reduced keep their lattice.
+// Padding and output_padding cut only a few border samples, so few intervals are distinct: x is read once into box
+// sums, and a small product remains on Cin·boxes channels. Axes that are not reduced keep their lattice.
 #include "algebra/collapse.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 size_t at(int64_t axis) { return static_cast<size_t>(axis); }
 
 struct Boxes {
-    IntervalSet set;               // distinct intervals and the one of each tap
-    std::vector<double> matrix;    // boxes × taps: which taps share a box
+    IntervalSet set;             // distinct intervals and the one of each tap
+    std::vector<double> matrix;  // boxes × taps: which taps share a box
 };
 
 // Windows side by side that weigh every input alike: all inputs they cover are one interval.
@@ -47,7 +47,8 @@ Boxes boxes_of(const Lattice& axis, bool uniform) {
     return boxes;
 }
 
-// [G, Cin/G, Cout/G, …] with box axes in place of the reduced tap axes becomes [G, Cin/G·boxes, Cout/G, …] with taps of 1.
+// [G, Cin/G, Cout/G, …] with box axes in place of the reduced tap axes becomes [G, Cin/G·boxes, Cout/G, …] with taps
+// of 1.
 ValueId boxes_as_channels(Rewriter& r, ValueId w, const Sizes& tap_axes) {
     const Sizes before = r.shape(w);
     Sizes order = {0, 1}, rest, after = {before[0], before[1], before[2]};
@@ -55,8 +56,10 @@ ValueId boxes_as_channels(Rewriter& r, ValueId w, const Sizes& tap_axes) {
     order.push_back(2);
     for (int64_t axis = 3; axis < static_cast<int64_t>(before.size()); ++axis) {
         const bool reduced = std::find(tap_axes.begin(), tap_axes.end(), axis) != tap_axes.end();
-        if (reduced) after[1] *= before[at(axis)];
-        else order.push_back(axis);
+        if (reduced)
+            after[1] *= before[at(axis)];
+        else
+            order.push_back(axis);
         after.push_back(reduced ? 1 : before[at(axis)]);
     }
     return reshape(r, permute(r, w, std::move(order)), std::move(after));
@@ -116,8 +119,8 @@ ValueId convolution(const Rewriter& r, ValueId v) {
     return r.is(v, Op::lattice) ? v : -1;
 }
 
-// Over space first, through the scales and shifts on the way (they may be needed elsewhere, only the reduction moves); then
-// over batch and channels of what is left. 16-bit chains go on in f32 and are rounded once, at the end.
+// Over space first, through the scales and shifts on the way (they may be needed elsewhere, only the reduction moves);
+// then over batch and channels of what is left. 16-bit chains go on in f32 and are rounded once, at the end.
 ValueId collapse(Rewriter& r, ValueId id) {
     if (r.is_moment() || !r[id].attributes.flag(Key::keepdim)) return -1;
     Sizes spatial, rest;

@@ -40,8 +40,8 @@ bool meets_input(const Lattice& lattice, int64_t m) {
     return false;
 }
 
-// Every index m outside [0, first.out) that `second` reads as zero must be zero in `first` extended beyond its borders. Only
-// the m that one may be nonzero at and the other reads are looked at.
+// Every index m outside [0, first.out) that `second` reads as zero must be zero in `first` extended beyond its borders.
+// Only the m that one may be nonzero at and the other reads are looked at.
 bool outside_is_zero(const Lattice& first, const Lattice& second) {
     const int64_t lowest = std::max(ceil_div(-first.offset, first.down),
                                     ceil_div(second.offset - second.dil * (second.taps - 1), second.up));
@@ -84,7 +84,8 @@ Reduced reduce(const Lattice& lattice) {
 // A: d1·m + c1 = u1·i + e1·k1.  B: d2·o + c2 = u2·m + e2·k2.  With gcd(d1, u2) = 1 eliminating m is an equivalence:
 // d1·d2·o + (d1·c2 + u2·c1) = u1·u2·i + (u2·e1·k1 + d1·e2·k2).
 std::optional<Composed> compose(const Lattice& first, const Lattice& second, bool first_has_bias) {
-    require(first.out == second.in, "compose: the first lattice gives ", first.out, " but the second takes ", second.in);
+    require(first.out == second.in, "compose: the first lattice gives ", first.out, " but the second takes ",
+            second.in);
     if (first_has_bias && !second.never_cut()) return std::nullopt;
     const Reduced ra = reduce(first), rb = reduce(second);
     const Lattice &a = ra.lattice, &b = rb.lattice;
@@ -112,7 +113,8 @@ std::optional<Composed> compose(const Lattice& first, const Lattice& second, boo
 
     const Reduced reduced = reduce(whole);
     std::vector<int64_t> new_tap(static_cast<size_t>(whole.taps), -1);
-    for (size_t j = 0; j < reduced.kept.size(); ++j) new_tap[static_cast<size_t>(reduced.kept[j])] = static_cast<int64_t>(j);
+    for (size_t j = 0; j < reduced.kept.size(); ++j)
+        new_tap[static_cast<size_t>(reduced.kept[j])] = static_cast<int64_t>(j);
 
     result.lattice = reduced.lattice;
     for (size_t j1 = 0; j1 < ra.kept.size(); ++j1)

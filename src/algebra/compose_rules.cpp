@@ -12,8 +12,8 @@ namespace {
 
 size_t at(int64_t axis) { return static_cast<size_t>(axis); }
 
-// Two lattices of which one is depthwise, separable and the same for all channels: per axis, the other's taps are convolved
-// with its kernel. 16-bit operands are composed in f32, so no weight is rounded twice.
+// Two lattices of which one is depthwise, separable and the same for all channels: per axis, the other's taps are
+// convolved with its kernel. 16-bit operands are composed in f32, so no weight is rounded twice.
 struct Composition {
     std::vector<Lattice> axes;
     std::vector<std::vector<double>> matrix;  // per axis, taps of the result × taps of the kept weight
@@ -101,7 +101,8 @@ ValueId pool_of_affine(Rewriter& r, ValueId id) {
         if (op == Op::div && side == 1) break;
         const ValueId u = inner.args[side];
         ValueId other = inner.args[1 - side];
-        if (r[u].type != inner.type || !constant_along(r, other, inner.type.rank(), spatial_axes(inner.type.rank()))) continue;
+        if (r[u].type != inner.type || !constant_along(r, other, inner.type.rank(), spatial_axes(inner.type.rank())))
+            continue;
         if (op == Op::add || op == Op::sub) {
             const std::optional<double> passes = gain(axes, *pool);
             if (!passes) return -1;
@@ -132,7 +133,8 @@ ValueId pool_before_cast(Rewriter& r, ValueId id) {
     return cast(r, lattice(r, v, weight, -1, axes), narrow);
 }
 
-// y[start : end : step] of a spatial axis: down·(start + step·o') + offset = up·i + dil·k. Channels: rows of w. Batch: of x.
+// y[start : end : step] of a spatial axis: down·(start + step·o') + offset = up·i + dil·k. Channels: rows of w. Batch:
+// of x.
 ValueId slice_of_lattice(Rewriter& r, ValueId id) {
     const Node node = r[id];
     const ValueId y = node.args[0];
@@ -145,8 +147,9 @@ ValueId slice_of_lattice(Rewriter& r, ValueId id) {
     if (has_long_taps(axes)) return -1;
     ValueId x = r.arg(y, 0), w = r.arg(y, 1), bias = bias_of(r, y);
     auto sliced = [&](ValueId value, int64_t along) {
-        return r.add(Op::slice, {value},
-                     {{Key::axis, along}, {Key::start, start}, {Key::end, start + (extent - 1) * step + 1}, {Key::step, step}});
+        return r.add(
+            Op::slice, {value},
+            {{Key::axis, along}, {Key::start, start}, {Key::end, start + (extent - 1) * step + 1}, {Key::step, step}});
     };
     if (axis == 0) {
         x = sliced(x, 0);

@@ -77,7 +77,8 @@ ValueId merge_clamps(Rewriter& r, ValueId id) {
     if (r.is(x, Op::mul) && r.is(r.arg(x, 1), Op::scalar)) {
         scale = number(r, r.arg(x, 1));
         if (*scale == 0 || !std::isfinite(*scale)) return -1;
-        *outer = *scale > 0 ? Range{outer->lo / *scale, outer->hi / *scale} : Range{outer->hi / *scale, outer->lo / *scale};
+        *outer =
+            *scale > 0 ? Range{outer->lo / *scale, outer->hi / *scale} : Range{outer->hi / *scale, outer->lo / *scale};
         x = r.arg(x);
     } else if (r.is(x, Op::add) && r.is(r.arg(x, 1), Op::scalar)) {
         shift = number(r, r.arg(x, 1));

@@ -1,5 +1,5 @@
-// Flops and bytes as written: every multiply-add is two, every pointwise op one an element, every op reads its operands and
-// writes its result once. Ops that only look at memory differently cost nothing.
+// Flops and bytes as written: every multiply-add is two, every pointwise op one an element, every op reads its operands
+// and writes its result once. Ops that only look at memory differently cost nothing.
 #include "algebra/cost.h"
 
 #include <algorithm>
@@ -15,7 +15,9 @@ double elements(const Type& type) {
 }
 
 double size_in_bytes(const Node& node) {
-    return node.op == Op::scalar || node.op == Op::full ? 0 : elements(node.type) * static_cast<double>(bytes(node.type.dtype));
+    return node.op == Op::scalar || node.op == Op::full
+               ? 0
+               : elements(node.type) * static_cast<double>(bytes(node.type.dtype));
 }
 
 double product(const Sizes& sizes) {
@@ -32,8 +34,9 @@ double convolution_flops(const Node& node, const std::vector<const Node*>& args)
     int64_t d = 0;
     for (const Lattice& axis : lattices(node, x, tap_axis, w)) {
         // Counting goes tap by tap; of very long kernels an upper bound will do.
-        flops *= axis.taps <= (1 << 20) ? static_cast<double>(axis.products())
-                                        : static_cast<double>(axis.taps) * static_cast<double>(std::min(axis.in, axis.out));
+        flops *= axis.taps <= (1 << 20)
+                     ? static_cast<double>(axis.products())
+                     : static_cast<double>(axis.taps) * static_cast<double>(std::min(axis.in, axis.out));
         ++d;
     }
     const int64_t groups = node.attributes.integer(Key::groups);
@@ -57,37 +60,53 @@ double flops(const Node& node, const std::vector<const Node*>& args) {
         case Op::conv:
         case Op::conv_transpose:
         case Op::lattice:
-        case Op::correlate: return convolution_flops(node, args);
+        case Op::correlate:
+            return convolution_flops(node, args);
         case Op::max_pool:
         case Op::min_pool:
-        case Op::avg_pool: return out * window(node);
+        case Op::avg_pool:
+            return out * window(node);
         case Op::adaptive_avg_pool:
-        case Op::adaptive_max_pool: return in;
-        case Op::max_pool_grad: return elements(args[1]->type) * window(node) + out;
-        case Op::avg_pool_grad: return in * window(node) + out;
-        case Op::cast: return 0;
+        case Op::adaptive_max_pool:
+            return in;
+        case Op::max_pool_grad:
+            return elements(args[1]->type) * window(node) + out;
+        case Op::avg_pool_grad:
+            return in * window(node) + out;
+        case Op::cast:
+            return 0;
         case Op::sum:
         case Op::mean:
         case Op::amax:
-        case Op::amin: return in;
-        case Op::logsumexp: return 3 * in;
-        case Op::var: return 4 * in;
+        case Op::amin:
+            return in;
+        case Op::logsumexp:
+            return 3 * in;
+        case Op::var:
+            return 4 * in;
         case Op::softmax:
-        case Op::log_softmax: return 5 * in;
-        case Op::batch_norm: return (node.attributes.flag(Key::training) ? 8 : 4) * in;
+        case Op::log_softmax:
+            return 5 * in;
+        case Op::batch_norm:
+            return (node.attributes.flag(Key::training) ? 8 : 4) * in;
         case Op::group_norm:
         case Op::layer_norm:
-        case Op::instance_norm: return 8 * in;
-        case Op::weight_norm: return 4 * in;
+        case Op::instance_norm:
+            return 8 * in;
+        case Op::weight_norm:
+            return 4 * in;
         case Op::taps: {
             const auto& matrix = node.attributes.numbers(Key::matrix);
             const auto used = std::count_if(matrix.begin(), matrix.end(), [](double entry) { return entry != 0; });
             const int64_t extent = args[0]->type.shape[static_cast<size_t>(node.attributes.integer(Key::axis))];
             return extent == 0 ? 0 : 2 * static_cast<double>(used) * in / static_cast<double>(extent);
         }
-        case Op::box_sums: return in + out;
-        case Op::box_spread: return out + in;
-        default: return is_pointwise(node.op) && node.op != Op::identity && node.op != Op::detach ? out : 0;
+        case Op::box_sums:
+            return in + out;
+        case Op::box_spread:
+            return out + in;
+        default:
+            return is_pointwise(node.op) && node.op != Op::identity && node.op != Op::detach ? out : 0;
     }
 }
 
@@ -100,8 +119,10 @@ bool moves_no_memory(Op op) {
         case Op::slice:
         case Op::flip:
         case Op::identity:
-        case Op::detach: return true;
-        default: return is_leaf(op) || is_constant(op);
+        case Op::detach:
+            return true;
+        default:
+            return is_leaf(op) || is_constant(op);
     }
 }
 

@@ -40,8 +40,8 @@ ValueId expand_convolution(Rewriter& r, ValueId id) {
     const std::vector<Lattice> axes = lattices(node, r[node.args[0]].type, 2, r[node.args[1]].type);
     const int64_t groups = node.attributes.integer(Key::groups);
     const ValueId x = batched(r, node.args[0], axes.size());
-    const ValueId w = node.op == Op::conv ? convolution_weight(r, node.args[1], groups)
-                                          : transposed_weight(r, node.args[1], groups);
+    const ValueId w =
+        node.op == Op::conv ? convolution_weight(r, node.args[1], groups) : transposed_weight(r, node.args[1], groups);
     r.say(name(node.op), " ", node.type, " is a lattice convolution");
     return reshape(r, lattice(r, x, w, node.args.size() == 3 ? node.args[2] : -1, axes), node.type.shape);
 }

@@ -20,8 +20,8 @@ ValueId inverse_deviation(Rewriter& r, ValueId variance, double eps) {
 
 // (x − E[x]) · rsqrt(var + eps) [· weight] [+ bias], weight and bias already shaped to broadcast (−1: none).
 //
-// For the result of a convolution the mean m comes from the collapse, so the one pass over d = x − m takes Σd and Σd² of the
-// same rounded values: var = E[d²] − E[d]², out = (d − E[d])·s + bias.
+// For the result of a convolution the mean m comes from the collapse, so the one pass over d = x − m takes Σd and Σd²
+// of the same rounded values: var = E[d²] − E[d]², out = (d − E[d])·s + bias.
 ValueId normalise(Rewriter& r, ValueId x, const Sizes& dims, double eps, ValueId weight, ValueId bias) {
     const ValueId m = reduce(r, Op::mean, x, dims);
     if (collapse_pays(r, x, dims)) {
@@ -33,7 +33,8 @@ ValueId normalise(Rewriter& r, ValueId x, const Sizes& dims, double eps, ValueId
         const ValueId y = times(r, minus(r, d, e), s);
         return bias >= 0 ? plus(r, y, bias) : y;
     }
-    const ValueId variance = r.add(Op::var, {x}, {{Key::dims, dims}, {Key::keepdim, int64_t{1}}, {Key::correction, int64_t{0}}});
+    const ValueId variance =
+        r.add(Op::var, {x}, {{Key::dims, dims}, {Key::keepdim, int64_t{1}}, {Key::correction, int64_t{0}}});
     ValueId s = inverse_deviation(r, variance, eps);
     if (weight >= 0) s = times(r, s, weight);
     const ValueId y = times(r, minus(r, x, m), s);
@@ -97,7 +98,8 @@ ValueId expand_layer_norm(Rewriter& r, ValueId id) {
 // mean = E_c[mean_c], var = E_c[var_c] + Var_c[mean_c]. The large tensor is never reshaped.
 ValueId expand_group_norm(Rewriter& r, ValueId id) {
     const Node node = r[id];
-    const int64_t rank = node.type.rank(), channels = node.type.shape[1], groups = node.attributes.integer(Key::num_groups);
+    const int64_t rank = node.type.rank(), channels = node.type.shape[1],
+                  groups = node.attributes.integer(Key::num_groups);
     const DType dtype = wide(node.type.dtype);
     const ValueId x = cast(r, node.args[0], dtype);
     const Sizes spatial = spatial_axes(rank);

@@ -31,10 +31,11 @@ std::vector<PoolAxis> pool_axes(const Rewriter& r, ValueId id) {
     return axes;
 }
 
-// The divisor, if it is the same for every window. Without an override it counts the window's cells inside the padded input
-// (count_include_pad) or inside the input; ceil_mode lets the last window stick out of either.
+// The divisor, if it is the same for every window. Without an override it counts the window's cells inside the padded
+// input (count_include_pad) or inside the input; ceil_mode lets the last window stick out of either.
 std::optional<double> uniform_divisor(const Node& node, const std::vector<PoolAxis>& axes) {
-    if (const int64_t divisor = node.attributes.integer(Key::divisor); divisor != 0) return static_cast<double>(divisor);
+    if (const int64_t divisor = node.attributes.integer(Key::divisor); divisor != 0)
+        return static_cast<double>(divisor);
     double window = 1;
     for (const PoolAxis& axis : axes) {
         const bool counts_padding = node.attributes.flag(Key::count_include_pad);
@@ -111,7 +112,11 @@ ValueId expand_adaptive_pool(Rewriter& r, ValueId id) {
 std::span<const Rule> expand_pool_rules() {
     static const std::vector<Rule> rules = {
         {"expand_avg_pool", Family::expand, {Op::avg_pool}, expand_avg_pool, true},
-        {"expand_adaptive_pool", Family::expand, {Op::adaptive_avg_pool, Op::adaptive_max_pool}, expand_adaptive_pool, true},
+        {"expand_adaptive_pool",
+         Family::expand,
+         {Op::adaptive_avg_pool, Op::adaptive_max_pool},
+         expand_adaptive_pool,
+         true},
     };
     return rules;
 }

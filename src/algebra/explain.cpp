@@ -22,7 +22,11 @@ std::string ratio(double before, double after) {
     char text[32];
     const double factor = before / after;
     if (factor >= 0.995 && factor < 1.005) return "";
-    std::snprintf(text, sizeof text, factor >= 100 ? " (%.0fx fewer)" : factor > 1 ? " (%.3gx fewer)" : " (%.3g of it)", factor);
+    std::snprintf(text, sizeof text,
+                  factor >= 100 ? " (%.0fx fewer)"
+                  : factor > 1  ? " (%.3gx fewer)"
+                                : " (%.3g of it)",
+                  factor);
     return text;
 }
 
@@ -48,8 +52,8 @@ std::string explain(const Derivation& derivation) {
     }
     text += "\nRewritten:\n" + print(derivation.rewritten);
     if (!text.ends_with('\n')) text += '\n';
-    text += "\n" + quantity(rewritten.flops) + "flop" + ratio(written.flops, rewritten.flops) + ", " + quantity(rewritten.bytes) + "B" +
-            ratio(written.bytes, rewritten.bytes) + "\n";
+    text += "\n" + quantity(rewritten.flops) + "flop" + ratio(written.flops, rewritten.flops) + ", " +
+            quantity(rewritten.bytes) + "B" + ratio(written.bytes, rewritten.bytes) + "\n";
     return text;
 }
 

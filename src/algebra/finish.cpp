@@ -1,5 +1,5 @@
-// Reshapes sink towards the outputs, and a lattice loses the axes on which nothing happens, so that a convolution whose depth
-// was reduced away is a 2-d one.
+// Reshapes sink towards the outputs, and a lattice loses the axes on which nothing happens, so that a convolution whose
+// depth was reduced away is a 2-d one.
 #include <algorithm>
 
 #include "algebra/blocks.h"
@@ -12,7 +12,8 @@ namespace {
 
 size_t at(int64_t axis) { return static_cast<size_t>(axis); }
 
-// The shape of an operand before the reshape x -> y: along each block of axes it is constant or whole. None where it is not.
+// The shape of an operand before the reshape x -> y: along each block of axes it is constant or whole. None where it is
+// not.
 std::optional<Sizes> shape_before(const Rewriter& r, ValueId operand, const Sizes& x, const Sizes& y,
                                   const std::vector<AxisBlock>& blocks) {
     Sizes shape(x.size(), 1);
@@ -29,8 +30,8 @@ std::optional<Sizes> shape_before(const Rewriter& r, ValueId operand, const Size
     return shape;
 }
 
-// f(reshape(v), other) = reshape(f(v, other')). Another operand of full size must be such a reshape itself, or the reshape
-// would only change sides; so each firing leaves fewer of them before f.
+// f(reshape(v), other) = reshape(f(v, other')). Another operand of full size must be such a reshape itself, or the
+// reshape would only change sides; so each firing leaves fewer of them before f.
 ValueId sink_reshape(Rewriter& r, ValueId id) {
     bool any = false;
     for (ValueId arg : r[id].args) any = any || (r.is(arg, Op::reshape) && r.shape(arg) == r.shape(id));
@@ -71,7 +72,9 @@ ValueId pool_before_reshape(Rewriter& r, ValueId id) {
     if (!r.is(x, Op::reshape)) return -1;
     const Node node = r[id];
     const ValueId v = r.arg(x);
-    if (r.rank(v) != r.rank(x) + 1 || r.rank(v) != static_cast<int64_t>(node.attributes.integers(Key::kernel).size()) + 2) return -1;
+    if (r.rank(v) != r.rank(x) + 1 ||
+        r.rank(v) != static_cast<int64_t>(node.attributes.integers(Key::kernel).size()) + 2)
+        return -1;
     Sizes batched = r.shape(x);
     batched.insert(batched.begin(), 1);
     if (r.shape(v) != batched) return -1;
@@ -92,8 +95,10 @@ ValueId drop_trivial_axes(Rewriter& r, ValueId id) {
     Sizes trivial;
     std::vector<Lattice> kept;
     for (size_t a = 0; a < axes.size(); ++a) {
-        if (axes[a].trivial()) trivial.push_back(static_cast<int64_t>(a));
-        else kept.push_back(axes[a]);
+        if (axes[a].trivial())
+            trivial.push_back(static_cast<int64_t>(a));
+        else
+            kept.push_back(axes[a]);
     }
     if (trivial.empty() || kept.empty()) return -1;
     const Node node = r[id];
@@ -107,7 +112,8 @@ ValueId drop_trivial_axes(Rewriter& r, ValueId id) {
 const std::vector<Op>& pointwise_ops() {
     static const std::vector<Op> ops = [] {
         std::vector<Op> list;
-        for (int op = static_cast<int>(Op::neg); op <= static_cast<int>(Op::select); ++op) list.push_back(static_cast<Op>(op));
+        for (int op = static_cast<int>(Op::neg); op <= static_cast<int>(Op::select); ++op)
+            list.push_back(static_cast<Op>(op));
         list.insert(list.end(), {Op::cast, Op::detach});
         return list;
     }();

@@ -86,7 +86,8 @@ ValueId fold_shift(Rewriter& r, ValueId id) {
                 if (node.op == Op::sub) bias = negate(r, bias);
             }
         }
-        r.say(r.is_parameter(operand) ? "a shift of " : "a statistic subtracted from ", node.type, " folds into the bias");
+        r.say(r.is_parameter(operand) ? "a shift of " : "a statistic subtracted from ", node.type,
+              " folds into the bias");
         const ValueId result = lattice(r, x, w, bias, axes);
         return widened ? cast(r, result, node.type.dtype) : result;
     }
@@ -99,7 +100,8 @@ ValueId fold_input_scale(Rewriter& r, ValueId id) {
     const Node node = r[id], inner = r[node.args[0]];
     for (size_t side = 0; side < 2; ++side) {
         const ValueId x = inner.args[side], operand = inner.args[1 - side];
-        if (r[x].type != inner.type || !r.is_parameter(operand) || !weights_can_hold(r, inner.type.dtype, operand)) continue;
+        if (r[x].type != inner.type || !r.is_parameter(operand) || !weights_can_hold(r, inner.type.dtype, operand))
+            continue;
         const ValueId scale = channel_vector(r, operand, inner.type.shape);
         if (scale < 0) continue;
         const std::vector<Lattice> axes = axes_of(r, id);

@@ -16,7 +16,9 @@ ValueId Adjoints::expand(ValueId x, const Sizes& shape) {
     return b_[x].type.shape == shape ? x : add(Op::expand, {x}, {{Key::shape, shape}});
 }
 
-ValueId Adjoints::reshape(ValueId x, const Sizes& shape) { return b_[x].type.shape == shape ? x : b_.reshape(x, shape); }
+ValueId Adjoints::reshape(ValueId x, const Sizes& shape) {
+    return b_[x].type.shape == shape ? x : b_.reshape(x, shape);
+}
 
 ValueId Adjoints::sum_to(ValueId g, const Sizes& shape) {
     const Sizes from = b_[g].type.shape;
@@ -55,8 +57,10 @@ bool is_lowered(Op op) {
         case Op::layer_norm:
         case Op::instance_norm:
         case Op::weight_norm:
-        case Op::identity: return false;
-        default: return true;
+        case Op::identity:
+            return false;
+        default:
+            return true;
     }
 }
 
@@ -77,12 +81,15 @@ void differentiate(Adjoints& a, ValueId id, ValueId g) {
         case Op::adaptive_avg_pool:
         case Op::adaptive_max_pool:
         case Op::max_pool_grad:
-        case Op::avg_pool_grad: return differentiate_linear(a, id, g);
-        default: return differentiate_shape(a, id, g);
+        case Op::avg_pool_grad:
+            return differentiate_linear(a, id, g);
+        default:
+            return differentiate_shape(a, id, g);
     }
 }
 
-// Values a gradient must pass through to reach a wanted leaf. detach lets nothing pass, numbers and comparisons have none.
+// Values a gradient must pass through to reach a wanted leaf. detach lets nothing pass, numbers and comparisons have
+// none.
 std::vector<bool> on_the_way(const Graph& graph, const std::vector<ValueId>& wanted) {
     std::vector<bool> needed(graph.nodes().size(), false);
     for (ValueId leaf : wanted) needed[static_cast<size_t>(leaf)] = true;
@@ -101,7 +108,8 @@ std::vector<bool> on_the_way(const Graph& graph, const std::vector<ValueId>& wan
 
 Graph gradient(const Graph& given, const GradientRequest& request) {
     Graph lowered;
-    if (!std::all_of(given.nodes().begin(), given.nodes().end(), [](const Node& node) { return is_lowered(node.op); })) {
+    if (!std::all_of(given.nodes().begin(), given.nodes().end(),
+                     [](const Node& node) { return is_lowered(node.op); })) {
         RewriteOptions expansions;
         expansions.inference = false;
         expansions.only = {"expand_conv"};
@@ -112,8 +120,8 @@ Graph gradient(const Graph& given, const GradientRequest& request) {
     const Graph& forward = lowered;
     std::vector<ValueId> wanted;
     for (ValueId position : request.wrt) {
-        require(position >= 0 && position < static_cast<ValueId>(forward.leaves().size()), "gradient: wrt names leaf ", position,
-                " of ", forward.leaves().size());
+        require(position >= 0 && position < static_cast<ValueId>(forward.leaves().size()), "gradient: wrt names leaf ",
+                position, " of ", forward.leaves().size());
         wanted.push_back(forward.leaves()[static_cast<size_t>(position)]);
     }
     require(!wanted.empty(), "gradient: wrt names no leaf");
@@ -124,14 +132,16 @@ Graph gradient(const Graph& given, const GradientRequest& request) {
     const std::vector<bool> needed = on_the_way(forward, wanted);
     for (ValueId leaf : forward.leaves()) {
         const Node& node = forward[leaf];
-        now[static_cast<size_t>(leaf)] = node.op == Op::input ? b.input(node.name, node.type) : b.param(node.name, node.type);
+        now[static_cast<size_t>(leaf)] =
+            node.op == Op::input ? b.input(node.name, node.type) : b.param(node.name, node.type);
     }
     std::vector<std::pair<ValueId, ValueId>> seeds;  // forward value, its incoming gradient
     for (ValueId position : request.outputs) {
-        require(position >= 0 && position < static_cast<ValueId>(forward.outputs().size()), "gradient: outputs names output ",
-                position, " of ", forward.outputs().size());
+        require(position >= 0 && position < static_cast<ValueId>(forward.outputs().size()),
+                "gradient: outputs names output ", position, " of ", forward.outputs().size());
         const ValueId output = forward.outputs()[static_cast<size_t>(position)];
-        seeds.emplace_back(output, b.input("grad_" + forward.output_names()[static_cast<size_t>(position)], forward[output].type));
+        seeds.emplace_back(
+            output, b.input("grad_" + forward.output_names()[static_cast<size_t>(position)], forward[output].type));
     }
     for (ValueId id = 0; id < forward.size(); ++id) {
         const Node& node = forward[id];

@@ -10,17 +10,22 @@ namespace transfuse {
 // The gradient of one node: given g = ∂L/∂(its result), adds ∂L/∂(operand) for each operand that needs one.
 class Adjoints {
 public:
-    Adjoints(Builder& builder, std::vector<bool> needed) : b_(builder), needed_(std::move(needed)), adjoint_(needed_.size(), -1) {}
+    Adjoints(Builder& builder, std::vector<bool> needed)
+        : b_(builder), needed_(std::move(needed)), adjoint_(needed_.size(), -1) {}
 
     Builder& builder() { return b_; }
     const Node& operator[](ValueId id) const { return b_[id]; }
-    bool needs(ValueId id) const { return static_cast<size_t>(id) < needed_.size() && needed_[static_cast<size_t>(id)]; }
+    bool needs(ValueId id) const {
+        return static_cast<size_t>(id) < needed_.size() && needed_[static_cast<size_t>(id)];
+    }
     ValueId of(ValueId id) const { return adjoint_[static_cast<size_t>(id)]; }
     // Adds g, which broadcasts or is broadcast to the value's shape, in whatever dtype.
     void accumulate(ValueId id, ValueId g);
 
     // Terms.
-    ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}) { return b_.add(op, std::move(args), std::move(attributes)); }
+    ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}) {
+        return b_.add(op, std::move(args), std::move(attributes));
+    }
     ValueId mul(ValueId a, ValueId c) { return add(Op::mul, {a, c}); }
     ValueId scaled(ValueId a, double c) { return c == 1 ? a : add(Op::mul, {a, b_.scalar(c)}); }
     ValueId plus(ValueId a, ValueId c) { return add(Op::add, {a, c}); }
@@ -28,15 +33,15 @@ public:
     ValueId minus(ValueId a, ValueId c) { return add(Op::sub, {a, c}); }
     ValueId one_minus(ValueId a) { return add(Op::sub, {b_.scalar(1), a}); }
     ValueId where(ValueId condition, ValueId a, ValueId c) { return add(Op::select, {condition, a, c}); }
-    ValueId or_zero(ValueId condition, ValueId a) { return where(condition, a, b_.scalar(0)); }   // a where it holds
-    ValueId zero_or(ValueId condition, ValueId a) { return where(condition, b_.scalar(0), a); }   // a where it does not
+    ValueId or_zero(ValueId condition, ValueId a) { return where(condition, a, b_.scalar(0)); }  // a where it holds
+    ValueId zero_or(ValueId condition, ValueId a) { return where(condition, b_.scalar(0), a); }  // a where it does not
     ValueId greater(ValueId a, double c) { return add(Op::greater, {a, b_.scalar(c)}); }
     ValueId at_least(ValueId a, double c) { return add(Op::greater_equal, {a, b_.scalar(c)}); }
     ValueId at_most(ValueId a, double c) { return add(Op::greater_equal, {b_.scalar(c), a}); }
     ValueId cast(ValueId x, DType dtype);
     ValueId expand(ValueId x, const Sizes& shape);
     ValueId reshape(ValueId x, const Sizes& shape);
-    ValueId sum_to(ValueId g, const Sizes& shape);   // the transpose of broadcasting
+    ValueId sum_to(ValueId g, const Sizes& shape);  // the transpose of broadcasting
 
 private:
     Builder& b_;
@@ -46,9 +51,9 @@ private:
 
 // One function a family; `id` is the node in the builder, g its gradient in its own type.
 void differentiate_unary(Adjoints& a, ValueId id, ValueId g);
-void differentiate_binary(Adjoints& a, ValueId id, ValueId g);     // and select
+void differentiate_binary(Adjoints& a, ValueId id, ValueId g);  // and select
 void differentiate_reduction(Adjoints& a, ValueId id, ValueId g);
-void differentiate_shape(Adjoints& a, ValueId id, ValueId g);      // reshape … cast
-void differentiate_linear(Adjoints& a, ValueId id, ValueId g);     // lattice, correlate, taps, boxes, pools
+void differentiate_shape(Adjoints& a, ValueId id, ValueId g);   // reshape … cast
+void differentiate_linear(Adjoints& a, ValueId id, ValueId g);  // lattice, correlate, taps, boxes, pools
 
 }  // namespace transfuse

@@ -1,4 +1,5 @@
-// Adjoints of the lattice convolution and its relatives: all of them lattice convolutions, correlations and pools again.
+// Adjoints of the lattice convolution and its relatives: all of them lattice convolutions, correlations and pools
+// again.
 #include <algorithm>
 
 #include "algebra/gradient.h"
@@ -17,7 +18,8 @@ Attributes lattice_attributes(const std::vector<Lattice>& axes, int64_t groups) 
         offset.push_back(axis.offset);
         out.push_back(axis.out);
     }
-    return {{Key::up, up}, {Key::down, down}, {Key::dil, dil}, {Key::offset, offset}, {Key::out, out}, {Key::groups, groups}};
+    return {{Key::up, up},         {Key::down, down}, {Key::dil, dil},
+            {Key::offset, offset}, {Key::out, out},   {Key::groups, groups}};
 }
 
 // [G, Cin/G, Cout/G, K…] with the channels of each group swapped and the taps flipped.
@@ -69,7 +71,8 @@ void differentiate_correlate(Adjoints& a, const Node& node, ValueId g) {
     const ValueId x = node.args[0], y = node.args[1];
     const std::vector<Lattice> axes = lattices(node, a[x].type, 0, a[y].type);
     if (a.needs(x)) a.accumulate(x, back_to_input(a, y, g, axes));
-    if (a.needs(y)) a.accumulate(y, a.add(Op::lattice, {x, g}, lattice_attributes(axes, node.attributes.integer(Key::groups))));
+    if (a.needs(y))
+        a.accumulate(y, a.add(Op::lattice, {x, g}, lattice_attributes(axes, node.attributes.integer(Key::groups))));
 }
 
 // The windows of a pool as attributes of its gradient.
@@ -99,7 +102,8 @@ void differentiate_linear(Adjoints& a, ValueId y, ValueId g) {
     if (!a.needs(x)) return;
     const Sizes shape = a[x].type.shape;
     const auto max_keys = {Key::kernel, Key::stride, Key::padding, Key::dilation, Key::ceil_mode};
-    const auto avg_keys = {Key::kernel, Key::stride, Key::padding, Key::ceil_mode, Key::count_include_pad, Key::divisor};
+    const auto avg_keys = {Key::kernel, Key::stride, Key::padding, Key::ceil_mode, Key::count_include_pad,
+                           Key::divisor};
     switch (node.op) {
         case Op::taps: {
             const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
@@ -109,7 +113,9 @@ void differentiate_linear(Adjoints& a, ValueId y, ValueId g) {
             for (int64_t row = 0; row < rows; ++row)
                 for (int64_t k = 0; k < extent; ++k)
                     transposed[static_cast<size_t>(k * rows + row)] = matrix[static_cast<size_t>(row * extent + k)];
-            return a.accumulate(x, a.add(Op::taps, {g}, {{Key::axis, static_cast<int64_t>(axis)}, {Key::rows, extent}, {Key::matrix, transposed}}));
+            return a.accumulate(
+                x, a.add(Op::taps, {g},
+                         {{Key::axis, static_cast<int64_t>(axis)}, {Key::rows, extent}, {Key::matrix, transposed}}));
         }
         case Op::box_sums: {
             Attributes attributes = node.attributes;
@@ -119,14 +125,18 @@ void differentiate_linear(Adjoints& a, ValueId y, ValueId g) {
             return a.accumulate(x, a.add(Op::box_spread, {g}, attributes));
         }
         case Op::box_spread:
-            return a.accumulate(x, a.add(Op::box_sums, {g}, windows(node, {Key::dims, Key::counts, Key::los, Key::his, Key::steps})));
-        case Op::max_pool: return a.accumulate(x, a.add(Op::max_pool_grad, {x, g}, windows(node, max_keys)));
+            return a.accumulate(
+                x, a.add(Op::box_sums, {g}, windows(node, {Key::dims, Key::counts, Key::los, Key::his, Key::steps})));
+        case Op::max_pool:
+            return a.accumulate(x, a.add(Op::max_pool_grad, {x, g}, windows(node, max_keys)));
         case Op::min_pool:  // the minimum of x is where the maximum of −x is
             return a.accumulate(x, a.add(Op::max_pool_grad, {a.add(Op::neg, {x}), g}, windows(node, max_keys)));
-        case Op::adaptive_max_pool: return a.accumulate(x, a.add(Op::max_pool_grad, {x, g}, windows(node, {Key::output_size})));
+        case Op::adaptive_max_pool:
+            return a.accumulate(x, a.add(Op::max_pool_grad, {x, g}, windows(node, {Key::output_size})));
         case Op::avg_pool:
-            return a.accumulate(x, a.add(Op::avg_pool_grad, {g},
-                                         with_sizes(windows(node, avg_keys), shape, node.attributes.integers(Key::kernel).size())));
+            return a.accumulate(
+                x, a.add(Op::avg_pool_grad, {g},
+                         with_sizes(windows(node, avg_keys), shape, node.attributes.integers(Key::kernel).size())));
         case Op::adaptive_avg_pool:
             return a.accumulate(x, a.add(Op::avg_pool_grad, {g},
                                          with_sizes(windows(node, {Key::output_size}), shape,
@@ -135,7 +145,8 @@ void differentiate_linear(Adjoints& a, ValueId y, ValueId g) {
             if (node.attributes.has(Key::output_size))
                 return a.accumulate(x, a.add(Op::adaptive_avg_pool, {g}, windows(node, {Key::output_size})));
             return a.accumulate(x, a.add(Op::avg_pool, {g}, windows(node, avg_keys)));
-        default: fail("gradient: ", name(node.op), " has no derivative here");
+        default:
+            fail("gradient: ", name(node.op), " has no derivative here");
     }
 }
 

@@ -22,7 +22,8 @@ ValueId gelu_tanh_slope(Adjoints& a, ValueId x) {
 // Φ(x) + x·φ(x)
 ValueId gelu_slope(Adjoints& a, ValueId x) {
     const ValueId cdf = a.scaled(a.shifted(a.add(Op::erf, {a.scaled(x, 1 / std::numbers::sqrt2)}), 1), 0.5);
-    const ValueId density = a.scaled(a.add(Op::exp, {a.scaled(a.add(Op::square, {x}), -0.5)}), 1 / std::sqrt(2 * std::numbers::pi));
+    const ValueId density =
+        a.scaled(a.add(Op::exp, {a.scaled(a.add(Op::square, {x}), -0.5)}), 1 / std::sqrt(2 * std::numbers::pi));
     return a.plus(cdf, a.mul(x, density));
 }
 
@@ -42,33 +43,52 @@ void differentiate_unary(Adjoints& a, ValueId y, ValueId g) {
     auto number = [&](Key key) { return node.attributes.number(key); };
     auto result = [&]() -> ValueId {
         switch (node.op) {
-            case Op::neg: return a.add(Op::neg, {g});
-            case Op::abs: return a.mul(g, a.add(Op::sign, {x}));
-            case Op::exp: return a.mul(g, y);
-            case Op::log: return a.add(Op::div, {g, x});
-            case Op::sqrt: return a.add(Op::div, {g, a.scaled(y, 2)});
-            case Op::rsqrt: return a.mul(g, a.scaled(a.mul(a.add(Op::square, {y}), y), -0.5));
-            case Op::reciprocal: return a.add(Op::neg, {a.mul(g, a.add(Op::square, {y}))});
-            case Op::square: return a.scaled(a.mul(g, x), 2);
-            case Op::sin: return a.mul(g, a.add(Op::cos, {x}));
-            case Op::cos: return a.add(Op::neg, {a.mul(g, a.add(Op::sin, {x}))});
+            case Op::neg:
+                return a.add(Op::neg, {g});
+            case Op::abs:
+                return a.mul(g, a.add(Op::sign, {x}));
+            case Op::exp:
+                return a.mul(g, y);
+            case Op::log:
+                return a.add(Op::div, {g, x});
+            case Op::sqrt:
+                return a.add(Op::div, {g, a.scaled(y, 2)});
+            case Op::rsqrt:
+                return a.mul(g, a.scaled(a.mul(a.add(Op::square, {y}), y), -0.5));
+            case Op::reciprocal:
+                return a.add(Op::neg, {a.mul(g, a.add(Op::square, {y}))});
+            case Op::square:
+                return a.scaled(a.mul(g, x), 2);
+            case Op::sin:
+                return a.mul(g, a.add(Op::cos, {x}));
+            case Op::cos:
+                return a.add(Op::neg, {a.mul(g, a.add(Op::sin, {x}))});
             case Op::erf:
-                return a.mul(g, a.scaled(a.add(Op::exp, {a.add(Op::neg, {a.add(Op::square, {x})})}), 2 / std::sqrt(std::numbers::pi)));
-            case Op::tanh: return a.mul(g, a.one_minus(a.add(Op::square, {y})));
-            case Op::sigmoid: return a.mul(g, a.mul(y, a.one_minus(y)));
-            case Op::relu: return a.or_zero(a.greater(x, 0), g);
-            case Op::leaky_relu: return a.where(a.greater(x, 0), g, a.scaled(g, number(Key::negative_slope)));
-            case Op::elu: return a.where(a.greater(x, 0), g, a.mul(g, a.scaled(a.add(Op::exp, {x}), number(Key::alpha))));
+                return a.mul(g, a.scaled(a.add(Op::exp, {a.add(Op::neg, {a.add(Op::square, {x})})}),
+                                         2 / std::sqrt(std::numbers::pi)));
+            case Op::tanh:
+                return a.mul(g, a.one_minus(a.add(Op::square, {y})));
+            case Op::sigmoid:
+                return a.mul(g, a.mul(y, a.one_minus(y)));
+            case Op::relu:
+                return a.or_zero(a.greater(x, 0), g);
+            case Op::leaky_relu:
+                return a.where(a.greater(x, 0), g, a.scaled(g, number(Key::negative_slope)));
+            case Op::elu:
+                return a.where(a.greater(x, 0), g, a.mul(g, a.scaled(a.add(Op::exp, {x}), number(Key::alpha))));
             case Op::selu: {
                 constexpr double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
-                return a.where(a.greater(x, 0), a.scaled(g, scale), a.mul(g, a.scaled(a.add(Op::exp, {x}), scale * alpha)));
+                return a.where(a.greater(x, 0), a.scaled(g, scale),
+                               a.mul(g, a.scaled(a.add(Op::exp, {x}), scale * alpha)));
             }
-            case Op::gelu: return a.mul(g, node.attributes.flag(Key::approximate) ? gelu_tanh_slope(a, x) : gelu_slope(a, x));
+            case Op::gelu:
+                return a.mul(g, node.attributes.flag(Key::approximate) ? gelu_tanh_slope(a, x) : gelu_slope(a, x));
             case Op::silu: {
                 const ValueId s = a.add(Op::sigmoid, {x});
                 return a.mul(g, a.mul(s, a.shifted(a.mul(x, a.one_minus(s)), 1)));
             }
-            case Op::mish: return a.mul(g, mish_slope(a, x));
+            case Op::mish:
+                return a.mul(g, mish_slope(a, x));
             case Op::softplus: {
                 const ValueId scaled = a.scaled(x, number(Key::beta));
                 return a.where(a.greater(scaled, number(Key::threshold)), g, a.mul(g, a.add(Op::sigmoid, {scaled})));
@@ -91,8 +111,10 @@ void differentiate_unary(Adjoints& a, ValueId y, ValueId g) {
                 if (std::isfinite(number(Key::hi))) inside = a.or_zero(a.at_most(x, number(Key::hi)), inside);
                 return inside;
             }
-            case Op::sign: return -1;
-            default: fail("gradient: ", name(node.op), " has no derivative here");
+            case Op::sign:
+                return -1;
+            default:
+                fail("gradient: ", name(node.op), " has no derivative here");
         }
     }();
     if (result >= 0) a.accumulate(x, result);
@@ -135,7 +157,8 @@ void differentiate_binary(Adjoints& a, ValueId y, ValueId g) {
         case Op::minimum:
         case Op::maximum: {  // ties share
             auto share = [&](ValueId own, ValueId other) {
-                const ValueId wins = node.op == Op::maximum ? a.add(Op::greater, {own, other}) : a.add(Op::greater, {other, own});
+                const ValueId wins =
+                    node.op == Op::maximum ? a.add(Op::greater, {own, other}) : a.add(Op::greater, {other, own});
                 return a.where(a.add(Op::equal, {own, other}), a.scaled(g, 0.5), a.or_zero(wins, g));
             };
             give(p, [&] { return share(p, q); });
@@ -152,7 +175,8 @@ void differentiate_binary(Adjoints& a, ValueId y, ValueId g) {
             give(otherwise, [&] { return a.zero_or(p, g); });
             return;
         }
-        default: return;  // comparisons: no gradient
+        default:
+            return;  // comparisons: no gradient
     }
 }
 

@@ -21,15 +21,18 @@ void differentiate_reduction(Adjoints& a, ValueId y, ValueId g) {
     g = a.reshape(g, kept);
     const ValueId result = a.reshape(y, kept);
     switch (node.op) {
-        case Op::sum: return a.accumulate(x, a.expand(g, type.shape));
-        case Op::mean: return a.accumulate(x, a.expand(a.scaled(g, 1 / count), type.shape));
+        case Op::sum:
+            return a.accumulate(x, a.expand(g, type.shape));
+        case Op::mean:
+            return a.accumulate(x, a.expand(a.scaled(g, 1 / count), type.shape));
         case Op::amax:
         case Op::amin: {  // equal extremes share alike
             const ValueId mask = a.add(Op::equal, {x, result});
             const ValueId shared = a.add(Op::div, {g, a.builder().reduce(Op::sum, mask, dims, true)});
             return a.accumulate(x, a.or_zero(mask, shared));
         }
-        case Op::logsumexp: return a.accumulate(x, a.mul(g, a.add(Op::exp, {a.minus(x, result)})));
+        case Op::logsumexp:
+            return a.accumulate(x, a.mul(g, a.add(Op::exp, {a.minus(x, result)})));
         default: {  // var: 2·(x − mean)/(n − correction)
             const double free = count - static_cast<double>(node.attributes.integer(Key::correction));
             const ValueId centred = a.minus(x, a.builder().reduce(Op::mean, x, dims, true));
@@ -72,7 +75,8 @@ void differentiate_shape(Adjoints& a, ValueId y, ValueId g) {
     const ValueId x = node.args[0];
     const Sizes shape = a[x].type.shape;
     switch (node.op) {
-        case Op::reshape: return a.accumulate(x, a.reshape(g, shape));
+        case Op::reshape:
+            return a.accumulate(x, a.reshape(g, shape));
         case Op::permute: {
             const Sizes& order = node.attributes.integers(Key::order);
             Sizes inverse(order.size());
@@ -82,8 +86,10 @@ void differentiate_shape(Adjoints& a, ValueId y, ValueId g) {
         }
         case Op::expand:
         case Op::identity:
-        case Op::cast: return a.accumulate(x, g);
-        case Op::flip: return a.accumulate(x, a.add(Op::flip, {g}, node.attributes));
+        case Op::cast:
+            return a.accumulate(x, g);
+        case Op::flip:
+            return a.accumulate(x, a.add(Op::flip, {g}, node.attributes));
         case Op::slice:
             if (a.needs(x)) a.accumulate(x, unslice(a, g, node, shape));
             return;
@@ -99,13 +105,16 @@ void differentiate_shape(Adjoints& a, ValueId y, ValueId g) {
             for (ValueId piece : node.args) {
                 const int64_t extent = a[piece].type.shape[static_cast<size_t>(axis)];
                 if (a.needs(piece))
-                    a.accumulate(piece, a.add(Op::slice, {g}, {{Key::axis, axis}, {Key::start, start}, {Key::end, start + extent}}));
+                    a.accumulate(piece, a.add(Op::slice, {g},
+                                              {{Key::axis, axis}, {Key::start, start}, {Key::end, start + extent}}));
                 start += extent;
             }
             return;
         }
-        case Op::detach: return;
-        default: fail("gradient: ", name(node.op), " has no derivative here");
+        case Op::detach:
+            return;
+        default:
+            fail("gradient: ", name(node.op), " has no derivative here");
     }
 }
 

@@ -6,8 +6,8 @@
 
 namespace transfuse {
 
-// { i : 0 ≤ i < in, 0 ≤ o < out, down·o = up·i + dil·k − offset }. Each i belongs to exactly one o, so the interval counts
-// products as well. Only the class of i with up·i ≡ offset − dil·k (mod down) is met.
+// { i : 0 ≤ i < in, 0 ≤ o < out, down·o = up·i + dil·k − offset }. Each i belongs to exactly one o, so the interval
+// counts products as well. Only the class of i with up·i ≡ offset − dil·k (mod down) is met.
 Interval Lattice::interval(int64_t k) const {
     const int64_t target = offset - dil * k;  // up·i − down·o
     const Congruence residue = solve_congruence(up, target, down);

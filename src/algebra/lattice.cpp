@@ -33,15 +33,16 @@ Lattice Lattice::conv_transpose(int64_t in, int64_t kernel, int64_t stride, int6
     check_positive(op, "dilation", dilation);
     check_not_negative(op, "padding", padding);
     check_not_negative(op, "output_padding", output_padding);
-    require(output_padding < stride || output_padding < dilation, op, ": output_padding must be smaller than either stride (",
-            stride, ") or dilation (", dilation, "), got ", output_padding);
+    require(output_padding < stride || output_padding < dilation, op,
+            ": output_padding must be smaller than either stride (", stride, ") or dilation (", dilation, "), got ",
+            output_padding);
     // O = (I − 1)·s − 2p + d·(K − 1) + output_padding + 1
     int64_t out = checked_mul(in - 1, stride, op);
     out = checked_add(out, -checked_mul(2, padding, op), op);
     out = checked_add(out, span(op, kernel, dilation), op);
     out = checked_add(out, output_padding, op);
-    require(out >= 0, op, ": the output would have size ", out, " for input size ", in, ", kernel ", kernel, ", stride ",
-            stride, ", padding ", padding, ", dilation ", dilation);
+    require(out >= 0, op, ": the output would have size ", out, " for input size ", in, ", kernel ", kernel,
+            ", stride ", stride, ", padding ", padding, ", dilation ", dilation);
     return {.up = stride, .down = 1, .dil = dilation, .offset = padding, .in = in, .out = out, .taps = kernel};
 }
 
@@ -84,7 +85,13 @@ Lattice Lattice::avg_pool(int64_t in, int64_t kernel, int64_t stride, int64_t pa
 Lattice Lattice::upsample(int64_t in, int64_t scale) {
     check_not_negative("upsample", "input size", in);
     check_positive("upsample", "scale", scale);
-    return {.up = scale, .down = 1, .dil = 1, .offset = 0, .in = in, .out = checked_mul(in, scale, "upsample"), .taps = scale};
+    return {.up = scale,
+            .down = 1,
+            .dil = 1,
+            .offset = 0,
+            .in = in,
+            .out = checked_mul(in, scale, "upsample"),
+            .taps = scale};
 }
 
 std::optional<int64_t> Lattice::input(int64_t o, int64_t k) const {
@@ -97,7 +104,8 @@ std::optional<int64_t> Lattice::input(int64_t o, int64_t k) const {
 
 // up·i + (dil·(taps − 1) − offset) = down·o + dil·(taps − 1 − k)
 Lattice Lattice::transposed() const {
-    return {.up = down, .down = up, .dil = dil, .offset = dil * (taps - 1) - offset, .in = out, .out = in, .taps = taps};
+    return {
+        .up = down, .down = up, .dil = dil, .offset = dil * (taps - 1) - offset, .in = out, .out = in, .taps = taps};
 }
 
 int64_t Lattice::period() const { return up / std::gcd(up, down); }
@@ -123,7 +131,8 @@ std::string to_string(const Lattice& l) {
     std::string text = std::to_string(l.down) + "·o";
     if (l.offset != 0) text += (l.offset < 0 ? " - " : " + ") + std::to_string(l.offset < 0 ? -l.offset : l.offset);
     text += " = " + std::to_string(l.up) + "·i + " + std::to_string(l.dil) + "·k";
-    text += " (in " + std::to_string(l.in) + ", out " + std::to_string(l.out) + ", taps " + std::to_string(l.taps) + ")";
+    text +=
+        " (in " + std::to_string(l.in) + ", out " + std::to_string(l.out) + ", taps " + std::to_string(l.taps) + ")";
     return text;
 }
 

@@ -1,7 +1,7 @@
 // Monotone pointwise ops commute with max and min: they are evaluated after the pool or reduction, on fewer elements.
 //
-// Only where monotonicity is known from the graph: never by a parameter's value, never gelu, silu or mish. Never where a
-// window can lie in the padding altogether: its maximum is −∞, which a scale or tanh would turn into something else.
+// Only where monotonicity is known from the graph: never by a parameter's value, never gelu, silu or mish. Never where
+// a window can lie in the padding altogether: its maximum is −∞, which a scale or tanh would turn into something else.
 #include <algorithm>
 
 #include "algebra/integer.h"
@@ -25,15 +25,21 @@ Trend unary_trend(const Node& node) {
         case Op::erf:
         case Op::selu:
         case Op::hardsigmoid:
-        case Op::cast: return Trend::rising;
-        case Op::neg: return Trend::falling;
-        case Op::leaky_relu: return node.attributes.number(Key::negative_slope) >= 0 ? Trend::rising : Trend::none;
-        case Op::elu: return node.attributes.number(Key::alpha) >= 0 ? Trend::rising : Trend::none;
-        case Op::softplus: return node.attributes.number(Key::beta) > 0 ? Trend::rising : Trend::none;
+        case Op::cast:
+            return Trend::rising;
+        case Op::neg:
+            return Trend::falling;
+        case Op::leaky_relu:
+            return node.attributes.number(Key::negative_slope) >= 0 ? Trend::rising : Trend::none;
+        case Op::elu:
+            return node.attributes.number(Key::alpha) >= 0 ? Trend::rising : Trend::none;
+        case Op::softplus:
+            return node.attributes.number(Key::beta) > 0 ? Trend::rising : Trend::none;
         case Op::hardtanh:
         case Op::clamp:
             return node.attributes.number(Key::lo) <= node.attributes.number(Key::hi) ? Trend::rising : Trend::none;
-        default: return Trend::none;
+        default:
+            return Trend::none;
     }
 }
 
@@ -51,11 +57,16 @@ Trend trend(const Rewriter& r, ValueId v, const Sizes& dims, size_t& side) {
         switch (node.op) {
             case Op::add:
             case Op::minimum:
-            case Op::maximum: return Trend::rising;
-            case Op::sub: return side == 0 ? Trend::rising : Trend::falling;
-            case Op::mul: return value ? times_sign(*value) : Trend::none;
-            case Op::div: return value && side == 0 ? times_sign(*value) : Trend::none;
-            default: return Trend::none;
+            case Op::maximum:
+                return Trend::rising;
+            case Op::sub:
+                return side == 0 ? Trend::rising : Trend::falling;
+            case Op::mul:
+                return value ? times_sign(*value) : Trend::none;
+            case Op::div:
+                return value && side == 0 ? times_sign(*value) : Trend::none;
+            default:
+                return Trend::none;
         }
     }
     return Trend::none;
@@ -68,7 +79,8 @@ bool no_window_all_padding(const Rewriter& r, ValueId id) {
     const size_t first = node.type.shape.size() - kernel.size();
     for (size_t j = 0; j < kernel.size(); ++j) {
         const int64_t in = r.shape(node.args[0])[first + j], out = node.type.shape[first + j];
-        const int64_t stride = node.attributes.integers(Key::stride)[j], padding = node.attributes.integers(Key::padding)[j];
+        const int64_t stride = node.attributes.integers(Key::stride)[j],
+                      padding = node.attributes.integers(Key::padding)[j];
         const int64_t dilation = node.attributes.integers(Key::dilation)[j];
         auto reaches_inside = [&](int64_t o) {
             const int64_t start = o * stride - padding;
@@ -85,10 +97,14 @@ bool no_window_all_padding(const Rewriter& r, ValueId id) {
 
 Op mirrored(Op op) {
     switch (op) {
-        case Op::max_pool: return Op::min_pool;
-        case Op::min_pool: return Op::max_pool;
-        case Op::amax: return Op::amin;
-        default: return Op::amax;
+        case Op::max_pool:
+            return Op::min_pool;
+        case Op::min_pool:
+            return Op::max_pool;
+        case Op::amax:
+            return Op::amin;
+        default:
+            return Op::amax;
     }
 }
 

@@ -25,7 +25,8 @@ ValueId keep_dims(Rewriter& r, ValueId id) {
 // The number of elements behind each element of the result.
 double reduced_count(const Rewriter& r, ValueId id) {
     double count = 1;
-    for (int64_t axis : r[id].attributes.integers(Key::dims)) count *= static_cast<double>(r.shape(r.arg(id))[at(axis)]);
+    for (int64_t axis : r[id].attributes.integers(Key::dims))
+        count *= static_cast<double>(r.shape(r.arg(id))[at(axis)]);
     return count;
 }
 
@@ -99,8 +100,8 @@ ValueId reduce_full(Rewriter& r, ValueId id) {
     return full(r, node.type.dtype, node.type.shape, *number(r, node.args[0]) * (node.op == Op::sum ? count : 1));
 }
 
-// Reduce before the reshape, where the reduced axes of the result are whole axes (or runs of axes) of x: extents of 1 put in
-// or taken out, flattened space, channels split into groups that are not reduced.
+// Reduce before the reshape, where the reduced axes of the result are whole axes (or runs of axes) of x: extents of 1
+// put in or taken out, flattened space, channels split into groups that are not reduced.
 std::optional<Sizes> dims_before_reshape(const Sizes& x, const Sizes& y, const Sizes& dims) {
     const auto blocks = reshape_blocks(x, y);
     if (!blocks) return std::nullopt;
@@ -124,7 +125,8 @@ ValueId reduce_reshaped(Rewriter& r, ValueId id) {
     if (!r.is(x, Op::reshape)) return -1;
     const Node node = r[id];
     const ValueId inner = r.arg(x);
-    const std::optional<Sizes> dims = dims_before_reshape(r.shape(inner), r.shape(x), node.attributes.integers(Key::dims));
+    const std::optional<Sizes> dims =
+        dims_before_reshape(r.shape(inner), r.shape(x), node.attributes.integers(Key::dims));
     if (!dims || dims->empty()) return -1;
     Attributes attributes = node.attributes;
     attributes.set(Key::dims, *dims);
@@ -142,7 +144,8 @@ ValueId reduce_affine(Rewriter& r, ValueId id) {
     // 16-bit values go through it in f32 and are rounded once, not after each step.
     const double count = node.op == Op::sum ? reduced_count(r, id) : 1;
     const ValueId reduced = reduce(r, node.op, cast(r, chain.value, wide(node.type.dtype)), dims);
-    r.say(name(node.op), " over ", dims, " commutes with ", static_cast<int64_t>(chain.steps.size()), " scales and shifts");
+    r.say(name(node.op), " over ", dims, " commutes with ", static_cast<int64_t>(chain.steps.size()),
+          " scales and shifts");
     return cast(r, reapply(r, chain, reduced, count), node.type.dtype);
 }
 

@@ -41,7 +41,8 @@ const Dispatch& usual_dispatch(bool finishing) {
 }
 
 // Tries the rules on one value until none applies; returns what stands for it.
-ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, bool heed_cost, const Cost& rest, std::vector<Step>& steps) {
+ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, bool heed_cost, const Cost& rest,
+                std::vector<Step>& steps) {
     for (int firing = 0; firing < most_firings_on_a_value; ++firing) {
         bool fired = false;
         for (const Rule* rule : table[static_cast<size_t>(r.op(id))]) {
@@ -102,7 +103,8 @@ bool round(Graph& graph, const RewriteOptions& options, const Dispatch& table, s
 // A lattice that may have an axis on which nothing happens.
 bool has_thin_lattice(const Graph& graph) {
     return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
-        const auto thin = std::count(node.type.shape.begin() + std::min<int64_t>(2, node.type.rank()), node.type.shape.end(), 1);
+        const auto thin =
+            std::count(node.type.shape.begin() + std::min<int64_t>(2, node.type.rank()), node.type.shape.end(), 1);
         return node.op == Op::lattice && thin > 0 && thin + 2 < node.type.rank();
     });
 }
@@ -140,10 +142,10 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
 const std::vector<const Rule*>& all_rules() {
     static const std::vector<const Rule*> rules = [] {
         std::vector<const Rule*> list;
-        for (auto table : {simplify_rules(), shape_rules(), expand_pointwise_rules(), expand_conv_rules(),
-                           expand_pool_rules(), expand_norm_rules(), constant_rules(), compose_rules(), fold_rules(),
-                           centred_rules(), collapse_rules(), reduction_rules(), cancel_rules(), monotone_rules(), statistics_rules(),
-                           finish_rules()})
+        for (auto table :
+             {simplify_rules(), shape_rules(), expand_pointwise_rules(), expand_conv_rules(), expand_pool_rules(),
+              expand_norm_rules(), constant_rules(), compose_rules(), fold_rules(), centred_rules(), collapse_rules(),
+              reduction_rules(), cancel_rules(), monotone_rules(), statistics_rules(), finish_rules()})
             for (const Rule& rule : table) list.push_back(&rule);
         return list;
     }();

@@ -28,7 +28,8 @@ public:
     bool is_parameter(ValueId id) const { return parameter_[at(id)]; }  // of params and constants alone
     int uses(ValueId id) const { return uses_[at(id)]; }
     bool inference() const { return inference_; }
-    // The mean beside a variance, taken as E[d²] − E[d]² or as such: it belongs to the same sums and must stay with them.
+    // The mean beside a variance, taken as E[d²] − E[d]² or as such: it belongs to the same sums and must stay with
+    // them.
     bool is_moment() const { return candidate_is_moment_; }
 
     // What rules build with.
@@ -56,12 +57,12 @@ public:
     Total total() const { return live_; }
 
     // The driver's side of a firing.
-    ValueId rebuild(ValueId old);                  // the candidate: `old` on rewritten operands, held
-    void begin();                                  // remember what is born from here on
-    void drop_unused();                            // bury what the rule built in vain
+    ValueId rebuild(ValueId old);  // the candidate: `old` on rewritten operands, held
+    void begin();                  // remember what is born from here on
+    void drop_unused();            // bury what the rule built in vain
     void hold(ValueId id);
     void release(ValueId id);
-    void settle(ValueId old, ValueId id);          // `id` stands for `old` from now on
+    void settle(ValueId old, ValueId id);  // `id` stands for `old` from now on
     const std::string& remark() const { return remark_; }
 
 private:
@@ -83,9 +84,9 @@ private:
     const Graph& graph_;
     bool inference_;
     Builder builder_;
-    std::vector<ValueId> now_;            // old value -> what stands for it
+    std::vector<ValueId> now_;  // old value -> what stands for it
     std::vector<int> old_uses_;
-    std::vector<bool> moment_;            // old values that are first moments of a variance
+    std::vector<bool> moment_;  // old values that are first moments of a variance
     bool candidate_is_moment_ = false;
     std::vector<int> uses_;
     std::vector<bool> alive_, parameter_;
@@ -96,7 +97,8 @@ private:
 };
 
 // What decides between two forms of a graph: flops, and bytes weighted as a machine of balance 8 flop/byte weighs them.
-// Pointwise ops are fused with their neighbours, so their bytes count for little: they never justify a second convolution.
+// Pointwise ops are fused with their neighbours, so their bytes count for little: they never justify a second
+// convolution.
 double objective(Op op, const Cost& cost);
 
 }  // namespace transfuse

@@ -24,9 +24,9 @@ enum class Family : uint8_t {
 struct Rule {
     std::string_view name;
     Family family;
-    std::vector<Op> ops;                         // tried on values of these ops
-    ValueId (*apply)(Rewriter& r, ValueId id);   // the replacement, or −1
-    bool any_cost = false;                       // fires whatever the cost model says; must say why it ends
+    std::vector<Op> ops;                        // tried on values of these ops
+    ValueId (*apply)(Rewriter& r, ValueId id);  // the replacement, or −1
+    bool any_cost = false;                      // fires whatever the cost model says; must say why it ends
 };
 
 std::span<const Rule> simplify_rules();

@@ -82,7 +82,8 @@ ValueId cast_chain(Rewriter& r, ValueId id) {
 const std::vector<Op>& pointwise_ops() {
     static const std::vector<Op> ops = [] {
         std::vector<Op> list;
-        for (int op = static_cast<int>(Op::neg); op <= static_cast<int>(Op::select); ++op) list.push_back(static_cast<Op>(op));
+        for (int op = static_cast<int>(Op::neg); op <= static_cast<int>(Op::select); ++op)
+            list.push_back(static_cast<Op>(op));
         return list;
     }();
     return ops;

@@ -10,8 +10,9 @@ namespace transfuse {
 
 namespace {
 
-// var(y) with d = y − m, m the mean the collapse gives: E[d²] − E[d]², both of the same rounded values in one pass. The square
-// of a mean far from zero would cancel; d has none. Only direct_variance makes a var, when this rule is no longer tried.
+// var(y) with d = y − m, m the mean the collapse gives: E[d²] − E[d]², both of the same rounded values in one pass. The
+// square of a mean far from zero would cancel; d has none. Only direct_variance makes a var, when this rule is no
+// longer tried.
 ValueId centred_variance(Rewriter& r, ValueId id) {
     const ValueId x = r.arg(id);
     if (!collapse_pays(r, x, r[id].attributes.integers(Key::dims))) return -1;
@@ -30,8 +31,9 @@ ValueId centred_variance(Rewriter& r, ValueId id) {
     return cast(r, scaled(r, variance, count / free), node.type.dtype);
 }
 
-// E_S[d − E_D[d]] = E_S[x] − E_D[x] for S ⊆ D and d = x + what is constant along D. Element by element d − E_D[d] takes away the
-// mean of the same rounded values; once both means are collapsed they are exact, and only exact means may be taken from them.
+// E_S[d − E_D[d]] = E_S[x] − E_D[x] for S ⊆ D and d = x + what is constant along D. Element by element d − E_D[d] takes
+// away the mean of the same rounded values; once both means are collapsed they are exact, and only exact means may be
+// taken from them.
 ValueId mean_of_centred(Rewriter& r, ValueId id) {
     if (!r[id].attributes.flag(Key::keepdim)) return -1;
     const Sizes some = r[id].attributes.integers(Key::dims);
@@ -58,7 +60,8 @@ ValueId mean_of_centred(Rewriter& r, ValueId id) {
 }
 
 // Where the mean was not worth a collapse, the centred form would only cost one more pass over y: with d = y − mean(y),
-// mean(d) = 0 and mean(d²) = var(y), which a pass that computes y takes along. Nothing else is left to make of a mean then.
+// mean(d) = 0 and mean(d²) = var(y), which a pass that computes y takes along. Nothing else is left to make of a mean
+// then.
 ValueId direct_variance(Rewriter& r, ValueId id) {
     const bool squared = r.is(r.arg(id), Op::square);
     const ValueId d = squared ? r.arg(r.arg(id)) : r.arg(id);
@@ -67,7 +70,8 @@ ValueId direct_variance(Rewriter& r, ValueId id) {
     const ValueId x = r[d].args[0], m = r[d].args[1];
     if (!r.is(m, Op::mean) || r.arg(m) != x || r.is_parameter(x)) return -1;
     const Sizes dims = node.attributes.integers(Key::dims);
-    if (r[m].attributes.integers(Key::dims) != dims || !r[m].attributes.flag(Key::keepdim) || r.dtype(m) != r.dtype(d)) return -1;
+    if (r[m].attributes.integers(Key::dims) != dims || !r[m].attributes.flag(Key::keepdim) || r.dtype(m) != r.dtype(d))
+        return -1;
     if (!squared) {
         r.say("the mean of what is left of its mean is zero");
         return full(r, node.type.dtype, node.type.shape, 0);

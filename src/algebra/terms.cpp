@@ -79,7 +79,8 @@ ValueId taps(Rewriter& r, ValueId w, int64_t axis, int64_t rows, std::vector<dou
     if (rows == extent) {
         bool identity = true;
         for (int64_t row = 0; identity && row < rows; ++row)
-            for (int64_t k = 0; identity && k < extent; ++k) identity = matrix[at(row * extent + k)] == (row == k ? 1.0 : 0.0);
+            for (int64_t k = 0; identity && k < extent; ++k)
+                identity = matrix[at(row * extent + k)] == (row == k ? 1.0 : 0.0);
         if (identity) return w;
     }
     if (r.is(w, Op::full) && rows > 0) {
@@ -172,7 +173,8 @@ ValueId channel_vector(Rewriter& r, ValueId operand, const Sizes& value_shape) {
 std::optional<Separable> separable(const Rewriter& r, ValueId id) {
     if (!r.is(id, Op::lattice)) return std::nullopt;
     const Sizes& w = r.shape(r.arg(id, 1));
-    if (w[1] != 1 || w[2] != 1 || std::any_of(w.begin() + 3, w.end(), [](int64_t taps) { return taps > 1024; })) return std::nullopt;
+    if (w[1] != 1 || w[2] != 1 || std::any_of(w.begin() + 3, w.end(), [](int64_t taps) { return taps > 1024; }))
+        return std::nullopt;
     std::vector<const Node*> maps;
     const Node* root = &r[r.arg(id, 1)];
     while (root->op == Op::taps) {
@@ -183,7 +185,8 @@ std::optional<Separable> separable(const Rewriter& r, ValueId id) {
     if (root->op != Op::full) return std::nullopt;
     Separable result;
     result.literal = maps.empty();
-    for (size_t axis = 3; axis < root->type.shape.size(); ++axis) result.kernel.emplace_back(at(root->type.shape[axis]), 1.0);
+    for (size_t axis = 3; axis < root->type.shape.size(); ++axis)
+        result.kernel.emplace_back(at(root->type.shape[axis]), 1.0);
     if (result.kernel.empty()) return std::nullopt;
     for (double& tap : result.kernel[0]) tap = root->attributes.number(Key::value);
     for (size_t i = maps.size(); i-- > 0;) {

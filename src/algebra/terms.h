@@ -22,17 +22,18 @@ ValueId reshape(Rewriter& r, ValueId x, Sizes shape);
 ValueId permute(Rewriter& r, ValueId x, Sizes order);
 ValueId expand(Rewriter& r, ValueId x, Sizes shape);
 ValueId reduce(Rewriter& r, Op op, ValueId x, Sizes dims);  // keeps the dims
-// w' = matrix·w along `axis`; matrix is rows × extent, row-major. Uniform weights stay uniform where every row has one sum.
+// w' = matrix·w along `axis`; matrix is rows × extent, row-major. Uniform weights stay uniform where every row has one
+// sum.
 ValueId taps(Rewriter& r, ValueId w, int64_t axis, int64_t rows, std::vector<double> matrix);
 ValueId lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes);
 
 // --- looking --------------------------------------------------------------------------------------------------------
 std::vector<Lattice> axes_of(const Rewriter& r, ValueId lattice);
-ValueId bias_of(const Rewriter& r, ValueId lattice);       // −1: none
+ValueId bias_of(const Rewriter& r, ValueId lattice);          // −1: none
 std::optional<double> number(const Rewriter& r, ValueId id);  // a scalar, or a tensor filled with one number
 bool is_sixteen_bit(DType dtype);
-DType wide(DType dtype);                                   // f32 for the 16-bit types
-bool power_of_two(double value);                           // its product with anything is exact, within the exponent's range
+DType wide(DType dtype);          // f32 for the 16-bit types
+bool power_of_two(double value);  // its product with anything is exact, within the exponent's range
 double product(const Sizes& sizes);
 
 // The extent of `operand` on axis `axis` of a value of rank `rank` it broadcasts to (1 where it has no such axis).
@@ -48,7 +49,7 @@ bool is_per_channel(const Rewriter& r, ValueId operand, const Sizes& value_shape
 // pools, upsamplings and what becomes of them.
 struct Separable {
     std::vector<std::vector<double>> kernel;
-    bool literal = false;   // the weight is one number, written in the graph
+    bool literal = false;  // the weight is one number, written in the graph
 };
 std::optional<Separable> separable(const Rewriter& r, ValueId lattice);
 // Σ of the taps that one output meets, if all outputs meet the same sum inside; the factor by which a constant passes.

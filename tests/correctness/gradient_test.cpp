@@ -1,5 +1,5 @@
-// Gradients against finite differences in float64, through the reference engine: every primitive, random graphs, and the
-// benchmark chains; before and after rewriting, and after rewriting the gradient itself.
+// Gradients against finite differences in float64, through the reference engine: every primitive, random graphs, and
+// the benchmark chains; before and after rewriting, and after rewriting the gradient itself.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,7 +88,8 @@ void expect_gradient(const Graph& graph, uint64_t seed, double tolerance = 1e-7,
             for (double& value : tensor) value = 2 * value - 0.7;
         const double expected = slope(graph, leaves, direction, cotangents, h), actual = inner(grads, direction);
         const double scale = std::max({1.0, std::abs(expected), magnitude(grads)});
-        ASSERT_LE(std::abs(expected - actual) / scale, tolerance) << print(graph) << "seed " << seed << " expected " << expected << " got " << actual;
+        ASSERT_LE(std::abs(expected - actual) / scale, tolerance)
+            << print(graph) << "seed " << seed << " expected " << expected << " got " << actual;
     }
 }
 
@@ -100,33 +101,41 @@ TEST(gradient, every_pointwise_op) {
     const std::string x = "  %x = input f64[2,3,4]", positive = "  %positive_x = input f64[2,3,4]";
     for (const char* term :
          {"neg(%x)", "exp(%x)", "square(%x)", "sin(%x)", "cos(%x)", "erf(%x)", "tanh(%x)", "sigmoid(%x)", "gelu(%x)",
-          "gelu(%x) approximate=1", "silu(%x)", "mish(%x)", "softplus(%x) beta=1.5", "identity(%x)", "mul(%x, %x)", "div(%x, 3)",
-          "pow(%x, 2)", "pow(%x, 3)", "sub(2, %x)"})
+          "gelu(%x) approximate=1", "silu(%x)", "mish(%x)", "softplus(%x) beta=1.5", "identity(%x)", "mul(%x, %x)",
+          "div(%x, 3)", "pow(%x, 2)", "pow(%x, 3)", "sub(2, %x)"})
         expect_gradient(one_op(x, term), 1);
-    for (const char* term : {"log(%positive_x)", "sqrt(%positive_x)", "rsqrt(%positive_x)", "reciprocal(%positive_x)",
-                             "pow(%positive_x, 1.5)", "pow(%positive_x, %positive_x)", "abs(%positive_x)", "relu(%positive_x)"})
+    for (const char* term :
+         {"log(%positive_x)", "sqrt(%positive_x)", "rsqrt(%positive_x)", "reciprocal(%positive_x)",
+          "pow(%positive_x, 1.5)", "pow(%positive_x, %positive_x)", "abs(%positive_x)", "relu(%positive_x)"})
         expect_gradient(one_op(positive, term), 2);
 }
 
 // Broadcasting operands receive sums.
 TEST(gradient, binary_ops_broadcast) {
     for (const char* other : {"f64[]", "f64[1]", "f64[4]", "f64[3,1]", "f64[2,1,1]", "f64[1,3,4]", "f64[2,3,4]"})
-        for (const char* op : {"add(%x, %positive_p)", "sub(%positive_p, %x)", "mul(%x, %positive_p)", "div(%x, %positive_p)",
-                               "div(%positive_x, %positive_p)", "pow(%positive_x, %positive_p)"})
-            expect_gradient(one_op(std::string("  %x = input f64[2,3,4]\n  %positive_x = input f64[2,3,4]\n  %positive_p = param ") + other, op), 3);
+        for (const char* op :
+             {"add(%x, %positive_p)", "sub(%positive_p, %x)", "mul(%x, %positive_p)", "div(%x, %positive_p)",
+              "div(%positive_x, %positive_p)", "pow(%positive_x, %positive_p)"})
+            expect_gradient(
+                one_op(
+                    std::string("  %x = input f64[2,3,4]\n  %positive_x = input f64[2,3,4]\n  %positive_p = param ") +
+                        other,
+                    op),
+                3);
 }
 
 // Away from their kinks: small steps around random points.
 TEST(gradient, kinked_ops) {
     const std::string x = "  %x = input f64[2,3,4]";
-    for (const char* term : {"abs(%x)", "relu(%x)", "leaky_relu(%x) negative_slope=0.2", "elu(%x) alpha=1.3", "selu(%x)",
-                             "hardsigmoid(%x)", "hardswish(%x)", "hardtanh(%x) lo=-0.5 hi=0.5", "clamp(%x) lo=-0.3 hi=0.6",
-                             "clamp(%x) lo=0.1", "sign(%x)"})
+    for (const char* term : {"abs(%x)", "relu(%x)", "leaky_relu(%x) negative_slope=0.2", "elu(%x) alpha=1.3",
+                             "selu(%x)", "hardsigmoid(%x)", "hardswish(%x)", "hardtanh(%x) lo=-0.5 hi=0.5",
+                             "clamp(%x) lo=-0.3 hi=0.6", "clamp(%x) lo=0.1", "sign(%x)"})
         expect_gradient(one_op(x, term), 4, 1e-7, 1e-7);
     const std::string two = "  %x = input f64[2,3,4]\n  %p = param f64[3,1]";
     for (const char* term : {"minimum(%x, %p)", "maximum(%x, %p)", "prelu(%x, %p)", "greater(%x, %p)"})
         expect_gradient(one_op(two, term), 5, 1e-7, 1e-7);
-    expect_gradient(parse("graph g {\n  %x = input f64[2,3]\n  %p = param f64[3]\n  %c = greater(%x, 0)\n  %y = select(%c, %p, %x)\n  return %y\n}"),
+    expect_gradient(parse("graph g {\n  %x = input f64[2,3]\n  %p = param f64[3]\n  %c = greater(%x, 0)\n  %y = "
+                          "select(%c, %p, %x)\n  return %y\n}"),
                     6, 1e-7, 1e-7);
 }
 
@@ -135,10 +144,20 @@ TEST(gradient, at_a_kink_as_pytorch) {
         const char* term;
         double x, slope;
     };
-    for (const Case& c : {Case{"relu(%x)", 0, 0}, {"abs(%x)", 0, 0}, {"clamp(%x) lo=0 hi=1", 0, 1}, {"clamp(%x) lo=0 hi=1", 1, 1},
-                          {"hardtanh(%x) lo=0 hi=1", 0, 0}, {"hardtanh(%x) lo=0 hi=1", 1, 0}, {"leaky_relu(%x) negative_slope=0.5", 0, 0.5},
-                          {"elu(%x) alpha=2", 0, 2}, {"hardsigmoid(%x)", 3, 0}, {"hardsigmoid(%x)", -3, 0}, {"maximum(%x, 1)", 1, 0.5},
-                          {"minimum(%x, 1)", 1, 0.5}, {"hardswish(%x)", 3, 1}, {"hardswish(%x)", -3, 0}}) {
+    for (const Case& c : {Case{"relu(%x)", 0, 0},
+                          {"abs(%x)", 0, 0},
+                          {"clamp(%x) lo=0 hi=1", 0, 1},
+                          {"clamp(%x) lo=0 hi=1", 1, 1},
+                          {"hardtanh(%x) lo=0 hi=1", 0, 0},
+                          {"hardtanh(%x) lo=0 hi=1", 1, 0},
+                          {"leaky_relu(%x) negative_slope=0.5", 0, 0.5},
+                          {"elu(%x) alpha=2", 0, 2},
+                          {"hardsigmoid(%x)", 3, 0},
+                          {"hardsigmoid(%x)", -3, 0},
+                          {"maximum(%x, 1)", 1, 0.5},
+                          {"minimum(%x, 1)", 1, 0.5},
+                          {"hardswish(%x)", 3, 1},
+                          {"hardswish(%x)", -3, 0}}) {
         const Graph graph = one_op("  %x = input f64[1]", c.term);
         const Graph backward = gradient(graph, everything(graph));
         EXPECT_EQ(evaluate(backward, {{c.x}, {1.0}})[0][0], c.slope) << c.term;
@@ -166,8 +185,9 @@ TEST(gradient, reductions) {
 
 TEST(gradient, ops_that_move_elements) {
     const std::string x = "  %x = input f64[2,3,5]";
-    for (const char* term : {"reshape(%x) shape=[3,10]", "permute(%x) order=[2,0,1]", "slice(%x) axis=2 start=1 end=4", "slice(%x) axis=2 start=1 step=2",
-                             "slice(%x) axis=2 start=0 end=5 step=3", "slice(%x) axis=1 start=-2 end=-1", "pad(%x) start=[0,1,2] end=[1,0,-1] value=0.5",
+    for (const char* term : {"reshape(%x) shape=[3,10]", "permute(%x) order=[2,0,1]", "slice(%x) axis=2 start=1 end=4",
+                             "slice(%x) axis=2 start=1 step=2", "slice(%x) axis=2 start=0 end=5 step=3",
+                             "slice(%x) axis=1 start=-2 end=-1", "pad(%x) start=[0,1,2] end=[1,0,-1] value=0.5",
                              "flip(%x) dims=[0,2]", "concat(%x, %x) axis=1", "cast(%x) dtype=f64"})
         expect_gradient(one_op(x, term), 9);
     expect_gradient(one_op("  %x = input f64[3,1]", "expand(%x) shape=[2,3,4]"), 9);
@@ -182,7 +202,8 @@ TEST(gradient, detach_stops) {
     const Graph kept = rewrite(graph, training).rewritten;
     EXPECT_EQ(evaluate(gradient(kept, everything(kept)), {{1, 2, 3}, {1, 1, 1}})[0], (std::vector<double>{1, 2, 3}));
     // A leaf no gradient reaches gets zeros.
-    const Graph none = parse("graph g {\n  %x = input f64[2]\n  %p = param f64[2]\n  %d = detach(%p)\n  %y = mul(%x, %d)\n  return %y\n}");
+    const Graph none = parse(
+        "graph g {\n  %x = input f64[2]\n  %p = param f64[2]\n  %d = detach(%p)\n  %y = mul(%x, %d)\n  return %y\n}");
     EXPECT_EQ(evaluate(gradient(none, everything(none)), {{1, 2}, {3, 4}, {1, 1}})[1], (std::vector<double>{0, 0}));
 }
 
@@ -192,17 +213,22 @@ TEST(gradient, lattice_and_its_relatives) {
                              "lattice(%x, %w) up=[3,2] down=[2,3] dil=[2,1] offset=[0,3] out=[5,3]"})
         expect_gradient(one_op(x, term), 10);
     expect_gradient(one_op("  %x = input f64[2,4,5,6]\n  %g = input f64[2,6,7,4]",
-                           "correlate(%x, %g) up=[2,1] down=[1,2] dil=[1,2] offset=[1,-1] taps=[3,2] groups=2"), 11);
+                           "correlate(%x, %g) up=[2,1] down=[1,2] dil=[1,2] offset=[1,-1] taps=[3,2] groups=2"),
+                    11);
     const std::string image = "  %x = input f64[2,3,6,7]";
     expect_gradient(one_op(image, "taps(%x) axis=2 rows=2 matrix=[1,0,2,0,0,1,0.5,1,0,0,0,3]"), 12);
     expect_gradient(one_op(image, "box_sums(%x) dims=[2,3] counts=[2,1] los=[0,1,0] his=[5,4,6] steps=[1,3,2]"), 12);
-    expect_gradient(one_op("  %x = input f64[2,6,1,7]", "box_spread(%x) dims=[2] counts=[2] los=[0,1] his=[5,4] steps=[1,3] sizes=[6]"), 12);
-    for (const char* term : {"avg_pool(%x) kernel=[2,3] stride=[2,2] padding=[1,1] count_include_pad=0", "avg_pool(%x) kernel=[2,3] ceil_mode=1",
-                             "adaptive_avg_pool(%x) output_size=[4,3]", "conv(%x, %w) stride=[2,1] padding=[1,1]",
-                             "conv_transpose(%x, %v) stride=[2,1] padding=[1,0] output_padding=[1,0]", "upsample(%x) scale=[2,3]"})
+    expect_gradient(one_op("  %x = input f64[2,6,1,7]",
+                           "box_spread(%x) dims=[2] counts=[2] los=[0,1] his=[5,4] steps=[1,3] sizes=[6]"),
+                    12);
+    for (const char* term :
+         {"avg_pool(%x) kernel=[2,3] stride=[2,2] padding=[1,1] count_include_pad=0",
+          "avg_pool(%x) kernel=[2,3] ceil_mode=1", "adaptive_avg_pool(%x) output_size=[4,3]",
+          "conv(%x, %w) stride=[2,1] padding=[1,1]",
+          "conv_transpose(%x, %v) stride=[2,1] padding=[1,0] output_padding=[1,0]", "upsample(%x) scale=[2,3]"})
         expect_gradient(one_op(image + "\n  %w = param f64[2,3,3,3]\n  %v = param f64[3,2,3,3]", term), 13);
-    for (const char* term : {"max_pool(%x) kernel=[2,3] stride=[2,2] padding=[1,1] ceil_mode=1", "min_pool(%x) kernel=[3,2] dilation=[1,2]",
-                             "adaptive_max_pool(%x) output_size=[4,3]"})
+    for (const char* term : {"max_pool(%x) kernel=[2,3] stride=[2,2] padding=[1,1] ceil_mode=1",
+                             "min_pool(%x) kernel=[3,2] dilation=[1,2]", "adaptive_max_pool(%x) output_size=[4,3]"})
         expect_gradient(one_op(image, term), 14, 1e-7, 1e-8);
 }
 
@@ -225,7 +251,8 @@ TEST(gradient, random_graphs) {
             training.heed_cost = heed_cost;
             const Graph forward = rewrite(graph, training).rewritten;
             const Graph of_rewritten = gradient(forward, everything(forward));
-            ASSERT_LE(difference(expected, evaluate_gradient(of_rewritten, leaves, cotangents)), 1e-8) << "seed " << seed;
+            ASSERT_LE(difference(expected, evaluate_gradient(of_rewritten, leaves, cotangents)), 1e-8)
+                << "seed " << seed;
             const Graph again = rewrite(of_rewritten, training).rewritten;
             ASSERT_LE(difference(expected, evaluate_gradient(again, leaves, cotangents)), 1e-8) << "seed " << seed;
         }
@@ -267,7 +294,8 @@ TEST(gradient, of_a_collapsed_graph_is_collapsed) {
     training.inference = false;
     const Graph forward = rewrite(tests::row("A"), training).rewritten;
     const Graph backward = rewrite(gradient(forward, everything(forward)), training).rewritten;
-    for (const Node& node : backward.nodes()) EXPECT_LE(numel(node.type.shape), int64_t{16} * 64 * 128 * 128) << name(node.op);
+    for (const Node& node : backward.nodes())
+        EXPECT_LE(numel(node.type.shape), int64_t{16} * 64 * 128 * 128) << name(node.op);
     EXPECT_LT(cost(backward).flops, 1e8);
 }
 

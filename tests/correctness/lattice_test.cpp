@@ -1,4 +1,6 @@
 // The lattice arithmetic against brute force over random parameters: every statement of transfuse/lattice.h.
+#include "transfuse/lattice.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <set>
 
 #include "transfuse/error.h"
-#include "transfuse/lattice.h"
 
 namespace transfuse {
 namespace {
@@ -24,7 +25,13 @@ struct Random {
     }
     // Nothing is assumed of the parameters: empty outputs, kernels beyond the input, offsets of either sign.
     Lattice lattice() {
-        return {.up = in(1, 6), .down = in(1, 6), .dil = in(1, 5), .offset = in(-12, 20), .in = in(0, 12), .out = in(0, 15), .taps = in(1, 6)};
+        return {.up = in(1, 6),
+                .down = in(1, 6),
+                .dil = in(1, 5),
+                .offset = in(-12, 20),
+                .in = in(0, 12),
+                .out = in(0, 15),
+                .taps = in(1, 6)};
     }
 };
 
@@ -57,7 +64,8 @@ TEST(lattice, conv_transpose_scatters) {
     Random random{std::mt19937(2)};
     int checked = 0;
     for (int round = 0; round < 4000; ++round) {
-        const int64_t in = random.in(1, 9), kernel = random.in(1, 6), stride = random.in(1, 4), dilation = random.in(1, 4);
+        const int64_t in = random.in(1, 9), kernel = random.in(1, 6), stride = random.in(1, 4),
+                      dilation = random.in(1, 4);
         const int64_t padding = random.in(0, 7);
         const int64_t output_padding = random.in(0, std::max(stride, dilation) - 1);
         const int64_t out = (in - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1;
@@ -71,7 +79,8 @@ TEST(lattice, conv_transpose_scatters) {
         for (int64_t i = 0; i < in; ++i)
             for (int64_t k = 0; k < kernel; ++k) {
                 const int64_t o = i * stride - padding + dilation * k;
-                if (o >= 0 && o < out) expected[static_cast<size_t>(o)] += x[static_cast<size_t>(i)] * w[static_cast<size_t>(k)];
+                if (o >= 0 && o < out)
+                    expected[static_cast<size_t>(o)] += x[static_cast<size_t>(i)] * w[static_cast<size_t>(k)];
             }
         ASSERT_EQ(apply(l, x, w), expected) << to_string(l);
         ++checked;
@@ -83,7 +92,8 @@ TEST(lattice, conv_and_pool_gather) {
     Random random{std::mt19937(3)};
     int checked = 0;
     for (int round = 0; round < 4000; ++round) {
-        const int64_t in = random.in(1, 14), kernel = random.in(1, 6), stride = random.in(1, 4), padding = random.in(0, 7);
+        const int64_t in = random.in(1, 14), kernel = random.in(1, 6), stride = random.in(1, 4),
+                      padding = random.in(0, 7);
         const int64_t dilation = round % 2 == 0 ? 1 : random.in(1, 4);
         if (in + 2 * padding < dilation * (kernel - 1) + 1) {
             EXPECT_THROW(Lattice::conv(in, kernel, stride, padding, dilation), Error);
@@ -91,13 +101,16 @@ TEST(lattice, conv_and_pool_gather) {
         }
         const int64_t out = (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
         const Lattice l = Lattice::conv(in, kernel, stride, padding, dilation);
-        if (dilation == 1) { ASSERT_EQ(l, Lattice::avg_pool(in, kernel, stride, padding)); }
+        if (dilation == 1) {
+            ASSERT_EQ(l, Lattice::avg_pool(in, kernel, stride, padding));
+        }
         const Signal x = random.signal(in), w = random.signal(kernel);
         Signal expected(static_cast<size_t>(out), 0.0);
         for (int64_t o = 0; o < out; ++o)
             for (int64_t k = 0; k < kernel; ++k) {
                 const int64_t i = o * stride - padding + dilation * k;
-                if (i >= 0 && i < in) expected[static_cast<size_t>(o)] += x[static_cast<size_t>(i)] * w[static_cast<size_t>(k)];
+                if (i >= 0 && i < in)
+                    expected[static_cast<size_t>(o)] += x[static_cast<size_t>(i)] * w[static_cast<size_t>(k)];
             }
         ASSERT_EQ(apply(l, x, Signal(w.rbegin(), w.rend())), expected) << to_string(l);
         ++checked;
@@ -156,7 +169,8 @@ TEST(lattice, phases_cover_every_product_once) {
                 for (const PhaseTap& tap : phase.taps) {
                     const int64_t i = l.advance() * u + tap.shift;
                     if (i >= 0 && i < l.in)
-                        y.at(static_cast<size_t>(l.period() * u + r)) += w[static_cast<size_t>(tap.tap)] * x[static_cast<size_t>(i)];
+                        y.at(static_cast<size_t>(l.period() * u + r)) +=
+                            w[static_cast<size_t>(tap.tap)] * x[static_cast<size_t>(i)];
                 }
         }
         ASSERT_EQ(outputs, l.out);
@@ -177,15 +191,19 @@ TEST(lattice, intervals_collapse_the_sum) {
             for (int64_t o = 0; o < l.out; ++o) {
                 const int64_t position = l.down * o + l.offset - l.dil * k;
                 if (position % l.up != 0) continue;
-                if (const auto i = l.input(o, k)) met.insert(*i), ++products;
-                else cut = true;
+                if (const auto i = l.input(o, k))
+                    met.insert(*i), ++products;
+                else
+                    cut = true;
             }
             const Interval interval = l.interval(k);
             std::set<int64_t> listed;
             for (int64_t i = interval.lo; i <= interval.hi; i += interval.step) listed.insert(i);
             ASSERT_EQ(listed, met) << to_string(l) << " k=" << k;
             ASSERT_EQ(interval.size(), static_cast<int64_t>(met.size()));
-            if (!interval.empty()) { ASSERT_EQ(interval.hi, *met.rbegin()); }
+            if (!interval.empty()) {
+                ASSERT_EQ(interval.hi, *met.rbegin());
+            }
             for (int64_t i = 0; i < l.in; ++i) ASSERT_EQ(interval.contains(i), met.count(i) == 1);
             stepped += interval.step > 1;
         }
@@ -266,10 +284,12 @@ TEST(lattice, compose_is_exact_or_refuses) {
         Lattice a = random.lattice(), b = random.lattice();
         if (round % 2 == 0) {  // realistic pairs: a transposed convolution, then a pool or an upsampling
             const int64_t stride = random.in(1, 3);
-            a = Lattice::conv_transpose(random.in(4, 8), random.in(2, 5), stride, random.in(0, 2), random.in(0, stride - 1), 1);
+            a = Lattice::conv_transpose(random.in(4, 8), random.in(2, 5), stride, random.in(0, 2),
+                                        random.in(0, stride - 1), 1);
             const int64_t window = random.in(1, 3);
             if (a.out < window) continue;
-            b = round % 4 == 0 ? Lattice::avg_pool(a.out, window, random.in(1, 3), 0) : Lattice::upsample(a.out, window);
+            b = round % 4 == 0 ? Lattice::avg_pool(a.out, window, random.in(1, 3), 0)
+                               : Lattice::upsample(a.out, window);
         }
         b.in = a.out;
         const bool bias = random.in(0, 3) == 0;

@@ -18,7 +18,8 @@ Shape shape_of(const Graph& graph) {
     for (const Node& node : graph.nodes()) {
         if (node.op == Op::lattice) {
             ++shape.lattices;
-            shape.dense += std::any_of(node.type.shape.begin() + 2, node.type.shape.end(), [](int64_t extent) { return extent > 1; });
+            shape.dense += std::any_of(node.type.shape.begin() + 2, node.type.shape.end(),
+                                       [](int64_t extent) { return extent > 1; });
         }
         shape.boxes += node.op == Op::box_sums;
         shape.pools += node.op == Op::max_pool || node.op == Op::avg_pool;
@@ -30,8 +31,8 @@ Shape shape_of(const Graph& graph) {
 struct Expected {
     std::string_view row;
     Shape shape;
-    double fewer_flops;                  // at least
-    std::vector<std::string_view> rules; // that must have fired
+    double fewer_flops;                   // at least
+    std::vector<std::string_view> rules;  // that must have fired
 };
 
 TEST(rules_rows, derivations) {
@@ -65,10 +66,13 @@ TEST(rules_rows, derivations) {
         const Graph graph = row(expected.row);
         const Derivation derivation = rewrite(graph);
         const Shape shape = shape_of(derivation.rewritten);
-        EXPECT_TRUE(shape == expected.shape) << expected.row << ": lattices " << shape.lattices << " dense " << shape.dense << " boxes " << shape.boxes
-                                             << " pools " << shape.pools << " reductions " << shape.reductions << "\n" << explain(derivation);
+        EXPECT_TRUE(shape == expected.shape)
+            << expected.row << ": lattices " << shape.lattices << " dense " << shape.dense << " boxes " << shape.boxes
+            << " pools " << shape.pools << " reductions " << shape.reductions << "\n"
+            << explain(derivation);
         EXPECT_GE(cost(graph).flops / cost(derivation.rewritten).flops, expected.fewer_flops * 0.99) << expected.row;
-        for (std::string_view rule : expected.rules) EXPECT_GE(count(derivation, rule), 1) << expected.row << " without " << rule;
+        for (std::string_view rule : expected.rules)
+            EXPECT_GE(count(derivation, rule), 1) << expected.row << " without " << rule;
         // The trace adds up.
         EXPECT_EQ(derivation.steps.back().after.flops, cost(derivation.rewritten).flops) << expected.row;
         EXPECT_NE(explain(derivation).find(derivation.steps[0].rule), std::string::npos);
@@ -79,7 +83,8 @@ TEST(rules_rows, exact) {
     for (const auto& [name, text] : rows())
         for (bool heed_cost : {true, false})
             for (bool inference : {true, false})
-                expect_exact(row(name, Scale::tiny, DType::f64), {.inference = inference, .without = {}, .only = {}, .heed_cost = heed_cost}, 1);
+                expect_exact(row(name, Scale::tiny, DType::f64),
+                             {.inference = inference, .without = {}, .only = {}, .heed_cost = heed_cost}, 1);
 }
 
 TEST(rules_rows, f1_is_one_clamp_and_f9_one_convolution) {
@@ -89,7 +94,8 @@ TEST(rules_rows, f1_is_one_clamp_and_f9_one_convolution) {
     const Graph f9 = rewrite(row("f9")).rewritten;
     const Node& lattice = f9[f9.outputs()[0]];
     ASSERT_EQ(lattice.op, Op::lattice);
-    EXPECT_EQ(Sizes(f9[lattice.args[1]].type.shape.begin() + 3, f9[lattice.args[1]].type.shape.end()), Sizes({2, 2, 2}));
+    EXPECT_EQ(Sizes(f9[lattice.args[1]].type.shape.begin() + 3, f9[lattice.args[1]].type.shape.end()),
+              Sizes({2, 2, 2}));
 }
 
 double rms(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b) {
@@ -120,7 +126,8 @@ TEST(rules_rows, sixteen_bit_accuracy) {
 TEST(rules_random, exact_on_random_graphs) {
     for (uint64_t seed = 0; seed < 2500; ++seed)
         for (bool heed_cost : {true, false}) {
-            expect_exact(random_graph(seed), {.inference = seed % 2 == 0, .without = {}, .only = {}, .heed_cost = heed_cost}, seed);
+            expect_exact(random_graph(seed),
+                         {.inference = seed % 2 == 0, .without = {}, .only = {}, .heed_cost = heed_cost}, seed);
             if (HasFailure()) return;
         }
 }

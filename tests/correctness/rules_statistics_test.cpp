@@ -22,13 +22,18 @@ TEST(rules_cancel, differences) {
 
 TEST(rules_cancel, subtracting_a_spatial_mean) {
     // The bias of the convolution never reaches the result.
-    const Derivation d = expect_exact(graph_of(conv + "%m = mean(%y) dims=[2,3] keepdim=1\n%z = sub(%y, %m)\nreturn %z"),
-                                      {.inference = true, .without = {}, .only = {}, .heed_cost = false}, 1);
+    const Derivation d =
+        expect_exact(graph_of(conv + "%m = mean(%y) dims=[2,3] keepdim=1\n%z = sub(%y, %m)\nreturn %z"),
+                     {.inference = true, .without = {}, .only = {}, .heed_cost = false}, 1);
     EXPECT_GE(count(d, "cancel_bias") + count(d, "cancel_shift"), 1) << explain(d);
     for (const Node& node : d.rewritten.nodes())
-        if (node.op == Op::lattice) { EXPECT_EQ(node.args.size(), 2u) << explain(d); }
+        if (node.op == Op::lattice) {
+            EXPECT_EQ(node.args.size(), 2u) << explain(d);
+        }
     // Nor do scale and shift of a norm, or its statistics, but for the scale.
-    const Derivation n = expect_exact(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\n%m = mean(%n) dims=[2,3] keepdim=1\n%z = sub(%n, %m)\nreturn %z"), {}, 2);
+    const Derivation n = expect_exact(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\n%m = mean(%n) "
+                                                      "dims=[2,3] keepdim=1\n%z = sub(%n, %m)\nreturn %z"),
+                                      {}, 2);
     EXPECT_GE(count(n, "cancel_shift"), 1) << explain(n);
     EXPECT_GE(count(n, "factor_scale"), 1) << explain(n);
     // Subtracting a mean over another axis does not cancel what varies along it.
@@ -39,13 +44,16 @@ TEST(rules_cancel, subtracting_a_spatial_mean) {
 TEST(rules_statistics, variance_is_centred) {
     for (const char* dims : {"[0,2,3]", "[2,3]", "[1,2,3]"})
         for (const char* correction : {"0", "1"}) {
-            const Derivation d = expect_fires("centred_variance", conv + "%v = var(%y) dims=" + dims + " correction=" + correction + "\nreturn %v");
+            const Derivation d = expect_fires(
+                "centred_variance", conv + "%v = var(%y) dims=" + dims + " correction=" + correction + "\nreturn %v");
             EXPECT_EQ(count(d.rewritten, Op::var), 0);
         }
     expect_stays("centred_variance", conv + "%r = relu(%y)\n%v = var(%r) dims=[2,3]\nreturn %v");
     expect_stays("centred_variance", conv + "%v = var(%y) dims=[0,1]\nreturn %v");
     // The statistics of a row come with the row: neither is its variance centred nor its mean collapsed.
-    const std::string rows = conv + "%v = var(%y) dims=[3] keepdim=1\n%m = mean(%y) dims=[3] keepdim=1\n%d = sub(%y, %m)\n%z = mul(%d, %v)\nreturn %z";
+    const std::string rows = conv +
+                             "%v = var(%y) dims=[3] keepdim=1\n%m = mean(%y) dims=[3] keepdim=1\n%d = sub(%y, %m)\n%z "
+                             "= mul(%d, %v)\nreturn %z";
     expect_stays("centred_variance", rows);
     expect_stays("collapse", rows);
 }
@@ -60,7 +68,9 @@ TEST(rules_statistics, no_cancellation) {
 
 // Training BatchNorm and its running statistics share one convolution; its mean comes from the input.
 TEST(rules_statistics, batch_norm_stores_nothing_twice) {
-    const std::string norm = conv + "%n = batch_norm(%y, %gamma, %beta) training=1\n%bm = mean(%y) dims=[0,2,3]\n%bv = var(%y) dims=[0,2,3] correction=1\n";
+    const std::string norm = conv +
+                             "%n = batch_norm(%y, %gamma, %beta) training=1\n%bm = mean(%y) dims=[0,2,3]\n%bv = "
+                             "var(%y) dims=[0,2,3] correction=1\n";
     const Derivation d = expect_exact(graph_of(norm + "%g = mean(%n) dims=[2,3]\nreturn %g, %bm, %bv"), {}, 1);
     int dense = 0, squares = 0;
     for (const Node& node : d.rewritten.nodes()) {
@@ -68,21 +78,27 @@ TEST(rules_statistics, batch_norm_stores_nothing_twice) {
         squares += node.op == Op::square && numel(node.type.shape) > 1000;
         EXPECT_NE(node.op, Op::var);
         // Nothing of the large tensor's size but the convolution and the square that is summed at once.
-        if (numel(node.type.shape) > 1000) { EXPECT_TRUE(node.op == Op::lattice || node.op == Op::square) << explain(d); }
+        if (numel(node.type.shape) > 1000) {
+            EXPECT_TRUE(node.op == Op::lattice || node.op == Op::square) << explain(d);
+        }
     }
     EXPECT_EQ(dense, 1) << explain(d);
     EXPECT_EQ(squares, 1);
 }
 
-// E[d] takes away the rounding that all d share. Values that come from the input by another route (collapsed means, composed
-// pools) do not share it: there E[d] only serves the variance.
+// E[d] takes away the rounding that all d share. Values that come from the input by another route (collapsed means,
+// composed pools) do not share it: there E[d] only serves the variance.
 TEST(rules_statistics, exact_numerators_take_exact_means) {
-    for (const char* tail : {"%z = mean(%n) dims=[2,3]", "%z = mean(%n) dims=[2,3] keepdim=1", "%z = avg_pool(%n) kernel=[2,2]"}) {
-        const Derivation d = expect_exact(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\n" + tail + "\nreturn %z"), {}, 1);
+    for (const char* tail :
+         {"%z = mean(%n) dims=[2,3]", "%z = mean(%n) dims=[2,3] keepdim=1", "%z = avg_pool(%n) kernel=[2,2]"}) {
+        const Derivation d = expect_exact(
+            graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\n" + tail + "\nreturn %z"), {}, 1);
         const auto readers = uses(d.rewritten);
         for (ValueId id = 0; id < d.rewritten.size(); ++id) {
             const Node& node = d.rewritten[id];
-            if (node.op != Op::mean || d.rewritten[node.args[0]].op != Op::lattice || numel(d.rewritten[node.args[0]].type.shape) < 1000) continue;
+            if (node.op != Op::mean || d.rewritten[node.args[0]].op != Op::lattice ||
+                numel(d.rewritten[node.args[0]].type.shape) < 1000)
+                continue;
             ASSERT_EQ(readers[static_cast<size_t>(id)].size(), 1u) << explain(d);
             EXPECT_EQ(d.rewritten[readers[static_cast<size_t>(id)][0]].op, Op::square) << explain(d);
         }
