@@ -1,6 +1,8 @@
 // The heuristic: which tile for which problem. Nothing here is needed for correctness.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <utility>
 #include <vector>

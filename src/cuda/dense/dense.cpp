@@ -1,6 +1,8 @@
 #include "cuda/dense/dense.h"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 
 #include "cuda/dense/choose.h"
 #include "cuda/dense/generate.h"

@@ -1,5 +1,8 @@
 #include "cuda/dense/generate.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {

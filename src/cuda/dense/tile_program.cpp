@@ -1,6 +1,7 @@
 #include "cuda/dense/tile_program.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "transfuse/error.h"
 

@@ -1,6 +1,7 @@
 // The tile program of a dense pass: what the store role computes on the accumulators, read off the pass's steps.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
