@@ -1,7 +1,8 @@
 // The CPU engine: a plan's passes, one after another, each a parallel loop.
-#include <atomic>
+#include <algorithm>
 #include <mutex>
 #include <sstream>
+#include <tuple>
 
 #include "cpu/element.h"
 #include "cpu/pass.h"
@@ -36,16 +37,43 @@ void check_disjoint(const TensorView& view, const std::string& name) {
     }
 }
 
+// Buffers whose lifetimes (passes from first store to last read) do not meet may share memory: largest first, each at the
+// lowest place that is free for as long as it lives.
+struct Buffer {
+    ValueId value;
+    size_t bytes;
+    size_t first, last;   // passes
+    size_t offset = 0;
+};
+
+size_t place(std::vector<Buffer>& buffers) {
+    std::sort(buffers.begin(), buffers.end(), [](const Buffer& a, const Buffer& b) { return std::tie(b.bytes, a.value) < std::tie(a.bytes, b.value); });
+    size_t total = 0;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+        Buffer& buffer = buffers[i];
+        std::vector<std::pair<size_t, size_t>> taken;
+        for (size_t j = 0; j < i; ++j)
+            if (buffers[j].first <= buffer.last && buffer.first <= buffers[j].last)
+                taken.emplace_back(buffers[j].offset, buffers[j].offset + buffers[j].bytes);
+        std::sort(taken.begin(), taken.end());
+        for (const auto& [begin, end] : taken)
+            if (buffer.offset + buffer.bytes > begin) buffer.offset = std::max(buffer.offset, end);
+        total = std::max(total, buffer.offset + buffer.bytes);
+    }
+    return total;
+}
+
 class CpuExecutable final : public Executable {
 public:
-    CpuExecutable(const Plan& plan, const CompileOptions& options) : plan_(plan), options_(options) {
+    CpuExecutable(const Plan& plan, const CompileOptions& options) : plan_(plan), freeze_(options.freeze && !prepares_outputs(plan)) {
         for (const Pass& pass : plan_.passes) passes_.push_back(compile_pass(plan_, pass));
         for (ValueId value : plan_.buffers()) {
             const Type& type = plan_.graph[value].type;
-            const auto bytes_needed = static_cast<size_t>(checked_mul(numel(type.shape), bytes(type.dtype), "buffer"));
-            if (options_.freeze && prepared(value)) frozen_.emplace_back(value, frozen_layout_.add(bytes_needed));
-            else buffers_.emplace_back(value, layout_.add(bytes_needed));
+            const auto size = static_cast<size_t>(checked_mul(numel(type.shape), bytes(type.dtype), "buffer"));
+            if (freeze_ && prepared(value)) frozen_.emplace_back(value, frozen_layout_.add(size));
+            else buffers_.push_back(lifetime(value, (size + 255) / 256 * 256));
         }
+        layout_.add(place(buffers_));
         size_t pass_bytes = 0;
         for (const auto& pass : passes_) pass_bytes = std::max(pass_bytes, pass->workspace_bytes());
         pass_offset_ = layout_.add(pass_bytes);
@@ -73,11 +101,11 @@ public:
 
         auto* workspace = static_cast<char*>(context.workspace);
         Memory memory(plan_, leaves, outputs);
-        for (const auto& [value, offset] : buffers_) memory.place(value, workspace + offset);
+        for (const Buffer& buffer : buffers_) memory.place(buffer.value, workspace + buffer.offset);
         for (const auto& [value, offset] : frozen_) memory.place(value, frozen_memory_.get() + offset);
         const Run run{&memory, workspace + pass_offset_, context.threads};
         for (size_t p = 0; p < passes_.size(); ++p) {
-            if (options_.freeze && plan_.passes[p].kind == PassKind::prepare) run_once(*passes_[p], run);
+            if (freeze_ && plan_.passes[p].kind == PassKind::prepare) run_once(*passes_[p], run);
             else passes_[p]->run(run);
         }
         for (size_t i = 0; i < outputs.size(); ++i) {  // a value that stands twice among the outputs
@@ -93,6 +121,31 @@ public:
     }
 
 private:
+    // An output that depends on parameters alone is the caller's memory, written at every call.
+    static bool prepares_outputs(const Plan& plan) {
+        const std::vector<ValueId>& outputs = plan.graph.outputs();
+        for (const Pass& pass : plan.passes)
+            if (pass.kind == PassKind::prepare)
+                for (const Store& store : pass.stores)
+                    if (std::find(outputs.begin(), outputs.end(), store.target) != outputs.end()) return true;
+        return false;
+    }
+
+    Buffer lifetime(ValueId value, size_t size) const {
+        Buffer buffer{value, size, plan_.passes.size(), 0};
+        for (size_t p = 0; p < plan_.passes.size(); ++p) {
+            const Pass& pass = plan_.passes[p];
+            bool touched = false;
+            for (const Store& store : pass.stores)
+                touched = touched || store.target == value || view_root(plan_, store.value) == value;
+            for (ValueId read : pass.reads) touched = touched || view_root(plan_, read) == value;
+            if (!touched) continue;
+            buffer.first = std::min(buffer.first, p);
+            buffer.last = std::max(buffer.last, p);
+        }
+        return buffer;
+    }
+
     bool prepared(ValueId value) const {
         for (const Pass& pass : plan_.passes)
             if (pass.kind == PassKind::prepare)
@@ -112,9 +165,10 @@ private:
     };
 
     const Plan plan_;
-    const CompileOptions options_;
+    const bool freeze_;
     std::vector<std::unique_ptr<CompiledPass>> passes_;
-    std::vector<std::pair<ValueId, size_t>> buffers_, frozen_;
+    std::vector<Buffer> buffers_;
+    std::vector<std::pair<ValueId, size_t>> frozen_;
     WorkspaceLayout layout_, frozen_layout_;
     size_t pass_offset_ = 0;
     std::unique_ptr<char, AlignedDelete> frozen_memory_;

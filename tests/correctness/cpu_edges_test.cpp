@@ -125,6 +125,11 @@ TEST(CpuEdges, ViewsThatDoNotFitAreRefused) {
     EXPECT_THROW(engine->run({}, {}, context), Error);
 }
 
+TEST(CpuEdges, FrozenParametersStillFillOutputs) {
+    check("graph g { %x = input f32[2,3,5,5] %w = param f32[3,4,3,3] %s = param f32[4,1,1] %e = exp(%s) %y = conv_transpose(%x, %w) %z = mul(%y, %e) return %z, %e }",
+          {.freeze = true});
+}
+
 TEST(CpuEdges, ManyCallersAtOnce) {
     const Graph graph = parse("graph g { %x = input f32[2,8,20,30] %w = param f32[8,16,3,3] %y = conv_transpose(%x, %w) stride=[2,2] %t = tanh(%y) %m = mean(%t) dims=[2,3] return %m, %t }");
     const Plan ready = plan_for_cpu(graph);
