@@ -22,10 +22,8 @@ Draft::Use Draft::use(ValueId a, ValueId user, int p) const {
         }
         return in_all == 1 && as_operand == 1 ? Use::prologue : Use::other;  // once, and as the patch that is loaded
     }
-    if (pass.kind == PassKind::dense && (place == Slot::tile || place == Slot::pooled)) {
-        const Sizes& grid = place == Slot::pooled ? pass.pooled : pass.domain;
-        return is_pointwise(node.op) && facts.shape(a) == grid ? Use::tile : Use::other;
-    }
+    if (pass.kind == PassKind::dense && place == Slot::tile)
+        return is_pointwise(node.op) && facts.shape(a) == pass.domain ? Use::tile : Use::other;
     if (pass.kind == PassKind::pointwise && !pass.small && place != Slot::tail) return Use::loop;
     return Use::other;
 }
