@@ -34,6 +34,7 @@ inline constexpr int panel_vectors = 3;
 typedef float f32v __attribute__((vector_size(vector_bytes)));
 typedef double f64v __attribute__((vector_size(vector_bytes)));
 typedef int32_t i32v __attribute__((vector_size(vector_bytes)));
+typedef uint32_t u32v __attribute__((vector_size(vector_bytes)));
 typedef int64_t i64v __attribute__((vector_size(vector_bytes)));
 
 template <class T> struct VectorOf;

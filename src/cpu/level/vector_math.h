@@ -16,6 +16,7 @@ template <class V, class... C> [[gnu::always_inline]] inline V polynomial(V x, f
 // To the nearest integer (even on ties), for |v| < 2²²: the sum with 1.5·2²³ has no fraction bits left.
 [[gnu::always_inline]] inline f32v round(f32v v) { return (v + 12582912.f) - 12582912.f; }
 
+[[gnu::always_inline]] inline i32v wrapping_difference(i32v a, uint32_t b) { return (i32v)((u32v)a - b); }
 [[gnu::always_inline]] inline f32v power_of_two(i32v n) { return as_float((n + 127) << 23); }  // −126 ≤ n ≤ 127
 
 struct Exponent {  // x = n·ln2 + r
@@ -53,7 +54,7 @@ struct Exponent {  // x = n·ln2 + r
     const i32v tiny = x < 0x1p-126f;
     const f32v scaled = select(tiny, x * 0x1p23f, x);
     // scaled = 2^k·m with m in [√½, √2)
-    const i32v offset = bits(scaled) - 0x3f3504f3;
+    const i32v offset = wrapping_difference(bits(scaled), 0x3f3504f3);
     const f32v k = to_float((offset >> 23) - (tiny & 23));
     const f32v f = as_float((offset & 0x007fffff) + 0x3f3504f3) - 1.f;
     const f32v p = polynomial(f, 0.3333331261f, -0.2500000966f, 0.2000211813f, -0.1666799259f, 0.1421956165f, -0.1240564839f,
