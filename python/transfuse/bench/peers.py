@@ -79,6 +79,9 @@ def module_for(peer: Peer, model: torch.nn.Module, inputs: list, forced: bool = 
 @contextlib.contextmanager
 def settings(peer: Peer):
     before = torch.backends.cudnn.benchmark
+    if before == peer.cudnn_benchmark:
+        yield
+        return
     torch.backends.cudnn.benchmark = peer.cudnn_benchmark
     try:
         yield
