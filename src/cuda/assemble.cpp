@@ -260,6 +260,7 @@ private:
         }
         const bool first = program.launches.empty();
         request.beside = beside_;
+        request.exact = !first || std::all_of(pass.steps.begin(), pass.steps.end(), [](const TileStep& step) { return step.scope == Scope::tail; });
         request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
         request.early = !first;
         if (!first) request.name += "_tail";

@@ -182,7 +182,7 @@ private:
             const int64_t elements = numel(graph_[root].type.shape);
             job.terms = job.fold >= 0 ? trips(graph_, job.fold, places_) : 1;
             job.work = work_of(root, static_cast<double>(elements));
-            job.wide = job.work <= 1 << 23 && elements <= 1 << 20;
+            job.wide = request_.exact && job.work <= 1 << 25 && elements <= 1 << 20;
             job.splits = job.fold >= 0 && job.fold == root ? splits_of(root) : 1;
             job.rows = job.fold >= 0 && is_reduction(graph_[job.fold].op) && !places_.contains(job.fold) && reduces_last(graph_[job.fold]);
             if (auto at = sinks_.find(root); at != sinks_.end() && job.splits == 1) job.destinations = at->second;

@@ -21,6 +21,7 @@ struct PullRequest {
     int64_t scratch_begin = 0;         // bytes of scratch that are taken
     std::string name = "pull";         // entry names begin with it
     bool early = false;                // the first launch may start while its predecessor ends
+    bool exact = false;                // small jobs compute in double: weights, tails
     bool beside = false;               // nothing here depends on the predecessor: only the end waits for it
 };
 

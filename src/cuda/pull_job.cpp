@@ -72,15 +72,15 @@ private:
         int64_t total = 0;
         for (const Job* job : jobs) blocks.push_back(blocks_of(*job)), total += blocks.back();
         const std::string block = body_.fresh("block");
-        body_.open("for (int " + block + " = blockIdx.x; " + block + " < " + parameters_.integer(total, true) + "; " + block + " += gridDim.x)");
+        body_.open("for (int " + block + " = blockIdx.x; " + block + " < " + parameters_.count(total) + "; " + block + " += gridDim.x)");
         int64_t begin = 0;
         for (size_t i = 0; i < jobs.size(); ++i) {
             std::string own = block;
             if (jobs.size() > 1) {
                 const bool last = i + 1 == jobs.size();
-                body_.open(std::string(i ? "else " : "") + (last ? "" : "if (" + block + " < " + parameters_.integer(begin + blocks[i], true) + ")"));
+                body_.open(std::string(i ? "else " : "") + (last ? "" : "if (" + block + " < " + parameters_.count(begin + blocks[i]) + ")"));
                 own = body_.fresh("block");
-                body_.line("const int " + own + " = " + block + " - " + parameters_.integer(begin, true) + ";");
+                body_.line("const int " + own + " = " + block + " - " + parameters_.count(begin) + ";");
             } else {
                 body_.open("");
             }
@@ -135,8 +135,7 @@ private:
             shape.outputs = threads / shape.slices;
         } else {
             // Eight neighbours fill a sector; more where there are blocks enough.
-            shape.outputs = 32;
-            while (shape.outputs > 8 && numel(extents) * job.splits / shape.outputs < 2 * request_.target.multiprocessors) shape.outputs /= 2;
+            shape.outputs = numel(extents) * job.splits < 1 << 15 ? 8 : 32;
             shape.slices = threads / shape.outputs;
         }
         return shape;
@@ -231,7 +230,7 @@ private:
         const int64_t total = ceil_div(numel(graph_[job.root].type.shape), shape.vector);
         const bool dynamic = !request_.parameter_values[static_cast<size_t>(job.root)];
         const std::string t = emitter.let("tf_index", "(tf_index)" + block + " * " + number(threads) + " + threadIdx.x", "t");
-        emitter.open("if (" + t + " < " + parameters_.integer(total, dynamic) + ")");
+        emitter.open("if (" + t + " < " + (dynamic ? parameters_.count(total) : number(total)) + ")");
         const Index index = decompose(emitter, job.root, t, shape.order, shape.vector);
         const Lanes lanes = emitter.value(job.root, index);
         for (const Place& place : job.destinations) store(emitter, place, index, lanes, shape.vector);
@@ -263,7 +262,7 @@ private:
             output_block = emitter.let("int", block + " / " + count, "block");
             split = emitter.let("int", block + " % " + count, "split");
         }
-        const std::string total_text = parameters_.integer(total, dynamic);
+        const std::string total_text = dynamic ? parameters_.count(total) : number(total);
         const std::string own = emitter.let("tf_index", "(tf_index)" + output_block + " * " + outputs + " + " + lane, "o");
         // Threads beyond the end repeat the last output and do not store it: everyone meets at the barriers.
         const std::string o = emitter.let("tf_index", "min(" + own + ", (tf_index)(" + total_text + " - 1))", "o");

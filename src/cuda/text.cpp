@@ -59,6 +59,12 @@ std::string Parameters::integer(int64_t value, bool dynamic) {
     return at->second;
 }
 
+std::string Parameters::count(int64_t value) {
+    counts_.push_back({wide_index_ ? "long long" : "int", "count" + std::to_string(counts_.size()),
+                       wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
+    return counts_.back().name;
+}
+
 namespace {
 
 // q = (umulhi(n, magic) + n) >> shift for 0 <= n < 2^31; with 64-bit indices the divisor itself.
@@ -98,14 +104,14 @@ std::string Parameters::remainder(const std::string& a, const std::string& quoti
 
 std::string Parameters::declaration() const {
     std::string text;
-    for (const auto* list : {&pointers_, &integers_, &divisors_})
+    for (const auto* list : {&pointers_, &integers_, &counts_, &divisors_})
         for (const Item& item : *list) text += (text.empty() ? "" : ", ") + item.type + " " + item.name;
     return text;
 }
 
 std::vector<Argument> Parameters::arguments() const {
     std::vector<Argument> list;
-    for (const auto* items : {&pointers_, &integers_, &divisors_})
+    for (const auto* items : {&pointers_, &integers_, &counts_, &divisors_})
         for (const Item& item : *items) list.push_back(item.argument);
     return list;
 }

@@ -26,6 +26,8 @@ public:
     // The name of a pointer parameter. `type` is the pointee, e.g. "const float"; read-only memory is marked restrict.
     std::string pointer(const Argument& argument, const std::string& type, bool read_only);
     std::string integer(int64_t value, bool dynamic);
+    // A parameter of its own: a count that may by chance equal something else.
+    std::string count(int64_t value);
     // Texts of a / extent and of the remainder for 0 <= a.
     std::string quotient(const std::string& a, int64_t extent, bool dynamic);
     std::string remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic);
@@ -40,7 +42,7 @@ private:
         Argument argument;
     };
     bool wide_index_;
-    std::vector<Item> pointers_, integers_, divisors_;
+    std::vector<Item> pointers_, integers_, counts_, divisors_;
     std::map<int64_t, std::string> integer_names_, divisor_names_;
 };
 

@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "cuda/assemble.h"
@@ -65,6 +68,50 @@ TEST_F(CudaCompile, RandomGraphs) {
     EXPECT_NO_THROW(compile_all(sources, 90));
     sources.resize(8);
     EXPECT_NO_THROW(compile_all(sources, 80));
+}
+
+Graph read(const std::string& file) {
+    const std::string here = __FILE__;
+    std::ifstream stream(here.substr(0, here.rfind("/tests") == std::string::npos ? 0 : here.rfind("/tests") + 1) + "examples/" + file);
+    std::stringstream text;
+    text << stream.rdbuf();
+    return parse(text.str());
+}
+
+// At their full size, with whatever kernels the device gets.
+TEST_F(CudaCompile, SeedModels) {
+    for (int arch : {90, 80}) {
+        std::vector<std::shared_ptr<const Source>> sources;
+        for (const char* file : {"seed_a.tf", "seed_b.tf", "seed_c.tf", "seed_c_eval.tf", "seed_d.tf"}) {
+            Target target;
+            target.arch = arch;
+            target.shared_bytes = arch == 80 ? 163 * 1024 : 227 * 1024;
+            CompileOptions options;
+            options.precision = Fp32Precision::tf32;
+            for (const BoundLaunch& bound : assemble(plan(rewrite(read(file)).rewritten, Machine::h200()), options, target, true).launches) {
+                sources.push_back(bound.launch.source);
+                EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes)) << bound.launch.source->entry;
+            }
+        }
+        EXPECT_NO_THROW(compile_all(sources, arch));
+    }
+}
+
+// Batch and lengths are arguments: a stream of chunks of a hundred lengths needs a kernel or two for each launch.
+TEST_F(CudaCompile, LengthsShareKernels) {
+    std::map<std::string, std::set<std::string>> texts;
+    Random random(11);
+    for (int i = 0; i < 60; ++i) {
+        const std::string length = std::to_string(random.between(20, 400));
+        const Graph graph = parse("graph g {\n  %x = input f32[1,32," + length + "]\n  %w = param f32[32,16,8]\n  %b = param f32[16]\n" +
+                                  "  %y = conv_transpose(%x, %w, %b) stride=[4] padding=[2]\n  %z = leaky_relu(%y) negative_slope=0.1\n  return %z\n}\n");
+        Target target;
+        target.general_only = true;
+        for (const BoundLaunch& bound : assemble(plan(rewrite(graph).rewritten, Machine::h200()), {}, target, true).launches)
+            texts[bound.launch.source->entry].insert(bound.launch.source->text);
+    }
+    ASSERT_FALSE(texts.empty());
+    for (const auto& [entry, set] : texts) EXPECT_LE(set.size(), 2u) << entry;
 }
 
 TEST_F(CudaCompile, ErrorsNameTheKernelAndKeepTheLog) {
