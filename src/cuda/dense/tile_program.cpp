@@ -216,15 +216,28 @@ Needs TileProgram::needs(int phases_w) const {
     return n;
 }
 
+// True where taps of the weights were merged: a pool became part of the convolution.
+static bool merges_taps(const Graph& graph, ValueId w) {
+    const Node& node = graph[w];
+    if (node.op == Op::taps) {
+        const std::vector<double>& matrix = node.attributes.numbers(Key::matrix);
+        const int64_t rows = node.attributes.integer(Key::rows), columns = static_cast<int64_t>(matrix.size()) / std::max<int64_t>(rows, 1);
+        for (int64_t row = 0; row < rows; ++row)
+            if (columns - std::count(matrix.begin() + row * columns, matrix.begin() + (row + 1) * columns, 0.0) > 1) return true;
+    }
+    return std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) { return merges_taps(graph, arg); });
+}
+
 // TF32 is taken where PyTorch would take it and it buys time. Not where PyTorch would not: grouped products, which cuDNN makes
-// in fp32. Not on box sums: there PyTorch's roundings average out over the reduced axis, and one rounding of the sum would not.
-// Not where memory is the bound anyhow, with the three products of strict fp32 in less than half its time.
+// in fp32. Not where a sum or an average moved before the product: PyTorch's roundings average out there, one rounding of
+// the sum would not. Not where memory is the bound anyhow, with the three products of strict fp32 in less than half its time.
 static bool tf32_pays(const Surroundings& around, int64_t groups) {
     if (around.precision != Fp32Precision::tf32 || groups > 1) return false;
     const Graph& graph = around.plan.graph;
-    ValueId x = graph[around.pass.anchor].args[0];
+    const Node& anchor = graph[around.pass.anchor];
+    ValueId x = anchor.args[0];
     while (graph[x].op == Op::reshape || graph[x].op == Op::permute || graph[x].op == Op::cast) x = graph[x].args[0];
-    if (graph[x].op == Op::box_sums) return false;
+    if (graph[x].op == Op::box_sums || merges_taps(graph, anchor.args[1])) return false;
     const Machine& machine = around.plan.machine;
     return 3 * around.pass.cost.flops / machine.flops > 0.5 * around.pass.cost.bytes / machine.bandwidth;
 }
