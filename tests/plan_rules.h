@@ -57,10 +57,18 @@ private:
                 must(number == 0, "prepare is not first");
                 for (const TileStep& s : pass_->steps) must(s.scope == Scope::tail, "prepare step outside the tail");
                 break;
-            case PassKind::dense: check_dense(); break;
-            case PassKind::moments: check_moments(); break;
-            case PassKind::correlate: check_correlate(); break;
-            case PassKind::pointwise: check_pointwise(); break;
+            case PassKind::dense:
+                check_dense();
+                break;
+            case PassKind::moments:
+                check_moments();
+                break;
+            case PassKind::correlate:
+                check_correlate();
+                break;
+            case PassKind::pointwise:
+                check_pointwise();
+                break;
             case PassKind::library:
                 must(pass_->steps.size() == 1 && pass_->steps[0].scope == Scope::tile, "library is one node");
                 break;
@@ -84,7 +92,7 @@ private:
                     continue;
                 }
                 const Scope from = scopes_[a];
-                const bool fine = s.scope == Scope::tail ? from >= Scope::grid
+                const bool fine = s.scope == Scope::tail       ? from >= Scope::grid
                                   : s.scope == Scope::prologue ? from == Scope::prologue
                                                                : from <= Scope::tile;
                 must(fine, "value ", s.value, " looks forward to ", a);
@@ -120,7 +128,8 @@ private:
                              node(a).type.dtype == node(x).type.dtype || is_literal(graph_, a),
                          "cast in a prologue");
             if (n.op == Op::concat) {
-                must(n.attributes.integer(Key::axis) == 1 && static_cast<int>(n.args.size()) <= plan_.machine.concat_sources,
+                must(n.attributes.integer(Key::axis) == 1 &&
+                         static_cast<int>(n.args.size()) <= plan_.machine.concat_sources,
                      "concat in a prologue");
                 for (ValueId a : n.args) must(!step(a), "pieces of a prologue's concat are reads");
             } else {
@@ -162,7 +171,8 @@ private:
                 pooled[s.value] = behind;
             } else if (is_reduction(n.op)) {
                 must(levels.size() == 1, "reduction of what is no tile value");
-                must(n.attributes.integers(Key::dims) == Sizes{1} && n.attributes.flag(Key::keepdim), "channel reduction");
+                must(n.attributes.integers(Key::dims) == Sizes{1} && n.attributes.flag(Key::keepdim),
+                     "channel reduction");
                 must(grids[0][1] <= plan_.machine.tile_channels, "too many channels for a tile");
                 pooled[s.value] = *levels.begin();
             } else {
@@ -177,7 +187,8 @@ private:
             must(!in_scope(store.value, Scope::tile) || pooled.at(store.value), "a value before the pool is stored");
         for (const TileStep& s : pass_->steps) {
             if (s.scope == Scope::grid) must(pooled.at(node(s.value).args[0]), "a value before the pool is reduced");
-            if (s.scope == Scope::tile && is_reduction(node(s.value).op)) must(pooled.at(s.value), "channels reduced before the pool");
+            if (s.scope == Scope::tile && is_reduction(node(s.value).op))
+                must(pooled.at(s.value), "channels reduced before the pool");
         }
     }
 
@@ -187,7 +198,8 @@ private:
         check_prologue({x});
         for (const TileStep& s : pass_->steps) {
             must(s.scope != Scope::tile, "tile value in a moments pass");
-            if (s.scope == Scope::grid) must(node(s.value).op == Op::box_sums && node(s.value).args[0] == x, "moments of two tensors");
+            if (s.scope == Scope::grid)
+                must(node(s.value).op == Op::box_sums && node(s.value).args[0] == x, "moments of two tensors");
         }
     }
 
@@ -199,15 +211,16 @@ private:
     }
 
     void check_pointwise() {
-        const bool small = !pass_->steps.empty() && std::all_of(pass_->steps.begin(), pass_->steps.end(), [](const TileStep& s) {
-            return s.scope == Scope::tail;
-        });
+        const bool small =
+            !pass_->steps.empty() && std::all_of(pass_->steps.begin(), pass_->steps.end(),
+                                                 [](const TileStep& s) { return s.scope == Scope::tail; });
         if (small) return;
         if (pass_->steps.empty()) {
             must(pass_->reads.size() == 1 || !pass_->stores.empty(), "a pass that does nothing");
             return;
         }
-        const bool anchored = step(pass_->anchor) || std::count(pass_->reads.begin(), pass_->reads.end(), pass_->anchor);
+        const bool anchored =
+            step(pass_->anchor) || std::count(pass_->reads.begin(), pass_->reads.end(), pass_->anchor);
         must(anchored, "anchor is neither a step nor a read");
         const Sizes domain = shape(pass_->anchor);
         std::set<Sizes> rows;
@@ -222,7 +235,8 @@ private:
             } else if (is_reduction(n.op)) {
                 must(n.attributes.flag(Key::keepdim), "row reduction without keepdim");
                 rows.insert(n.attributes.integers(Key::dims));
-                must(plan_.machine.any_rows || usual_row(n.attributes.integers(Key::dims), domain.size()), "row over other axes");
+                must(plan_.machine.any_rows || usual_row(n.attributes.integers(Key::dims), domain.size()),
+                     "row over other axes");
                 int64_t row = 1;
                 for (int64_t axis : n.attributes.integers(Key::dims)) row *= domain[static_cast<size_t>(axis)];
                 must(row <= plan_.machine.row_elements, "row too long");

@@ -1,18 +1,19 @@
-// Transfuse from C++: write a graph as text (or build it node by node), rewrite it, see what happened, plan and compile it,
-// and run it on memory of your own. Copy this file and start from it.
+// Transfuse from C++: write a graph as text (or build it node by node), rewrite it, see what happened, plan and compile
+// it, and run it on memory of your own. Copy this file and start from it.
+#include <transfuse/transfuse.h>
+
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
-#include <transfuse/transfuse.h>
-
 using namespace transfuse;
 
 namespace {
 
-// One stage of a decoder: upsample by two with a transposed convolution, add the skip connection, squash, pool to features.
+// One stage of a decoder: upsample by two with a transposed convolution, add the skip connection, squash, pool to
+// features.
 constexpr const char* stage = R"(
 graph stage {
   %x = input f32[2,16,12,12]
@@ -68,7 +69,8 @@ int main() try {
     for (ValueId leaf : graph.leaves()) leaves.push_back(random_values(graph[leaf].type, 1.0f));
     for (ValueId output : graph.outputs()) outputs.push_back(random_values(graph[output].type, 0.0f));
     for (size_t i = 0; i < leaves.size(); ++i) leaf_views.push_back(view(leaves[i], graph[graph.leaves()[i]].type));
-    for (size_t i = 0; i < outputs.size(); ++i) output_views.push_back(view(outputs[i], graph[graph.outputs()[i]].type));
+    for (size_t i = 0; i < outputs.size(); ++i)
+        output_views.push_back(view(outputs[i], graph[graph.outputs()[i]].type));
 
     // Compile once, run often; from several threads at once if each brings its own workspace.
     const std::unique_ptr<Executable> executable = compile_cpu(chosen);

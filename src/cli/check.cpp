@@ -16,8 +16,8 @@ namespace transfuse::cli {
 
 namespace {
 
-// Inputs in [0, scale); vectors of parameters (biases, norms' weights, variances) in [0.25, 1.25); weights around zero, small
-// enough that a convolution neither grows nor dies.
+// Inputs in [0, scale); vectors of parameters (biases, norms' weights, variances) in [0.25, 1.25); weights around zero,
+// small enough that a convolution neither grows nor dies.
 std::vector<std::vector<double>> random_leaves(const Graph& graph, uint64_t seed, double scale) {
     std::mt19937_64 bits(seed);
     std::uniform_real_distribution<double> uniform(0.0, 1.0);
@@ -30,7 +30,8 @@ std::vector<std::vector<double>> random_leaves(const Graph& graph, uint64_t seed
             low = 0.25 * scale;
             high = 1.25 * scale;
         } else if (node.op == Op::param) {
-            const double terms = static_cast<double>(numel(shape)) / static_cast<double>(std::max<int64_t>({shape[0], shape[1], 1}));
+            const double terms =
+                static_cast<double>(numel(shape)) / static_cast<double>(std::max<int64_t>({shape[0], shape[1], 1}));
             high = scale * std::sqrt(3.0 / std::max(terms, 1.0));
             low = -high;
         }
@@ -62,8 +63,10 @@ double relative_error(const std::vector<std::vector<double>>& got, const std::ve
 void require_finite(const std::vector<std::vector<double>>& outputs) {
     for (size_t output = 0; output < outputs.size(); ++output) {
         const auto& values = outputs[output];
-        require(values.empty() || std::any_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }),
-                "check: output ", output, " has no finite value on this data; try another --seed or a smaller --scale.");
+        require(values.empty() ||
+                    std::any_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }),
+                "check: output ", output,
+                " has no finite value on this data; try another --seed or a smaller --scale.");
     }
 }
 
@@ -90,7 +93,10 @@ double engine_tolerance(const Graph& graph) {
     for (const Node& node : graph.nodes()) {
         if (node.op == Op::scalar) continue;
         const DType dtype = node.type.dtype;
-        tolerance = std::max(tolerance, dtype == DType::f64 ? 1e-12 : dtype == DType::f32 ? 1e-4 : dtype == DType::f16 ? 2e-2 : 1e-1);
+        tolerance = std::max(tolerance, dtype == DType::f64   ? 1e-12
+                                        : dtype == DType::f32 ? 1e-4
+                                        : dtype == DType::f16 ? 2e-2
+                                                              : 1e-1);
     }
     return tolerance;
 }
@@ -139,11 +145,13 @@ int check(const std::vector<std::string>& arguments) {
     const Derivation derivation = rewrite(graph);
     const Plan chosen = plan(derivation.rewritten, machine_named(options.text("--machine", "")));
     Report report;
-    report.line("rewritten graph (reference, f64)", relative_error(evaluate(derivation.rewritten, leaves), expected), 1e-11);
+    report.line("rewritten graph (reference, f64)", relative_error(evaluate(derivation.rewritten, leaves), expected),
+                1e-11);
     report.line("plan (reference, f64)", relative_error(evaluate(chosen, leaves), expected), 1e-11);
 #ifdef TRANSFUSE_CPU_ENGINE
     const Plan on_cpu = plan(derivation.rewritten, machine_named("cpu"));
-    report.line("CPU engine", relative_error(run(*compile_cpu(on_cpu), on_cpu.graph, leaves), expected), engine_tolerance(graph));
+    report.line("CPU engine", relative_error(run(*compile_cpu(on_cpu), on_cpu.graph, leaves), expected),
+                engine_tolerance(graph));
 #else
     report.line("reference engine", relative_error(run(*compile_reference(chosen), chosen.graph, leaves), expected),
                 engine_tolerance(graph));

@@ -21,14 +21,14 @@ struct Options {
     std::vector<std::pair<std::string, std::string>> given;
     bool has(std::string_view option) const;
     std::string text(std::string_view option, std::string fallback) const;
-    int64_t integer(std::string_view option, int64_t fallback) const;   // a whole number >= 0
+    int64_t integer(std::string_view option, int64_t fallback) const;  // a whole number >= 0
     double number(std::string_view option, double fallback) const;
 };
 Options read_options(std::string command, const std::vector<std::string>& arguments,
                      const std::vector<std::string_view>& with_value, const std::vector<std::string_view>& flags);
 
-Graph read_graph(const std::string& file);        // "-": standard input
-Machine machine_named(const std::string& name);   // "h200", "cpu", "cpu:8"; "" for the device found
+Graph read_graph(const std::string& file);       // "-": standard input
+Machine machine_named(const std::string& name);  // "h200", "cpu", "cpu:8"; "" for the device found
 
 // The same graph with smaller inputs: batch, then spatial extents are halved until the graph as written takes at most
 // `flops`, as far as it still makes sense (pools that fit, shapes that agree). Parameters keep their shapes.

@@ -29,8 +29,7 @@ std::vector<std::string> rules(const Options& options, std::string_view option) 
 }  // namespace
 
 int explain(const std::vector<std::string>& arguments) {
-    const Options options =
-        read_options("explain", arguments, {"--machine", "--without", "--only"}, {"--training"});
+    const Options options = read_options("explain", arguments, {"--machine", "--without", "--only"}, {"--training"});
     RewriteOptions rewriting;
     rewriting.inference = !options.has("--training");
     rewriting.without = rules(options, "--without");

@@ -71,7 +71,8 @@ Options read_options(std::string command, const std::vector<std::string>& argume
         } else if (word.size() > 1 && word[0] == '-') {
             fail(options.command, " does not know the option ", word, " (see transfuse --help).");
         } else {
-            require(options.file.empty(), options.command, " takes one FILE, got '", options.file, "' and '", word, "'.");
+            require(options.file.empty(), options.command, " takes one FILE, got '", options.file, "' and '", word,
+                    "'.");
             options.file = word;
         }
     }

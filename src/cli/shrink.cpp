@@ -50,7 +50,8 @@ Graph shrink(const Graph& graph, double flops) {
             for (size_t axis : {0, 2, 3, 4}) {
                 const int64_t extent = largest(small, axis);
                 if (extent <= (axis == 0 ? least_batch : least_extent)) continue;
-                std::optional<Graph> next = halved(small, [&](size_t a, int64_t e) { return a == axis && e == extent; });
+                std::optional<Graph> next =
+                    halved(small, [&](size_t a, int64_t e) { return a == axis && e == extent; });
                 // Inputs of several levels (skip connections) only fit each other if all are cut.
                 if (!next && axis == 2) next = halved(small, [&](size_t a, int64_t e) { return a >= 2 && e > 1; });
                 if (!next) continue;

@@ -45,10 +45,14 @@ uint16_t f16_bits(double value) {
 
 double round_to(DType dtype, double value) {
     switch (dtype) {
-        case DType::f64: return value;
-        case DType::f32: return static_cast<float>(value);
-        case DType::f16: return f16_value(f16_bits(value));
-        case DType::bf16: return bf16_value(bf16_bits(value));
+        case DType::f64:
+            return value;
+        case DType::f32:
+            return static_cast<float>(value);
+        case DType::f16:
+            return f16_value(f16_bits(value));
+        case DType::bf16:
+            return bf16_value(bf16_bits(value));
     }
     return value;
 }
@@ -65,10 +69,18 @@ Storage::Storage(const Type& type, const std::vector<double>& values)
         std::byte* at = static_cast<std::byte*>(bytes_.data()) + i * static_cast<size_t>(bytes(type_.dtype));
         auto put = [&](auto element) { std::memcpy(at, &element, sizeof element); };
         switch (type_.dtype) {
-            case DType::f64: put(values[i]); break;
-            case DType::f32: put(static_cast<float>(values[i])); break;
-            case DType::f16: put(f16_bits(values[i])); break;
-            case DType::bf16: put(bf16_bits(values[i])); break;
+            case DType::f64:
+                put(values[i]);
+                break;
+            case DType::f32:
+                put(static_cast<float>(values[i]));
+                break;
+            case DType::f16:
+                put(f16_bits(values[i]));
+                break;
+            case DType::bf16:
+                put(bf16_bits(values[i]));
+                break;
         }
     }
 }
@@ -78,16 +90,25 @@ TensorView Storage::view() { return {bytes_.data(), type_.dtype, type_.shape, co
 std::vector<double> Storage::values() const {
     std::vector<double> values(count_);
     for (size_t i = 0; i < count_; ++i) {
-        const std::byte* at = static_cast<const std::byte*>(bytes_.data()) + i * static_cast<size_t>(bytes(type_.dtype));
+        const std::byte* at =
+            static_cast<const std::byte*>(bytes_.data()) + i * static_cast<size_t>(bytes(type_.dtype));
         auto get = [&](auto element) {
             std::memcpy(&element, at, sizeof element);
             return element;
         };
         switch (type_.dtype) {
-            case DType::f64: values[i] = get(0.0); break;
-            case DType::f32: values[i] = get(0.0f); break;
-            case DType::f16: values[i] = f16_value(get(uint16_t{})); break;
-            case DType::bf16: values[i] = bf16_value(get(uint16_t{})); break;
+            case DType::f64:
+                values[i] = get(0.0);
+                break;
+            case DType::f32:
+                values[i] = get(0.0f);
+                break;
+            case DType::f16:
+                values[i] = f16_value(get(uint16_t{}));
+                break;
+            case DType::bf16:
+                values[i] = bf16_value(get(uint16_t{}));
+                break;
         }
     }
     return values;

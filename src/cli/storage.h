@@ -9,9 +9,9 @@
 
 namespace transfuse::cli {
 
-double round_to(DType dtype, double value);   // the nearest value of that type
+double round_to(DType dtype, double value);  // the nearest value of that type
 
-class AlignedBytes {                          // 256-byte aligned, as workspaces must be
+class AlignedBytes {  // 256-byte aligned, as workspaces must be
 public:
     explicit AlignedBytes(size_t size);
     void* data() const { return bytes_.get(); }
@@ -25,7 +25,7 @@ private:
 
 class Storage {
 public:
-    explicit Storage(const Type& type);                                   // all NaN: what is not written shows
+    explicit Storage(const Type& type);  // all NaN: what is not written shows
     Storage(const Type& type, const std::vector<double>& values);
     TensorView view();
     std::vector<double> values() const;

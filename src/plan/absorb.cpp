@@ -60,9 +60,9 @@ bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& mov
     return true;
 }
 
-// Values that other passes read only while they load a patch or a tile are computed there instead, where that moves fewer
-// bytes: each reader takes the operands (of a loop) or a value stored anyway (x beside relu(x)) in place of the value. A
-// loop goes if nothing else needs it.
+// Values that other passes read only while they load a patch or a tile are computed there instead, where that moves
+// fewer bytes: each reader takes the operands (of a loop) or a value stored anyway (x beside relu(x)) in place of the
+// value. A loop goes if nothing else needs it.
 void Draft::absorb_into_readers(int q) {
     std::vector<Reader> readers;
     std::vector<Move> moves;
@@ -93,8 +93,8 @@ void Draft::absorb_into_readers(int q) {
             for (const Reader& other : readers)  // one place in a pass, for all that is carried there
                 moves_on = moves_on && (other.pass != reader.pass || other.place == reader.place);
             for (ValueId a : move.values)
-                moves_on = moves_on && (slot(q, a) == Slot::absent || stored[Facts::at(a)] || slot(reader.pass, a) == Slot::absent ||
-                                        slot(reader.pass, a) == reader.place);
+                moves_on = moves_on && (slot(q, a) == Slot::absent || stored[Facts::at(a)] ||
+                                        slot(reader.pass, a) == Slot::absent || slot(reader.pass, a) == reader.place);
         }
         if (moves_on) {
             move.count = readers.size() - move.first;
@@ -110,12 +110,14 @@ void Draft::absorb_into_readers(int q) {
         const double k = static_cast<double>(move.count), written = facts.bytes(v);
         const double bytes = (k + 1) * written - k * move.reads + (stays ? 0 : move.reads);
         const double work = k * overlap * move.work - (stays ? 0 : move.work);
-        const double gain = bytes / facts.machine.bandwidth + (stays ? 0 : facts.machine.launch) - work / facts.machine.pointwise_flops;
+        const double gain =
+            bytes / facts.machine.bandwidth + (stays ? 0 : facts.machine.launch) - work / facts.machine.pointwise_flops;
         if (gain <= 0) {
             stays = true;
             continue;
         }
-        for (size_t i = move.first; i < move.first + move.count; ++i) carry(v, q, readers[i].pass, readers[i].place, stored);
+        for (size_t i = move.first; i < move.first + move.count; ++i)
+            carry(v, q, readers[i].pass, readers[i].place, stored);
     }
 }
 
@@ -129,7 +131,8 @@ bool Draft::merge_loop(int q) {
             continue;
         bool between = false;
         for (int p = 0; p < count(); ++p)
-            between = between || (p != q && p != r && passes[static_cast<size_t>(p)].alive && precedes(q, p) && precedes(p, r));
+            between = between ||
+                      (p != q && p != r && passes[static_cast<size_t>(p)].alive && precedes(q, p) && precedes(p, r));
         if (between) continue;
         bool reads = false, allowed = true;
         for (ValueId v = 0; v < facts.graph.size() && allowed; ++v) {
@@ -168,12 +171,12 @@ bool Draft::merge_loop(int q) {
     return false;
 }
 
-// A concat of channels that is only read while patches are loaded is not gathered at all: each channel is read where its
-// piece lies.
+// A concat of channels that is only read while patches are loaded is not gathered at all: each channel is read where
+// its piece lies.
 void Draft::read_pieces_in_place(ValueId c) {
     const Node& node = facts.graph[c];
-    if (node.op != Op::concat || !gathered[Facts::at(c)] || facts.output[Facts::at(c)] || node.attributes.integer(Key::axis) != 1 ||
-        static_cast<int>(node.args.size()) > facts.machine.concat_sources)
+    if (node.op != Op::concat || !gathered[Facts::at(c)] || facts.output[Facts::at(c)] ||
+        node.attributes.integer(Key::axis) != 1 || static_cast<int>(node.args.size()) > facts.machine.concat_sources)
         return;
     if (std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return facts.literal[Facts::at(a)]; })) return;
     std::vector<int> readers;

@@ -1,5 +1,5 @@
-// Every value finds its place, in topological order: inside a pass that has its operands if the rules allow it, else in a
-// pass of its own.
+// Every value finds its place, in topological order: inside a pass that has its operands if the rules allow it, else in
+// a pass of its own.
 #include <algorithm>
 
 #include "plan/draft.h"
@@ -39,7 +39,8 @@ void Draft::depend(int pass, int on) {
     more[static_cast<size_t>(on) / 64] |= uint64_t{1} << (on % 64);
     for (int other = 0; other < count(); ++other)
         if (other == pass || precedes(pass, other))
-            for (size_t word = 0; word < more.size(); ++word) ancestors_[static_cast<size_t>(other)][word] |= more[word];
+            for (size_t word = 0; word < more.size(); ++word)
+                ancestors_[static_cast<size_t>(other)][word] |= more[word];
 }
 
 void Draft::read(int pass, ValueId v) {
@@ -102,7 +103,8 @@ void Draft::place(ValueId v) {
             // One channel, summed over overlapping windows: no product worth the name.
             if (facts.literal[Facts::at(node.args[1])] && facts.shape(node.args[1])[0] == 1) break;
             return add(v, open({PassKind::dense, v, node.type.shape}), Slot::tile);
-        case Op::correlate: return add(v, open({PassKind::correlate, v, node.type.shape}), Slot::grid);
+        case Op::correlate:
+            return add(v, open({PassKind::correlate, v, node.type.shape}), Slot::grid);
         case Op::box_sums: {
             for (int p = 0; p < count(); ++p) {
                 const DraftPass& pass = passes[static_cast<size_t>(p)];
@@ -111,7 +113,8 @@ void Draft::place(ValueId v) {
             }
             return add(v, open({PassKind::moments, v, facts.shape(node.args[0])}), Slot::grid);
         }
-        default: break;
+        default:
+            break;
     }
     if ((is_pointwise(node.op) || is_reduction(node.op)) && join_loop(v)) return;
     place_small(v);
@@ -185,7 +188,8 @@ bool Draft::wants_twice(ValueId v, int p) {
         for (ValueId u = 0; u < facts.graph.size(); ++u) {
             if (slot(p, u) != Slot::tile) continue;
             for (ValueId a : facts.graph[u].args)
-                if (!facts.literal[Facts::at(a)] && slot(p, a) == Slot::absent && !std::count(seen.begin(), seen.end(), a)) {
+                if (!facts.literal[Facts::at(a)] && slot(p, a) == Slot::absent &&
+                    !std::count(seen.begin(), seen.end(), a)) {
                     seen.push_back(a);
                     read += facts.read_bytes(a);
                 }
@@ -240,7 +244,8 @@ bool Draft::join_loop(ValueId v) {
     if (numel(domain) <= std::min(few_elements, facts.machine.tail_elements)) return false;
     auto reads = [&](int p, ValueId a) {
         const auto users = facts.users(a);
-        return std::any_of(users.begin(), users.end(), [&](ValueId u) { return slot(p, u) == Slot::tile || slot(p, u) == Slot::grid; });
+        return std::any_of(users.begin(), users.end(),
+                           [&](ValueId u) { return slot(p, u) == Slot::tile || slot(p, u) == Slot::grid; });
     };
     for (int p = count(); p-- > 0;) {
         const DraftPass& pass = passes[static_cast<size_t>(p)];

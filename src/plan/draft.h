@@ -16,17 +16,17 @@ Scope scope_of(Slot slot);
 struct DraftPass {
     PassKind kind;
     ValueId anchor;
-    Sizes domain;           // dense: the anchor's shape; loop: D
-    Sizes pooled = {};      // dense: the grid behind the pool
-    Sizes row = {};         // loop: the axes of its row reductions
-    bool small = false;     // pointwise with nothing but a tail
-    int origin = -1;        // of a pass that computes the tile values of another one again: that one
+    Sizes domain;        // dense: the anchor's shape; loop: D
+    Sizes pooled = {};   // dense: the grid behind the pool
+    Sizes row = {};      // loop: the axes of its row reductions
+    bool small = false;  // pointwise with nothing but a tail
+    int origin = -1;     // of a pass that computes the tile values of another one again: that one
     bool alive = true;
     std::string why = {};
 };
 
-// Statistics a value needs of the very tile values it continues: store them, or compute them again in a second pass. Where
-// a glance tells which, the reason is given at once; the others are decided by planning both ways.
+// Statistics a value needs of the very tile values it continues: store them, or compute them again in a second pass.
+// Where a glance tells which, the reason is given at once; the others are decided by planning both ways.
 struct Decision {
     ValueId value;
     std::string reason = {};
@@ -44,14 +44,14 @@ public:
 
     const Facts& facts;
     std::vector<DraftPass> passes;
-    std::vector<int> home;              // the first pass that computes the value; -1: none does
-    std::vector<bool> view;             // read through its operand's memory
-    std::vector<bool> gathered;         // a concat whose pieces are stored into it, a reshape its operand is stored as
+    std::vector<int> home;       // the first pass that computes the value; -1: none does
+    std::vector<bool> view;      // read through its operand's memory
+    std::vector<bool> gathered;  // a concat whose pieces are stored into it, a reshape its operand is stored as
     struct Copy {
         ValueId piece, target;
         int pass;
     };
-    std::vector<Copy> copies;           // pieces of concats that lie in memory already
+    std::vector<Copy> copies;  // pieces of concats that lie in memory already
     std::vector<Decision> decisions;
 
     Slot slot(int pass, ValueId v) const { return slots_[static_cast<size_t>(pass)][Facts::at(v)]; }
@@ -92,13 +92,13 @@ private:
     Use use(ValueId a, ValueId user, int pass) const;
     struct Reader {
         int pass;
-        Slot place;                     // where its copy of the value would stand
+        Slot place;  // where its copy of the value would stand
     };
     struct Move {
-        std::vector<ValueId> values;    // the value, what it is made of, and what is read for it
-        double reads = 0, work = 0;     // bytes, weighted flops
-        bool casts = false;             // reads a tensor of its shape in another dtype
-        size_t first = 0, count = 0;    // of its readers
+        std::vector<ValueId> values;  // the value, what it is made of, and what is read for it
+        double reads = 0, work = 0;   // bytes, weighted flops
+        bool casts = false;           // reads a tensor of its shape in another dtype
+        size_t first = 0, count = 0;  // of its readers
     };
     bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
     void absorb_into_readers(int pass);
@@ -107,8 +107,8 @@ private:
     void read_pieces_in_place(ValueId concat);
 
     const std::set<ValueId>&twice_, &apart_;
-    std::vector<std::vector<Slot>> slots_;             // [pass][value]
-    std::vector<std::vector<uint64_t>> ancestors_;     // [pass] bit set of passes
+    std::vector<std::vector<Slot>> slots_;          // [pass][value]
+    std::vector<std::vector<uint64_t>> ancestors_;  // [pass] bit set of passes
 };
 
 template <class F>

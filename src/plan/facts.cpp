@@ -75,12 +75,15 @@ double Facts::weight(Op op) {
         case Op::mish:
         case Op::softplus:
         case Op::pow:
-        case Op::logsumexp: return 10;
+        case Op::logsumexp:
+            return 10;
         case Op::sqrt:
         case Op::rsqrt:
         case Op::reciprocal:
-        case Op::div: return 4;
-        default: return 1;
+        case Op::div:
+            return 4;
+        default:
+            return 1;
     }
 }
 

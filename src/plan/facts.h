@@ -9,30 +9,32 @@
 
 namespace transfuse {
 
-bool is_view_op(Op op);   // slice, permute, expand, flip, reshape
+bool is_view_op(Op op);  // slice, permute, expand, flip, reshape
 
 struct Facts {
     Facts(const Graph& graph, const Machine& machine);
 
     const Graph& graph;
     const Machine& machine;
-    std::vector<bool> literal;      // scalar, full
-    std::vector<bool> parameter;    // depends on params and constants alone
+    std::vector<bool> literal;    // scalar, full
+    std::vector<bool> parameter;  // depends on params and constants alone
     std::vector<bool> output;
     std::vector<int64_t> elements;
-    std::vector<double> flops;      // of this node alone
-    std::vector<bool> product;      // flops run at the dense rate (lattice, correlate)
-    std::vector<double> padding;    // of a product: work with channels padded to the machine's granule, over work
+    std::vector<double> flops;    // of this node alone
+    std::vector<bool> product;    // flops run at the dense rate (lattice, correlate)
+    std::vector<double> padding;  // of a product: work with channels padded to the machine's granule, over work
 
-    double bytes(ValueId v) const { return static_cast<double>(elements[at(v)] * transfuse::bytes(graph[v].type.dtype)); }
+    double bytes(ValueId v) const {
+        return static_cast<double>(elements[at(v)] * transfuse::bytes(graph[v].type.dtype));
+    }
     // What reading v touches: of an expanded value only what was expanded.
     double read_bytes(ValueId v) const {
         return is_view_op(graph[v].op) ? std::min(bytes(v), read_bytes(graph[v].args[0])) : bytes(v);
     }
     const Sizes& shape(ValueId v) const { return graph[v].type.shape; }
     double work(ValueId v) const { return flops[at(v)] * weight(graph[v].op); }
-    static double weight(Op op);    // of a pointwise op, in simple ones
-    bool small(ValueId v) const { return small_[at(v)]; }   // within the limits of a tail step
+    static double weight(Op op);                           // of a pointwise op, in simple ones
+    bool small(ValueId v) const { return small_[at(v)]; }  // within the limits of a tail step
     std::span<const ValueId> users(ValueId v) const {
         return {users_.data() + first_user_[at(v)], users_.data() + first_user_[at(v) + 1]};
     }
@@ -44,7 +46,8 @@ private:
     std::vector<size_t> first_user_;
 };
 
-// PyTorch's right-aligned broadcasting: every extent of `shape` is that of `grid` or 1, and its rank is at most the grid's.
+// PyTorch's right-aligned broadcasting: every extent of `shape` is that of `grid` or 1, and its rank is at most the
+// grid's.
 bool broadcasts_to(const Sizes& shape, const Sizes& grid);
 
 // A reshape that any strides allow: axes are split, and axes of extent 1 come and go; none are merged.

@@ -6,10 +6,14 @@ namespace transfuse {
 
 Scope scope_of(Slot slot) {
     switch (slot) {
-        case Slot::prologue: return Scope::prologue;
-        case Slot::grid: return Scope::grid;
-        case Slot::tail: return Scope::tail;
-        default: return Scope::tile;
+        case Slot::prologue:
+            return Scope::prologue;
+        case Slot::grid:
+            return Scope::grid;
+        case Slot::tail:
+            return Scope::tail;
+        default:
+            return Scope::tile;
     }
 }
 
@@ -87,8 +91,10 @@ Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const 
     int64_t row = 1;
     for (int64_t axis : dims) row *= grid[static_cast<size_t>(axis)];
     // [1], [2…], or [1…]: a run of axes that ends with the last, or the channels alone.
-    const bool usual = dims.front() >= 1 && (dims == Sizes{1} || (dims.front() <= 2 && dims.back() + 1 == static_cast<int64_t>(grid.size()) &&
-                                                                  dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size())));
+    const bool usual =
+        dims.front() >= 1 &&
+        (dims == Sizes{1} || (dims.front() <= 2 && dims.back() + 1 == static_cast<int64_t>(grid.size()) &&
+                              dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size())));
     const bool fits = keepdim && row <= facts.machine.row_elements && (pass.row.empty() || pass.row == dims);
     return fits && (usual || facts.machine.any_rows) ? Slot::tile : Slot::grid;
 }
@@ -106,11 +112,18 @@ Slot Draft::fit(ValueId v, int p) const {
             case Slot::absent:
                 if (!can_read(p, a)) return Slot::absent;
                 break;
-            case Slot::prologue: return Slot::absent;
-            case Slot::tile: tile = true; break;
-            case Slot::pooled: pooled = true; break;
+            case Slot::prologue:
+                return Slot::absent;
+            case Slot::tile:
+                tile = true;
+                break;
+            case Slot::pooled:
+                pooled = true;
+                break;
             case Slot::grid:
-            case Slot::tail: late = true; break;
+            case Slot::tail:
+                late = true;
+                break;
         }
     }
     if (late || pass.small) return !tile && !pooled && facts.small(v) ? Slot::tail : Slot::absent;
@@ -120,8 +133,9 @@ Slot Draft::fit(ValueId v, int p) const {
     const Sizes& grid = pooled ? pass.pooled : pass.domain;
     if (is_pointwise(node.op)) return broadcasts_to(node.type.shape, grid) ? here : Slot::absent;
     if (is_reduction(node.op)) return fit_reduction(v, pass, here);
-    if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && facts.machine.pools_in_tile > 0 && !apart_.count(v) &&
-        slot(p, node.args[0]) != Slot::absent && facts.shape(node.args[0]) == pass.domain && tile_pool(facts.graph, v))
+    if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && facts.machine.pools_in_tile > 0 &&
+        !apart_.count(v) && slot(p, node.args[0]) != Slot::absent && facts.shape(node.args[0]) == pass.domain &&
+        tile_pool(facts.graph, v))
         return Slot::pooled;
     return Slot::absent;
 }

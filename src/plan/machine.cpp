@@ -8,7 +8,7 @@ namespace transfuse {
 Machine Machine::h200() {
     Machine machine;
     machine.name = "h200";
-    machine.flops = 3.5e14;             // TF32 on tensor cores
+    machine.flops = 3.5e14;  // TF32 on tensor cores
     machine.pointwise_flops = 3.0e13;
     machine.bandwidth = 4.0e12;
     machine.launch = 3e-6;

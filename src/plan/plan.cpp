@@ -23,7 +23,8 @@ std::vector<ValueId> early_sinks(const Graph& graph, const Plan& plan) {
         for (const TileStep& step : pass.steps) {
             const Node& node = graph[step.value];
             if (step.scope != Scope::tile || step.value == pass.anchor) continue;
-            const bool continues = std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return before.count(a) > 0; });
+            const bool continues =
+                std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return before.count(a) > 0; });
             if (!continues) continue;
             if (is_pointwise(node.op) || is_reduction(node.op)) {
                 before.insert(step.value);
@@ -89,11 +90,12 @@ Plan plan(const Graph& rewritten, const Machine& machine) {
         const double stored = best.plan.seconds, again = other.plan.seconds;
         if (again < stored) {
             best = std::move(other);
-            reasons.emplace_back(v, "computed twice: " + milliseconds(again) + " in all, " + milliseconds(stored) + " if stored");
+            reasons.emplace_back(
+                v, "computed twice: " + milliseconds(again) + " in all, " + milliseconds(stored) + " if stored");
         } else {
             twice.erase(v);
-            reasons.emplace_back(v, "stored and read again: " + milliseconds(stored) + " in all, " + milliseconds(again) +
-                                        " if computed twice");
+            reasons.emplace_back(v, "stored and read again: " + milliseconds(stored) + " in all, " +
+                                        milliseconds(again) + " if computed twice");
         }
     }
     for (const auto& [v, why] : reasons) explain_choice(best.plan, v, why);

@@ -10,12 +10,18 @@ namespace {
 
 std::string_view name(PassKind kind) {
     switch (kind) {
-        case PassKind::prepare: return "prepare";
-        case PassKind::moments: return "moments";
-        case PassKind::dense: return "dense";
-        case PassKind::correlate: return "correlate";
-        case PassKind::pointwise: return "pointwise";
-        case PassKind::library: return "library";
+        case PassKind::prepare:
+            return "prepare";
+        case PassKind::moments:
+            return "moments";
+        case PassKind::dense:
+            return "dense";
+        case PassKind::correlate:
+            return "correlate";
+        case PassKind::pointwise:
+            return "pointwise";
+        case PassKind::library:
+            return "library";
     }
     return "?";
 }
@@ -65,7 +71,8 @@ void lattice_text(const Graph& graph, ValueId id, std::string& out) {
     int64_t taps = 1;
     const auto axes = lattices(graph, id);
     for (const Lattice& axis : axes) taps *= axis.taps;
-    out += "  lattice   " + std::to_string(axes.size()) + "-d, " + std::to_string(taps) + (taps == 1 ? " tap" : " taps");
+    out +=
+        "  lattice   " + std::to_string(axes.size()) + "-d, " + std::to_string(taps) + (taps == 1 ? " tap" : " taps");
     for (const Lattice& axis : axes) out += "; " + to_string(axis);
     out += "\n";
 }
@@ -80,7 +87,8 @@ std::string print(const Plan& plan) {
         const Pass& pass = plan.passes[p];
         out += "\npass " + std::to_string(p + 1) + ": " + std::string(name(pass.kind));
         if (pass.kind != PassKind::prepare && pass.anchor >= 0) out += " " + typed(graph, pass.anchor);
-        out += "   " + quantity(pass.cost.flops, "flop") + ", " + quantity(pass.cost.bytes, "B") + ", " + duration(pass.seconds) + "\n";
+        out += "   " + quantity(pass.cost.flops, "flop") + ", " + quantity(pass.cost.bytes, "B") + ", " +
+               duration(pass.seconds) + "\n";
         if (!pass.why.empty()) out += "  why       " + pass.why + "\n";
         if (pass.kind == PassKind::dense) lattice_text(graph, pass.anchor, out);
         if (!pass.reads.empty()) {

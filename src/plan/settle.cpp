@@ -115,7 +115,8 @@ private:
             if (prepared_[Facts::at(v)]) pass.steps.push_back({v, Scope::tail});
         if (pass.steps.empty()) return;
         pass.stores = prepare_stores_;
-        std::sort(pass.stores.begin(), pass.stores.end(), [](const Store& a, const Store& b) { return a.value < b.value; });
+        std::sort(pass.stores.begin(), pass.stores.end(),
+                  [](const Store& a, const Store& b) { return a.value < b.value; });
         pass.anchor = pass.steps.back().value;
         collect_reads(pass);
         plan.passes.push_back(std::move(pass));
@@ -149,7 +150,9 @@ private:
         std::stable_sort(pass.steps.begin(), pass.steps.end(),
                          [](const TileStep& a, const TileStep& b) { return a.scope < b.scope; });
         std::sort(pass.stores.begin(), pass.stores.end(), [](const Store& a, const Store& b) {
-            return a.value != b.value ? a.value < b.value : a.target != b.target ? a.target < b.target : a.start < b.start;
+            return a.value != b.value     ? a.value < b.value
+                   : a.target != b.target ? a.target < b.target
+                                          : a.start < b.start;
         });
         collect_reads(pass);
         fix_anchor(pass, draft);
@@ -159,10 +162,13 @@ private:
     // The anchor of a moments pass or a loop must be one of its live values.
     void fix_anchor(Pass& pass, const DraftPass& draft) const {
         auto has = [&](ValueId v) {
-            return std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& step) { return step.value == v; }) ||
+            return std::any_of(pass.steps.begin(), pass.steps.end(),
+                               [&](const TileStep& step) { return step.value == v; }) ||
                    std::find(pass.reads.begin(), pass.reads.end(), v) != pass.reads.end();
         };
-        if (pass.anchor >= 0 && has(pass.anchor) && (draft.kind != PassKind::pointwise || draft.small || facts_.shape(pass.anchor) == draft.domain)) return;
+        if (pass.anchor >= 0 && has(pass.anchor) &&
+            (draft.kind != PassKind::pointwise || draft.small || facts_.shape(pass.anchor) == draft.domain))
+            return;
         if (draft.kind == PassKind::moments) {
             for (const TileStep& step : pass.steps)
                 if (facts_.graph[step.value].op == Op::box_sums && step.scope == Scope::grid) {
@@ -190,7 +196,11 @@ private:
             if (state[static_cast<size_t>(p)]) return;
             state[static_cast<size_t>(p)] = 1;
             if (stores_[static_cast<size_t>(p)].empty()) return;
-            auto source = [&](ValueId a) { draft_.each_source(a, [&](int q) { if (q != p) self(self, q); }); };
+            auto source = [&](ValueId a) {
+                draft_.each_source(a, [&](int q) {
+                    if (q != p) self(self, q);
+                });
+            };
             for (ValueId v = 0; v < facts_.graph.size(); ++v)
                 if (live_[static_cast<size_t>(p)][Facts::at(v)])
                     for (ValueId a : facts_.graph[v].args)
@@ -224,8 +234,8 @@ private:
     const Facts& facts_;
     size_t n_;
     std::vector<bool> needed_, prepared_;
-    std::vector<std::vector<bool>> live_;          // [pass][value]
-    std::vector<std::vector<Store>> stores_;       // [pass]
+    std::vector<std::vector<bool>> live_;     // [pass][value]
+    std::vector<std::vector<Store>> stores_;  // [pass]
     std::vector<Store> prepare_stores_;
     std::vector<ValueId> copied_outputs_;
 };

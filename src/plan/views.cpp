@@ -42,7 +42,8 @@ StridedView through(const Graph& graph, ValueId id, StridedView view) {
         }
         case Op::permute: {
             Sizes strides;
-            for (int64_t axis : node.attributes.integers(Key::order)) strides.push_back(view.strides[static_cast<size_t>(axis)]);
+            for (int64_t axis : node.attributes.integers(Key::order))
+                strides.push_back(view.strides[static_cast<size_t>(axis)]);
             view.strides = std::move(strides);
             return view;
         }
@@ -61,8 +62,11 @@ StridedView through(const Graph& graph, ValueId id, StridedView view) {
                 view.strides[a] = -view.strides[a];
             }
             return view;
-        case Op::reshape: view.strides = reshaped_strides(from, view.strides, to); return view;
-        default: fail("value %", id, " (", name(node.op), ") is not a view.");
+        case Op::reshape:
+            view.strides = reshaped_strides(from, view.strides, to);
+            return view;
+        default:
+            fail("value %", id, " (", name(node.op), ") is not a view.");
     }
 }
 

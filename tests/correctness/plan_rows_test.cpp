@@ -38,7 +38,8 @@ double stored(const Plan& plan) {
     double elements = 0;
     for (const Pass& pass : plan.passes)
         if (pass.kind != PassKind::prepare)
-            for (const Store& store : pass.stores) elements += static_cast<double>(numel(plan.graph[store.value].type.shape));
+            for (const Store& store : pass.stores)
+                elements += static_cast<double>(numel(plan.graph[store.value].type.shape));
     return elements;
 }
 

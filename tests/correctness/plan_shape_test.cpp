@@ -40,7 +40,8 @@ const std::string head = R"(
   %b = param f32[32]
   %c = param f32[32,1,1]
 )";
-const std::string lattice = "  %y = lattice(%x, %w, %b) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1\n";
+const std::string lattice =
+    "  %y = lattice(%x, %w, %b) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1\n";
 
 TEST(PlanShape, PointwiseChainIsOneDensePass) {
     const Plan p = planned(head + lattice + R"(
@@ -120,8 +121,8 @@ TEST(PlanShape, PoolsBesideEachOtherStayInTheTile) {
 }
 
 TEST(PlanShape, OverlappingPoolsAreAPassOfTheirOwn) {
-    for (const char* window : {"kernel=[3,3] stride=[2,2]", "kernel=[2,2] stride=[2,2] padding=[1,1]", "kernel=[3,3] ceil_mode=1",
-                               "kernel=[2,2] dilation=[2,2]"}) {
+    for (const char* window : {"kernel=[3,3] stride=[2,2]", "kernel=[2,2] stride=[2,2] padding=[1,1]",
+                               "kernel=[3,3] ceil_mode=1", "kernel=[2,2] dilation=[2,2]"}) {
         const Plan p = planned(head + lattice + "  %1 = max_pool(%y) " + window + "\n  return %1\n");
         EXPECT_EQ(kinds(p), (Kinds{dense, library})) << window;
     }
@@ -143,7 +144,8 @@ TEST(PlanShape, AveragePoolIsAPoolWhereItsWeightIsALiteral) {
 TEST(PlanShape, ReductionsOverAnyAxesAreSinks) {
     for (const char* dims : {"[0]", "[2]", "[3]", "[2,3]", "[0,2,3]", "[1,2,3]", "[0,1,2,3]"})
         for (const char* op : {"sum", "mean", "amax", "amin", "logsumexp", "var"}) {
-            const Plan p = planned(head + lattice + "  %1 = " + op + "(%y) dims=" + dims + "\n  return %1\n", Machine::cpu(2));
+            const Plan p =
+                planned(head + lattice + "  %1 = " + op + "(%y) dims=" + dims + "\n  return %1\n", Machine::cpu(2));
             EXPECT_EQ(kinds(p), Kinds{dense}) << op << dims;
             EXPECT_EQ(program(p, p.passes[0]), std::string("tile lattice, grid ") + op);
         }
@@ -170,7 +172,9 @@ TEST(PlanShape, ACroppedSkipIsReadWhereItLies) {
   %x = input f32[8,16,64,64]
   %s = input f32[8,40,70,64]
   %w = param f32[1,16,32,3,3]
-)" "  %y = lattice(%x, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1\n" R"(
+)"
+                           "  %y = lattice(%x, %w) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1\n"
+                           R"(
   %1 = slice(%s) axis=2 start=3 end=67
   %2 = slice(%1) axis=1 start=8
   %3 = add(%y, %2)
@@ -242,7 +246,8 @@ TEST(PlanShape, NormalisationMovesIntoTheNextProduct) {
   %w2 = param f32[1,32,16,3,3]
   %z = lattice(%a, %w2) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] out=[64,64] groups=1
   return %z
-)", slow);
+)",
+                           slow);
     EXPECT_EQ(kinds(p), (Kinds{dense, dense}));
     EXPECT_EQ(program(p, p.passes[1]), "prologue sub, prologue mul, prologue relu, tile lattice");
 }
@@ -300,7 +305,8 @@ TEST(PlanShape, AMaskedGradientIsThePrologueOfBothProducts) {
 }
 
 TEST(PlanShape, AMaskedGradientWithThreeReadersIsStored) {
-    // Three readers of two tensors each, or one pass that reads both and stores the product for the other two: fewer bytes.
+    // Three readers of two tensors each, or one pass that reads both and stores the product for the other two: fewer
+    // bytes.
     const Plan p = planned(backward + "  %5 = sum(%2) dims=[0,2,3]\n  return %3, %4, %5\n");
     EXPECT_EQ(kinds(p), (Kinds{pointwise, dense, correlate}));
     EXPECT_EQ(p.buffers().size(), 1u);

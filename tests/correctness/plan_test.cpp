@@ -29,12 +29,12 @@ double relative_error(const std::vector<std::vector<double>>& got, const std::ve
 // Machines that push the planner to each side of its choices.
 std::vector<Machine> machines() {
     Machine stores = Machine::cpu(2), recomputes = Machine::h200(), mean = Machine::h200(), loops = Machine::h200();
-    stores.flops = 1;                              // never compute twice
-    recomputes.bandwidth = 1;                      // never store
+    stores.flops = 1;          // never compute twice
+    recomputes.bandwidth = 1;  // never store
     recomputes.launch = 0;
-    mean.tail_elements = mean.row_elements = 0;    // no tails, no rows, no pools in tiles, no channel reductions
+    mean.tail_elements = mean.row_elements = 0;  // no tails, no rows, no pools in tiles, no channel reductions
     mean.tile_channels = mean.pools_in_tile = 0;
-    loops.tail_elements = 8;                       // little fits a tail
+    loops.tail_elements = 8;  // little fits a tail
     loops.row_elements = 6;
     loops.tile_channels = 3;
     mean.sinks_before_pool = mean.prologue_casts = mean.grid_var = mean.any_rows = false;
