@@ -16,12 +16,18 @@ namespace {
 
 std::string_view kind_name(PassKind kind) {
     switch (kind) {
-        case PassKind::prepare: return "prepare";
-        case PassKind::moments: return "moments";
-        case PassKind::dense: return "dense";
-        case PassKind::correlate: return "correlate";
-        case PassKind::pointwise: return "pointwise";
-        case PassKind::library: return "library";
+        case PassKind::prepare:
+            return "prepare";
+        case PassKind::moments:
+            return "moments";
+        case PassKind::dense:
+            return "dense";
+        case PassKind::correlate:
+            return "correlate";
+        case PassKind::pointwise:
+            return "pointwise";
+        case PassKind::library:
+            return "library";
     }
     return "pass";
 }
@@ -29,7 +35,12 @@ std::string_view kind_name(PassKind kind) {
 class Assembler {
 public:
     Assembler(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned)
-        : plan_(plan), graph_(plan.graph), options_(options), target_(target), aligned_(aligned), parameters_(parameter_values(plan.graph)) {}
+        : plan_(plan),
+          graph_(plan.graph),
+          options_(options),
+          target_(target),
+          aligned_(aligned),
+          parameters_(parameter_values(plan.graph)) {}
 
     Assembly run() {
         place_values();
@@ -45,14 +56,18 @@ public:
     }
 
 private:
-    // Where the plan begins by preparing weights and reading moments, the reading goes first and the weights are prepared
-    // while it ends: only the tail needs both.
+    // Where the plan begins by preparing weights and reading moments, the reading goes first and the weights are
+    // prepared while it ends: only the tail needs both.
     bool prepare_beside_moments() {
-        if (plan_.passes.size() < 2 || plan_.passes[0].kind != PassKind::prepare || plan_.passes[1].kind != PassKind::moments) return false;
+        if (plan_.passes.size() < 2 || plan_.passes[0].kind != PassKind::prepare ||
+            plan_.passes[1].kind != PassKind::moments)
+            return false;
         pass_ = 1;
         Program moments = generate(plan_.passes[1]);
         size_t reading = 0;
-        while (reading < moments.launches.size() && moments.launches[reading].source->entry.rfind("tf_moments_tail", 0) != 0) ++reading;
+        while (reading < moments.launches.size() &&
+               moments.launches[reading].source->entry.rfind("tf_moments_tail", 0) != 0)
+            ++reading;
         std::set<ValueId> prepared;
         for (const Store& store : plan_.passes[0].stores) prepared.insert(store.target);
         bool apart = reading > 0 && reading < moments.launches.size();
@@ -90,9 +105,11 @@ private:
         addresses_.assign(size, std::nullopt);
         const auto& outputs = graph_.outputs();
         require(options_.leaf_strides.empty() || options_.leaf_strides.size() == graph_.leaves().size(),
-                "compile_cuda: leaf_strides has ", options_.leaf_strides.size(), " entries for ", graph_.leaves().size(), " leaves");
+                "compile_cuda: leaf_strides has ", options_.leaf_strides.size(), " entries for ",
+                graph_.leaves().size(), " leaves");
         require(options_.output_strides.empty() || options_.output_strides.size() == outputs.size(),
-                "compile_cuda: output_strides has ", options_.output_strides.size(), " entries for ", outputs.size(), " outputs");
+                "compile_cuda: output_strides has ", options_.output_strides.size(), " entries for ", outputs.size(),
+                " outputs");
         for (size_t j = outputs.size(); j-- > 0;) {  // of a value that stands twice, the first place counts
             const auto v = static_cast<size_t>(outputs[j]);
             addresses_[v] = Address{Address::Kind::output, static_cast<int>(j), 0};
@@ -101,7 +118,8 @@ private:
         for (size_t i = 0; i < graph_.leaves().size(); ++i) {
             const auto v = static_cast<size_t>(graph_.leaves()[i]);
             addresses_[v] = Address{Address::Kind::leaf, static_cast<int>(i), 0};
-            assembly_.strides[v] = options_.leaf_strides.empty() ? contiguous_strides(graph_.nodes()[v].type.shape) : options_.leaf_strides[i];
+            assembly_.strides[v] = options_.leaf_strides.empty() ? contiguous_strides(graph_.nodes()[v].type.shape)
+                                                                 : options_.leaf_strides[i];
         }
         place_buffers();
     }
@@ -147,7 +165,8 @@ private:
             // First fit among the regions alive at the same time.
             std::vector<std::pair<int64_t, int64_t>> busy;
             for (const Region& region : taken)
-                if (region.life.first <= life.last && life.first <= region.life.last) busy.emplace_back(region.begin, region.end);
+                if (region.life.first <= life.last && life.first <= region.life.last)
+                    busy.emplace_back(region.begin, region.end);
             std::sort(busy.begin(), busy.end());
             int64_t at = 0;
             for (const auto& [begin, stop] : busy) {
@@ -171,7 +190,8 @@ private:
         place.strides = assembly_.strides[at];
         // What an earlier launch wrote may only be read after waiting for it: no read-only loads, which could move up.
         place.read_only = addresses_[at]->kind == Address::Kind::leaf;
-        place.aligned = aligned_ || addresses_[at]->kind == Address::Kind::workspace || addresses_[at]->kind == Address::Kind::kept;
+        place.aligned =
+            aligned_ || addresses_[at]->kind == Address::Kind::workspace || addresses_[at]->kind == Address::Kind::kept;
         return place;
     }
 
@@ -199,8 +219,10 @@ private:
         Places places;
         for (ValueId read : pass.reads) {
             const ValueId root = view_root(plan_, read);
-            if (!is_literal(graph_, root) && graph_[root].op != Op::constant) places.emplace(root, place_of(root));
-            else if (graph_[root].op == Op::constant && addresses_[static_cast<size_t>(root)]) places.emplace(root, place_of(root));
+            if (!is_literal(graph_, root) && graph_[root].op != Op::constant)
+                places.emplace(root, place_of(root));
+            else if (graph_[root].op == Op::constant && addresses_[static_cast<size_t>(root)])
+                places.emplace(root, place_of(root));
         }
         for (const TileStep& step : pass.steps)
             if (!is_leaf(graph_[step.value].op)) places.erase(step.value);
@@ -209,11 +231,13 @@ private:
 
     Program generate(const Pass& pass) {
         const Surroundings surroundings{plan_, pass, assembly_.strides, options_.precision, target_, aligned_};
-        PullRequest request{graph_, parameters_, places_of(pass), {}, target_, 0, std::string(kind_name(pass.kind)), false};
+        PullRequest request{graph_, parameters_, places_of(pass), {}, target_, 0, std::string(kind_name(pass.kind)),
+                            false};
         // Copies of whole leaves read what they write under another name.
         for (const Store& store : pass.stores)
             if (pass.steps.empty() && store.value == store.target)
-                if (const ValueId root = view_root(plan_, store.value); !is_literal(graph_, root)) request.places.emplace(root, place_of(root));
+                if (const ValueId root = view_root(plan_, store.value); !is_literal(graph_, root))
+                    request.places.emplace(root, place_of(root));
         Program program;
         std::set<ValueId> done;  // stored by the main kernel already
         std::string why_not;
@@ -260,7 +284,8 @@ private:
         }
         const bool first = program.launches.empty();
         request.beside = beside_;
-        request.exact = !first || std::all_of(pass.steps.begin(), pass.steps.end(), [](const TileStep& step) { return step.scope == Scope::tail; });
+        request.exact = !first || std::all_of(pass.steps.begin(), pass.steps.end(),
+                                              [](const TileStep& step) { return step.scope == Scope::tail; });
         request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
         request.early = !first;
         if (!first) request.name += "_tail";
@@ -289,24 +314,30 @@ private:
         if (keeps) assembly_.kept_bytes = static_cast<size_t>(kept_begin) + program.kept_bytes;
         for (const Launch& launch : program.launches) {
             BoundLaunch bound{launch, {}, pass_};
-            if (bound.launch.parameters_only && !(options_.freeze && (keeps || pass.kind == PassKind::prepare))) bound.launch.parameters_only = false;
+            if (bound.launch.parameters_only && !(options_.freeze && (keeps || pass.kind == PassKind::prepare)))
+                bound.launch.parameters_only = false;
             for (const Argument& argument : launch.arguments) {
                 switch (argument.kind) {
-                    case Argument::Kind::bytes: break;
+                    case Argument::Kind::bytes:
+                        break;
                     case Argument::Kind::output:
                         bound.addresses.push_back({Address::Kind::output, argument.value, argument.offset});
                         break;
                     case Argument::Kind::value: {
                         auto& address = addresses_[static_cast<size_t>(argument.value)];
-                        require(address.has_value(), "CUDA: a kernel reads value %", argument.value, ", which is not in memory");
-                        bound.addresses.push_back({address->kind, address->position, address->offset + argument.offset});
+                        require(address.has_value(), "CUDA: a kernel reads value %", argument.value,
+                                ", which is not in memory");
+                        bound.addresses.push_back(
+                            {address->kind, address->position, address->offset + argument.offset});
                         break;
                     }
                     case Argument::Kind::scratch:
                         if (keeps && argument.offset < static_cast<int64_t>(program.kept_bytes))
                             bound.addresses.push_back({Address::Kind::kept, 0, kept_begin + argument.offset});
                         else
-                            bound.addresses.push_back({Address::Kind::workspace, 0, static_cast<int64_t>(assembly_.workspace_bytes) + argument.offset});
+                            bound.addresses.push_back(
+                                {Address::Kind::workspace, 0,
+                                 static_cast<int64_t>(assembly_.workspace_bytes) + argument.offset});
                         break;
                 }
             }
@@ -319,7 +350,8 @@ private:
         const auto& outputs = graph_.outputs();
         PullRequest request{graph_, parameters_, {}, {}, target_, 0, "copy", false};
         for (size_t j = 0; j < outputs.size(); ++j) {
-            if (std::find(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(j), outputs[j]) == outputs.begin() + static_cast<std::ptrdiff_t>(j))
+            if (std::find(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(j), outputs[j]) ==
+                outputs.begin() + static_cast<std::ptrdiff_t>(j))
                 continue;
             Place from = place_of(outputs[j]), to = from;
             to.base = Argument::of_output(static_cast<int>(j));

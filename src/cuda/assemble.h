@@ -9,23 +9,23 @@ namespace transfuse::cuda {
 // Where a pointer argument comes from at run time.
 struct Address {
     enum class Kind : uint8_t { leaf, output, workspace, kept } kind;
-    int position = 0;              // of the leaf or output
-    int64_t offset = 0;            // bytes
+    int position = 0;    // of the leaf or output
+    int64_t offset = 0;  // bytes
     bool operator==(const Address&) const = default;
 };
 
 struct BoundLaunch {
     Launch launch;
-    std::vector<Address> addresses;    // of the pointer arguments, in order
+    std::vector<Address> addresses;  // of the pointer arguments, in order
     size_t pass = 0;
 };
 
 struct Assembly {
     std::vector<BoundLaunch> launches;
     size_t workspace_bytes = 0;
-    size_t kept_bytes = 0;         // owned by the executable: what a frozen one prepares once
-    std::vector<Sizes> strides;    // per value
-    std::vector<std::string> notes;    // per pass: what was chosen
+    size_t kept_bytes = 0;           // owned by the executable: what a frozen one prepares once
+    std::vector<Sizes> strides;      // per value
+    std::vector<std::string> notes;  // per pass: what was chosen
 };
 
 // aligned: leaves and outputs begin on 16-byte boundaries.

@@ -13,8 +13,8 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr int depth = 32;          // pixels of one step
-constexpr int pitch = depth + 4;   // rows of fragments touch every bank once
+constexpr int depth = 32;         // pixels of one step
+constexpr int pitch = depth + 4;  // rows of fragments touch every bank once
 
 struct TapRange {
     int64_t first_i = 0, first_o = 0, count = 0;
@@ -54,7 +54,8 @@ TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)
     tf_mma(c, a, bl);
     tf_mma(c, a, b);
 }
-)cuda" : R"cuda(
+)cuda"
+                  : R"cuda(
 TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)[2]) {
     unsigned a[4], b[2];
     for (int i = 0; i < 4; ++i) a[i] = tf_tf32(x[i]);
@@ -66,7 +67,8 @@ TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)
 
 class CorrelateWriter {
 public:
-    CorrelateWriter(const Surroundings& s, const Places& places, ValueId id) : s_(s), graph_(s.plan.graph), places_(places), id_(id) {
+    CorrelateWriter(const Surroundings& s, const Places& places, ValueId id)
+        : s_(s), graph_(s.plan.graph), places_(places), id_(id) {
         const Node& node = graph_[id];
         x_ = node.args[0], g_ = node.args[1];
         shape_ = node.type.shape;
@@ -75,7 +77,8 @@ public:
         for (size_t i = 0; i + 2 < in.size(); ++i) {
             Lattice axis;
             axis.up = a.integers(Key::up)[i], axis.down = a.integers(Key::down)[i], axis.dil = a.integers(Key::dil)[i];
-            axis.offset = a.integers(Key::offset)[i], axis.taps = a.integers(Key::taps)[i], axis.in = in[i + 2], axis.out = out[i + 2];
+            axis.offset = a.integers(Key::offset)[i], axis.taps = a.integers(Key::taps)[i], axis.in = in[i + 2],
+            axis.out = out[i + 2];
             axes_.push_back(axis);
             ranges_.emplace_back();
             int64_t most = 0;
@@ -123,19 +126,21 @@ public:
         body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
         write_body();
         const bool strict = s_.precision == Fp32Precision::strict && graph_[id_].type.dtype == DType::f32;
-        std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() + product_code(strict) + tables +
-                           "\n#ifdef __CUDACC_RTC__\nextern __shared__ __align__(16) float tf_tiles[];\n#else\nstatic float tf_tiles[" +
+        std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() +
+                           product_code(strict) + tables +
+                           "\n#ifdef __CUDACC_RTC__\nextern __shared__ __align__(16) float tf_tiles[];\n#else\nstatic "
+                           "float tf_tiles[" +
                            number(shared_floats()) + "];\n#endif" +
-                           "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") tf_correlate(" + parameters.declaration() + ") {\n" +
-                           body.text() + "}\n";
+                           "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") tf_correlate(" +
+                           parameters.declaration() + ") {\n" + body.text() + "}\n";
         Launch launch;
         launch.source = std::make_shared<const Source>(Source{"tf_correlate", std::move(text), {}});
         launch.grid = {static_cast<uint32_t>(shape_[0] * row_tiles_ * column_tiles_ * tap_count_ * slices_), 1, 1};
         launch.block = {threads, 1, 1};
         launch.shared_bytes = static_cast<uint32_t>(shared_floats() * 4);
         launch.arguments = parameters.arguments();
-        launch.note = "weight gradient" + to_string(shape_) + ", tiles " + number(rows_) + " x " + number(columns_) + ", " + number(slices_) + " slices" +
-                      (strict ? ", 3 x TF32" : ", TF32");
+        launch.note = "weight gradient" + to_string(shape_) + ", tiles " + number(rows_) + " x " + number(columns_) +
+                      ", " + number(slices_) + " slices" + (strict ? ", 3 x TF32" : ", TF32");
         return launch;
     }
 
@@ -154,26 +159,30 @@ public:
 private:
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
-    int64_t shared_floats() const { return 2 * (rows_ + columns_) * pitch; }   // two stages of both tiles
+    int64_t shared_floats() const { return 2 * (rows_ + columns_) * pitch; }  // two stages of both tiles
 
     void write_body() {
         Body& body = *body_;
-        const int64_t a_loads = rows_ / 8, b_loads = columns_ / 8, warps_m = rows_ / 32, warps_n = 8 / warps_m, warp_columns = columns_ / warps_n;
+        const int64_t a_loads = rows_ / 8, b_loads = columns_ / 8, warps_m = rows_ / 32, warps_n = 8 / warps_m,
+                      warp_columns = columns_ / warps_n;
         const int64_t fragments = warp_columns / 8;
         body.line("float(*tf_a)[" + number(rows_ * pitch) + "] = (float(*)[" + number(rows_ * pitch) + "])tf_tiles;");
-        body.line("float(*tf_b)[" + number(columns_ * pitch) + "] = (float(*)[" + number(columns_ * pitch) + "])(tf_tiles + " + number(2 * rows_ * pitch) + ");");
+        body.line("float(*tf_b)[" + number(columns_ * pitch) + "] = (float(*)[" + number(columns_ * pitch) +
+                  "])(tf_tiles + " + number(2 * rows_ * pitch) + ");");
         body.line("TF_SEQUENCE();");
         std::string rest = "(int)blockIdx.x";
         auto take = [&](int64_t extent, bool dynamic, std::string_view prefix) {
             if (extent == 1) return std::string("0");
-            const std::string q = let(parameters_->quotient(rest, extent, dynamic), "q"), r = let(parameters_->remainder(rest, q, extent, dynamic), prefix);
+            const std::string q = let(parameters_->quotient(rest, extent, dynamic), "q"),
+                              r = let(parameters_->remainder(rest, q, extent, dynamic), prefix);
             rest = q;
             return r;
         };
         // Taps of one slice side by side: they read the same pixels, which then are in the L2.
         std::vector<std::string> tap(axes_.size());
         for (size_t i = axes_.size(); i-- > 0;) tap[i] = take(axes_[i].taps, false, "tap");
-        const std::string column_tile = take(column_tiles_, false, "columns"), row_tile = take(row_tiles_, false, "rows");
+        const std::string column_tile = take(column_tiles_, false, "columns"),
+                          row_tile = take(row_tiles_, false, "rows");
         const std::string group = take(shape_[0], false, "group"), slice = let(rest, "slice");
         std::vector<std::string> first_i, first_o, count;
         std::string pixels = integer(batch_);
@@ -182,7 +191,9 @@ private:
                 std::string text = integer(member(ranges_[i][0]));
                 for (size_t k = 1; k < ranges_[i].size(); ++k) {
                     const std::string other = integer(member(ranges_[i][k]));
-                    if (other != text) text = "(" + tap[i] + " == " + number(static_cast<int64_t>(k)) + " ? " + other + " : " + text + ")";
+                    if (other != text)
+                        text = "(" + tap[i] + " == " + number(static_cast<int64_t>(k)) + " ? " + other + " : " + text +
+                               ")";
                 }
                 return let(text, "n_");
             };
@@ -191,51 +202,67 @@ private:
             count.push_back(pick([](const TapRange& r) { return r.count; }));
             pixels = times(pixels, count.back());
         }
-        const std::string begin = let(times(slice, integer(slice_)), "begin"), end = let("min(" + begin + " + " + integer(slice_) + ", " + pixels + ")", "end");
+        const std::string begin = let(times(slice, integer(slice_)), "begin"),
+                          end = let("min(" + begin + " + " + integer(slice_) + ", " + pixels + ")", "end");
         const std::string lane = let("(int)threadIdx.x % 32", "lane"), warp = let("(int)threadIdx.x / 32", "warp");
         const std::string four = let(lane + " % 4", "t"), eight = let(lane + " / 4", "g");
         const std::string warp_row = let("(" + warp + " / " + number(warps_n) + ") * 32", "warp_row");
-        const std::string warp_column = let("(" + warp + " % " + number(warps_n) + ") * " + number(warp_columns), "warp_column");
+        const std::string warp_column =
+            let("(" + warp + " % " + number(warps_n) + ") * " + number(warp_columns), "warp_column");
         body.line("float sums[2][" + number(fragments) + "][4];");
-        body.line("for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(fragments) + "; ++n) for (int c = 0; c < 4; ++c) sums[m][n][c] = 0.0f;");
+        body.line("for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(fragments) +
+                  "; ++n) for (int c = 0; c < 4; ++c) sums[m][n][c] = 0.0f;");
         body.line("float next_a[" + number(a_loads) + "], next_b[" + number(b_loads) + "];");
         body.line("int stage = 0;");
         // Step -1 only loads: the loop body loads the next step's pixels, multiplies this one's, and hands over.
-        emitter_->open("for (int p = " + begin + " - " + number(depth) + "; p < " + end + "; p += " + number(depth) + ")");
+        emitter_->open("for (int p = " + begin + " - " + number(depth) + "; p < " + end + "; p += " + number(depth) +
+                       ")");
         load(lane, warp, group, row_tile, column_tile, first_i, first_o, count, end, a_loads, b_loads);
         emitter_->open("if (p >= " + begin + ")");
         body.line("#pragma unroll");
         body.open("for (int k = 0; k < " + number(depth) + "; k += 8)");
         body.line("float a[2][4], b[" + number(fragments) + "][2];");
-        body.line("for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = tf_a[stage][(" + warp_row + " + m * 16 + " + eight + " + (i % 2) * 8) * " +
-                  number(pitch) + " + k + " + four + " + (i / 2) * 4];");
-        body.line("for (int n = 0; n < " + number(fragments) + "; ++n) for (int i = 0; i < 2; ++i) b[n][i] = tf_b[stage][(" + warp_column + " + n * 8 + " + eight +
+        body.line("for (int m = 0; m < 2; ++m) for (int i = 0; i < 4; ++i) a[m][i] = tf_a[stage][(" + warp_row +
+                  " + m * 16 + " + eight + " + (i % 2) * 8) * " + number(pitch) + " + k + " + four +
+                  " + (i / 2) * 4];");
+        body.line("for (int n = 0; n < " + number(fragments) +
+                  "; ++n) for (int i = 0; i < 2; ++i) b[n][i] = tf_b[stage][(" + warp_column + " + n * 8 + " + eight +
                   ") * " + number(pitch) + " + k + " + four + " + i * 4];");
-        body.line("for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(fragments) + "; ++n) tf_product(sums[m][n], a[m], b[n]);");
+        body.line("for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(fragments) +
+                  "; ++n) tf_product(sums[m][n], a[m], b[n]);");
         body.close();
         emitter_->close();
         body.line("stage ^= 1;");
-        body.line("for (int j = 0; j < " + number(a_loads) + "; ++j) tf_a[stage][(" + warp + " + j * 8) * " + number(pitch) + " + " + lane + "] = next_a[j];");
-        body.line("for (int j = 0; j < " + number(b_loads) + "; ++j) tf_b[stage][(" + warp + " + j * 8) * " + number(pitch) + " + " + lane + "] = next_b[j];");
+        body.line("for (int j = 0; j < " + number(a_loads) + "; ++j) tf_a[stage][(" + warp + " + j * 8) * " +
+                  number(pitch) + " + " + lane + "] = next_a[j];");
+        body.line("for (int j = 0; j < " + number(b_loads) + "; ++j) tf_b[stage][(" + warp + " + j * 8) * " +
+                  number(pitch) + " + " + lane + "] = next_b[j];");
         body.line("__syncthreads();");
         emitter_->close();
         // Into this slice's slot.
         std::string tap_number = "0";
         for (size_t i = 0; i < axes_.size(); ++i) tap_number = plus(times(tap_number, number(axes_[i].taps)), tap[i]);
         const std::string pointer = parameters_->pointer(Argument::of_scratch(0), "float", false);
-        const std::string base = emitter_->let("long long", "(long long)" + slice + " * " + integer(numel(shape_)) + " + " +
-                                               times(group, number(shape_[1] * shape_[2] * tap_count_)) + " + " + tap_number, "to");
-        body.open("for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(fragments) + "; ++n) for (int c = 0; c < 4; ++c)");
-        body.line("const int row = " + plus(times(row_tile, number(rows_)), warp_row) + " + m * 16 + " + eight + " + (c / 2) * 8;");
-        body.line("const int column = " + plus(times(column_tile, number(columns_)), warp_column) + " + n * 8 + 2 * " + four + " + c % 2;");
-        body.line("if (row < " + number(shape_[1]) + " && column < " + number(shape_[2]) + ") " + pointer + "[" + base + " + (row * " + number(shape_[2]) +
-                  " + column) * " + number(tap_count_) + "] = sums[m][n][c];");
+        const std::string base =
+            emitter_->let("long long",
+                          "(long long)" + slice + " * " + integer(numel(shape_)) + " + " +
+                              times(group, number(shape_[1] * shape_[2] * tap_count_)) + " + " + tap_number,
+                          "to");
+        body.open("for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(fragments) +
+                  "; ++n) for (int c = 0; c < 4; ++c)");
+        body.line("const int row = " + plus(times(row_tile, number(rows_)), warp_row) + " + m * 16 + " + eight +
+                  " + (c / 2) * 8;");
+        body.line("const int column = " + plus(times(column_tile, number(columns_)), warp_column) + " + n * 8 + 2 * " +
+                  four + " + c % 2;");
+        body.line("if (row < " + number(shape_[1]) + " && column < " + number(shape_[2]) + ") " + pointer + "[" + base +
+                  " + (row * " + number(shape_[2]) + " + column) * " + number(tap_count_) + "] = sums[m][n][c];");
         body.close();
     }
 
     // The pixel p + 32 + lane of every channel of both tiles, zero beyond the slice.
-    void load(const std::string& lane, const std::string& warp, const std::string& group, const std::string& row_tile, const std::string& column_tile,
-              const std::vector<std::string>& first_i, const std::vector<std::string>& first_o, const std::vector<std::string>& count, const std::string& end,
+    void load(const std::string& lane, const std::string& warp, const std::string& group, const std::string& row_tile,
+              const std::string& column_tile, const std::vector<std::string>& first_i,
+              const std::vector<std::string>& first_o, const std::vector<std::string>& count, const std::string& end,
               int64_t a_loads, int64_t b_loads) {
         Body& body = *body_;
         const std::string pixel = let("p + " + number(depth) + " + " + lane, "pixel");
@@ -279,7 +306,8 @@ private:
     Sizes shape_;
     std::vector<Lattice> axes_;
     std::vector<std::vector<TapRange>> ranges_;
-    int64_t batch_ = 1, pixels_ = 1, rows_ = 64, columns_ = 64, row_tiles_ = 1, column_tiles_ = 1, tap_count_ = 1, slice_ = depth, slices_ = 1;
+    int64_t batch_ = 1, pixels_ = 1, rows_ = 64, columns_ = 64, row_tiles_ = 1, column_tiles_ = 1, tap_count_ = 1,
+            slice_ = depth, slices_ = 1;
     Body* body_ = nullptr;
     Emitter* emitter_ = nullptr;
     Parameters* parameters_ = nullptr;
@@ -287,7 +315,8 @@ private:
 
 }  // namespace
 
-std::optional<GridProgram> generate_correlate(const Surroundings& surroundings, const Places& places, std::string* why_not) {
+std::optional<GridProgram> generate_correlate(const Surroundings& surroundings, const Places& places,
+                                              std::string* why_not) {
     const ValueId anchor = surroundings.pass.anchor;
     if (anchor < 0 || surroundings.plan.graph[anchor].op != Op::correlate) {
         if (why_not) *why_not = "no correlate";

@@ -7,8 +7,9 @@
 
 namespace transfuse::cuda {
 
-// The correlate of a pass as mma tiles over slices of the pixels, in partials; nullopt with a sentence in `why_not` where
-// the general kernel must do it.
-std::optional<GridProgram> generate_correlate(const Surroundings& surroundings, const Places& places, std::string* why_not = nullptr);
+// The correlate of a pass as mma tiles over slices of the pixels, in partials; nullopt with a sentence in `why_not`
+// where the general kernel must do it.
+std::optional<GridProgram> generate_correlate(const Surroundings& surroundings, const Places& places,
+                                              std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

@@ -108,7 +108,9 @@ std::string memo_key(ValueId id, const Index& index) {
 
 }  // namespace
 
-void Emitter::remember(ValueId id, const Index& index, const Lanes& lanes) { memo_.back()[memo_key(id, index)] = lanes; }
+void Emitter::remember(ValueId id, const Index& index, const Lanes& lanes) {
+    memo_.back()[memo_key(id, index)] = lanes;
+}
 
 std::optional<Index> Emitter::walk(ValueId from, const Index& index, ValueId to) {
     if (from == to) return index;
@@ -130,9 +132,12 @@ Lanes Emitter::value(ValueId id, const Index& index) {
         if (auto at = scope->find(key); at != scope->end()) return at->second;
     Lanes result;
     if (auto place = places_.find(id); place != places_.end()) {
-        if (place->second.partials && has_vector(index)) result = per_lane(id, index);
-        else if (place->second.partials) result = serial(*partial_fold(id, place->second, index), true, 1);
-        else result = load(id, place->second, index);
+        if (place->second.partials && has_vector(index))
+            result = per_lane(id, index);
+        else if (place->second.partials)
+            result = serial(*partial_fold(id, place->second, index), true, 1);
+        else
+            result = load(id, place->second, index);
     } else if (node.op == Op::scalar || node.op == Op::full) {
         const Real real = wide_ ? Real::f64 : real_of(node.type.dtype);
         result = {{literal(node.attributes.number(Key::value), real)}, {}, real};
@@ -166,9 +171,12 @@ Lanes Emitter::compute(ValueId id, const Index& index) {
         return source ? value(source->first, source->second) : per_lane(id, index);
     }
     switch (node.op) {
-        case Op::concat: return concat(id, index);
-        case Op::pad: return pad(id, index);
-        case Op::taps: return taps(id, index);
+        case Op::concat:
+            return concat(id, index);
+        case Op::pad:
+            return pad(id, index);
+        case Op::taps:
+            return taps(id, index);
         case Op::constant: {
             const Real real = real_of(node.type.dtype);
             const Sizes strides = contiguous_strides(node.type.shape);
@@ -180,8 +188,10 @@ Lanes Emitter::compute(ValueId id, const Index& index) {
             return {{let(std::string(real_name(real)), table(values, real) + "[" + at + "]", "c")}, {}, real};
         }
         case Op::input:
-        case Op::param: fail("CUDA: leaf ", node.name, " has no memory in this pass");
-        default: break;
+        case Op::param:
+            fail("CUDA: leaf ", node.name, " has no memory in this pass");
+        default:
+            break;
     }
     auto fold_of = fold(id, index);
     require(fold_of.has_value(), "CUDA: no code for op ", name(node.op));
@@ -236,7 +246,9 @@ Lanes Emitter::pointwise(const Node& node, const Index& index) {
 }
 
 Lanes Emitter::load(ValueId id, const Place& place, const Index& index) {
-    const Real real = place.storage == DType::f64 && (wide_ || graph_[id].type.dtype == DType::f64) ? Real::f64 : real_of(graph_[id].type.dtype);
+    const Real real = place.storage == DType::f64 && (wide_ || graph_[id].type.dtype == DType::f64)
+                          ? Real::f64
+                          : real_of(graph_[id].type.dtype);
     const std::string storage(storage_name(place.storage)), real_text(real_name(real));
     const std::string pointer = parameters_.pointer(place.base, "const " + storage, place.read_only);
     std::string offset = "0";
@@ -265,15 +277,18 @@ Lanes Emitter::load(ValueId id, const Place& place, const Index& index) {
     if (aligned && chunk > 1) {
         for (int64_t begin = 0; begin < vector_; begin += chunk) {
             const std::string type = "tf_vector<" + storage + ", " + number(chunk) + ">";
-            const std::string pack = let(type, "*(const " + type + "*)(" + pointer + " + " + plus(base, number(begin)) + ")", "q");
+            const std::string pack =
+                let(type, "*(const " + type + "*)(" + pointer + " + " + plus(base, number(begin)) + ")", "q");
             for (int64_t lane = 0; lane < chunk; ++lane)
                 result.text.push_back("tf_to<" + real_text + ">(" + pack + ".lane[" + number(lane) + "])");
         }
         return result;
     }
     for (int lane = 0; lane < vector_; ++lane)
-        result.text.push_back(let(real_text, "tf_load<" + real_text + ">(" + pointer + " + " +
-                                                 plus(base, times(number(lane), vector_stride)) + ")", "v"));
+        result.text.push_back(
+            let(real_text,
+                "tf_load<" + real_text + ">(" + pointer + " + " + plus(base, times(number(lane), vector_stride)) + ")",
+                "v"));
     return result;
 }
 

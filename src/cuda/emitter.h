@@ -1,5 +1,6 @@
 // Turns values of a graph into device code that evaluates them at one index by pulling their operands: producers are
-// inlined, shape ops become index arithmetic, everything that sums or compares over many operand elements becomes a fold.
+// inlined, shape ops become index arithmetic, everything that sums or compares over many operand elements becomes a
+// fold.
 #pragma once
 
 #include <functional>
@@ -15,18 +16,18 @@ namespace transfuse::cuda {
 // from the op: sum, mean, box_sums, correlate: the sum; amax, amin: the extremum; logsumexp: (pivot, Σ exp(x - pivot));
 // var: (Σ (x - p), Σ (x - p)²) for one p.
 struct Partials {
-    int64_t slots = 1, slot_stride = 0;    // in elements
+    int64_t slots = 1, slot_stride = 0;  // in elements
     int64_t component_stride = 1;
-    bool shifted = false;                  // sum, mean: the slots are a var's, Σ (x - p) with p the first element of each sum
+    bool shifted = false;  // sum, mean: the slots are a var's, Σ (x - p) with p the first element of each sum
 };
 
 // Where a value can be loaded from.
 struct Place {
     Argument base;
     DType storage = DType::f32;
-    Sizes strides;                         // in elements, per axis
-    bool read_only = true;                 // false: written earlier by the same kernel
-    bool aligned = false;                  // the address is a multiple of 16 bytes
+    Sizes strides;          // in elements, per axis
+    bool read_only = true;  // false: written earlier by the same kernel
+    bool aligned = false;   // the address is a multiple of 16 bytes
     std::optional<Partials> partials;
 };
 using Places = std::unordered_map<ValueId, Place>;
@@ -41,7 +42,7 @@ using Index = std::vector<Coordinate>;
 // Texts of one value (uniform over the lanes) or of one for each lane, and the type they have.
 struct Lanes {
     std::vector<std::string> text;
-    std::vector<std::string> second;       // the second component of what is already folded (logsumexp, var)
+    std::vector<std::string> second;  // the second component of what is already folded (logsumexp, var)
     Real real = Real::f32;
     const std::string& operator[](size_t lane) const { return text.size() == 1 ? text[0] : text[lane]; }
 };
@@ -54,7 +55,7 @@ struct Fold {
         bool dynamic;
     };
     std::vector<Loop> loops;
-    bool innermost_is_vector = false;      // the last loop runs over a contiguous axis of the operand: may step by V
+    bool innermost_is_vector = false;  // the last loop runs over a contiguous axis of the operand: may step by V
     // Emits the code of one term, inside whatever conditions it needs, and hands it to `take`.
     std::function<void(const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take)> term;
     // The result, from the combined accumulator.
@@ -79,14 +80,14 @@ public:
     struct Accumulator {
         Fold::Combine combine;
         Real real;
-        std::vector<std::vector<std::string>> names;   // [lane][component]
+        std::vector<std::vector<std::string>> names;  // [lane][component]
     };
     Accumulator declare(Fold::Combine combine, bool wide, size_t lanes);
     void accumulate(const Accumulator& accumulator, const Lanes& term);
-    void accumulate_across(const Accumulator& accumulator, const Lanes& term);   // all lanes of the term into one
+    void accumulate_across(const Accumulator& accumulator, const Lanes& term);  // all lanes of the term into one
     Lanes folded(const Accumulator& accumulator);
     static int components(Fold::Combine combine);
-    static std::string combine_code();             // device functions the accumulators call
+    static std::string combine_code();  // device functions the accumulators call
 
     void open(const std::string& head);
     void close();
@@ -97,7 +98,7 @@ public:
     Body& body() { return body_; }
     std::string table(const std::vector<double>& values, Real real);
     std::string integer_table(const std::vector<int64_t>& values);
-    std::string let(const std::string& type, const std::string& text, std::string_view prefix);   // names a value
+    std::string let(const std::string& type, const std::string& text, std::string_view prefix);  // names a value
     Coordinate let_index(const std::string& text);
 
 private:
@@ -107,7 +108,8 @@ private:
     Lanes serial(const Fold& fold, bool wide, size_t lanes);
     Lanes per_lane(ValueId id, const Index& index);
     Index broadcast(ValueId operand, const Index& index, size_t rank) const;
-    std::optional<std::pair<ValueId, Index>> remap(ValueId id, const Index& index);   // views: where the element comes from
+    std::optional<std::pair<ValueId, Index>> remap(ValueId id,
+                                                   const Index& index);  // views: where the element comes from
     std::optional<Index> reshaped(const Sizes& from, const Sizes& to, ValueId id, const Index& index);
     Lanes choose(size_t lanes, Real real, const std::string& otherwise,
                  const std::vector<std::pair<std::string, std::function<Lanes()>>>& cases);
@@ -127,7 +129,7 @@ private:
     Fold box_spread_fold(ValueId id, const Index& index);
     Fold taps_fold(ValueId id, const Index& index);
     Lanes finish_reduction(ValueId id, const Lanes& folded, int64_t count, bool dynamic_count);
-    Lanes first_element(ValueId id, const Index& index);    // of those a reduction sums
+    Lanes first_element(ValueId id, const Index& index);  // of those a reduction sums
     bool has_vector(const Index& index) const;
     bool transparent(ValueId id, const Index& index) const;
 

@@ -16,7 +16,8 @@ std::vector<Lattice> correlate_axes(const Graph& graph, ValueId id) {
     const auto& a = node.attributes;
     std::vector<Lattice> axes(x.size() - 2);
     for (size_t i = 0; i < axes.size(); ++i) {
-        axes[i].up = a.integers(Key::up)[i], axes[i].down = a.integers(Key::down)[i], axes[i].dil = a.integers(Key::dil)[i];
+        axes[i].up = a.integers(Key::up)[i], axes[i].down = a.integers(Key::down)[i],
+        axes[i].dil = a.integers(Key::dil)[i];
         axes[i].offset = a.integers(Key::offset)[i], axes[i].taps = a.integers(Key::taps)[i];
         axes[i].in = x[i + 2], axes[i].out = g[i + 2];
     }
@@ -36,8 +37,10 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
     for (const Lattice& axis : axes) fold.loops.push_back({axis.taps, false});
     fold.loops.push_back({ci, false});
     const Coordinate group = groups == 1 ? Coordinate{"0"} : let_index(parameters_.quotient(index[1].text, co, false));
-    const Coordinate channel = groups == 1 ? index[1] : let_index(parameters_.remainder(index[1].text, group.text, co, false));
-    fold.term = [this, x, w, axes, index, group, channel, ci](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    const Coordinate channel =
+        groups == 1 ? index[1] : let_index(parameters_.remainder(index[1].text, group.text, co, false));
+    fold.term = [this, x, w, axes, index, group, channel, ci](const std::vector<Coordinate>& loop,
+                                                              const std::function<void(const Lanes&)>& take) {
         Index at_x = {index[0], let_index(plus(times(group.text, number(ci)), loop.back().text))};
         Index at_w = {group, loop.back(), channel};
         std::string condition;
@@ -49,9 +52,12 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
                 at_x.push_back({"0"});
                 continue;
             }
-            const std::string reach = let_index(minus(plus(times(number(axis.down), index[a + 2].text), number(axis.offset)),
-                                                      times(number(axis.dil), loop[a].text))).text;
-            const Coordinate i = axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
+            const std::string reach =
+                let_index(minus(plus(times(number(axis.down), index[a + 2].text), number(axis.offset)),
+                                times(number(axis.dil), loop[a].text)))
+                    .text;
+            const Coordinate i =
+                axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
             if (axis.up > 1) need(reach + " % " + number(axis.up) + " == 0");
             need(reach + " >= 0");
             need(i.text + " < " + extent(x, a + 2));
@@ -86,16 +92,20 @@ Fold Emitter::correlate_fold(ValueId id, const Index& index) {
     for (size_t a = 0; a < axes.size(); ++a) fold.loops.push_back({axes[a].out, dynamic(g, a + 2)});
     const Coordinate cx = let_index(plus(times(index[0].text, number(shape[1])), index[1].text));
     const Coordinate cg = let_index(plus(times(index[0].text, number(shape[2])), index[2].text));
-    fold.term = [this, x, g, axes, index, cx, cg](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, x, g, axes, index, cx, cg](const std::vector<Coordinate>& loop,
+                                                  const std::function<void(const Lanes&)>& take) {
         Index at_x = {loop[0], cx}, at_g = {loop[0], cg};
         std::string condition;
         auto need = [&](const std::string& text) { condition += (condition.empty() ? "" : " && ") + text; };
         for (size_t a = 0; a < axes.size(); ++a) {
             const Lattice& axis = axes[a];
             at_g.push_back(loop[a + 1]);
-            const std::string reach = let_index(minus(plus(times(number(axis.down), loop[a + 1].text), number(axis.offset)),
-                                                      times(number(axis.dil), index[a + 3].text))).text;
-            const Coordinate i = axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
+            const std::string reach =
+                let_index(minus(plus(times(number(axis.down), loop[a + 1].text), number(axis.offset)),
+                                times(number(axis.dil), index[a + 3].text)))
+                    .text;
+            const Coordinate i =
+                axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
             if (axis.up > 1) need(reach + " % " + number(axis.up) + " == 0");
             need(reach + " >= 0");
             need(i.text + " < " + extent(x, a + 2));
@@ -125,10 +135,13 @@ Fold Emitter::taps_fold(ValueId id, const Index& index) {
     const std::string matrix = table(node.attributes.numbers(Key::matrix), real);
     Fold fold;
     fold.loops.push_back({K, false});
-    fold.term = [this, w, axis, index, matrix, K, real](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, w, axis, index, matrix, K, real](const std::vector<Coordinate>& loop,
+                                                        const std::function<void(const Lanes&)>& take) {
         Index at = index;
         at[axis] = loop[0];
-        const std::string factor = let(std::string(real_name(real)), matrix + "[" + plus(times(index[axis].text, number(K)), loop[0].text) + "]", "m");
+        const std::string factor =
+            let(std::string(real_name(real)),
+                matrix + "[" + plus(times(index[axis].text, number(K)), loop[0].text) + "]", "m");
         open("if (" + factor + " != 0)");
         const Lanes x = value(w, at);
         Lanes term;
@@ -199,15 +212,16 @@ Fold Emitter::box_sums_fold(ValueId id, const Index& index) {
             }
             return let_index(text).text;
         };
-        ranges[j] = {axes[j].axis, pick([](const Interval& i) { return i.lo; }), pick([](const Interval& i) { return i.hi; }),
-                     pick([](const Interval& i) { return i.step; })};
+        ranges[j] = {axes[j].axis, pick([](const Interval& i) { return i.lo; }),
+                     pick([](const Interval& i) { return i.hi; }), pick([](const Interval& i) { return i.step; })};
     }
     for (const BoxAxis& axis : axes) {
         int64_t longest = 0;
         for (const Interval& interval : axis.intervals) longest = std::max(longest, interval.size());
         fold.loops.push_back({longest, true});
     }
-    fold.term = [this, x, index, channel, ranges](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, x, index, channel, ranges](const std::vector<Coordinate>& loop,
+                                                  const std::function<void(const Lanes&)>& take) {
         Index at = index;
         at[1] = channel;
         std::string condition;
@@ -248,7 +262,8 @@ Fold Emitter::box_spread_fold(ValueId id, const Index& index) {
                 inside[j].back().push_back(let("bool", test, "b"));
             }
         }
-    fold.term = [this, h, index, axes, inside, boxes](const std::vector<Coordinate>&, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, h, index, axes, inside, boxes](const std::vector<Coordinate>&,
+                                                      const std::function<void(const Lanes&)>& take) {
         const size_t lanes = has_vector(index) ? static_cast<size_t>(vector_) : 1;
         for (int64_t b = 0; b < boxes; ++b) {
             Index at = index;

@@ -50,17 +50,23 @@ namespace {
 
 std::string step(const Emitter::Accumulator& a, const std::vector<std::string>& n, const std::string& x) {
     switch (a.combine) {
-        case Fold::Combine::sum: return n[0] + " += " + x + ";";
-        case Fold::Combine::max: return n[0] + " = tf_max(" + n[0] + ", " + x + ");";
-        case Fold::Combine::min: return n[0] + " = tf_min(" + n[0] + ", " + x + ");";
-        case Fold::Combine::logsumexp: return "tf_add_logsumexp(" + n[0] + ", " + n[1] + ", " + x + ");";
-        case Fold::Combine::var: return n[0] + " += " + x + "; " + n[1] + " += " + x + " * " + x + ";";
+        case Fold::Combine::sum:
+            return n[0] + " += " + x + ";";
+        case Fold::Combine::max:
+            return n[0] + " = tf_max(" + n[0] + ", " + x + ");";
+        case Fold::Combine::min:
+            return n[0] + " = tf_min(" + n[0] + ", " + x + ");";
+        case Fold::Combine::logsumexp:
+            return "tf_add_logsumexp(" + n[0] + ", " + n[1] + ", " + x + ");";
+        case Fold::Combine::var:
+            return n[0] + " += " + x + "; " + n[1] + " += " + x + " * " + x + ";";
     }
     fail("no such combination");
 }
 
 // Two folded things into one.
-std::string merge(const Emitter::Accumulator& a, const std::vector<std::string>& n, const std::string& x, const std::string& y) {
+std::string merge(const Emitter::Accumulator& a, const std::vector<std::string>& n, const std::string& x,
+                  const std::string& y) {
     if (a.combine == Fold::Combine::logsumexp)
         return "tf_merge_logsumexp(" + n[0] + ", " + n[1] + ", " + x + ", " + y + ");";
     if (a.combine == Fold::Combine::var) return n[0] + " += " + x + "; " + n[1] + " += " + y + ";";
@@ -88,7 +94,8 @@ void Emitter::accumulate_across(const Accumulator& accumulator, const Lanes& ter
         // In pairs, in the term's own precision: one conversion for a vector.
         while (texts.size() > 1) {
             std::vector<std::string> pairs;
-            for (size_t i = 0; i + 1 < texts.size(); i += 2) pairs.push_back("(" + texts[i] + " + " + texts[i + 1] + ")");
+            for (size_t i = 0; i + 1 < texts.size(); i += 2)
+                pairs.push_back("(" + texts[i] + " + " + texts[i + 1] + ")");
             if (texts.size() % 2) pairs.push_back(texts.back());
             texts = std::move(pairs);
         }
@@ -120,7 +127,8 @@ Lanes Emitter::serial(const Fold& fold, bool wide, size_t lanes) {
             continue;
         }
         const std::string name = body_.fresh("r");
-        open("for (tf_index " + name + " = 0; " + name + " < " + parameters_.integer(loop.count, loop.dynamic) + "; ++" + name + ")");
+        open("for (tf_index " + name + " = 0; " + name + " < " + parameters_.integer(loop.count, loop.dynamic) +
+             "; ++" + name + ")");
         ++opened;
         variables.push_back({name});
     }
@@ -133,11 +141,16 @@ namespace {
 
 Fold::Combine combine_of(Op op) {
     switch (op) {
-        case Op::amax: return Fold::Combine::max;
-        case Op::amin: return Fold::Combine::min;
-        case Op::logsumexp: return Fold::Combine::logsumexp;
-        case Op::var: return Fold::Combine::var;
-        default: return Fold::Combine::sum;
+        case Op::amax:
+            return Fold::Combine::max;
+        case Op::amin:
+            return Fold::Combine::min;
+        case Op::logsumexp:
+            return Fold::Combine::logsumexp;
+        case Op::var:
+            return Fold::Combine::var;
+        default:
+            return Fold::Combine::sum;
     }
 }
 
@@ -154,13 +167,16 @@ Lanes Emitter::finish_reduction(ValueId id, const Lanes& folded, int64_t count, 
         const std::string& text = folded.text[lane];
         std::string value = text;
         if (node.op == Op::mean) {
-            value = folded.real == Real::f64 ? text + " / " + count_text : text + " / (float)" + parameters_.integer(count, dynamic_count);
+            value = folded.real == Real::f64 ? text + " / " + count_text
+                                             : text + " / (float)" + parameters_.integer(count, dynamic_count);
         } else if (node.op == Op::var) {
             const std::string &d = text, &s = folded.second[lane];
             const std::string free = literal(node.attributes.number(Key::correction), Real::f64);
-            value = "tf_max((" + s + " - " + d + " * " + d + " / " + count_text + "), 0.0) / tf_max(" + count_text + " - " + free + ", 0.0)";
+            value = "tf_max((" + s + " - " + d + " * " + d + " / " + count_text + "), 0.0) / tf_max(" + count_text +
+                    " - " + free + ", 0.0)";
         }
-        result.text.push_back(let(std::string(real_name(real)), "(" + std::string(real_name(real)) + ")(" + value + ")", "v"));
+        result.text.push_back(
+            let(std::string(real_name(real)), "(" + std::string(real_name(real)) + ")(" + value + ")", "v"));
     }
     return result;
 }
@@ -197,7 +213,8 @@ Fold Emitter::reduction_fold(ValueId id, const Index& index) {
         for (size_t a : loop_axes) first[a] = {"0"};
         pivot = value(source, first);
     }
-    fold.term = [this, source, at, loop_axes, pivot](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, source, at, loop_axes, pivot](const std::vector<Coordinate>& loop,
+                                                     const std::function<void(const Lanes&)>& take) {
         Index here = at;
         for (size_t i = 0; i < loop_axes.size(); ++i) here[loop_axes[i]] = loop[i];
         Lanes x = value(source, here);
@@ -206,12 +223,15 @@ Fold Emitter::reduction_fold(ValueId id, const Index& index) {
             Lanes shifted;
             shifted.real = Real::f64;
             for (size_t lane = 0; lane < lanes; ++lane)
-                shifted.text.push_back(let("double", "(double)(" + x[lane] + ") - (double)(" + (*pivot)[lane] + ")", "v"));
+                shifted.text.push_back(
+                    let("double", "(double)(" + x[lane] + ") - (double)(" + (*pivot)[lane] + ")", "v"));
             x = shifted;
         }
         take(x);
     };
-    fold.finish = [this, id, count, dynamic_count](const Lanes& folded) { return finish_reduction(id, folded, count, dynamic_count); };
+    fold.finish = [this, id, count, dynamic_count](const Lanes& folded) {
+        return finish_reduction(id, folded, count, dynamic_count);
+    };
     return fold;
 }
 
@@ -221,7 +241,8 @@ Lanes Emitter::first_element(ValueId id, const Index& index) {
     const Sizes& dims = node.attributes.integers(Key::dims);
     Index at(shape.size(), Coordinate{"0"});
     for (size_t a = 0, kept = 0; a < shape.size(); ++a)
-        if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(a)) == dims.end()) at[a] = index[node.attributes.flag(Key::keepdim) ? a : kept++];
+        if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(a)) == dims.end())
+            at[a] = index[node.attributes.flag(Key::keepdim) ? a : kept++];
     return value(node.args[0], at);
 }
 
@@ -236,14 +257,19 @@ std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const 
     for (size_t a = 0; a < index.size(); ++a)
         offset = plus(offset, times(index[a].text, parameters_.integer(place.strides[a], true)));
     const int parts = components(fold.combine);
-    fold.term = [this, place, storage, offset, parts](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, place, storage, offset, parts](const std::vector<Coordinate>& loop,
+                                                      const std::function<void(const Lanes&)>& take) {
         const std::string pointer = parameters_.pointer(place.base, "const " + storage, place.read_only);
-        const std::string at = plus(offset, times(loop[0].text, parameters_.integer(place.partials->slot_stride, true)));
+        const std::string at =
+            plus(offset, times(loop[0].text, parameters_.integer(place.partials->slot_stride, true)));
         Lanes term;
         term.real = Real::f64;
         term.text.push_back(let("double", "(double)" + pointer + "[" + at + "]", "v"));
         if (parts > 1)
-            term.second.push_back(let("double", "(double)" + pointer + "[" + plus(at, parameters_.integer(place.partials->component_stride, true)) + "]", "v"));
+            term.second.push_back(let("double",
+                                      "(double)" + pointer + "[" +
+                                          plus(at, parameters_.integer(place.partials->component_stride, true)) + "]",
+                                      "v"));
         take(term);
     };
     int64_t count = 1;
@@ -258,7 +284,8 @@ std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const 
         const std::string pivot = "(double)" + first_element(id, index).text[0];
         Lanes whole;
         whole.real = Real::f64;
-        whole.text.push_back("((double)" + folded.text[0] + " + " + pivot + " * (double)" + parameters_.integer(count, dynamic_count) + ")");
+        whole.text.push_back("((double)" + folded.text[0] + " + " + pivot + " * (double)" +
+                             parameters_.integer(count, dynamic_count) + ")");
         return finish_reduction(id, whole, count, dynamic_count);
     };
     return fold;
@@ -275,20 +302,30 @@ std::optional<Fold> Emitter::fold(ValueId id, const Index& index) {
         case Op::amax:
         case Op::amin:
         case Op::logsumexp:
-        case Op::var: return reduction_fold(id, index);
-        case Op::lattice: return lattice_fold(id, index);
-        case Op::correlate: return correlate_fold(id, index);
+        case Op::var:
+            return reduction_fold(id, index);
+        case Op::lattice:
+            return lattice_fold(id, index);
+        case Op::correlate:
+            return correlate_fold(id, index);
         case Op::max_pool:
         case Op::min_pool:
-        case Op::avg_pool: return pool_fold(id, index);
+        case Op::avg_pool:
+            return pool_fold(id, index);
         case Op::adaptive_avg_pool:
-        case Op::adaptive_max_pool: return adaptive_fold(id, index);
+        case Op::adaptive_max_pool:
+            return adaptive_fold(id, index);
         case Op::max_pool_grad:
-        case Op::avg_pool_grad: return pool_grad_fold(id, index);
-        case Op::box_sums: return box_sums_fold(id, index);
-        case Op::box_spread: return box_spread_fold(id, index);
-        case Op::taps: return taps_fold(id, index);
-        default: return std::nullopt;
+        case Op::avg_pool_grad:
+            return pool_grad_fold(id, index);
+        case Op::box_sums:
+            return box_sums_fold(id, index);
+        case Op::box_spread:
+            return box_spread_fold(id, index);
+        case Op::taps:
+            return taps_fold(id, index);
+        default:
+            return std::nullopt;
     }
 }
 

@@ -37,8 +37,8 @@ std::string adaptive_to(const std::string& o, const std::string& I, const std::s
 }
 
 // PyTorch's divisor of an average window: the padded window, the part inside, or a fixed number.
-std::string divisor(Emitter& emitter, const Node& node, const std::vector<Window>& pool, const std::vector<std::string>& o,
-                    const std::vector<std::string>& extents) {
+std::string divisor(Emitter& emitter, const Node& node, const std::vector<Window>& pool,
+                    const std::vector<std::string>& o, const std::vector<std::string>& extents) {
     const int64_t fixed = node.attributes.integer(Key::divisor);
     if (fixed != 0) return number(fixed);
     const bool padded = node.attributes.flag(Key::count_include_pad);
@@ -47,7 +47,8 @@ std::string divisor(Emitter& emitter, const Node& node, const std::vector<Window
         const std::string begin = minus(times(o[i], number(pool[i].stride)), number(pool[i].padding));
         const std::string from = emitter.let("tf_index", begin, "i");
         const std::string limit = plus(extents[i], number(padded ? pool[i].padding : 0));
-        const std::string end = emitter.let("tf_index", "min(" + plus(from, number(pool[i].kernel)) + ", (tf_index)(" + limit + "))", "i");
+        const std::string end =
+            emitter.let("tf_index", "min(" + plus(from, number(pool[i].kernel)) + ", (tf_index)(" + limit + "))", "i");
         product = times(product, minus(end, padded ? from : "max(" + from + ", (tf_index)0)"));
     }
     return "(" + product + ")";
@@ -61,9 +62,12 @@ Fold Emitter::pool_fold(ValueId id, const Index& index) {
     const std::vector<Window> pool = windows(node);
     const size_t first = index.size() - pool.size();
     Fold fold;
-    fold.combine = node.op == Op::max_pool ? Fold::Combine::max : node.op == Op::min_pool ? Fold::Combine::min : Fold::Combine::sum;
+    fold.combine = node.op == Op::max_pool   ? Fold::Combine::max
+                   : node.op == Op::min_pool ? Fold::Combine::min
+                                             : Fold::Combine::sum;
     for (const Window& window : pool) fold.loops.push_back({window.kernel, false});
-    fold.term = [this, x, index, pool, first](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, x, index, pool, first](const std::vector<Coordinate>& loop,
+                                              const std::function<void(const Lanes&)>& take) {
         Index at = index;
         std::vector<std::string> tests;
         for (size_t i = 0; i < pool.size(); ++i) {
@@ -84,7 +88,8 @@ Fold Emitter::pool_fold(ValueId id, const Index& index) {
         std::string text = "(" + type + ")" + folded.text[0];
         if (self.op == Op::avg_pool) {
             std::vector<std::string> o, extents;
-            for (size_t i = 0; i < pool.size(); ++i) o.push_back(index[first + i].text), extents.push_back(extent(x, first + i));
+            for (size_t i = 0; i < pool.size(); ++i)
+                o.push_back(index[first + i].text), extents.push_back(extent(x, first + i));
             text += " / (" + type + ")" + divisor(*this, self, pool, o, extents);
         }
         return Lanes{{let(type, text, "v")}, {}, real};
@@ -106,7 +111,8 @@ Fold Emitter::adaptive_fold(ValueId id, const Index& index) {
         from.push_back(let("tf_index", adaptive_from(index[a].text, extent(x, a), extent(id, a)), "i"));
         to.push_back(let("tf_index", adaptive_to(index[a].text, extent(x, a), extent(id, a)), "i"));
     }
-    fold.term = [this, x, index, first, from, to](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, x, index, first, from, to](const std::vector<Coordinate>& loop,
+                                                  const std::function<void(const Lanes&)>& take) {
         Index at = index;
         std::vector<std::string> tests;
         for (size_t i = 0; i < from.size(); ++i) {
@@ -145,21 +151,25 @@ Fold Emitter::pool_grad_fold(ValueId id, const Index& index) {
         const int64_t I = in[first + i], O = out[first + i];
         fold.loops.push_back(adaptive ? Fold::Loop{(O + I - 1) / I + 1, true} : Fold::Loop{pool[i].kernel, false});
     }
-    fold.term = [this, id, x, g, is_max, adaptive, pool, d, first, index](const std::vector<Coordinate>& loop,
-                                                                      const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, id, x, g, is_max, adaptive, pool, d, first, index](
+                    const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
         Index at = index;
         std::vector<std::string> tests, from(d), to(d), o(d), extents(d);
         for (size_t i = 0; i < d; ++i) {
             const size_t a = first + i;
             const std::string I = extents[i] = extent(id, a), O = extent(g, a);
             if (adaptive) {
-                o[i] = let("tf_index", "(tf_index)((long long)" + index[a].text + " * " + O + " / " + I + ") + " + loop[i].text, "i");
+                o[i] =
+                    let("tf_index",
+                        "(tf_index)((long long)" + index[a].text + " * " + O + " / " + I + ") + " + loop[i].text, "i");
                 from[i] = let("tf_index", adaptive_from(o[i], I, O), "i");
                 to[i] = let("tf_index", adaptive_to(o[i], I, O), "i");
-                tests.push_back(o[i] + " < " + O + " && " + from[i] + " <= " + index[a].text + " && " + index[a].text + " < " + to[i]);
+                tests.push_back(o[i] + " < " + O + " && " + from[i] + " <= " + index[a].text + " && " + index[a].text +
+                                " < " + to[i]);
             } else {
                 const std::string reach = let_index(minus(plus(index[a].text, number(pool[i].padding)),
-                                                          times(loop[i].text, number(pool[i].dilation)))).text;
+                                                          times(loop[i].text, number(pool[i].dilation))))
+                                              .text;
                 o[i] = let_index("(" + reach + " / " + number(pool[i].stride) + ")").text;
                 tests.push_back(reach + " >= 0");
                 if (pool[i].stride > 1) tests.push_back(reach + " % " + number(pool[i].stride) + " == 0");
@@ -169,10 +179,12 @@ Fold Emitter::pool_grad_fold(ValueId id, const Index& index) {
         }
         open("if (" + conjunction(tests) + ")");
         if (is_max) {
-            // The window again: the first maximum in row-major order, a NaN taking everything after it as PyTorch's does.
+            // The window again: the first maximum in row-major order, a NaN taking everything after it as PyTorch's
+            // does.
             const Real real = wide_ ? Real::f64 : real_of(graph_[x].type.dtype);
             const std::string best = body_.fresh("best"), where = body_.fresh("at"), self = body_.fresh("self");
-            body_.line(std::string(real_name(real)) + " " + best + " = " + literal(-std::numeric_limits<double>::infinity(), real) + ";");
+            body_.line(std::string(real_name(real)) + " " + best + " = " +
+                       literal(-std::numeric_limits<double>::infinity(), real) + ";");
             body_.line("long long " + where + " = -1;");
             Index inner = index;
             std::vector<std::string> bounds;
@@ -184,8 +196,9 @@ Fold Emitter::pool_grad_fold(ValueId id, const Index& index) {
                     inner[first + i] = {k};
                 } else {
                     open("for (tf_index " + k + " = 0; " + k + " < " + number(pool[i].kernel) + "; ++" + k + ")");
-                    inner[first + i] = let_index(plus(minus(times(o[i], number(pool[i].stride)), number(pool[i].padding)),
-                                                      times(k, number(pool[i].dilation))));
+                    inner[first + i] =
+                        let_index(plus(minus(times(o[i], number(pool[i].stride)), number(pool[i].padding)),
+                                       times(k, number(pool[i].dilation))));
                     bounds.push_back(inner[first + i].text + " >= 0 && " + inner[first + i].text + " < " + extents[i]);
                 }
                 linear = "(" + linear + " * (long long)" + extents[i] + " + " + inner[first + i].text + ")";
@@ -193,8 +206,8 @@ Fold Emitter::pool_grad_fold(ValueId id, const Index& index) {
             }
             open("if (" + conjunction(bounds) + ")");
             const std::string v = value(x, inner).text[0];
-            body_.line("if (" + where + " < 0 || " + v + " > " + best + " || " + v + " != " + v + ") { " + best + " = " + v + "; " + where +
-                       " = " + linear + "; }");
+            body_.line("if (" + where + " < 0 || " + v + " > " + best + " || " + v + " != " + v + ") { " + best +
+                       " = " + v + "; " + where + " = " + linear + "; }");
             close();
             for (size_t i = 0; i < d; ++i) close();
             body_.line("const bool " + self + " = " + where + " == " + own + ";");

@@ -6,20 +6,29 @@
 
 namespace transfuse::cuda {
 
-// The index in `from` of the element that stands at `index` in `to` (the shape of value id): axes that carry over pass through, groups
-// of axes with equal products are linearised and taken apart again. nullopt where a vector coordinate would be torn.
+// The index in `from` of the element that stands at `index` in `to` (the shape of value id): axes that carry over pass
+// through, groups of axes with equal products are linearised and taken apart again. nullopt where a vector coordinate
+// would be torn.
 std::optional<Index> Emitter::reshaped(const Sizes& from, const Sizes& to, ValueId id, const Index& index) {
     Index result(from.size(), Coordinate{"0"});
     size_t f = 0, t = 0;
     const ValueId source = graph_[id].args[0];
     while (f < from.size() || t < to.size()) {
-        if (f < from.size() && from[f] == 1) { ++f; continue; }
-        if (t < to.size() && to[t] == 1) { ++t; continue; }
+        if (f < from.size() && from[f] == 1) {
+            ++f;
+            continue;
+        }
+        if (t < to.size() && to[t] == 1) {
+            ++t;
+            continue;
+        }
         size_t f_end = f + 1, t_end = t + 1;
         int64_t f_size = from[f], t_size = to[t];
         while (f_size != t_size) {
-            if (f_size < t_size) f_size *= from[f_end++];
-            else t_size *= to[t_end++];
+            if (f_size < t_size)
+                f_size *= from[f_end++];
+            else
+                t_size *= to[t_end++];
         }
         if (f_end == f + 1 && t_end == t + 1) {
             result[f] = index[t];
@@ -70,7 +79,8 @@ std::optional<std::pair<ValueId, Index>> Emitter::remap(ValueId id, const Index&
             for (size_t a = 0; a < order.size(); ++a) result[static_cast<size_t>(order[a])] = index[a];
             return std::pair{source, result};
         }
-        case Op::expand: return std::pair{source, broadcast(source, index, index.size())};
+        case Op::expand:
+            return std::pair{source, broadcast(source, index, index.size())};
         case Op::slice: {
             const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
             const int64_t step = node.attributes.integer(Key::step);
@@ -79,7 +89,8 @@ std::optional<std::pair<ValueId, Index>> Emitter::remap(ValueId id, const Index&
             result = index;
             if (start == 0 && step == 1) return std::pair{source, result};
             if (index[axis].vector) return std::nullopt;
-            result[axis] = let_index(plus(times(index[axis].text, number(step)), parameters_.integer(start, dynamic(id, axis))));
+            result[axis] =
+                let_index(plus(times(index[axis].text, number(step)), parameters_.integer(start, dynamic(id, axis))));
             return std::pair{source, result};
         }
         case Op::flip:
@@ -90,7 +101,8 @@ std::optional<std::pair<ValueId, Index>> Emitter::remap(ValueId id, const Index&
                 result[axis] = let_index(minus(plus(extent(id, axis), "-1"), index[axis].text));
             }
             return std::pair{source, result};
-        default: fail("CUDA: ", name(node.op), " is no shape op");
+        default:
+            fail("CUDA: ", name(node.op), " is no shape op");
     }
 }
 
@@ -146,7 +158,8 @@ Lanes Emitter::pad(ValueId id, const Index& index) {
     for (size_t a = 0; a < index.size(); ++a) {
         if (start[a] == 0 && end[a] == 0) continue;
         at[a] = let_index(minus(index[a].text, number(start[a])));
-        condition += (condition.empty() ? "" : " && ") + at[a].text + " >= 0 && " + at[a].text + " < " + extent(source, a);
+        condition +=
+            (condition.empty() ? "" : " && ") + at[a].text + " >= 0 && " + at[a].text + " < " + extent(source, a);
     }
     if (condition.empty()) return value(source, index);
     return choose(lanes, real, literal(node.attributes.number(Key::value), real),
@@ -169,7 +182,8 @@ Lanes Emitter::unrolled_taps(ValueId id, const Index& index) {
         if (none || (is_number(row) && entry(std::atoll(row.c_str())) == 0)) continue;
         std::string factor = literal(entry(is_number(row) ? std::atoll(row.c_str()) : 0), real);
         if (!same && !is_number(row))
-            for (int64_t r = 1; r < rows; ++r) factor = "(" + row + " == " + number(r) + " ? " + literal(entry(r), real) + " : " + factor + ")";
+            for (int64_t r = 1; r < rows; ++r)
+                factor = "(" + row + " == " + number(r) + " ? " + literal(entry(r), real) + " : " + factor + ")";
         Index at = index;
         at[axis] = {number(k)};
         const Lanes x = value(source, at);
@@ -177,7 +191,8 @@ Lanes Emitter::unrolled_taps(ValueId id, const Index& index) {
         terms.emplace_back();
         for (const std::string& text : x.text) {
             const std::string product = "(" + type + ")" + text + " * " + m;
-            terms.back().push_back(same || is_number(row) ? product : "(" + m + " != " + zero + " ? " + product + " : " + zero + ")");
+            terms.back().push_back(
+                same || is_number(row) ? product : "(" + m + " != " + zero + " ? " + product + " : " + zero + ")");
         }
     }
     Lanes result;
@@ -206,7 +221,8 @@ Lanes Emitter::taps(ValueId id, const Index& index) {
         for (int64_t k = 0; k < K; ++k)
             if (matrix[static_cast<size_t>(r * K + k)] != 0) {
                 ++entries;
-                column[static_cast<size_t>(r)] = k, factor[static_cast<size_t>(r)] = matrix[static_cast<size_t>(r * K + k)];
+                column[static_cast<size_t>(r)] = k,
+                factor[static_cast<size_t>(r)] = matrix[static_cast<size_t>(r * K + k)];
             }
         if (entries > 1) selects = false;
     }
@@ -227,14 +243,19 @@ Lanes Emitter::taps(ValueId id, const Index& index) {
         if (column[static_cast<size_t>(r)] != K - 1 - r) mirrored = false;
         if (factor[static_cast<size_t>(r)] != 1) ones = false;
     }
-    if (is_number(row)) at[axis] = {number(column[static_cast<size_t>(std::atoll(row.c_str()))])};
-    else if (same) at[axis] = {row};
-    else if (mirrored) at[axis] = let_index(minus(number(K - 1), row));
-    else at[axis] = {let("tf_index", integer_table(column) + "[" + row + "]", "i")};
+    if (is_number(row))
+        at[axis] = {number(column[static_cast<size_t>(std::atoll(row.c_str()))])};
+    else if (same)
+        at[axis] = {row};
+    else if (mirrored)
+        at[axis] = let_index(minus(number(K - 1), row));
+    else
+        at[axis] = {let("tf_index", integer_table(column) + "[" + row + "]", "i")};
     Lanes result = value(source, at);
     if (ones) return result;
-    const std::string scale = is_number(row) ? literal(factor[static_cast<size_t>(std::atoll(row.c_str()))], result.real)
-                                             : table(factor, result.real) + "[" + row + "]";
+    const std::string scale = is_number(row)
+                                  ? literal(factor[static_cast<size_t>(std::atoll(row.c_str()))], result.real)
+                                  : table(factor, result.real) + "[" + row + "]";
     for (std::string& text : result.text) text = let(std::string(real_name(result.real)), text + " * " + scale, "v");
     return result;
 }

@@ -28,7 +28,7 @@ struct Ready {
         Address address;
     };
     std::vector<Patch> patches;
-    bool once = false;                 // skipped when a frozen executable has prepared
+    bool once = false;  // skipped when a frozen executable has prepared
 };
 
 Ready make_ready(const BoundLaunch& bound, const Device& device) {
@@ -74,7 +74,8 @@ struct Loaded {
 Loaded load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned) {
     Loaded loaded;
     Target target{device.arch, device.multiprocessors, device.shared_bytes};
-    if (const char* general = std::getenv("TRANSFUSE_CUDA_GENERAL")) target.general_only = general[0] == '1';  // for diagnosis
+    if (const char* general = std::getenv("TRANSFUSE_CUDA_GENERAL"))
+        target.general_only = general[0] == '1';  // for diagnosis
     loaded.assembly = assemble(plan, options, target, aligned);
     std::vector<std::shared_ptr<const Source>> sources;
     for (const BoundLaunch& bound : loaded.assembly.launches) sources.push_back(bound.launch.source);
@@ -90,13 +91,18 @@ Loaded load(const Plan& plan, const CompileOptions& options, const Device& devic
 class CudaExecutable final : public Executable {
 public:
     CudaExecutable(const Plan& plan, const CompileOptions& options)
-        : plan_(plan), options_(options), device_(device(options.device)), aligned_(load(plan, options, device_, true)) {
+        : plan_(plan),
+          options_(options),
+          device_(device(options.device)),
+          aligned_(load(plan, options, device_, true)) {
         for (ValueId leaf : plan_.graph.leaves()) leaf_types_.push_back(plan_.graph[leaf].type);
         for (ValueId output : plan_.graph.outputs()) output_types_.push_back(plan_.graph[output].type);
         for (size_t i = 0; i < leaf_types_.size(); ++i)
-            leaf_strides_.push_back(options.leaf_strides.empty() ? contiguous_strides(leaf_types_[i].shape) : options.leaf_strides[i]);
+            leaf_strides_.push_back(options.leaf_strides.empty() ? contiguous_strides(leaf_types_[i].shape)
+                                                                 : options.leaf_strides[i]);
         for (size_t i = 0; i < output_types_.size(); ++i)
-            output_strides_.push_back(options.output_strides.empty() ? contiguous_strides(output_types_[i].shape) : options.output_strides[i]);
+            output_strides_.push_back(options.output_strides.empty() ? contiguous_strides(output_types_[i].shape)
+                                                                     : options.output_strides[i]);
         if (aligned_.assembly.kept_bytes > 0) {
             ContextGuard guard(device_);
             check(driver().cuMemAlloc(&kept_, aligned_.assembly.kept_bytes), "cuMemAlloc (prepared weights)");
@@ -111,9 +117,12 @@ public:
 
     size_t workspace_bytes() const override { return aligned_.assembly.workspace_bytes; }
 
-    void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context) override {
-        const bool aligned = check_views(leaves, leaf_types_, leaf_strides_, "leaf") & check_views(outputs, output_types_, output_strides_, "output");
-        require(workspace_bytes() == 0 || context.workspace != nullptr, "run: this executable needs ", workspace_bytes(), " bytes of workspace");
+    void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs,
+             const RunContext& context) override {
+        const bool aligned = check_views(leaves, leaf_types_, leaf_strides_, "leaf") &
+                             check_views(outputs, output_types_, output_strides_, "output");
+        require(workspace_bytes() == 0 || context.workspace != nullptr, "run: this executable needs ",
+                workspace_bytes(), " bytes of workspace");
         const Loaded& loaded = aligned ? aligned_ : unaligned();
         ContextGuard guard(device_);
         const auto stream = static_cast<CUstream>(context.stream);
@@ -125,8 +134,9 @@ public:
     }
 
     std::string describe() const override {
-        std::string text = "CUDA, " + device_.name + ", sm_" + std::to_string(device_.arch) + ": " + std::to_string(aligned_.launches.size()) +
-                           " launches, workspace " + std::to_string(workspace_bytes()) + " bytes\n";
+        std::string text = "CUDA, " + device_.name + ", sm_" + std::to_string(device_.arch) + ": " +
+                           std::to_string(aligned_.launches.size()) + " launches, workspace " +
+                           std::to_string(workspace_bytes()) + " bytes\n";
         for (size_t i = 0; i < aligned_.launches.size(); ++i) {
             const BoundLaunch& bound = aligned_.assembly.launches[i];
             const Launch& l = bound.launch;
@@ -145,15 +155,19 @@ public:
 
 private:
     // Throws unless every view is what was compiled for; true where all begin on 16-byte boundaries.
-    static bool check_views(std::span<const TensorView> views, const std::vector<Type>& types, const std::vector<Sizes>& strides, const char* what) {
-        require(views.size() == types.size(), "run: ", types.size(), " ", what, " tensors are expected, got ", views.size());
+    static bool check_views(std::span<const TensorView> views, const std::vector<Type>& types,
+                            const std::vector<Sizes>& strides, const char* what) {
+        require(views.size() == types.size(), "run: ", types.size(), " ", what, " tensors are expected, got ",
+                views.size());
         bool aligned = true;
         for (size_t i = 0; i < views.size(); ++i) {
             const TensorView& view = views[i];
             if (view.dtype != types[i].dtype || view.shape != types[i].shape)
-                fail("run: ", what, " ", i, " must be ", to_string(types[i]), ", got ", to_string(Type{view.dtype, view.shape}));
+                fail("run: ", what, " ", i, " must be ", to_string(types[i]), ", got ",
+                     to_string(Type{view.dtype, view.shape}));
             if (view.strides != strides[i] && !same_layout(view.shape, view.strides, strides[i]))
-                fail("run: ", what, " ", i, " was compiled for strides ", to_string(strides[i]), ", got ", to_string(view.strides));
+                fail("run: ", what, " ", i, " was compiled for strides ", to_string(strides[i]), ", got ",
+                     to_string(view.strides));
             if (view.data == nullptr && numel(view.shape) > 0) fail("run: ", what, " ", i, " has no memory");
             if (reinterpret_cast<uintptr_t>(view.data) % 16 != 0) aligned = false;
         }
@@ -169,12 +183,13 @@ private:
     }
 
     const Loaded& unaligned() {
-        std::call_once(unaligned_once_, [&] { unaligned_ = std::make_unique<Loaded>(load(plan_, options_, device_, false)); });
+        std::call_once(unaligned_once_,
+                       [&] { unaligned_ = std::make_unique<Loaded>(load(plan_, options_, device_, false)); });
         return *unaligned_;
     }
 
-    void run_frozen(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context,
-                    CUstream stream) {
+    void run_frozen(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
+                    const RunContext& context, CUstream stream) {
         if (prepared_.load(std::memory_order_acquire)) {
             launch(loaded, leaves, outputs, context, stream, true);
             return;
@@ -189,8 +204,8 @@ private:
         prepared_.store(true, std::memory_order_release);
     }
 
-    void launch(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context,
-                CUstream stream, bool prepared) {
+    void launch(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
+                const RunContext& context, CUstream stream, bool prepared) {
         const Driver& d = driver();
         std::byte small[2048];
         void* small_parameters[96];
@@ -199,7 +214,8 @@ private:
         std::byte* block = small;
         void** parameters = small_parameters;
         if (loaded.most_bytes > sizeof small) large.resize(loaded.most_bytes), block = large.data();
-        if (loaded.most_parameters > 96) large_parameters.resize(loaded.most_parameters), parameters = large_parameters.data();
+        if (loaded.most_parameters > 96)
+            large_parameters.resize(loaded.most_parameters), parameters = large_parameters.data();
         bool first = true;
         for (const Ready& ready : loaded.launches) {
             if (prepared && ready.once) continue;
@@ -208,10 +224,18 @@ private:
             for (const Ready::Patch& patch : ready.patches) {
                 char* base = nullptr;
                 switch (patch.address.kind) {
-                    case Address::Kind::leaf: base = static_cast<char*>(leaves[static_cast<size_t>(patch.address.position)].data); break;
-                    case Address::Kind::output: base = static_cast<char*>(outputs[static_cast<size_t>(patch.address.position)].data); break;
-                    case Address::Kind::workspace: base = static_cast<char*>(context.workspace); break;
-                    case Address::Kind::kept: base = reinterpret_cast<char*>(kept_); break;
+                    case Address::Kind::leaf:
+                        base = static_cast<char*>(leaves[static_cast<size_t>(patch.address.position)].data);
+                        break;
+                    case Address::Kind::output:
+                        base = static_cast<char*>(outputs[static_cast<size_t>(patch.address.position)].data);
+                        break;
+                    case Address::Kind::workspace:
+                        base = static_cast<char*>(context.workspace);
+                        break;
+                    case Address::Kind::kept:
+                        base = reinterpret_cast<char*>(kept_);
+                        break;
                 }
                 base += patch.address.offset;
                 std::memcpy(block + patch.at, &base, sizeof base);
@@ -222,10 +246,12 @@ private:
             config.attrs = attributes;
             config.hStream = stream;
             // The first launch follows work of others, which says nothing about when it is safe to begin.
-            if (first && config.numAttrs > 0 && attributes[config.numAttrs - 1].id == CUlaunchAttribute::programmatic_stream_serialization)
+            if (first && config.numAttrs > 0 &&
+                attributes[config.numAttrs - 1].id == CUlaunchAttribute::programmatic_stream_serialization)
                 --config.numAttrs;
             first = false;
-            if (CUresult result = d.cuLaunchKernelEx(&config, ready.function, parameters, nullptr); result != 0) check(result, "cuLaunchKernelEx");
+            if (CUresult result = d.cuLaunchKernelEx(&config, ready.function, parameters, nullptr); result != 0)
+                check(result, "cuLaunchKernelEx");
         }
     }
 

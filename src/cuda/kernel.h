@@ -17,29 +17,29 @@ namespace transfuse::cuda {
 
 // The device a kernel is generated for.
 struct Target {
-    int arch = 90;                        // 90 compiles as sm_90a
+    int arch = 90;  // 90 compiles as sm_90a
     int multiprocessors = 132;
-    int shared_bytes = 227 * 1024;        // most dynamic shared memory a block can have
-    bool general_only = false;            // only the general kernels (tests run them without a device)
+    int shared_bytes = 227 * 1024;  // most dynamic shared memory a block can have
+    bool general_only = false;      // only the general kernels (tests run them without a device)
     bool operator==(const Target&) const = default;
 };
 
 // One translation unit, and the one kernel in it. Equal sources are compiled once per process and cached on disk, so
 // whatever changes from call to call (batch, lengths, strides) should be an argument and not part of the text.
 struct Source {
-    std::string entry;                    // extern "C" name of the kernel
+    std::string entry;  // extern "C" name of the kernel
     std::string text;
-    std::vector<std::string> options;     // added to -std=c++17 and the architecture
+    std::vector<std::string> options;  // added to -std=c++17 and the architecture
     bool operator==(const Source&) const = default;
 };
 
-// One kernel parameter: the address of a value's memory (a leaf's tensor, else an output's, else its buffer), of an output by
-// position, an address in the pass's scratch, or plain bytes.
+// One kernel parameter: the address of a value's memory (a leaf's tensor, else an output's, else its buffer), of an
+// output by position, an address in the pass's scratch, or plain bytes.
 struct Argument {
     enum class Kind : uint8_t { value, output, scratch, bytes } kind = Kind::bytes;
-    ValueId value = -1;                   // value: a leaf, an output or a buffer of the plan; output: the position
-    int64_t offset = 0;                   // bytes added to the address
-    int size = 8;                         // bytes: how many (also the alignment, at most 16)
+    ValueId value = -1;  // value: a leaf, an output or a buffer of the plan; output: the position
+    int64_t offset = 0;  // bytes added to the address
+    int size = 8;        // bytes: how many (also the alignment, at most 16)
     std::array<std::byte, 64> data{};
 
     static Argument of_value(ValueId value, int64_t offset_bytes = 0) {
@@ -70,12 +70,12 @@ struct Argument {
 struct Launch {
     std::shared_ptr<const Source> source;
     std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
-    uint32_t cluster = 1;                 // blocks per cluster along x
-    uint32_t shared_bytes = 0;            // dynamic
-    bool early = false;                   // starts while its predecessor ends (the kernel waits with griddepcontrol)
-    bool parameters_only = false;         // depends on params alone: skipped after the first run of a frozen executable
+    uint32_t cluster = 1;          // blocks per cluster along x
+    uint32_t shared_bytes = 0;     // dynamic
+    bool early = false;            // starts while its predecessor ends (the kernel waits with griddepcontrol)
+    bool parameters_only = false;  // depends on params alone: skipped after the first run of a frozen executable
     std::vector<Argument> arguments;
-    std::string note;                     // for describe(): tile, roles, what it computes
+    std::string note;  // for describe(): tile, roles, what it computes
 };
 
 // The launches of one pass, in order, and the scratch memory they share (on top of the plan's buffers). Scratch lives
@@ -96,7 +96,7 @@ struct Surroundings {
     const std::vector<Sizes>& strides;
     Fp32Precision precision = Fp32Precision::strict;
     Target target;
-    bool aligned = true;                  // every value's memory begins on a 16-byte boundary
+    bool aligned = true;  // every value's memory begins on a 16-byte boundary
 };
 
 }  // namespace transfuse::cuda

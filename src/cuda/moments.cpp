@@ -1,8 +1,8 @@
-// The moments kernel. Memory is seen as [outer …][rows][inner]: the inner axis is the one that is contiguous, rows are the
-// other reduced axes. A thread owns one vector of columns and walks over rows, so whether a column lies in an interval is
-// decided once, at the end; rows are cut into cells (maximal sets that every interval takes or leaves whole) and each is
-// summed by itself. Every element is read once. Sums of eight rows are made in the input's precision, all others in double;
-// each block leaves its share in a slot of its own.
+// The moments kernel. Memory is seen as [outer …][rows][inner]: the inner axis is the one that is contiguous, rows are
+// the other reduced axes. A thread owns one vector of columns and walks over rows, so whether a column lies in an
+// interval is decided once, at the end; rows are cut into cells (maximal sets that every interval takes or leaves
+// whole) and each is summed by itself. Every element is read once. Sums of eight rows are made in the input's
+// precision, all others in double; each block leaves its share in a slot of its own.
 #include "cuda/moments.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int unroll = 8;
-constexpr int64_t chunk_bytes = 256 * 1024;   // measured: 64 KB is 6 % slower on 1 GB, no difference on 64 MB
+constexpr int64_t chunk_bytes = 256 * 1024;  // measured: 64 KB is 6 % slower on 1 GB, no difference on 64 MB
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -50,10 +50,10 @@ std::vector<Cell> cells_of(const std::vector<Interval>& intervals, int64_t exten
 }
 
 struct Axis {
-    std::vector<size_t> logical;         // tensor axes, outermost first: more than one where they were merged
+    std::vector<size_t> logical;  // tensor axes, outermost first: more than one where they were merged
     int64_t extent = 1, stride = 0;
     bool reduced = false;
-    std::vector<Interval> intervals;     // reduced only
+    std::vector<Interval> intervals;  // reduced only
     bool whole() const { return reduced && intervals.size() == 1 && intervals[0] == Interval{0, extent - 1, 1}; }
 };
 
@@ -68,14 +68,17 @@ std::vector<Axis> memory_axes(const Node& box, const Type& x, const Sizes& strid
             for (int64_t i = 0; i < box.attributes.integers(Key::counts)[j]; ++i, ++at)
                 if (static_cast<size_t>(dims[j]) == a) {
                     axis.reduced = true;
-                    axis.intervals.push_back({box.attributes.integers(Key::los)[at], box.attributes.integers(Key::his)[at],
+                    axis.intervals.push_back({box.attributes.integers(Key::los)[at],
+                                              box.attributes.integers(Key::his)[at],
                                               box.attributes.integers(Key::steps)[at]});
                 }
         if (!axis.reduced && axis.extent == 1) continue;
         if (merge && !axes.empty()) {
             Axis& last = axes.back();
             const bool adjacent = last.stride == axis.stride * axis.extent;
-            const bool alike = (last.whole() && axis.whole()) || (!last.reduced && !axis.reduced && last.logical.back() >= 2 && a >= 2 && last.logical.back() < a);
+            const bool alike =
+                (last.whole() && axis.whole()) ||
+                (!last.reduced && !axis.reduced && last.logical.back() >= 2 && a >= 2 && last.logical.back() < a);
             if (adjacent && alike) {
                 last.logical.push_back(a);
                 last.extent *= axis.extent, last.stride = axis.stride;
@@ -91,7 +94,13 @@ std::vector<Axis> memory_axes(const Node& box, const Type& x, const Sizes& strid
 class MomentsWriter {
 public:
     MomentsWriter(const Surroundings& s, const Places& places, ValueId box, int64_t scratch, std::string entry)
-        : s_(s), graph_(s.plan.graph), places_(places), box_(box), x_(graph_[box].args[0]), scratch_(scratch), entry_(std::move(entry)) {}
+        : s_(s),
+          graph_(s.plan.graph),
+          places_(places),
+          box_(box),
+          x_(graph_[box].args[0]),
+          scratch_(scratch),
+          entry_(std::move(entry)) {}
 
     bool arrange(std::string* why_not) {
         const Type& type = graph_[x_].type;
@@ -105,15 +114,18 @@ public:
         inner_ = axes_.back();
         axes_.pop_back();
         for (const Axis& axis : axes_) {
-            if (axis.reduced) rows_.push_back(axis);
-            else outer_.push_back(axis);
+            if (axis.reduced)
+                rows_.push_back(axis);
+            else
+                outer_.push_back(axis);
             if (axis.reduced && axis.intervals.size() > 60) return refuse(why_not, "too many intervals");
         }
         storage_ = direct_ ? places_.at(x_).storage : type.dtype;
         real_ = real_of(type.dtype);
         choose_vector();
         // A single long row becomes rows of one block's width.
-        if (rows_.empty() && inner_.reduced && inner_.whole() && inner_.extent > 4 * threads * vector_ && direct_) virtual_rows_ = true;
+        if (rows_.empty() && inner_.reduced && inner_.whole() && inner_.extent > 4 * threads * vector_ && direct_)
+            virtual_rows_ = true;
         for (const Axis& row : rows_) {
             cells_.push_back(cells_of(row.intervals, row.extent));
             if (cells_.back().empty()) return refuse(why_not, "all intervals are empty");
@@ -123,7 +135,8 @@ public:
         choose_shape();
         int64_t reach = inner_.extent;
         for (const Axis& row : rows_) reach += row.extent * row.stride;
-        if (!direct_ && numel(type.shape) >= (int64_t{1} << 31) - 65536) return refuse(why_not, "a computed input of more than 2^31 elements");
+        if (!direct_ && numel(type.shape) >= (int64_t{1} << 31) - 65536)
+            return refuse(why_not, "a computed input of more than 2^31 elements");
         if (reach >= (int64_t{1} << 31) - 65536) return refuse(why_not, "more than 2^31 elements are summed into one");
         int64_t summed = inner_.reduced ? inner_.extent : 1;
         for (const Axis& row : rows_) summed *= row.extent;
@@ -138,9 +151,10 @@ public:
         Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, vector_);
         body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
         write_body();
-        std::string text = std::string(device_math()) + index_code(parameters.wide_index()) + Emitter::combine_code() + sequence_code() + block_sum_code() + tables +
-                           "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry_ + "(" + parameters.declaration() + ") {\n" +
-                           body.text() + "}\n";
+        std::string text = std::string(device_math()) + index_code(parameters.wide_index()) + Emitter::combine_code() +
+                           sequence_code() + block_sum_code() + tables +
+                           "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry_ + "(" +
+                           parameters.declaration() + ") {\n" + body.text() + "}\n";
         Launch launch;
         launch.source = std::make_shared<const Source>(Source{entry_, std::move(text), {}});
         launch.grid = {static_cast<uint32_t>(outer_count() * column_blocks_ * chunks_), 1, 1};
@@ -148,8 +162,9 @@ public:
         launch.shared_bytes = 0;
         launch.early = true;
         launch.arguments = parameters.arguments();
-        launch.note = "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " + number(bytes(storage_)) + " B loads, " +
-                      number(chunks_) + " chunks, " + number(cell_count_) + " cells";
+        launch.note = "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " +
+                      number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " + number(cell_count_) +
+                      " cells";
         return launch;
     }
 
@@ -203,7 +218,8 @@ private:
 
     void choose_shape() {
         const int64_t vectors = ceil_div(inner_.extent, vector_);
-        const int64_t row_count = std::accumulate(rows_.begin(), rows_.end(), int64_t{1}, [](int64_t n, const Axis& a) { return n * a.extent; });
+        const int64_t row_count = std::accumulate(rows_.begin(), rows_.end(), int64_t{1},
+                                                  [](int64_t n, const Axis& a) { return n * a.extent; });
         if (virtual_rows_) {
             columns_ = threads, lines_ = 1, column_blocks_ = 1;
             row_extent_ = ceil_div(vectors, threads);
@@ -214,7 +230,9 @@ private:
                 while (lines < 8 && row_count / (2 * lines) >= 16) lines *= 2;
                 widest = threads / lines;
                 // Shared memory: a column's sum for each cell, and one of each line.
-                while (widest > 8 && (widest * vector_ * cell_count_ + (lines > 1 ? threads * vector_ : 0)) * 8 > 40 * 1024) widest /= 2;
+                while (widest > 8 &&
+                       (widest * vector_ * cell_count_ + (lines > 1 ? threads * vector_ : 0)) * 8 > 40 * 1024)
+                    widest /= 2;
             }
             column_blocks_ = ceil_div(vectors, widest);
             columns_ = ceil_div(vectors, column_blocks_);
@@ -227,7 +245,8 @@ private:
         const int64_t others = outer_count() * column_blocks_;
         int64_t chunks = std::max<int64_t>(1, total / chunk_bytes);
         const int64_t wanted = 8 * s_.target.multiprocessors;
-        if (others * chunks < wanted) chunks = std::max(chunks, std::min(ceil_div(wanted, others), std::max<int64_t>(1, total / (16 * 1024))));
+        if (others * chunks < wanted)
+            chunks = std::max(chunks, std::min(ceil_div(wanted, others), std::max<int64_t>(1, total / (16 * 1024))));
         chunks = std::min(chunks, row_extent_);
         chunk_rows_ = ceil_div(row_extent_, chunks);
         chunks_ = ceil_div(row_extent_, chunk_rows_);
@@ -248,7 +267,8 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
     __syncthreads();
     double total = 0;
     if (threadIdx.x == 0)
-        for (int w = 0; w < )cuda" + number(threads / 32) + R"cuda(; ++w) total += warps[w];
+        for (int w = 0; w < )cuda" +
+               number(threads / 32) + R"cuda(; ++w) total += warps[w];
     __syncthreads();
     return total;
 }
@@ -264,7 +284,8 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         const auto box_count = static_cast<int64_t>(box_intervals().size());
         const int64_t width = columns_bound();
         if (inner_.reduced) {
-            body.line("__shared__ double tf_warps[" + number(threads / 32) + "], tf_sums[" + number(cell_count_ * inner_boxes()) + "];");
+            body.line("__shared__ double tf_warps[" + number(threads / 32) + "], tf_sums[" +
+                      number(cell_count_ * inner_boxes()) + "];");
         } else {
             body.line("__shared__ double tf_sums[" + number(cell_count_ * width * vector_) + "];");
             if (lines_ > 1) body.line("__shared__ double tf_lines[" + number(threads * vector_) + "];");
@@ -278,7 +299,8 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
             int64_t at = 0;
             for (const auto& list : cells_)
                 for (const Cell& cell : list)
-                    for (int64_t value : {cell.lo, cell.hi, cell.step, cell.mask}) body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
+                    for (int64_t value : {cell.lo, cell.hi, cell.step, cell.mask})
+                        body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
             body.close();
             body.line("__syncthreads();");
         }
@@ -297,18 +319,27 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         std::vector<std::string> outer(outer_.size());
         for (size_t i = outer_.size(); i-- > 0;) outer[i] = take(outer_[i].extent, "outer");
         const std::string columns = integer(columns_);
-        const std::string line = let(columns_ == threads ? "0" : parameters_->quotient("(int)threadIdx.x", columns_, true), "line");
-        const std::string place = let(columns_ == threads ? "(int)threadIdx.x" : minus("(int)threadIdx.x", times(line, columns)), "place");
-        const std::string column = let("(" + plus(times(column_block, columns), place) + ") * " + number(vector_), "column");
-        const std::string inside = emitter_->let("bool", line + " < " + integer(lines_) + (virtual_rows_ ? "" : " && " + column + " < " + integer(inner_.extent)), "inside");
+        const std::string line =
+            let(columns_ == threads ? "0" : parameters_->quotient("(int)threadIdx.x", columns_, true), "line");
+        const std::string place =
+            let(columns_ == threads ? "(int)threadIdx.x" : minus("(int)threadIdx.x", times(line, columns)), "place");
+        const std::string column =
+            let("(" + plus(times(column_block, columns), place) + ") * " + number(vector_), "column");
+        const std::string inside = emitter_->let(
+            "bool",
+            line + " < " + integer(lines_) + (virtual_rows_ ? "" : " && " + column + " < " + integer(inner_.extent)),
+            "inside");
         const std::string chunk_begin = let(times(chunk, integer(chunk_rows_)), "begin");
-        const std::string chunk_end = let("min(" + plus(chunk_begin, integer(chunk_rows_)) + ", " + integer(row_extent_) + ")", "end");
+        const std::string chunk_end =
+            let("min(" + plus(chunk_begin, integer(chunk_rows_)) + ", " + integer(row_extent_) + ")", "end");
         if (direct_) {
             std::string base = "0";
-            for (size_t i = 0; i < outer_.size(); ++i) base = plus(base, times("(long long)" + outer[i], integer64(outer_[i].stride)));
+            for (size_t i = 0; i < outer_.size(); ++i)
+                base = plus(base, times("(long long)" + outer[i], integer64(outer_[i].stride)));
             pointer_ = body.fresh("from");
             const std::string type = "const " + std::string(storage_name(storage_));
-            body.line(type + "* __restrict__ " + pointer_ + " = " + parameters_->pointer(places_.at(x_).base, type, true) + " + " + base + ";");
+            body.line(type + "* __restrict__ " + pointer_ + " = " +
+                      parameters_->pointer(places_.at(x_).base, type, true) + " + " + base + ";");
         }
 
         const std::string cell = body.fresh("cell");
@@ -325,8 +356,10 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
             body.line("double " + sums.back() + " = 0.0;");
         }
         write_rows(here, count, line, inside, column, outer, sums);
-        if (inner_.reduced) finish_reduced_inner(cell, sums, separate, column, inside);
-        else finish_kept_inner(cell, sums, place, line, inside, width);
+        if (inner_.reduced)
+            finish_reduced_inner(cell, sums, separate, column, inside);
+        else
+            finish_kept_inner(cell, sums, place, line, inside, width);
         emitter_->close();
         body.line("__syncthreads();");
         write_boxes(box_count, chunk, column_block, column, place, line, inside, outer, width);
@@ -368,15 +401,20 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
             std::string lo, hi, step;
             if (cell_count_ > 1) {
                 const std::string at = let(plus(times(which[i], "4"), number(table_begin)), "at");
-                lo = let("tf_cells[" + at + "]", "lo"), hi = let("tf_cells[" + at + " + 1]", "hi"), step = let("tf_cells[" + at + " + 2]", "step");
+                lo = let("tf_cells[" + at + "]", "lo"), hi = let("tf_cells[" + at + " + 1]", "hi"),
+                step = let("tf_cells[" + at + " + 2]", "step");
             } else {
                 lo = integer(cells_[i][0].lo), hi = integer(cells_[i][0].hi), step = integer(cells_[i][0].step);
             }
             table_begin += static_cast<int64_t>(cells_[i].size()) * 4;
             if (i == 0) {
-                const std::string first = let(begin + " <= " + lo + " ? " + lo + " : " + lo + " + (" + begin + " - " + lo + " + " + step + " - 1) / " + step + " * " + step, "first");
+                const std::string first = let(begin + " <= " + lo + " ? " + lo + " : " + lo + " + (" + begin + " - " +
+                                                  lo + " + " + step + " - 1) / " + step + " * " + step,
+                                              "first");
                 const std::string last = let("min(" + hi + ", " + end + " - 1)", "last");
-                texts.push_back({first, step, let(last + " < " + first + " ? 0 : (" + last + " - " + first + ") / " + step + " + 1", "rows")});
+                texts.push_back(
+                    {first, step,
+                     let(last + " < " + first + " ? 0 : (" + last + " - " + first + ") / " + step + " + 1", "rows")});
             } else {
                 texts.push_back({lo, step, let("(" + hi + " - " + lo + ") / " + step + " + 1", "rows")});
             }
@@ -384,15 +422,18 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         return texts;
     }
 
-    // Eight rows at a time: their loads are in flight together. Rows beyond the end repeat the last one and count as zero.
-    void write_rows(const std::vector<CellText>& cell, const std::string& count, const std::string& line, const std::string& inside,
-                    const std::string& column, const std::vector<std::string>& outer, const std::vector<std::string>& sums) {
+    // Eight rows at a time: their loads are in flight together. Rows beyond the end repeat the last one and count as
+    // zero.
+    void write_rows(const std::vector<CellText>& cell, const std::string& count, const std::string& line,
+                    const std::string& inside, const std::string& column, const std::vector<std::string>& outer,
+                    const std::vector<std::string>& sums) {
         Body& body = *body_;
         const bool many = virtual_rows_ || !rows_.empty();
         const int steps = many ? unroll : 1;
         emitter_->open("if (" + inside + " && " + count + " > 0)");
         const std::string t = body.fresh("t");
-        emitter_->open("for (int " + t + " = " + line + "; " + t + " < " + count + "; " + t + " += " + times(number(steps), integer(lines_)) + ")");
+        emitter_->open("for (int " + t + " = " + line + "; " + t + " < " + count + "; " + t +
+                       " += " + times(number(steps), integer(lines_)) + ")");
         std::vector<std::vector<std::string>> values(static_cast<size_t>(vector_));  // [lane][step]
         std::vector<std::string> counted;
         std::vector<Lanes> loaded;
@@ -406,8 +447,10 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         for (int l = 0; l < vector_; ++l)
             for (int u = 0; u < steps; ++u) {
                 const std::string& value = loaded[static_cast<size_t>(u)][static_cast<size_t>(l)];
-                values[static_cast<size_t>(l)].push_back(counted_[static_cast<size_t>(u)] == "true" ? "(" + real + ")" + value
-                                                                                      : "(" + counted_[static_cast<size_t>(u)] + " ? (" + real + ")" + value + " : " + zero + ")");
+                values[static_cast<size_t>(l)].push_back(counted_[static_cast<size_t>(u)] == "true"
+                                                             ? "(" + real + ")" + value
+                                                             : "(" + counted_[static_cast<size_t>(u)] + " ? (" + real +
+                                                                   ")" + value + " : " + zero + ")");
             }
         if (sums.size() == 1) {  // one column, or all alike
             std::vector<std::string> all;
@@ -423,22 +466,25 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
     static std::string tree(std::vector<std::string> terms) {
         while (terms.size() > 1) {
             std::vector<std::string> pairs;
-            for (size_t i = 0; i + 1 < terms.size(); i += 2) pairs.push_back("(" + terms[i] + " + " + terms[i + 1] + ")");
+            for (size_t i = 0; i + 1 < terms.size(); i += 2)
+                pairs.push_back("(" + terms[i] + " + " + terms[i + 1] + ")");
             if (terms.size() % 2) pairs.push_back(terms.back());
             terms = std::move(pairs);
         }
         return terms[0].front() == '(' ? terms[0] : "(" + terms[0] + ")";
     }
 
-    Lanes load(const std::vector<CellText>& cell, const std::string& row, const std::string& column, const std::vector<std::string>& outer,
-               const std::string& is_counted, int u) {
+    Lanes load(const std::vector<CellText>& cell, const std::string& row, const std::string& column,
+               const std::vector<std::string>& outer, const std::string& is_counted, int u) {
         counted_.resize(static_cast<size_t>(u) + 1);
         counted_[static_cast<size_t>(u)] = is_counted;
         if (virtual_rows_) {
             // Rows lie one after another; the last may be short.
-            const std::string raw = let("(" + plus(cell[0].first, row) + ") * " + number(threads * vector_) + " + " + column, "at");
+            const std::string raw =
+                let("(" + plus(cell[0].first, row) + ") * " + number(threads * vector_) + " + " + column, "at");
             const std::string limit = integer(inner_.extent);
-            const std::string fits = emitter_->let("bool", (is_counted == "true" ? "" : is_counted + " && ") + raw + " < " + limit, "fits");
+            const std::string fits =
+                emitter_->let("bool", (is_counted == "true" ? "" : is_counted + " && ") + raw + " < " + limit, "fits");
             counted_[static_cast<size_t>(u)] = fits;
             const std::string at = let("min(" + raw + ", " + limit + " - " + number(vector_) + ")", "at");
             return load_direct(at);
@@ -476,13 +522,15 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         }
         const std::string type = "tf_vector<" + storage + ", " + number(vector_) + ">";
         const std::string pack = emitter_->let(type, "*(const " + type + "*)(" + pointer_ + " + " + at + ")", "pack");
-        for (int l = 0; l < vector_; ++l) lanes.text.push_back("tf_to<" + real + ">(" + pack + ".lane[" + number(l) + "])");
+        for (int l = 0; l < vector_; ++l)
+            lanes.text.push_back("tf_to<" + real + ">(" + pack + ".lane[" + number(l) + "])");
         return lanes;
     }
 
     int64_t inner_boxes() const { return inner_.reduced ? static_cast<int64_t>(inner_.intervals.size()) : 1; }
 
-    void finish_reduced_inner(const std::string& cell, const std::vector<std::string>& sums, bool separate, const std::string& column, const std::string& inside) {
+    void finish_reduced_inner(const std::string& cell, const std::vector<std::string>& sums, bool separate,
+                              const std::string& column, const std::string& inside) {
         Body& body = *body_;
         for (int64_t j = 0; j < inner_boxes(); ++j) {
             const Interval& interval = inner_.intervals[static_cast<size_t>(j)];
@@ -493,24 +541,31 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
                 for (size_t l = 0; l < sums.size(); ++l) {
                     const std::string i = "(" + column + " + " + number(static_cast<int64_t>(l)) + ")";
                     std::string test = i + " >= " + integer(interval.lo) + " && " + i + " <= " + integer(interval.hi);
-                    if (interval.step > 1) test += " && (" + i + " - " + integer(interval.lo) + ") % " + integer(interval.step) + " == 0";
+                    if (interval.step > 1)
+                        test += " && (" + i + " - " + integer(interval.lo) + ") % " + integer(interval.step) + " == 0";
                     mine += " + (" + test + " ? " + sums[l] + " : 0.0)";
                 }
             }
-            const std::string total = emitter_->let("double", "tf_block_sum(" + inside + " ? " + mine + " : 0.0, tf_warps)", "total");
-            body.line("if (threadIdx.x == 0) tf_sums[" + plus(times(cell, number(inner_boxes())), number(j)) + "] = " + total + ";");
+            const std::string total =
+                emitter_->let("double", "tf_block_sum(" + inside + " ? " + mine + " : 0.0, tf_warps)", "total");
+            body.line("if (threadIdx.x == 0) tf_sums[" + plus(times(cell, number(inner_boxes())), number(j)) +
+                      "] = " + total + ";");
         }
     }
 
-    void finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums, const std::string& place, const std::string& line,
-                           const std::string& inside, int64_t width) {
+    void finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums, const std::string& place,
+                           const std::string& line, const std::string& inside, int64_t width) {
         Body& body = *body_;
         for (size_t l = 0; l < sums.size(); ++l) {
-            const std::string slot = "tf_sums[" + plus(times(cell, number(width * vector_)), plus(times(place, number(vector_)), number(static_cast<int64_t>(l)))) + "]";
+            const std::string slot = "tf_sums[" +
+                                     plus(times(cell, number(width * vector_)),
+                                          plus(times(place, number(vector_)), number(static_cast<int64_t>(l)))) +
+                                     "]";
             if (lines_ == 1) {
                 body.line("if (" + inside + ") " + slot + " = " + sums[l] + ";");
             } else {
-                body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + number(static_cast<int64_t>(l)) + "] = " + inside + " ? " + sums[l] + " : 0.0;");
+                body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + number(static_cast<int64_t>(l)) +
+                          "] = " + inside + " ? " + sums[l] + " : 0.0;");
             }
         }
         if (lines_ == 1) return;
@@ -519,9 +574,13 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         for (size_t l = 0; l < sums.size(); ++l) {
             const std::string total = body.fresh("total"), other = body.fresh("line");
             body.line("double " + total + " = 0.0;");
-            body.line("for (int " + other + " = 0; " + other + " < " + integer(lines_) + "; ++" + other + ") " + total + " += tf_lines[(" + other + " * " +
-                      integer(columns_) + " + " + place + ") * " + number(vector_) + " + " + number(static_cast<int64_t>(l)) + "];");
-            body.line("tf_sums[" + plus(times(cell, number(width * vector_)), plus(times(place, number(vector_)), number(static_cast<int64_t>(l)))) + "] = " + total + ";");
+            body.line("for (int " + other + " = 0; " + other + " < " + integer(lines_) + "; ++" + other + ") " + total +
+                      " += tf_lines[(" + other + " * " + integer(columns_) + " + " + place + ") * " + number(vector_) +
+                      " + " + number(static_cast<int64_t>(l)) + "];");
+            body.line("tf_sums[" +
+                      plus(times(cell, number(width * vector_)),
+                           plus(times(place, number(vector_)), number(static_cast<int64_t>(l)))) +
+                      "] = " + total + ";");
         }
         emitter_->close();
         body.line("__syncthreads();");
@@ -551,8 +610,9 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         return result;
     }
 
-    void write_boxes(int64_t boxes, const std::string& chunk, const std::string& column_block, const std::string& column, const std::string& place,
-                     const std::string& line, const std::string& inside, const std::vector<std::string>& outer, int64_t width) {
+    void write_boxes(int64_t boxes, const std::string& chunk, const std::string& column_block,
+                     const std::string& column, const std::string& place, const std::string& line,
+                     const std::string& inside, const std::vector<std::string>& outer, int64_t width) {
         Body& body = *body_;
         const Place to = this->place();
         const std::string pointer = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
@@ -577,13 +637,20 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         };
         for (size_t i = 0; i < outer_.size(); ++i) add(outer_[i], outer[i]);
         const std::string slot = inner_.reduced ? plus(times(chunk, integer(column_blocks_)), column_block) : chunk;
-        if (!destination_ && slots() > 1) offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
+        if (!destination_ && slots() > 1)
+            offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
         offset = emitter_->let("long long", offset, "to");
         if (inner_.reduced) {
             emitter_->open("if (threadIdx.x == 0)");
             for (int64_t b = 0; b < boxes; ++b)
-                body.line("tf_store(" + pointer + " + " + plus(offset, times(number(b), integer(channel_stride))) + ", " +
-                          box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) { return "tf_sums[" + number(cell * inner_boxes() + intervals[static_cast<size_t>(b)].back()) + "]"; }) + ");");
+                body.line(
+                    "tf_store(" + pointer + " + " + plus(offset, times(number(b), integer(channel_stride))) + ", " +
+                    box_sum(intervals[static_cast<size_t>(b)],
+                            [&](int64_t cell) {
+                                return "tf_sums[" +
+                                       number(cell * inner_boxes() + intervals[static_cast<size_t>(b)].back()) + "]";
+                            }) +
+                    ");");
             emitter_->close();
             return;
         }
@@ -591,18 +658,22 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         for (int64_t b = 0; b < boxes; ++b)
             for (int l = 0; l < vector_; ++l) {
                 const std::string at = plus(times(place, number(vector_)), number(l));
-                const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) { return "tf_sums[" + plus(number(cell * width * vector_), at) + "]"; });
+                const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) {
+                    return "tf_sums[" + plus(number(cell * width * vector_), at) + "]";
+                });
                 const std::string saved = offset;
                 add(inner_, let(plus(column, number(l)), "column"));
-                body.line("tf_store(" + pointer + " + " + plus(offset, times(number(b), integer(channel_stride))) + ", " + sum + ");");
+                body.line("tf_store(" + pointer + " + " + plus(offset, times(number(b), integer(channel_stride))) +
+                          ", " + sum + ");");
                 offset = saved;
             }
         emitter_->close();
     }
 
-    // The sum of the cells that lie in a box. Which they are depends on the sizes only through their number: the masks are
-    // known when the text is written, and part of it.
-    std::string box_sum(const std::vector<int64_t>& interval, const std::function<std::string(int64_t)>& cell_text) const {
+    // The sum of the cells that lie in a box. Which they are depends on the sizes only through their number: the masks
+    // are known when the text is written, and part of it.
+    std::string box_sum(const std::vector<int64_t>& interval,
+                        const std::function<std::string(int64_t)>& cell_text) const {
         std::string sum;
         for (int64_t c = 0; c < cell_count_; ++c) {
             int64_t rest = c;
@@ -644,13 +715,15 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
 
 }  // namespace
 
-std::optional<GridProgram> generate_moments(const Surroundings& surroundings, const Places& places, const std::vector<std::pair<ValueId, Place>>& stores,
+std::optional<GridProgram> generate_moments(const Surroundings& surroundings, const Places& places,
+                                            const std::vector<std::pair<ValueId, Place>>& stores,
                                             std::string* why_not) {
     GridProgram result;
     int64_t scratch = 0;
     for (const TileStep& step : surroundings.pass.steps) {
         if (surroundings.plan.graph[step.value].op != Op::box_sums || step.scope == Scope::tail) continue;
-        MomentsWriter writer(surroundings, places, step.value, scratch, "tf_moments" + std::to_string(result.program.launches.size()));
+        MomentsWriter writer(surroundings, places, step.value, scratch,
+                             "tf_moments" + std::to_string(result.program.launches.size()));
         if (!writer.arrange(why_not)) return std::nullopt;
         for (const auto& [value, place] : stores)
             if (value == step.value) writer.store_to(place);
@@ -660,7 +733,8 @@ std::optional<GridProgram> generate_moments(const Surroundings& surroundings, co
         scratch = (scratch + writer.scratch_bytes() + 255) / 256 * 256;
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
-    for (Launch& launch : result.program.launches) result.program.note += (result.program.note.empty() ? "" : "; ") + launch.note;
+    for (Launch& launch : result.program.launches)
+        result.program.note += (result.program.note.empty() ? "" : "; ") + launch.note;
     if (!result.program.launches.empty()) result.program.launches[0].early = false;
     return result;
 }

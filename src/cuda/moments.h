@@ -11,12 +11,13 @@ namespace transfuse::cuda {
 struct GridProgram {
     Program program;
     Places grid;
-    std::vector<ValueId> stored;       // those that already are where the pass stores them
+    std::vector<ValueId> stored;  // those that already are where the pass stores them
 };
 
 // nullopt with a sentence in `why_not` where the general kernel must do it.
 // `stores`: where the pass stores grid values; one that a single block completes goes there directly.
 std::optional<GridProgram> generate_moments(const Surroundings& surroundings, const Places& places,
-                                            const std::vector<std::pair<ValueId, Place>>& stores, std::string* why_not = nullptr);
+                                            const std::vector<std::pair<ValueId, Place>>& stores,
+                                            std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

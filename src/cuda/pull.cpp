@@ -15,14 +15,15 @@ namespace transfuse::cuda {
 namespace {
 
 bool is_view(Op op) {
-    return op == Op::reshape || op == Op::permute || op == Op::expand || op == Op::slice || op == Op::flip || op == Op::identity ||
-           op == Op::detach;
+    return op == Op::reshape || op == Op::permute || op == Op::expand || op == Op::slice || op == Op::flip ||
+           op == Op::identity || op == Op::detach;
 }
 
 // How many terms one element of the value takes: 1 for pointwise and shape ops.
 int64_t trips(const Graph& graph, ValueId id, const Places& places) {
     const Node& node = graph[id];
-    if (auto place = places.find(id); place != places.end()) return place->second.partials ? place->second.partials->slots : 1;
+    if (auto place = places.find(id); place != places.end())
+        return place->second.partials ? place->second.partials->slots : 1;
     auto shape = [&](size_t arg) -> const Sizes& { return graph[node.args[arg]].type.shape; };
     int64_t count = 1;
     if (is_reduction(node.op)) {
@@ -30,26 +31,32 @@ int64_t trips(const Graph& graph, ValueId id, const Places& places) {
         return count;
     }
     switch (node.op) {
-        case Op::lattice: return numel(shape(1)) / std::max<int64_t>(1, shape(1)[0] * shape(1)[2]);
-        case Op::correlate: return numel(shape(1)) / std::max<int64_t>(1, shape(1)[1]);
+        case Op::lattice:
+            return numel(shape(1)) / std::max<int64_t>(1, shape(1)[0] * shape(1)[2]);
+        case Op::correlate:
+            return numel(shape(1)) / std::max<int64_t>(1, shape(1)[1]);
         case Op::box_sums:
             for (int64_t dim : node.attributes.integers(Key::dims)) count *= shape(0)[static_cast<size_t>(dim)];
             return count;
-        case Op::box_spread: return shape(0)[1] / std::max<int64_t>(1, node.type.shape[1]);
-        case Op::taps: return std::max<int64_t>(1, shape(0)[static_cast<size_t>(node.attributes.integer(Key::axis))]);
+        case Op::box_spread:
+            return shape(0)[1] / std::max<int64_t>(1, node.type.shape[1]);
+        case Op::taps:
+            return std::max<int64_t>(1, shape(0)[static_cast<size_t>(node.attributes.integer(Key::axis))]);
         case Op::max_pool:
         case Op::min_pool:
         case Op::avg_pool:
             for (int64_t k : node.attributes.integers(Key::kernel)) count *= k;
             return count;
         case Op::adaptive_avg_pool:
-        case Op::adaptive_max_pool: return std::max<int64_t>(1, numel(shape(0)) / std::max<int64_t>(1, numel(node.type.shape)));
+        case Op::adaptive_max_pool:
+            return std::max<int64_t>(1, numel(shape(0)) / std::max<int64_t>(1, numel(node.type.shape)));
         case Op::max_pool_grad:
         case Op::avg_pool_grad:
             if (node.attributes.has(Key::kernel))
                 for (int64_t k : node.attributes.integers(Key::kernel)) count *= k;
             return node.op == Op::max_pool_grad ? count * count : count;
-        default: return 1;
+        default:
+            return 1;
     }
 }
 
@@ -61,7 +68,8 @@ bool can_be_group(const Graph& graph, ValueId id, const Places& places) {
 
 class Scheduler {
 public:
-    explicit Scheduler(const PullRequest& request) : request_(request), graph_(request.graph), places_(request.places) {}
+    explicit Scheduler(const PullRequest& request)
+        : request_(request), graph_(request.graph), places_(request.places) {}
 
     Program run() {
         scratch_ = request_.scratch_begin;
@@ -98,8 +106,10 @@ private:
             if (!is_view(node.op)) {
                 if (terms > 1 && evaluations_[at] > 1.5 * elements && evaluations_[at] * terms > 1 << 20) keep = true;
                 if (terms <= 1 && evaluations_[at] > 16 * elements && evaluations_[at] > 1 << 22) keep = true;
-                if (terms >= 64 && can_be_group(graph_, v, places_) && elements < 1 << 18) group_.insert(v);
-                else if (terms >= 32 && is_reduction(node.op) && !placed && reduces_last(node)) group_.insert(v);
+                if (terms >= 64 && can_be_group(graph_, v, places_) && elements < 1 << 18)
+                    group_.insert(v);
+                else if (terms >= 32 && is_reduction(node.op) && !placed && reduces_last(node))
+                    group_.insert(v);
             }
             if (keep) kept_.insert(v);
             const double times = keep || sinks_.contains(v) ? elements : evaluations_[at];
@@ -117,15 +127,20 @@ private:
             ValueId top = fold;
             const int64_t elements = numel(graph_[fold].type.shape);
             const bool split = splits_of(fold) > 1;
-            while (!split && !sinks_.contains(top) && !kept_.contains(top) && consumers_[static_cast<size_t>(top)].size() == 1) {
+            while (!split && !sinks_.contains(top) && !kept_.contains(top) &&
+                   consumers_[static_cast<size_t>(top)].size() == 1) {
                 const ValueId next = consumers_[static_cast<size_t>(top)][0];
                 const Op op = graph_[next].op;
-                if (!(is_pointwise(op) || (is_view(op) && op != Op::slice)) || numel(graph_[next].type.shape) != elements) break;
+                if (!(is_pointwise(op) || (is_view(op) && op != Op::slice)) ||
+                    numel(graph_[next].type.shape) != elements)
+                    break;
                 top = next;
             }
             if (root_fold_.contains(top)) top = fold;  // two folds under one root: the second is kept by itself
-            if (!sinks_.contains(top)) kept_.insert(top);
-            else if (split) kept_.insert(fold);
+            if (!sinks_.contains(top))
+                kept_.insert(top);
+            else if (split)
+                kept_.insert(fold);
             root_fold_.emplace(top, fold);
         }
     }
@@ -184,9 +199,11 @@ private:
             job.work = work_of(root, static_cast<double>(elements));
             job.wide = request_.exact && job.work <= 1 << 25 && elements <= 1 << 20;
             job.splits = job.fold >= 0 && job.fold == root ? splits_of(root) : 1;
-            job.rows = job.fold >= 0 && is_reduction(graph_[job.fold].op) && !places_.contains(job.fold) && reduces_last(graph_[job.fold]);
+            job.rows = job.fold >= 0 && is_reduction(graph_[job.fold].op) && !places_.contains(job.fold) &&
+                       reduces_last(graph_[job.fold]);
             if (auto at = sinks_.find(root); at != sinks_.end() && job.splits == 1) job.destinations = at->second;
-            for (ValueId below : depends_on(root)) job.level = std::max(job.level, jobs_[static_cast<size_t>(job_of_.at(below))].level + 1);
+            for (ValueId below : depends_on(root))
+                job.level = std::max(job.level, jobs_[static_cast<size_t>(job_of_.at(below))].level + 1);
             // A mean beside a variance of the same elements comes out of the same reading.
             if (const ValueId twin = job.splits > 1 && kept_.contains(root) ? variance_beside(root) : -1; twin >= 0) {
                 Place place = kept_places_.at(twin);
@@ -252,9 +269,12 @@ private:
 
     Fold::Combine combine_of(ValueId id) const {
         switch (graph_[id].op) {
-            case Op::logsumexp: return Fold::Combine::logsumexp;
-            case Op::var: return Fold::Combine::var;
-            default: return Fold::Combine::sum;
+            case Op::logsumexp:
+                return Fold::Combine::logsumexp;
+            case Op::var:
+                return Fold::Combine::var;
+            default:
+                return Fold::Combine::sum;
         }
     }
 
@@ -268,8 +288,10 @@ private:
             if (places_.contains(v)) continue;
             for (ValueId arg : graph_[v].args) {
                 if (!seen.insert(arg).second) continue;
-                if (kept_.contains(arg)) found.insert(arg);
-                else open.push_back(arg);
+                if (kept_.contains(arg))
+                    found.insert(arg);
+                else
+                    open.push_back(arg);
             }
         }
         return found;
@@ -324,7 +346,7 @@ private:
     std::vector<double> evaluations_;
     std::vector<std::vector<ValueId>> consumers_;
     std::set<ValueId> kept_, group_;
-    std::map<ValueId, ValueId> root_fold_;       // root of a job -> the fold its threads share
+    std::map<ValueId, ValueId> root_fold_;  // root of a job -> the fold its threads share
     std::vector<Job> jobs_;
     std::map<ValueId, int> job_of_;
     Places kept_places_;
@@ -336,7 +358,9 @@ private:
 std::vector<size_t> memory_order(const Sizes& shape, const Sizes& strides) {
     std::vector<size_t> order(shape.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    auto reach = [&](size_t axis) { return shape[axis] == 1 ? std::numeric_limits<int64_t>::max() : std::abs(strides[axis]); };
+    auto reach = [&](size_t axis) {
+        return shape[axis] == 1 ? std::numeric_limits<int64_t>::max() : std::abs(strides[axis]);
+    };
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return reach(a) > reach(b); });
     return order;
 }

@@ -1,5 +1,5 @@
-// The general kernel generator: any set of primitive values, each output element (or reduction) evaluated by pulling what
-// it needs. The fallback for everything, and the fast path of prepare passes, pointwise passes and tails.
+// The general kernel generator: any set of primitive values, each output element (or reduction) evaluated by pulling
+// what it needs. The fallback for everything, and the fast path of prepare passes, pointwise passes and tails.
 #pragma once
 
 #include "cuda/emitter.h"
@@ -9,20 +9,20 @@ namespace transfuse::cuda {
 // A value to be written, and where.
 struct Sink {
     ValueId value;
-    Place place;                       // strides per axis of the value
+    Place place;  // strides per axis of the value
 };
 
 struct PullRequest {
     const Graph& graph;
     const std::vector<bool>& parameter_values;
-    Places places;                     // what may be read
+    Places places;  // what may be read
     std::vector<Sink> sinks;
     Target target;
-    int64_t scratch_begin = 0;         // bytes of scratch that are taken
-    std::string name = "pull";         // entry names begin with it
-    bool early = false;                // the first launch may start while its predecessor ends
-    bool exact = false;                // small jobs compute in double: weights, tails
-    bool beside = false;               // nothing here depends on the predecessor: only the end waits for it
+    int64_t scratch_begin = 0;  // bytes of scratch that are taken
+    std::string name = "pull";  // entry names begin with it
+    bool early = false;         // the first launch may start while its predecessor ends
+    bool exact = false;         // small jobs compute in double: weights, tails
+    bool beside = false;        // nothing here depends on the predecessor: only the end waits for it
 };
 
 // Launches that evaluate every sink, in as few stages as recomputation allows. scratch_bytes includes scratch_begin.

@@ -49,10 +49,12 @@ public:
         const bool beside = request_.beside && serial == 0;
         Source source;
         source.entry = entry;
-        source.text = std::string(device_math()) + index_code(parameters_.wide_index()) + Emitter::combine_code() + sequence_code() + tables_ +
-                      "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry + "(" + parameters_.declaration() +
-                      ") {\n" + (shared_doubles_ ? "    __shared__ double tf_shared[" + number(shared_doubles_) + "];\n" : "") +
-                      (beside ? "    TF_BESIDE();\n" : "    TF_SEQUENCE();\n") + body_.text() + (beside ? "    TF_AFTER();\n" : "") + "}\n";
+        source.text = std::string(device_math()) + index_code(parameters_.wide_index()) + Emitter::combine_code() +
+                      sequence_code() + tables_ + "\nextern \"C\" __global__ void __launch_bounds__(" +
+                      number(threads) + ") " + entry + "(" + parameters_.declaration() + ") {\n" +
+                      (shared_doubles_ ? "    __shared__ double tf_shared[" + number(shared_doubles_) + "];\n" : "") +
+                      (beside ? "    TF_BESIDE();\n" : "    TF_SEQUENCE();\n") + body_.text() +
+                      (beside ? "    TF_AFTER();\n" : "") + "}\n";
         Launch launch;
         const bool clusters = request_.target.arch >= 90;
         const int64_t blocks = staged ? std::min<int64_t>(most, clusters ? 8 : 1) : most;
@@ -72,13 +74,15 @@ private:
         int64_t total = 0;
         for (const Job* job : jobs) blocks.push_back(blocks_of(*job)), total += blocks.back();
         const std::string block = body_.fresh("block");
-        body_.open("for (int " + block + " = blockIdx.x; " + block + " < " + parameters_.count(total) + "; " + block + " += gridDim.x)");
+        body_.open("for (int " + block + " = blockIdx.x; " + block + " < " + parameters_.count(total) + "; " + block +
+                   " += gridDim.x)");
         int64_t begin = 0;
         for (size_t i = 0; i < jobs.size(); ++i) {
             std::string own = block;
             if (jobs.size() > 1) {
                 const bool last = i + 1 == jobs.size();
-                body_.open(std::string(i ? "else " : "") + (last ? "" : "if (" + block + " < " + parameters_.count(begin + blocks[i]) + ")"));
+                body_.open(std::string(i ? "else " : "") +
+                           (last ? "" : "if (" + block + " < " + parameters_.count(begin + blocks[i]) + ")"));
                 own = body_.fresh("block");
                 body_.line("const int " + own + " = " + block + " - " + parameters_.count(begin) + ";");
             } else {
@@ -94,9 +98,9 @@ private:
 
     struct Shape {
         int vector = 1;
-        int outputs = threads;       // of one block
-        int slices = 1;              // threads that share an output
-        std::vector<size_t> order;   // of the root's axes, outermost first
+        int outputs = threads;      // of one block
+        int slices = 1;             // threads that share an output
+        std::vector<size_t> order;  // of the root's axes, outermost first
     };
 
     // Whether everything the root pulls can be evaluated for several neighbours along `axis` by the same code.
@@ -104,10 +108,12 @@ private:
         if (places.contains(v)) return !places.at(v).partials;
         const Op op = graph_[v].op;
         if (op == Op::scalar || op == Op::full) return true;
-        const bool fine = is_pointwise(op) || is_reduction(op) || op == Op::permute || op == Op::expand || op == Op::reshape || op == Op::concat ||
-                          op == Op::slice || op == Op::flip || op == Op::pad || op == Op::box_spread;
+        const bool fine = is_pointwise(op) || is_reduction(op) || op == Op::permute || op == Op::expand ||
+                          op == Op::reshape || op == Op::concat || op == Op::slice || op == Op::flip || op == Op::pad ||
+                          op == Op::box_spread;
         if (!fine || depth > 64) return false;
-        return std::all_of(graph_[v].args.begin(), graph_[v].args.end(), [&](ValueId arg) { return vectorises(arg, places, depth + 1); });
+        return std::all_of(graph_[v].args.begin(), graph_[v].args.end(),
+                           [&](ValueId arg) { return vectorises(arg, places, depth + 1); });
     }
 
     // Lanes along the axis the destination is contiguous in.
@@ -158,12 +164,15 @@ private:
         const Shape shape = shape_of(job, places);
         std::string what(name(graph_[job.root].op));
         notes_ += (notes_.empty() ? "" : ", ") + what + to_string(graph_[job.root].type.shape);
-        if (job.fold < 0) element_job(job, shape, places, block);
-        else group_job(job, shape, places, block);
+        if (job.fold < 0)
+            element_job(job, shape, places, block);
+        else
+            group_job(job, shape, places, block);
     }
 
     // Takes a linear number apart over axes in the given order, outermost first; the innermost counts vectors.
-    Index decompose(Emitter& emitter, ValueId id, const std::string& linear, const std::vector<size_t>& order, int vector) {
+    Index decompose(Emitter& emitter, ValueId id, const std::string& linear, const std::vector<size_t>& order,
+                    int vector) {
         const Sizes& shape = graph_[id].type.shape;
         Index index(shape.size(), Coordinate{"0"});
         std::string rest = linear;
@@ -182,8 +191,10 @@ private:
                 here = emitter.let_index(parameters_.remainder(rest, q, extent, dynamic)).text;
                 rest = q;
             }
-            if (innermost && vector > 1) index[axis] = {emitter.let_index(times(here, number(vector))).text, true};
-            else index[axis] = {here};
+            if (innermost && vector > 1)
+                index[axis] = {emitter.let_index(times(here, number(vector))).text, true};
+            else
+                index[axis] = {here};
             innermost = false;
         }
         return index;
@@ -216,20 +227,23 @@ private:
                 const std::string type = "tf_vector<" + storage + ", " + number(chunk) + ">", pack = body_.fresh("q");
                 body_.line(type + " " + pack + ";");
                 for (int64_t lane = 0; lane < chunk; ++lane)
-                    body_.line("tf_from(" + pack + ".lane[" + number(lane) + "], " + lanes[static_cast<size_t>(begin + lane)] + ");");
+                    body_.line("tf_from(" + pack + ".lane[" + number(lane) + "], " +
+                               lanes[static_cast<size_t>(begin + lane)] + ");");
                 body_.line("*(" + type + "*)(" + pointer + " + " + plus(at, number(begin)) + ") = " + pack + ";");
             }
             return;
         }
         for (int lane = 0; lane < vector; ++lane)
-            body_.line("tf_store(" + pointer + " + " + plus(at, times(number(lane), lane_stride)) + ", " + lanes[static_cast<size_t>(lane)] + ");");
+            body_.line("tf_store(" + pointer + " + " + plus(at, times(number(lane), lane_stride)) + ", " +
+                       lanes[static_cast<size_t>(lane)] + ");");
     }
 
     void element_job(const Job& job, const Shape& shape, const Places& places, const std::string& block) {
         Emitter emitter(graph_, request_.parameter_values, places, parameters_, body_, tables_, job.wide, shape.vector);
         const int64_t total = ceil_div(numel(graph_[job.root].type.shape), shape.vector);
         const bool dynamic = !request_.parameter_values[static_cast<size_t>(job.root)];
-        const std::string t = emitter.let("tf_index", "(tf_index)" + block + " * " + number(threads) + " + threadIdx.x", "t");
+        const std::string t =
+            emitter.let("tf_index", "(tf_index)" + block + " * " + number(threads) + " + threadIdx.x", "t");
         emitter.open("if (" + t + " < " + (dynamic ? parameters_.count(total) : number(total)) + ")");
         const Index index = decompose(emitter, job.root, t, shape.order, shape.vector);
         const Lanes lanes = emitter.value(job.root, index);
@@ -254,8 +268,10 @@ private:
         const int64_t total = numel(graph_[job.root].type.shape);
         const bool dynamic = !request_.parameter_values[static_cast<size_t>(job.root)];
         const std::string outputs = number(shape.outputs), slices = number(shape.slices);
-        const std::string lane = emitter.let("int", job.rows ? "threadIdx.x / " + slices : "threadIdx.x % " + outputs, "lane");
-        const std::string slice = emitter.let("int", job.rows ? "threadIdx.x % " + slices : "threadIdx.x / " + outputs, "slice");
+        const std::string lane =
+            emitter.let("int", job.rows ? "threadIdx.x / " + slices : "threadIdx.x % " + outputs, "lane");
+        const std::string slice =
+            emitter.let("int", job.rows ? "threadIdx.x % " + slices : "threadIdx.x / " + outputs, "slice");
         std::string output_block = block, split = "0";
         if (job.splits > 1) {
             const std::string count = parameters_.integer(job.splits, true);
@@ -263,7 +279,8 @@ private:
             split = emitter.let("int", block + " % " + count, "split");
         }
         const std::string total_text = dynamic ? parameters_.count(total) : number(total);
-        const std::string own = emitter.let("tf_index", "(tf_index)" + output_block + " * " + outputs + " + " + lane, "o");
+        const std::string own =
+            emitter.let("tf_index", "(tf_index)" + output_block + " * " + outputs + " + " + lane, "o");
         // Threads beyond the end repeat the last output and do not store it: everyone meets at the barriers.
         const std::string o = emitter.let("tf_index", "min(" + own + ", (tf_index)(" + total_text + " - 1))", "o");
         const Index index = decompose(emitter, job.root, o, shape.order, 1);
@@ -280,12 +297,15 @@ private:
         emitter.open("if (" + slice + " == 0 && " + own + " < " + total_text + ")");
         if (job.splits > 1) {
             const Place& place = job.partial_place;
-            const std::string pointer = parameters_.pointer(place.base, std::string(storage_name(place.storage)), false);
+            const std::string pointer =
+                parameters_.pointer(place.base, std::string(storage_name(place.storage)), false);
             const std::string slot = times(split, parameters_.integer(place.partials->slot_stride, true));
             // Partials are laid out as the root is contiguous; o counts in that order.
             for (size_t c = 0; c < accumulator.names[0].size(); ++c)
-                body_.line(pointer + "[" + plus(plus(slot, o), times(number(static_cast<int64_t>(c)), parameters_.integer(total, true))) +
-                           "] = (double)" + accumulator.names[0][c] + ";");
+                body_.line(
+                    pointer + "[" +
+                    plus(plus(slot, o), times(number(static_cast<int64_t>(c)), parameters_.integer(total, true))) +
+                    "] = (double)" + accumulator.names[0][c] + ";");
         } else {
             const Lanes folded = fold->finish(emitter.folded(accumulator));
             emitter.remember(job.fold, *at_fold, folded);
@@ -297,8 +317,9 @@ private:
     }
 
     // One loop over this thread's share of the terms.
-    void write_terms(Emitter& emitter, const Fold& fold, const Emitter::Accumulator& accumulator, const std::string& slice, const Shape& shape,
-                     const Job& job, const std::string& split, int vector) {
+    void write_terms(Emitter& emitter, const Fold& fold, const Emitter::Accumulator& accumulator,
+                     const std::string& slice, const Shape& shape, const Job& job, const std::string& split,
+                     int vector) {
         std::vector<Fold::Loop> loops = fold.loops;
         if (vector > 1) loops.back().count /= vector;
         int64_t total = 1;
@@ -308,11 +329,14 @@ private:
         if (job.splits > 1) {
             const int64_t share = ceil_div(ceil_div(total, job.splits), shape.slices) * shape.slices;
             begin = emitter.let("tf_index", "(tf_index)" + split + " * " + parameters_.integer(share, true), "t");
-            end = emitter.let("tf_index", "min(" + begin + " + " + parameters_.integer(share, true) + ", (tf_index)" + end + ")", "t");
+            end = emitter.let("tf_index",
+                              "min(" + begin + " + " + parameters_.integer(share, true) + ", (tf_index)" + end + ")",
+                              "t");
         }
         const std::string t = body_.fresh("t");
         body_.line("#pragma unroll 4");
-        emitter.open("for (tf_index " + t + " = " + plus(begin, slice) + "; " + t + " < " + end + "; " + t + " += " + number(shape.slices) + ")");
+        emitter.open("for (tf_index " + t + " = " + plus(begin, slice) + "; " + t + " < " + end + "; " + t +
+                     " += " + number(shape.slices) + ")");
         std::vector<Coordinate> variables(loops.size(), Coordinate{"0"});
         std::string rest = t;
         for (size_t i = loops.size(); i-- > 0;) {
@@ -325,28 +349,36 @@ private:
                 if (loops[j].count != 1) outermost = false;
             std::string here = rest;
             if (!outermost) {
-                const std::string q = emitter.let_index(parameters_.quotient(rest, loops[i].count, loops[i].dynamic)).text;
+                const std::string q =
+                    emitter.let_index(parameters_.quotient(rest, loops[i].count, loops[i].dynamic)).text;
                 here = emitter.let_index(parameters_.remainder(rest, q, loops[i].count, loops[i].dynamic)).text;
                 rest = q;
             }
-            if (i + 1 == loops.size() && vector > 1) variables[i] = {emitter.let_index(times(here, number(vector))).text, true};
-            else variables[i] = {here};
+            if (i + 1 == loops.size() && vector > 1)
+                variables[i] = {emitter.let_index(times(here, number(vector))).text, true};
+            else
+                variables[i] = {here};
         }
         fold.term(variables, [&](const Lanes& term) {
-            if (term.text.size() > 1) emitter.accumulate_across(accumulator, term);
-            else if (vector > 1) for (int l = 0; l < vector; ++l) emitter.accumulate(accumulator, term);   // uniform over the lanes
-            else emitter.accumulate(accumulator, term);
+            if (term.text.size() > 1)
+                emitter.accumulate_across(accumulator, term);
+            else if (vector > 1)
+                for (int l = 0; l < vector; ++l) emitter.accumulate(accumulator, term);  // uniform over the lanes
+            else
+                emitter.accumulate(accumulator, term);
         });
         emitter.close();
     }
 
     // A tree over the slices, in fixed order.
-    void combine(Emitter& emitter, const Emitter::Accumulator& accumulator, const std::string& lane, const std::string& slice, const Shape& shape) {
+    void combine(Emitter& emitter, const Emitter::Accumulator& accumulator, const std::string& lane,
+                 const std::string& slice, const Shape& shape) {
         const auto& names = accumulator.names[0];
         shared_doubles_ = std::max<int64_t>(shared_doubles_, threads * static_cast<int64_t>(names.size()));
         const std::string at = emitter.let("int", slice + " * " + number(shape.outputs) + " + " + lane, "s");
         for (size_t c = 0; c < names.size(); ++c)
-            body_.line("tf_shared[" + plus(at, number(static_cast<int64_t>(c) * threads)) + "] = (double)" + names[c] + ";");
+            body_.line("tf_shared[" + plus(at, number(static_cast<int64_t>(c) * threads)) + "] = (double)" + names[c] +
+                       ";");
         body_.line("__syncthreads();");
         const std::string half = body_.fresh("half"), other = body_.fresh("s");
         body_.open("for (int " + half + " = " + number(shape.slices / 2) + "; " + half + " > 0; " + half + " /= 2)");
@@ -358,7 +390,8 @@ private:
         if (names.size() > 1) term.second.push_back("tf_shared[" + other + " + " + number(threads) + "]");
         emitter.accumulate(accumulator, term);
         for (size_t c = 0; c < names.size(); ++c)
-            body_.line("tf_shared[" + plus(at, number(static_cast<int64_t>(c) * threads)) + "] = (double)" + names[c] + ";");
+            body_.line("tf_shared[" + plus(at, number(static_cast<int64_t>(c) * threads)) + "] = (double)" + names[c] +
+                       ";");
         body_.close();
         body_.line("__syncthreads();");
         body_.close();
@@ -377,7 +410,8 @@ bool needs_wide_index(const PullRequest& request, const std::vector<std::vector<
     constexpr int64_t limit = (int64_t{1} << 31) - 4096;
     auto reach = [](const Sizes& shape, const Sizes& strides) {
         int64_t far = 0;
-        for (size_t a = 0; a < shape.size() && a < strides.size(); ++a) far += std::abs(strides[a]) * std::max<int64_t>(0, shape[a] - 1);
+        for (size_t a = 0; a < shape.size() && a < strides.size(); ++a)
+            far += std::abs(strides[a]) * std::max<int64_t>(0, shape[a] - 1);
         return far;
     };
     for (const auto& [value, place] : request.places)
@@ -393,7 +427,8 @@ bool needs_wide_index(const PullRequest& request, const std::vector<std::vector<
 
 }  // namespace
 
-Launch write_kernel(const PullRequest& request, const std::vector<std::vector<const Job*>>& stages, const Places& kept, int serial) {
+Launch write_kernel(const PullRequest& request, const std::vector<std::vector<const Job*>>& stages, const Places& kept,
+                    int serial) {
     return KernelWriter(request, kept, needs_wide_index(request, stages)).write(stages, serial);
 }
 

@@ -7,11 +7,11 @@ namespace transfuse::cuda {
 
 struct Job {
     ValueId root = -1;
-    ValueId fold = -1;                 // a fold below (or at) the root that a group of threads shares; -1: a thread an element
-    int64_t terms = 1;                 // of that fold
-    int64_t splits = 1;                // blocks that share one fold; they leave partials
-    bool rows = false;                 // consecutive threads take consecutive terms (else consecutive outputs)
-    bool wide = false;                 // arithmetic in double: small and exact
+    ValueId fold = -1;   // a fold below (or at) the root that a group of threads shares; -1: a thread an element
+    int64_t terms = 1;   // of that fold
+    int64_t splits = 1;  // blocks that share one fold; they leave partials
+    bool rows = false;   // consecutive threads take consecutive terms (else consecutive outputs)
+    bool wide = false;   // arithmetic in double: small and exact
     bool reads_own_partials = false;
     int level = 0;
     double work = 0;
@@ -20,6 +20,7 @@ struct Job {
 };
 
 // The kernel that runs the stages one after another, each stage's jobs side by side.
-Launch write_kernel(const PullRequest& request, const std::vector<std::vector<const Job*>>& stages, const Places& kept, int serial);
+Launch write_kernel(const PullRequest& request, const std::vector<std::vector<const Job*>>& stages, const Places& kept,
+                    int serial);
 
 }  // namespace transfuse::cuda

@@ -54,14 +54,16 @@ std::string Parameters::integer(int64_t value, bool dynamic) {
     if (!dynamic || (value >= -1 && value <= 1)) return number(value);
     auto [at, fresh] = integer_names_.try_emplace(value, "n" + std::to_string(integer_names_.size()));
     if (fresh)
-        integers_.push_back({wide_index_ ? "long long" : "int", at->second,
-                             wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
+        integers_.push_back(
+            {wide_index_ ? "long long" : "int", at->second,
+             wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
     return at->second;
 }
 
 std::string Parameters::count(int64_t value) {
-    counts_.push_back({wide_index_ ? "long long" : "int", "count" + std::to_string(counts_.size()),
-                       wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
+    counts_.push_back(
+        {wide_index_ ? "long long" : "int", "count" + std::to_string(counts_.size()),
+         wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
     return counts_.back().name;
 }
 

@@ -33,7 +33,7 @@ public:
     std::string remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic);
 
     bool wide_index() const { return wide_index_; }
-    std::string declaration() const;                     // "const float* __restrict__ p0, int n0, tf_divisor d0"
+    std::string declaration() const;  // "const float* __restrict__ p0, int n0, tf_divisor d0"
     std::vector<Argument> arguments() const;
 
 private:

@@ -30,7 +30,8 @@ protected:
     void SetUp() override {
         std::string reason;
         if (!find_nvrtc(&reason)) GTEST_SKIP() << reason;
-        folder_ = fs::temp_directory_path() / ("transfuse-cache-" + std::to_string(getpid()) + "-" + std::to_string(serial_++));
+        folder_ = fs::temp_directory_path() /
+                  ("transfuse-cache-" + std::to_string(getpid()) + "-" + std::to_string(serial_++));
         setenv("TRANSFUSE_CACHE_DIR", folder_.c_str(), 1);
     }
     void TearDown() override {
@@ -72,7 +73,8 @@ TEST_F(CudaCompile, RandomGraphs) {
 
 Graph read(const std::string& file) {
     const std::string here = __FILE__;
-    std::ifstream stream(here.substr(0, here.rfind("/tests") == std::string::npos ? 0 : here.rfind("/tests") + 1) + "examples/" + file);
+    std::ifstream stream(here.substr(0, here.rfind("/tests") == std::string::npos ? 0 : here.rfind("/tests") + 1) +
+                         "examples/" + file);
     std::stringstream text;
     text << stream.rdbuf();
     return parse(text.str());
@@ -88,9 +90,11 @@ TEST_F(CudaCompile, SeedModels) {
             target.shared_bytes = arch == 80 ? 163 * 1024 : 227 * 1024;
             CompileOptions options;
             options.precision = Fp32Precision::tf32;
-            for (const BoundLaunch& bound : assemble(plan(rewrite(read(file)).rewritten, Machine::h200()), options, target, true).launches) {
+            for (const BoundLaunch& bound :
+                 assemble(plan(rewrite(read(file)).rewritten, Machine::h200()), options, target, true).launches) {
                 sources.push_back(bound.launch.source);
-                EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes)) << bound.launch.source->entry;
+                EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes))
+                    << bound.launch.source->entry;
             }
         }
         EXPECT_NO_THROW(compile_all(sources, arch));
@@ -103,11 +107,14 @@ TEST_F(CudaCompile, LengthsShareKernels) {
     Random random(11);
     for (int i = 0; i < 60; ++i) {
         const std::string length = std::to_string(random.between(20, 400));
-        const Graph graph = parse("graph g {\n  %x = input f32[1,32," + length + "]\n  %w = param f32[32,16,8]\n  %b = param f32[16]\n" +
-                                  "  %y = conv_transpose(%x, %w, %b) stride=[4] padding=[2]\n  %z = leaky_relu(%y) negative_slope=0.1\n  return %z\n}\n");
+        const Graph graph = parse("graph g {\n  %x = input f32[1,32," + length +
+                                  "]\n  %w = param f32[32,16,8]\n  %b = param f32[16]\n" +
+                                  "  %y = conv_transpose(%x, %w, %b) stride=[4] padding=[2]\n  %z = leaky_relu(%y) "
+                                  "negative_slope=0.1\n  return %z\n}\n");
         Target target;
         target.general_only = true;
-        for (const BoundLaunch& bound : assemble(plan(rewrite(graph).rewritten, Machine::h200()), {}, target, true).launches)
+        for (const BoundLaunch& bound :
+             assemble(plan(rewrite(graph).rewritten, Machine::h200()), {}, target, true).launches)
             texts[bound.launch.source->entry].insert(bound.launch.source->text);
     }
     ASSERT_FALSE(texts.empty());
@@ -171,7 +178,8 @@ TEST_F(CudaCompile, UnwritableFolderIsNoError) {
 TEST_F(CudaCompile, ManyThreadsCompileOnce) {
     std::vector<std::thread> threads;
     std::vector<std::shared_ptr<const Binary>> results(8);
-    for (size_t t = 0; t < results.size(); ++t) threads.emplace_back([&, t] { results[t] = compiled(tiny("shared"), 90); });
+    for (size_t t = 0; t < results.size(); ++t)
+        threads.emplace_back([&, t] { results[t] = compiled(tiny("shared"), 90); });
     for (auto& thread : threads) thread.join();
     for (const auto& result : results) EXPECT_EQ(result, results[0]);
     EXPECT_EQ(entries().size(), 1u);
@@ -184,7 +192,8 @@ TEST_F(CudaCompile, ProcessesShareTheFolder) {
         if (child == 0) {
             bool good = true;
             for (int round = 0; round < 50; ++round) {
-                const std::string key = "key" + std::to_string(round % 5), content(static_cast<size_t>(20000 + round % 5), static_cast<char>('a' + round % 5));
+                const std::string key = "key" + std::to_string(round % 5),
+                                  content(static_cast<size_t>(20000 + round % 5), static_cast<char>('a' + round % 5));
                 cache_store(key, content);
                 const auto read = cache_load(key);
                 good = good && read && *read == content;

@@ -7,7 +7,8 @@
 namespace transfuse::cuda {
 namespace {
 
-const std::string shim_folder = std::string(__FILE__).substr(0, std::string(__FILE__).rfind("/correctness")) + "/cuda_host";
+const std::string shim_folder =
+    std::string(__FILE__).substr(0, std::string(__FILE__).rfind("/correctness")) + "/cuda_host";
 
 struct Case {
     Graph graph;
@@ -42,10 +43,12 @@ Case make(const Graph& graph, std::vector<std::vector<double>> leaves, bool last
     c.expected = evaluate(graph, c.leaves);
     c.plan = plan(rewrite(graph).rewritten, Machine::h200());
     for (ValueId leaf : c.plan.graph.leaves())
-        c.leaf_strides.push_back(last && c.plan.graph[leaf].op == Op::input ? channels_last(c.plan.graph[leaf].type.shape)
-                                                                           : contiguous_strides(c.plan.graph[leaf].type.shape));
+        c.leaf_strides.push_back(last && c.plan.graph[leaf].op == Op::input
+                                     ? channels_last(c.plan.graph[leaf].type.shape)
+                                     : contiguous_strides(c.plan.graph[leaf].type.shape));
     for (ValueId output : c.plan.graph.outputs())
-        c.output_strides.push_back(last ? channels_last(c.plan.graph[output].type.shape) : contiguous_strides(c.plan.graph[output].type.shape));
+        c.output_strides.push_back(last ? channels_last(c.plan.graph[output].type.shape)
+                                        : contiguous_strides(c.plan.graph[output].type.shape));
     CompileOptions options;
     options.leaf_strides = c.leaf_strides, options.output_strides = c.output_strides;
     Target target;
@@ -68,7 +71,8 @@ void check(const std::vector<Case>& cases, double tolerance) {
             for (double v : c.expected[o]) scale = std::max(scale, std::fabs(v));
             for (size_t e = 0; e < results[o].size(); ++e)
                 ASSERT_LE(std::fabs(results[o][e] - c.expected[o][e]), tolerance * scale)
-                    << "output " << o << " element " << e << ": " << results[o][e] << " instead of " << c.expected[o][e] << "\n"
+                    << "output " << o << " element " << e << ": " << results[o][e] << " instead of " << c.expected[o][e]
+                    << "\n"
                     << print(c.graph) << print(c.plan);
         }
     }
@@ -91,24 +95,38 @@ TEST(CudaHost, RandomGraphsChannelsLast) { random_cases(201, 25, DType::f32, 2e-
 TEST(CudaHost, RandomGraphsUnaligned) { random_cases(301, 15, DType::f64, 1e-9, false, false); }
 TEST(CudaHost, RandomGraphsHalf) { random_cases(401, 20, DType::f16, 3e-2, false, true); }
 
-// Collapsed chains large enough for the moments kernel: cut borders, steps, several axes, partial reductions, every layout.
+// Collapsed chains large enough for the moments kernel: cut borders, steps, several axes, partial reductions, every
+// layout.
 const char* const collapsed[] = {
-    "%x = input f32[2,3,24,32]  %w = param f32[3,4,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]  %m = mean(%y) dims=[2,3] keepdim=1",
-    "%x = input f32[2,3,33,35]  %w = param f32[3,4,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %m = mean(%y) dims=[2,3]",
-    "%x = input f32[2,4,64,64]  %w = param f32[4,5,3,3]  %b = param f32[5]  %y = conv_transpose(%x, %w, %b)  %m = mean(%y) dims=[2,3] keepdim=1  %l = logsumexp(%m) dims=[1] keepdim=1  %s = mul(%l, 10)",
-    "%x = input f32[2,3,6,12,16]  %w = param f32[3,4,3,3,3]  %y = conv_transpose(%x, %w) stride=[1,2,1] padding=[1,1,1]  %m = mean(%y) dims=[2,3,4] keepdim=1",
-    "%x = input f32[1,2,32,12,16]  %w = param f32[2,4,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %m = mean(%y) dims=[2] keepdim=1",
-    "%x = input f32[1,2,24,14,16]  %w = param f32[2,4,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %m = sum(%y) dims=[2,4] keepdim=1",
-    "%x = input f32[2,3,40,44]  %w = param f32[4,3,3,3]  %y = conv(%x, %w) stride=[2,3] padding=[1,0]  %m = mean(%y) dims=[2,3]",
-    "%x = input f32[2,3,2048]  %w = param f32[3,4,5]  %y = conv_transpose(%x, %w) stride=[3] padding=[2]  %m = mean(%y) dims=[2]",
-    "%x = input f32[2,3,40,32]  %w = param f32[3,4,3,3]  %r = relu(%x)  %y = conv_transpose(%r, %w) padding=[1,1]  %m = mean(%y) dims=[2,3]",
-    "%x = input f32[2,8,40,32]  %w = param f32[8,4,5,5]  %y = conv_transpose(%x, %w) padding=[2,2]  %t = tanh(%y)  %m = mean(%y) dims=[2,3]  %k = sum(%t) dims=[0,2,3]  %v = var(%t) dims=[2,3]  %e = amax(%t) dims=[3]",
-    "%x = input f32[2,2,96,100]  %v = var(%x) dims=[0,2,3] keepdim=1  %m = mean(%x) dims=[0,2,3]  %mm = reshape(%m) shape=[1,2,1,1]  %c = sub(%x, %mm)  %e = add(%v, 0.001)  %r = rsqrt(%e)  %y = mul(%c, %r)",
-    "%x = input f32[3,2,80,100]  %l = logsumexp(%x) dims=[0,1,2,3]  %a = amax(%x) dims=[0,2,3] keepdim=1  %s = sub(%x, %a)  %z = sub(%s, %l)  %q = mean(%z) dims=[1,2,3]",
+    "%x = input f32[2,3,24,32]  %w = param f32[3,4,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] "
+    "output_padding=[1,1]  %m = mean(%y) dims=[2,3] keepdim=1",
+    "%x = input f32[2,3,33,35]  %w = param f32[3,4,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %m = mean(%y) "
+    "dims=[2,3]",
+    "%x = input f32[2,4,64,64]  %w = param f32[4,5,3,3]  %b = param f32[5]  %y = conv_transpose(%x, %w, %b)  %m = "
+    "mean(%y) dims=[2,3] keepdim=1  %l = logsumexp(%m) dims=[1] keepdim=1  %s = mul(%l, 10)",
+    "%x = input f32[2,3,6,12,16]  %w = param f32[3,4,3,3,3]  %y = conv_transpose(%x, %w) stride=[1,2,1] "
+    "padding=[1,1,1]  %m = mean(%y) dims=[2,3,4] keepdim=1",
+    "%x = input f32[1,2,32,12,16]  %w = param f32[2,4,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %m = "
+    "mean(%y) dims=[2] keepdim=1",
+    "%x = input f32[1,2,24,14,16]  %w = param f32[2,4,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %m = "
+    "sum(%y) dims=[2,4] keepdim=1",
+    "%x = input f32[2,3,40,44]  %w = param f32[4,3,3,3]  %y = conv(%x, %w) stride=[2,3] padding=[1,0]  %m = mean(%y) "
+    "dims=[2,3]",
+    "%x = input f32[2,3,2048]  %w = param f32[3,4,5]  %y = conv_transpose(%x, %w) stride=[3] padding=[2]  %m = "
+    "mean(%y) dims=[2]",
+    "%x = input f32[2,3,40,32]  %w = param f32[3,4,3,3]  %r = relu(%x)  %y = conv_transpose(%r, %w) padding=[1,1]  %m "
+    "= mean(%y) dims=[2,3]",
+    "%x = input f32[2,8,40,32]  %w = param f32[8,4,5,5]  %y = conv_transpose(%x, %w) padding=[2,2]  %t = tanh(%y)  %m "
+    "= mean(%y) dims=[2,3]  %k = sum(%t) dims=[0,2,3]  %v = var(%t) dims=[2,3]  %e = amax(%t) dims=[3]",
+    "%x = input f32[2,2,96,100]  %v = var(%x) dims=[0,2,3] keepdim=1  %m = mean(%x) dims=[0,2,3]  %mm = reshape(%m) "
+    "shape=[1,2,1,1]  %c = sub(%x, %mm)  %e = add(%v, 0.001)  %r = rsqrt(%e)  %y = mul(%c, %r)",
+    "%x = input f32[3,2,80,100]  %l = logsumexp(%x) dims=[0,1,2,3]  %a = amax(%x) dims=[0,2,3] keepdim=1  %s = sub(%x, "
+    "%a)  %z = sub(%s, %l)  %q = mean(%z) dims=[1,2,3]",
 };
 
 std::string with(std::string text, const std::string& from, const std::string& to) {
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+        text.replace(at, from.size(), to);
     return text;
 }
 
@@ -123,7 +141,8 @@ void collapsed_cases(const std::string& dtype, double tolerance, bool last, bool
         if (text.find("%k = ") != std::string::npos) outputs = "%m, %k, %v, %e";
         const Graph graph = parse("graph g {\n  " + text + "\n  return " + outputs + "\n}\n");
         cases.push_back(make(graph, random_leaves(graph, ++seed), last, aligned));
-        for (const BoundLaunch& bound : cases.back().assembly.launches) moments += bound.launch.source->entry.starts_with("tf_moments");
+        for (const BoundLaunch& bound : cases.back().assembly.launches)
+            moments += bound.launch.source->entry.starts_with("tf_moments");
     }
     if (needs_moments) {
         EXPECT_GE(moments, 8);
@@ -137,8 +156,10 @@ TEST(CudaHost, BoxSpread) {
     for (const char* sizes : {"16,20", "13,9"})
         for (const char* dtype : {"f32", "f64", "f16"}) {
             const std::string n = std::string(sizes) == "16,20" ? "15,14,18,19" : "12,11,8,7";
-            const Graph graph = parse("graph g {\n  %h = input " + std::string(dtype) + "[2,12,1,1]\n  %y = box_spread(%h) dims=[2,3] counts=[2,2] los=[0,1,0,2] his=[" + n +
-                                      "] steps=[1,1,2,1] sizes=[" + sizes + "]\n  %z = mul(%y, 0.5)\n  return %z\n}\n");
+            const Graph graph =
+                parse("graph g {\n  %h = input " + std::string(dtype) +
+                      "[2,12,1,1]\n  %y = box_spread(%h) dims=[2,3] counts=[2,2] los=[0,1,0,2] his=[" + n +
+                      "] steps=[1,1,2,1] sizes=[" + sizes + "]\n  %z = mul(%y, 0.5)\n  return %z\n}\n");
             for (bool last : {false, true}) cases.push_back(make(graph, random_leaves(graph, ++seed), last, true));
         }
     check(cases, 1e-3);
@@ -148,10 +169,12 @@ TEST(CudaHost, BoxSpread) {
 const char* const correlations[] = {
     "%x = input f32[2,5,12,13]  %g = input f32[2,7,14,15]  %w = correlate(%x, %g) taps=[3,3]",
     "%x = input f32[2,4,12,13]  %g = input f32[2,6,24,26]  %w = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]",
-    "%x = input f32[2,6,25,26]  %g = input f32[2,4,12,13]  %w = correlate(%x, %g) down=[2,2] offset=[1,1] taps=[3,3] groups=2",
+    "%x = input f32[2,6,25,26]  %g = input f32[2,4,12,13]  %w = correlate(%x, %g) down=[2,2] offset=[1,1] taps=[3,3] "
+    "groups=2",
     "%x = input f32[1,70,260]  %g = input f32[1,40,262]  %w = correlate(%x, %g) taps=[3]",
     "%x = input f32[1,3,6,7,8]  %g = input f32[1,33,6,7,8]  %w = correlate(%x, %g) offset=[1,1,1] taps=[3,3,3]",
-    "%x = input f32[2,5,12,13]  %g = input f32[2,7,22,25]  %r = relu(%x)  %s = tanh(%g)  %w = correlate(%r, %s) up=[2,2] dil=[2,1] offset=[2,1] taps=[3,4]",
+    "%x = input f32[2,5,12,13]  %g = input f32[2,7,22,25]  %r = relu(%x)  %s = tanh(%g)  %w = correlate(%r, %s) "
+    "up=[2,2] dil=[2,1] offset=[2,1] taps=[3,4]",
 };
 
 TEST(CudaHost, WeightGradients) {
@@ -161,7 +184,8 @@ TEST(CudaHost, WeightGradients) {
     for (const char* body : correlations) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %w\n}\n");
         cases.push_back(make(graph, random_leaves(graph, ++seed), seed % 2 == 0, true));
-        for (const BoundLaunch& bound : cases.back().assembly.launches) tiled += bound.launch.source->entry == "tf_correlate";
+        for (const BoundLaunch& bound : cases.back().assembly.launches)
+            tiled += bound.launch.source->entry == "tf_correlate";
     }
     EXPECT_EQ(tiled, 6);
     check(cases, 1e-5);

@@ -29,7 +29,8 @@ inline uint16_t half_bits(float f) {
     const float a = std::fabs(f);
     if (a != a) return static_cast<uint16_t>(sign | 0x7e00u);
     if (a >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);
-    if (a < 6.103515625e-05f) return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(a * 16777216.0f)));
+    if (a < 6.103515625e-05f)
+        return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(a * 16777216.0f)));
     std::memcpy(&u, &a, 4);
     u += 0xfffu + ((u >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((u >> 13) - (112u << 10)));
@@ -42,9 +43,15 @@ inline float half_value(uint16_t h) {
 }
 inline void put(void* memory, DType dtype, int64_t at, double value) {
     switch (dtype) {
-        case DType::f64: static_cast<double*>(memory)[at] = value; break;
-        case DType::f32: static_cast<float*>(memory)[at] = static_cast<float>(value); break;
-        case DType::f16: static_cast<uint16_t*>(memory)[at] = half_bits(static_cast<float>(value)); break;
+        case DType::f64:
+            static_cast<double*>(memory)[at] = value;
+            break;
+        case DType::f32:
+            static_cast<float*>(memory)[at] = static_cast<float>(value);
+            break;
+        case DType::f16:
+            static_cast<uint16_t*>(memory)[at] = half_bits(static_cast<float>(value));
+            break;
         case DType::bf16: {
             const auto f = static_cast<float>(value);
             uint32_t u;
@@ -56,9 +63,12 @@ inline void put(void* memory, DType dtype, int64_t at, double value) {
 }
 inline double get(const void* memory, DType dtype, int64_t at) {
     switch (dtype) {
-        case DType::f64: return static_cast<const double*>(memory)[at];
-        case DType::f32: return static_cast<double>(static_cast<const float*>(memory)[at]);
-        case DType::f16: return static_cast<double>(half_value(static_cast<const uint16_t*>(memory)[at]));
+        case DType::f64:
+            return static_cast<const double*>(memory)[at];
+        case DType::f32:
+            return static_cast<double>(static_cast<const float*>(memory)[at]);
+        case DType::f16:
+            return static_cast<double>(half_value(static_cast<const uint16_t*>(memory)[at]));
         case DType::bf16: {
             const uint32_t u = static_cast<uint32_t>(static_cast<const uint16_t*>(memory)[at]) << 16;
             float f;
@@ -92,23 +102,30 @@ public:
         std::string text = launch.source->text;
         const std::string extern_c = "extern \"C\" __global__";
         text.replace(text.find(extern_c), extern_c.size(), "static");
-        const size_t begin = text.find(launch.source->entry + "(") + launch.source->entry.size() + 1, end = text.find(") {", begin);
+        const size_t begin = text.find(launch.source->entry + "(") + launch.source->entry.size() + 1,
+                     end = text.find(") {", begin);
         std::string call, rest = text.substr(begin, end - begin);
         for (int i = 0; !rest.empty(); ++i) {
             const size_t comma = rest.find(", ");
             const std::string one = rest.substr(0, comma);
             rest = comma == std::string::npos ? "" : rest.substr(comma + 2);
-            call += (call.empty() ? "" : ", ") + ("*(" + one.substr(0, one.rfind(' ')) + "*)p[" + std::to_string(i) + "]");
+            call +=
+                (call.empty() ? "" : ", ") + ("*(" + one.substr(0, one.rfind(' ')) + "*)p[" + std::to_string(i) + "]");
         }
-        const bool grid = text.find("    TF_CLUSTER_BARRIER();") != std::string::npos, block = text.find("__syncthreads();") != std::string::npos;
-        source_ += "namespace k" + std::to_string(k) + " {\n#undef TF_FUNCTION\n#undef TF_SEQUENCE\n#undef TF_BESIDE\n#undef TF_AFTER\n#undef TF_CLUSTER_BARRIER\n" + text +
-                   "extern \"C\" void call" + std::to_string(k) + "(void** p, int blocks, int threads) { run_grid(blocks, threads, " +
-                   (grid || block ? "true" : "false") + ", " + (grid ? "true" : "false") + ", [&] { k" + std::to_string(k) + "::" +
-                   launch.source->entry + "(" + call + "); }); }\n}\n";
+        const bool grid = text.find("    TF_CLUSTER_BARRIER();") != std::string::npos,
+                   block = text.find("__syncthreads();") != std::string::npos;
+        source_ += "namespace k" + std::to_string(k) +
+                   " {\n#undef TF_FUNCTION\n#undef TF_SEQUENCE\n#undef TF_BESIDE\n#undef TF_AFTER\n#undef "
+                   "TF_CLUSTER_BARRIER\n" +
+                   text + "extern \"C\" void call" + std::to_string(k) +
+                   "(void** p, int blocks, int threads) { run_grid(blocks, threads, " +
+                   (grid || block ? "true" : "false") + ", " + (grid ? "true" : "false") + ", [&] { k" +
+                   std::to_string(k) + "::" + launch.source->entry + "(" + call + "); }); }\n}\n";
     }
 
     void build(const std::string& shim_folder) {
-        folder_ = std::filesystem::temp_directory_path() / ("transfuse-host-" + std::to_string(getpid()) + "-" + std::to_string(serial()++));
+        folder_ = std::filesystem::temp_directory_path() /
+                  ("transfuse-host-" + std::to_string(getpid()) + "-" + std::to_string(serial()++));
         std::filesystem::create_directories(folder_);
         std::ofstream(folder_ / "kernels.cpp") << "#include \"shim.h\"\n" << source_;
         const std::string command = "c++ -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -I" + shim_folder + " " +
@@ -120,12 +137,15 @@ public:
 
     ~HostKernels() {
         std::error_code ignored;
-        if (!folder_.empty() && !std::getenv("TRANSFUSE_KEEP_HOST_KERNELS")) std::filesystem::remove_all(folder_, ignored);
+        if (!folder_.empty() && !std::getenv("TRANSFUSE_KEEP_HOST_KERNELS"))
+            std::filesystem::remove_all(folder_, ignored);
     }
 
     // Outputs as doubles in row-major order.
-    std::vector<std::vector<double>> run(const Graph& graph, const Assembly& assembly, const std::vector<Sizes>& leaf_strides,
-                                         const std::vector<Sizes>& output_strides, const std::vector<std::vector<double>>& leaves) {
+    std::vector<std::vector<double>> run(const Graph& graph, const Assembly& assembly,
+                                         const std::vector<Sizes>& leaf_strides,
+                                         const std::vector<Sizes>& output_strides,
+                                         const std::vector<std::vector<double>>& leaves) {
         std::vector<std::vector<char>> memory;
         auto allocate = [&](size_t bytes_wanted) -> char* {
             memory.emplace_back(bytes_wanted + 512, static_cast<char>(0xff));  // NaN in every dtype
@@ -140,13 +160,15 @@ public:
         std::vector<char*> leaf_memory, output_memory;
         for (size_t i = 0; i < graph.leaves().size(); ++i) {
             const Type& type = graph[graph.leaves()[i]].type;
-            leaf_memory.push_back(allocate(extent_of(type.shape, leaf_strides[i]) * static_cast<size_t>(bytes(type.dtype))));
+            leaf_memory.push_back(
+                allocate(extent_of(type.shape, leaf_strides[i]) * static_cast<size_t>(bytes(type.dtype))));
             const auto at = offsets(type.shape, leaf_strides[i]);
             for (size_t e = 0; e < at.size(); ++e) put(leaf_memory[i], type.dtype, at[e], leaves[i][e]);
         }
         for (size_t i = 0; i < graph.outputs().size(); ++i) {
             const Type& type = graph[graph.outputs()[i]].type;
-            output_memory.push_back(allocate(extent_of(type.shape, output_strides[i]) * static_cast<size_t>(bytes(type.dtype))));
+            output_memory.push_back(
+                allocate(extent_of(type.shape, output_strides[i]) * static_cast<size_t>(bytes(type.dtype))));
         }
         char *workspace = allocate(assembly.workspace_bytes), *kept = allocate(assembly.kept_bytes);
         for (const BoundLaunch& bound : assembly.launches) {
@@ -160,22 +182,25 @@ public:
                     continue;
                 }
                 const Address& address = bound.addresses[next++];
-                char* base = address.kind == Address::Kind::leaf     ? leaf_memory[static_cast<size_t>(address.position)]
-                             : address.kind == Address::Kind::output ? output_memory[static_cast<size_t>(address.position)]
-                             : address.kind == Address::Kind::kept   ? kept
-                                                                     : workspace;
+                char* base = address.kind == Address::Kind::leaf ? leaf_memory[static_cast<size_t>(address.position)]
+                             : address.kind == Address::Kind::output
+                                 ? output_memory[static_cast<size_t>(address.position)]
+                             : address.kind == Address::Kind::kept ? kept
+                                                                   : workspace;
                 pointers[i] = base + address.offset;
                 parameters.push_back(&pointers[i]);
             }
             const auto k = numbers_.at(launch.source->text + launch.source->entry);
-            auto call = reinterpret_cast<void (*)(void**, int, int)>(dlsym(library_, ("call" + std::to_string(k)).c_str()));
+            auto call =
+                reinterpret_cast<void (*)(void**, int, int)>(dlsym(library_, ("call" + std::to_string(k)).c_str()));
             call(parameters.data(), static_cast<int>(launch.grid[0]), static_cast<int>(launch.block[0]));
         }
         std::vector<std::vector<double>> results;
         for (size_t i = 0; i < graph.outputs().size(); ++i) {
             const Type& type = graph[graph.outputs()[i]].type;
             results.emplace_back();
-            for (int64_t at : offsets(type.shape, output_strides[i])) results.back().push_back(get(output_memory[i], type.dtype, at));
+            for (int64_t at : offsets(type.shape, output_strides[i]))
+                results.back().push_back(get(output_memory[i], type.dtype, at));
         }
         return results;
     }

@@ -19,16 +19,36 @@
 #define __launch_bounds__(...)
 #define __restrict__
 
-struct Dim { int x = 0, y = 0, z = 0; };
+struct Dim {
+    int x = 0, y = 0, z = 0;
+};
 static Dim blockIdx, threadIdx, gridDim, blockDim;
 using std::max;
 using std::min;
 
-static inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((static_cast<uint64_t>(a) * b) >> 32); }
-static inline float __uint_as_float(unsigned u) { float f; std::memcpy(&f, &u, 4); return f; }
-static inline float __int_as_float(int u) { float f; std::memcpy(&f, &u, 4); return f; }
-static inline double __longlong_as_double(long long u) { double f; std::memcpy(&f, &u, 8); return f; }
-static inline unsigned as_bits(float f) { unsigned u; std::memcpy(&u, &f, 4); return u; }
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+    return static_cast<unsigned>((static_cast<uint64_t>(a) * b) >> 32);
+}
+static inline float __uint_as_float(unsigned u) {
+    float f;
+    std::memcpy(&f, &u, 4);
+    return f;
+}
+static inline float __int_as_float(int u) {
+    float f;
+    std::memcpy(&f, &u, 4);
+    return f;
+}
+static inline double __longlong_as_double(long long u) {
+    double f;
+    std::memcpy(&f, &u, 8);
+    return f;
+}
+static inline unsigned as_bits(float f) {
+    unsigned u;
+    std::memcpy(&u, &f, 4);
+    return u;
+}
 static inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 
 // Round to nearest even through the exponent of the result.
@@ -37,7 +57,8 @@ static inline unsigned short tf_host_float_to_half(float f) {
     const float a = std::fabs(f);
     if (a != a) return static_cast<unsigned short>(sign | 0x7e00u);
     if (a >= 65520.0f) return static_cast<unsigned short>(sign | 0x7c00u);
-    if (a < 6.103515625e-05f) return static_cast<unsigned short>(sign | static_cast<unsigned>(std::nearbyint(a * 16777216.0f)));
+    if (a < 6.103515625e-05f)
+        return static_cast<unsigned short>(sign | static_cast<unsigned>(std::nearbyint(a * 16777216.0f)));
     unsigned v = as_bits(a);
     v += 0xfffu + ((v >> 13) & 1u);
     return static_cast<unsigned short>(sign | ((v >> 13) - (112u << 10)));
@@ -45,7 +66,10 @@ static inline unsigned short tf_host_float_to_half(float f) {
 static inline float tf_host_half_to_float(unsigned short h) {
     const unsigned sign = (h & 0x8000u) << 16, e = (h >> 10) & 31u, m = h & 1023u;
     if (e == 31) return __uint_as_float(sign | 0x7f800000u | (m << 13));
-    if (e == 0) { const float f = static_cast<float>(m) / 16777216.0f; return sign ? -f : f; }
+    if (e == 0) {
+        const float f = static_cast<float>(m) / 16777216.0f;
+        return sign ? -f : f;
+    }
     return __uint_as_float(sign | ((e + 112u) << 23) | (m << 13));
 }
 static inline unsigned short tf_host_float_to_bfloat(float f) {
@@ -95,7 +119,8 @@ static inline void tf_host_mma(float (&c)[4], const unsigned (&a)[4], const unsi
     for (int i = 0; i < 4; ++i) {
         const int row = g + i / 2 * 8, column = 2 * t + i % 2;
         for (int k = 0; k < 8; ++k)
-            c[i] += __uint_as_float(all_a[warp + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2]) * __uint_as_float(all_b[warp + column * 4 + k % 4][k / 4]);
+            c[i] += __uint_as_float(all_a[warp + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2]) *
+                    __uint_as_float(all_b[warp + column * 4 + k % 4][k / 4]);
     }
     __syncthreads();
 }

@@ -2,9 +2,9 @@
 //
 //     check random FIRST COUNT [f32|f64|f16|bf16] [last]     random graphs, twice each: right and bitwise repeatable
 //     check gradient FIRST COUNT [f32|f64]                   their gradients
-//     check file FILE.tf                                     one graph at its own size against the reference (small ones)
-//     check copy                                             bandwidth of a copy
-//     check time FILE.tf [last] [tf32]                       median time with the L2 flushed, launches, resources
+//     check file FILE.tf                                     one graph at its own size against the reference (small
+//     ones) check copy                                             bandwidth of a copy check time FILE.tf [last] [tf32]
+//     median time with the L2 flushed, launches, resources
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -57,18 +57,23 @@ struct Session {
         plan = transfuse::plan(rewrite(graph).rewritten, Machine::h200());
         options.precision = precision;
         for (ValueId leaf : plan.graph.leaves())
-            options.leaf_strides.push_back(last && plan.graph[leaf].op == Op::input ? channels_last(plan.graph[leaf].type.shape)
-                                                                                   : contiguous_strides(plan.graph[leaf].type.shape));
+            options.leaf_strides.push_back(last && plan.graph[leaf].op == Op::input
+                                               ? channels_last(plan.graph[leaf].type.shape)
+                                               : contiguous_strides(plan.graph[leaf].type.shape));
         for (ValueId output : plan.graph.outputs())
-            options.output_strides.push_back(last ? channels_last(plan.graph[output].type.shape) : contiguous_strides(plan.graph[output].type.shape));
+            options.output_strides.push_back(last ? channels_last(plan.graph[output].type.shape)
+                                                  : contiguous_strides(plan.graph[output].type.shape));
         executable = compile_cuda(plan, options);
         auto view = [&](ValueId id, const Sizes& strides) {
             const Type& type = plan.graph[id].type;
-            memory.push_back(std::make_unique<DeviceMemory>(static_cast<size_t>(numel(type.shape) * bytes(type.dtype))));
+            memory.push_back(
+                std::make_unique<DeviceMemory>(static_cast<size_t>(numel(type.shape) * bytes(type.dtype))));
             return TensorView{memory.back()->data(), type.dtype, type.shape, strides};
         };
-        for (size_t i = 0; i < plan.graph.leaves().size(); ++i) leaves.push_back(view(plan.graph.leaves()[i], options.leaf_strides[i]));
-        for (size_t i = 0; i < plan.graph.outputs().size(); ++i) outputs.push_back(view(plan.graph.outputs()[i], options.output_strides[i]));
+        for (size_t i = 0; i < plan.graph.leaves().size(); ++i)
+            leaves.push_back(view(plan.graph.leaves()[i], options.leaf_strides[i]));
+        for (size_t i = 0; i < plan.graph.outputs().size(); ++i)
+            outputs.push_back(view(plan.graph.outputs()[i], options.output_strides[i]));
         workspace = std::make_unique<DeviceMemory>(executable->workspace_bytes());
         context.workspace = workspace->data();
     }
@@ -78,12 +83,16 @@ struct Session {
         std::vector<char> host(static_cast<size_t>(numel(v.shape) * bytes(v.dtype)));
         const auto at = offsets(v.shape, v.strides);
         for (size_t e = 0; e < at.size(); ++e) put(host.data(), v.dtype, at[e], values[e]);
-        if (!host.empty()) cuda::check(driver().cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(v.data), host.data(), host.size()), "cuMemcpyHtoD");
+        if (!host.empty())
+            cuda::check(driver().cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(v.data), host.data(), host.size()),
+                        "cuMemcpyHtoD");
     }
     std::vector<char> output_bytes(size_t i) const {
         const TensorView& v = outputs[i];
         std::vector<char> host(static_cast<size_t>(numel(v.shape) * bytes(v.dtype)));
-        if (!host.empty()) cuda::check(driver().cuMemcpyDtoH(host.data(), reinterpret_cast<CUdeviceptr>(v.data), host.size()), "cuMemcpyDtoH");
+        if (!host.empty())
+            cuda::check(driver().cuMemcpyDtoH(host.data(), reinterpret_cast<CUdeviceptr>(v.data), host.size()),
+                        "cuMemcpyDtoH");
         return host;
     }
     void run() { executable->run(leaves, outputs, context); }
@@ -126,7 +135,10 @@ double worst(const Graph& graph, std::vector<std::vector<double>> leaves, bool l
 DType named(const char* text) { return dtype_named(text); }
 
 int random_check(uint64_t begin, uint64_t count, DType dtype, bool last) {
-    const double tolerance = dtype == DType::f64 ? 1e-9 : dtype == DType::f32 ? 3e-5 : dtype == DType::f16 ? 3e-2 : 2e-1;
+    const double tolerance = dtype == DType::f64   ? 1e-9
+                             : dtype == DType::f32 ? 3e-5
+                             : dtype == DType::f16 ? 3e-2
+                                                   : 2e-1;
     int bad = 0;
     for (uint64_t seed = begin; seed < begin + count; ++seed) {
         RandomGraphOptions options;
@@ -136,11 +148,15 @@ int random_check(uint64_t begin, uint64_t count, DType dtype, bool last) {
             const double error = worst(graph, random_leaves(graph, seed), last, Fp32Precision::strict);
             if (!(error <= tolerance)) {
                 ++bad;
-                if (bad <= 3) std::printf("seed %llu: error %.3g\n%s\n", static_cast<unsigned long long>(seed), error, print(graph).c_str());
+                if (bad <= 3)
+                    std::printf("seed %llu: error %.3g\n%s\n", static_cast<unsigned long long>(seed), error,
+                                print(graph).c_str());
             }
         } catch (const Error& error) {
             ++bad;
-            if (bad <= 3) std::printf("seed %llu: %s\n%s\n", static_cast<unsigned long long>(seed), std::string(error.what()).substr(0, 1500).c_str(), print(graph).c_str());
+            if (bad <= 3)
+                std::printf("seed %llu: %s\n%s\n", static_cast<unsigned long long>(seed),
+                            std::string(error.what()).substr(0, 1500).c_str(), print(graph).c_str());
             if (std::string(error.what()).find("ILLEGAL") != std::string::npos) break;
         }
     }
@@ -166,12 +182,17 @@ int gradient_check(uint64_t begin, uint64_t count, DType dtype, bool last) {
             const Graph backward = gradient(forward, request);
             const double error = worst(backward, random_leaves(backward, seed), last, Fp32Precision::strict);
             if (error <= tolerance) continue;
-            if (++bad <= 3) std::printf("seed %llu: error %.3g\n%s\n", static_cast<unsigned long long>(seed), error, print(backward).c_str());
+            if (++bad <= 3)
+                std::printf("seed %llu: error %.3g\n%s\n", static_cast<unsigned long long>(seed), error,
+                            print(backward).c_str());
         } catch (const Error& error) {
-            if (++bad <= 3) std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), std::string(error.what()).substr(0, 1500).c_str());
+            if (++bad <= 3)
+                std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
+                            std::string(error.what()).substr(0, 1500).c_str());
         }
     }
-    std::printf("gradients %s: %llu graphs, %d wrong\n", std::string(name(dtype)).c_str(), static_cast<unsigned long long>(count), bad);
+    std::printf("gradients %s: %llu graphs, %d wrong\n", std::string(name(dtype)).c_str(),
+                static_cast<unsigned long long>(count), bad);
     return bad != 0;
 }
 
@@ -194,7 +215,8 @@ void time_file(const char* path, bool last, Fp32Precision precision) {
         const TensorView& v = session.leaves[i];
         std::vector<char> host(static_cast<size_t>(numel(v.shape) * bytes(v.dtype)));
         for (int64_t e = 0; e < numel(v.shape); ++e) put(host.data(), v.dtype, e, random.uniform());
-        cuda::check(driver().cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(v.data), host.data(), host.size()), "cuMemcpyHtoD");
+        cuda::check(driver().cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(v.data), host.data(), host.size()),
+                    "cuMemcpyHtoD");
     }
     DeviceMemory flush(256 << 20);
     const Driver& d = driver();
@@ -217,7 +239,8 @@ void time_file(const char* path, bool last, Fp32Precision precision) {
     }
     std::sort(times.begin(), times.end());
     std::sort(host_times.begin(), host_times.end());
-    std::printf("TIME %s%s: %.4f ms median, %.4f min; host %.1f us; compiled in %.2f s\n%s", path, last ? " channels_last" : "", times[times.size() / 2], times[0],
+    std::printf("TIME %s%s: %.4f ms median, %.4f min; host %.1f us; compiled in %.2f s\n%s", path,
+                last ? " channels_last" : "", times[times.size() / 2], times[0],
                 host_times[host_times.size() / 2] * 1e6, compile_s, session.executable->describe().c_str());
 }
 
@@ -252,12 +275,19 @@ int main(int argc, char** argv) {
         }
         ContextGuard guard(device(0));
         const std::string verb = argc > 1 ? argv[1] : "";
-        auto has = [&](const char* word) { return std::any_of(argv + 1, argv + argc, [&](const char* a) { return std::strcmp(a, word) == 0; }); };
-        if (verb == "random" && argc >= 4) return random_check(std::stoull(argv[2]), std::stoull(argv[3]), argc > 4 ? named(argv[4]) : DType::f32, has("last"));
-        if (verb == "gradient" && argc >= 4) return gradient_check(std::stoull(argv[2]), std::stoull(argv[3]), argc > 4 ? named(argv[4]) : DType::f64, has("last"));
+        auto has = [&](const char* word) {
+            return std::any_of(argv + 1, argv + argc, [&](const char* a) { return std::strcmp(a, word) == 0; });
+        };
+        if (verb == "random" && argc >= 4)
+            return random_check(std::stoull(argv[2]), std::stoull(argv[3]), argc > 4 ? named(argv[4]) : DType::f32,
+                                has("last"));
+        if (verb == "gradient" && argc >= 4)
+            return gradient_check(std::stoull(argv[2]), std::stoull(argv[3]), argc > 4 ? named(argv[4]) : DType::f64,
+                                  has("last"));
         if (verb == "file" && argc >= 3) {
             const Graph graph = read(argv[2]);
-            const double error = worst(graph, random_leaves(graph, 3), has("last"), has("tf32") ? Fp32Precision::tf32 : Fp32Precision::strict);
+            const double error = worst(graph, random_leaves(graph, 3), has("last"),
+                                       has("tf32") ? Fp32Precision::tf32 : Fp32Precision::strict);
             std::printf("ERROR %s%s: %.3g\n", argv[2], has("last") ? " channels_last" : "", error);
             return 0;
         }
@@ -269,7 +299,8 @@ int main(int argc, char** argv) {
             time_copy();
             return 0;
         }
-        std::printf("usage: check random FIRST COUNT [dtype] [last] | file FILE.tf [last] | time FILE.tf [last] [tf32]\n");
+        std::printf(
+            "usage: check random FIRST COUNT [dtype] [last] | file FILE.tf [last] | time FILE.tf [last] [tf32]\n");
         return 2;
     } catch (const std::exception& error) {
         std::printf("FAILED: %s\n", std::string(error.what()).substr(0, 3000).c_str());

@@ -20,7 +20,7 @@ constexpr char magic[8] = {'t', 'f', 'u', 's', 'e', '0', '1', '\n'};
 
 struct Header {
     char magic[8];
-    uint64_t key_low, key_high;      // of the whole key, not only of the name
+    uint64_t key_low, key_high;  // of the whole key, not only of the name
     uint64_t size, checksum;
 };
 

@@ -144,7 +144,8 @@ const Device& device(int ordinal) {
     check(d.cuDeviceGetAttribute(&major, attribute::major, handle), "cuDeviceGetAttribute");
     check(d.cuDeviceGetAttribute(&minor, attribute::minor, handle), "cuDeviceGetAttribute");
     check(d.cuDeviceGetAttribute(&fresh->multiprocessors, attribute::multiprocessors, handle), "cuDeviceGetAttribute");
-    check(d.cuDeviceGetAttribute(&fresh->shared_bytes, attribute::shared_per_block_optin, handle), "cuDeviceGetAttribute");
+    check(d.cuDeviceGetAttribute(&fresh->shared_bytes, attribute::shared_per_block_optin, handle),
+          "cuDeviceGetAttribute");
     fresh->arch = major * 10 + minor;
     check(d.cuDevicePrimaryCtxRetain(&fresh->context, handle), "cuDevicePrimaryCtxRetain");
     slot = std::move(fresh);

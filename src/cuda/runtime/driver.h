@@ -43,8 +43,9 @@ struct CUlaunchConfig {
 
 // Values of the driver's enums that are used.
 namespace attribute {
-constexpr int multiprocessors = 16, major = 75, minor = 76, shared_per_block_optin = 97;        // of a device
-constexpr int max_threads = 0, shared_static = 1, local_bytes = 3, registers = 4, max_dynamic_shared = 8;  // of a function
+constexpr int multiprocessors = 16, major = 75, minor = 76, shared_per_block_optin = 97;  // of a device
+constexpr int max_threads = 0, shared_static = 1, local_bytes = 3, registers = 4,
+              max_dynamic_shared = 8;  // of a function
 constexpr int nonportable_cluster = 15;
 }  // namespace attribute
 
@@ -86,7 +87,7 @@ struct Driver {
 
 // Loaded and initialised once. driver() throws Error with the reason where there is no driver.
 const Driver& driver();
-const Driver* find_driver(std::string* reason);   // nullptr and the reason instead
+const Driver* find_driver(std::string* reason);  // nullptr and the reason instead
 
 // Throws Error "what: CUDA_ERROR_NAME (description)" unless result is success.
 void check(CUresult result, const char* what);
@@ -94,13 +95,13 @@ void check(CUresult result, const char* what);
 struct Device {
     int ordinal = 0;
     std::string name;
-    int arch = 0;                                  // 90 for compute capability 9.0
+    int arch = 0;  // 90 for compute capability 9.0
     int multiprocessors = 0;
-    int shared_bytes = 0;                          // most a block can opt in to
-    CUcontext context = nullptr;                   // primary
+    int shared_bytes = 0;         // most a block can opt in to
+    CUcontext context = nullptr;  // primary
 };
 int device_count();
-const Device& device(int ordinal);                 // retained on first use
+const Device& device(int ordinal);  // retained on first use
 
 // Makes a device's primary context (the one PyTorch and the runtime API use) current for a scope.
 class ContextGuard {

@@ -23,7 +23,8 @@ namespace {
 constexpr const char* format = "transfuse-1";
 
 std::string key_of(const Source& source, int arch) {
-    std::string key = std::string(format) + "|nvrtc " + nvrtc_version() + "|" + arch_option(arch) + "|" + source.entry + "|";
+    std::string key =
+        std::string(format) + "|nvrtc " + nvrtc_version() + "|" + arch_option(arch) + "|" + source.entry + "|";
     for (const std::string& option : source.options) key += option + "|";
     return key + "\n" + source.text;
 }
@@ -42,7 +43,8 @@ void dump(const Source& source, const std::string& key) {
     if (!folder || !*folder) return;
     std::error_code ignored;
     std::filesystem::create_directories(folder, ignored);
-    std::ofstream(std::filesystem::path(folder) / (source.entry + "-" + hash_name(key).substr(0, 12) + ".cu")) << source.text;
+    std::ofstream(std::filesystem::path(folder) / (source.entry + "-" + hash_name(key).substr(0, 12) + ".cu"))
+        << source.text;
 }
 
 // TRANSFUSE_LOG=1: what the compiler did. Kernels that call a division routine always show a few saved bytes.
@@ -86,7 +88,8 @@ Resources resources_in(const std::string& log, const std::string& entry) {
     size_t to = log.find("Compiling entry function", at + 10);
     if (to == std::string::npos) to = log.size();
     resources.registers = number_before(log, at, to, " registers");
-    resources.spill_bytes = number_before(log, at, to, " bytes spill stores") + number_before(log, at, to, " bytes spill loads");
+    resources.spill_bytes =
+        number_before(log, at, to, " bytes spill stores") + number_before(log, at, to, " bytes spill loads");
     resources.shared_bytes = number_before(log, at, to, " bytes smem");
     return resources;
 }
@@ -140,7 +143,8 @@ void compile_all(std::span<const std::shared_ptr<const Source>> sources, int arc
             }
         }
     };
-    const size_t count = std::min<size_t>({sources.size(), std::max<size_t>(1, std::thread::hardware_concurrency()), 16});
+    const size_t count =
+        std::min<size_t>({sources.size(), std::max<size_t>(1, std::thread::hardware_concurrency()), 16});
     std::vector<std::thread> threads;
     for (size_t t = 1; t < count; ++t) threads.emplace_back(work);
     work();
@@ -168,14 +172,18 @@ const Kernel& kernel(const Source& source, const Device& device, uint32_t dynami
         check(d.cuModuleGetFunction(&fresh->kernel.function, module, source.entry.c_str()), "cuModuleGetFunction");
         Resources& r = fresh->kernel.resources;
         check(d.cuFuncGetAttribute(&r.registers, attribute::registers, fresh->kernel.function), "cuFuncGetAttribute");
-        check(d.cuFuncGetAttribute(&r.spill_bytes, attribute::local_bytes, fresh->kernel.function), "cuFuncGetAttribute");
-        check(d.cuFuncGetAttribute(&r.shared_bytes, attribute::shared_static, fresh->kernel.function), "cuFuncGetAttribute");
-        check(d.cuFuncGetAttribute(&r.max_threads, attribute::max_threads, fresh->kernel.function), "cuFuncGetAttribute");
+        check(d.cuFuncGetAttribute(&r.spill_bytes, attribute::local_bytes, fresh->kernel.function),
+              "cuFuncGetAttribute");
+        check(d.cuFuncGetAttribute(&r.shared_bytes, attribute::shared_static, fresh->kernel.function),
+              "cuFuncGetAttribute");
+        check(d.cuFuncGetAttribute(&r.max_threads, attribute::max_threads, fresh->kernel.function),
+              "cuFuncGetAttribute");
         entry = std::move(fresh);
     }
     if (dynamic_shared_bytes > entry->shared) {
         if (dynamic_shared_bytes + static_cast<uint32_t>(entry->kernel.resources.shared_bytes) > 48 * 1024)
-            check(d.cuFuncSetAttribute(entry->kernel.function, attribute::max_dynamic_shared, static_cast<int>(dynamic_shared_bytes)),
+            check(d.cuFuncSetAttribute(entry->kernel.function, attribute::max_dynamic_shared,
+                                       static_cast<int>(dynamic_shared_bytes)),
                   "cuFuncSetAttribute(dynamic shared memory)");
         entry->shared = dynamic_shared_bytes;
     }

@@ -1,4 +1,5 @@
-// From source to something that can be launched: compile (or take from the cache), load into a context, look up the kernel.
+// From source to something that can be launched: compile (or take from the cache), load into a context, look up the
+// kernel.
 #pragma once
 
 #include <memory>
@@ -15,10 +16,10 @@ namespace transfuse::cuda {
 struct Resources {
     int registers = 0;
     int spill_bytes = 0;
-    int shared_bytes = 0;         // static
+    int shared_bytes = 0;  // static
     int max_threads = 0;
 };
-Resources resources_in(const std::string& log, const std::string& entry);   // from NVRTC's log
+Resources resources_in(const std::string& log, const std::string& entry);  // from NVRTC's log
 std::string to_string(const Resources& resources);
 
 // Compiled code from memory, disk or the compiler. No device is needed. TRANSFUSE_DUMP_DIR: sources are written there.
@@ -30,7 +31,8 @@ struct Kernel {
     CUfunction function = nullptr;
     Resources resources;
 };
-// The kernel of a source on a device: loaded once per process. Dynamic shared memory is enabled up to what is asked for.
+// The kernel of a source on a device: loaded once per process. Dynamic shared memory is enabled up to what is asked
+// for.
 const Kernel& kernel(const Source& source, const Device& device, uint32_t dynamic_shared_bytes);
 
 }  // namespace transfuse::cuda

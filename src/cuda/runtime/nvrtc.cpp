@@ -36,9 +36,10 @@ struct Nvrtc {
             function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
             return function != nullptr;
         };
-        return get(version, "nvrtcVersion") && get(create, "nvrtcCreateProgram") && get(destroy, "nvrtcDestroyProgram") &&
-               get(compile, "nvrtcCompileProgram") && get(log_size, "nvrtcGetProgramLogSize") &&
-               get(log, "nvrtcGetProgramLog") && get(cubin_size, "nvrtcGetCUBINSize") && get(cubin, "nvrtcGetCUBIN") &&
+        return get(version, "nvrtcVersion") && get(create, "nvrtcCreateProgram") &&
+               get(destroy, "nvrtcDestroyProgram") && get(compile, "nvrtcCompileProgram") &&
+               get(log_size, "nvrtcGetProgramLogSize") && get(log, "nvrtcGetProgramLog") &&
+               get(cubin_size, "nvrtcGetCUBINSize") && get(cubin, "nvrtcGetCUBIN") &&
                get(arch_count, "nvrtcGetNumSupportedArchs") && get(archs, "nvrtcGetSupportedArchs") &&
                get(error, "nvrtcGetErrorString") && version(&major, &minor) == 0;
     }
@@ -89,7 +90,8 @@ Nvrtc load() {
         const char* given = std::getenv("TRANSFUSE_NVRTC");
         nvrtc.reason = given && *given
                            ? "TRANSFUSE_NVRTC names " + std::string(given) + ", where no NVRTC library could be loaded"
-                           : "the run-time compiler libnvrtc was not found (set TRANSFUSE_NVRTC to it, or install the CUDA toolkit)";
+                           : "the run-time compiler libnvrtc was not found (set TRANSFUSE_NVRTC to it, or install the "
+                             "CUDA toolkit)";
     } else if (!nvrtc.bind()) {
         nvrtc.reason = "the NVRTC library found lacks functions of CUDA 12 or newer";
         nvrtc.library = nullptr;
@@ -140,8 +142,8 @@ std::string arch_option(int arch) { return "sm_" + std::to_string(arch) + (arch 
 
 Binary nvrtc_compile(const Source& source, int arch) {
     const Nvrtc& n = usable_nvrtc();
-    std::vector<std::string> options = {"-arch=" + arch_option(arch), "-std=c++17", "-default-device", "--extra-device-vectorization",
-                                        "--ptxas-options=-v", "-diag-suppress=177"};
+    std::vector<std::string> options = {"-arch=" + arch_option(arch),   "-std=c++17",         "-default-device",
+                                        "--extra-device-vectorization", "--ptxas-options=-v", "-diag-suppress=177"};
     options.insert(options.end(), source.options.begin(), source.options.end());
     std::vector<const char*> list;
     for (const std::string& option : options) list.push_back(option.c_str());
@@ -162,7 +164,8 @@ Binary nvrtc_compile(const Source& source, int arch) {
     }
     n.destroy(&program);
     if (result != 0 || binary.cubin.empty())
-        fail("the CUDA kernel ", source.entry, " does not compile for ", arch_option(arch), ": ", n.error(result), "\n", binary.log);
+        fail("the CUDA kernel ", source.entry, " does not compile for ", arch_option(arch), ": ", n.error(result), "\n",
+             binary.log);
     return binary;
 }
 
