@@ -147,7 +147,12 @@ def markdown(report: dict) -> str:
         head = ["id", "input", "model", *(NAMES[c] for c in columns), "transfuse", "× eager", "× best PyTorch", "floor",
                 "error", "peak MiB", "launches", "host µs"]  # fmt: skip
         body = [cells(r, report, columns) for r in results]
-        keep = [i for i in range(len(head)) if any(set(row[i]) - set("— →") for row in body)]
+        alone = all(pytorch_peers(r) in ([], ["eager"]) for r in results)  # then the best of one is no news
+        keep = [
+            i
+            for i in range(len(head))
+            if any(set(row[i]) - set("— →") for row in body) and not (alone and head[i] == "× best PyTorch")
+        ]
         lines.append("| " + " | ".join(head[i] for i in keep) + " |")
         lines.append("|" + " --- |" * len(keep))
         lines += ["| " + " | ".join(row[i] for i in keep) + " |" for row in body]
@@ -184,5 +189,11 @@ def notes(report: dict, peak: dict | None, results: list[dict]) -> str:
         mean = 1.0
         for g in gain:
             mean *= g ** (1 / len(gain))
-        text += f" Geometric mean over the best PyTorch: **{mean:.2f}×** ({len(gain)} rows, {sum(g >= 1 for g in gain)} not slower)."
+        whom = "eager PyTorch" if all(pytorch_peers(r) in ([], ["eager"]) for r in results) else "the best PyTorch"
+        text += (
+            f" Geometric mean over {whom}: **{mean:.2f}×** ({len(gain)} rows, {sum(g >= 1 for g in gain)} not slower"
+        )
+        text += (
+            f"; {len(results) - len(gain)} without a right result are not in it)." if len(gain) < len(results) else ")."
+        )
     return text
