@@ -183,7 +183,8 @@ TEST(CudaHost, WeightGradients) {
     uint64_t seed = 9000;
     for (const char* body : correlations) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %w\n}\n");
-        cases.push_back(make(graph, random_leaves(graph, ++seed), seed % 2 == 0, true));
+        ++seed;
+        cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true));
         for (const BoundLaunch& bound : cases.back().assembly.launches)
             tiled += bound.launch.source->entry == "tf_correlate";
     }
