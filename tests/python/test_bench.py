@@ -94,6 +94,23 @@ def test_peers_and_backward_results(folder):
     assert all(e.rms < 1e-5 for e in accuracy.errors(results, reference))
 
 
+def test_channels_last_takes_parameters_of_other_ranks():
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = torch.nn.ConvTranspose3d(3, 4, 3)
+            self.shift = torch.nn.Parameter(torch.rand(4, 1, 1, 1))
+
+        def forward(self, x):
+            return self.up(x) + self.shift
+
+    x = torch.rand(2, 3, 4, 5, 6)
+    peer = next(p for p in peers.peers("cpu", 5, {"channels_last"}) if p.name == "eager_channels_last")
+    module = peers.module_for(peer, Scaled(), [x])
+    assert module.up.weight.is_contiguous(memory_format=torch.channels_last_3d)
+    assert peers.call_for(peer, module, [x], backward=False)()[0].shape == (2, 4, 6, 7, 8)
+
+
 def test_interleaved_samples_every_call():
     calls = {"a": lambda: sum(range(1000)), "b": lambda: sum(range(10))}
     samples = timing.interleaved(calls, timing.Clock("cpu"), rounds=7, seconds=1.0)

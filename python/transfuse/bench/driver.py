@@ -86,7 +86,10 @@ def parser() -> argparse.ArgumentParser:
         "--time-limit", type=float, default=float("inf"), help="rows not done after this many seconds are left out"
     )
     p.add_argument(
-        "--parallel", type=int, default=1, help="rows compiled and checked side by side; timing is always alone"
+        "--parallel",
+        type=int,
+        default=1,
+        help="rows compiled and checked side by side; timing is always alone, but cuDNN may choose other algorithms while memory is short",
     )
     p.add_argument("--forced", action="store_true", help="ours everywhere, also where PyTorch's own op is faster")
     p.add_argument(

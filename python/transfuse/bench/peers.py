@@ -59,9 +59,13 @@ def module_for(peer: Peer, model: torch.nn.Module, inputs: list, forced: bool = 
     """A copy of the model made ready as this peer would have it. Transfuse is shown inputs with other values: what it learns
     from them must be shapes alone. Forced, it may not take PyTorch's own op where that is faster."""
     module = copy.deepcopy(model)
-    if peer.channels_last:
+    if (
+        peer.channels_last
+    ):  # weights of the convolutions alone: Module.to refuses where other parameters have another rank
         rank = max(t.dim() for t in inputs if isinstance(t, torch.Tensor))
-        module = module.to(memory_format=memory_format(rank))
+        for parameter in module.parameters():
+            if parameter.dim() == rank:
+                parameter.data = parameter.data.contiguous(memory_format=memory_format(rank))
     if peer.how == "compile":
         return torch.compile(module)
     if peer.how == "autotune":
