@@ -43,12 +43,11 @@ public:
         poison();
     }
 
-    TensorView view() {
-        return {memory_.data() + start_ * bytes(type_.dtype), type_.dtype, type_.shape, strides_};
-    }
+    TensorView view() { return {memory_.data() + start_ * bytes(type_.dtype), type_.dtype, type_.shape, strides_}; }
     void poison() {
         const TensorView all{memory_.data(), type_.dtype, {}, {}};
-        for (int64_t i = 0; i < static_cast<int64_t>(memory_.size()) / bytes(type_.dtype); ++i) cpu::set(all, i, std::nan(""));
+        for (int64_t i = 0; i < static_cast<int64_t>(memory_.size()) / bytes(type_.dtype); ++i)
+            cpu::set(all, i, std::nan(""));
     }
     void fill(const std::vector<double>& values) {
         for_each([&](size_t i, int64_t offset) { cpu::set(view(), offset, values[i]); });
@@ -71,7 +70,8 @@ public:
     }
 
 private:
-    template <class F> void for_each(const F& f) {
+    template <class F>
+    void for_each(const F& f) {
         if (numel(type_.shape) == 0) return;
         cpu::Odometer at(type_.shape, 0);
         for (size_t i = 0; i < static_cast<size_t>(numel(type_.shape)); ++i, at.next()) f(i, at.offset(strides_));
@@ -86,7 +86,7 @@ private:
 struct CpuCase {
     Layout inputs = Layout::contiguous, outputs = Layout::contiguous;
     int threads = 2;
-    double tolerance = 1e-5;     // of the largest magnitude in the output
+    double tolerance = 1e-5;  // of the largest magnitude in the output
     bool rewritten = true;
     bool freeze = false;
 };
@@ -107,7 +107,8 @@ inline std::vector<double> rounded(const std::vector<double>& values, DType dtyp
     return result;
 }
 
-inline std::vector<std::vector<double>> run_cpu(const Plan& plan, const std::vector<std::vector<double>>& leaves, const CpuCase& c) {
+inline std::vector<std::vector<double>> run_cpu(const Plan& plan, const std::vector<std::vector<double>>& leaves,
+                                                const CpuCase& c) {
     const Graph& graph = plan.graph;
     std::vector<HostTensor> in, out;
     std::vector<TensorView> in_views, out_views;
@@ -143,8 +144,8 @@ inline std::vector<std::vector<double>> run_cpu(const Plan& plan, const std::vec
 inline Plan plan_for_cpu(const Graph& graph) { return plan(rewrite(graph).rewritten, Machine::cpu(2)); }
 
 // Compares with a tolerance relative to the largest magnitude of each output.
-inline bool close(const std::vector<std::vector<double>>& got, const std::vector<std::vector<double>>& want, double tolerance,
-                  std::string* why) {
+inline bool close(const std::vector<std::vector<double>>& got, const std::vector<std::vector<double>>& want,
+                  double tolerance, std::string* why) {
     for (size_t o = 0; o < want.size(); ++o) {
         double scale = 1e-3;
         for (double v : want[o])
@@ -154,8 +155,8 @@ inline bool close(const std::vector<std::vector<double>>& got, const std::vector
             if (std::isnan(a) && std::isnan(b)) continue;
             if (a == b) continue;
             if (!(std::fabs(a - b) <= tolerance * scale)) {
-                *why = "output " + std::to_string(o) + " element " + std::to_string(i) + ": got " + std::to_string(a) + ", expected " +
-                       std::to_string(b) + " (scale " + std::to_string(scale) + ")";
+                *why = "output " + std::to_string(o) + " element " + std::to_string(i) + ": got " + std::to_string(a) +
+                       ", expected " + std::to_string(b) + " (scale " + std::to_string(scale) + ")";
                 return false;
             }
         }
@@ -163,7 +164,8 @@ inline bool close(const std::vector<std::vector<double>>& got, const std::vector
     return true;
 }
 
-inline void expect_matches_reference(const Graph& graph, const std::vector<std::vector<double>>& leaves, const CpuCase& c) {
+inline void expect_matches_reference(const Graph& graph, const std::vector<std::vector<double>>& leaves,
+                                     const CpuCase& c) {
     std::vector<std::vector<double>> typed = leaves;
     for (size_t i = 0; i < typed.size(); ++i) typed[i] = rounded(typed[i], graph[graph.leaves()[i]].type.dtype);
     const auto want = evaluate(graph, typed);

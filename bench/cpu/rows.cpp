@@ -1,7 +1,9 @@
-// The benchmark chains on the CPU engine: milliseconds, GFLOP/s of the chain as written and as rewritten, and the share of
-// this machine's measured peak that the rewritten work reaches.
+// The benchmark chains on the CPU engine: milliseconds, GFLOP/s of the chain as written and as rewritten, and the share
+// of this machine's measured peak that the rewritten work reaches.
 //
 //     cpu_rows [--threads N] [--batch-divisor D] [--describe] [--processor-time] [row ...]
+#include "rows.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +17,6 @@
 
 #include "cpu/kernels.h"
 #include "cpu/thread_pool.h"
-#include "rows.h"
 #include "transfuse/transfuse.h"
 
 namespace {
@@ -42,13 +43,15 @@ double peak_gflops(int threads) {
     for (int repeat = 0; repeat < 3; ++repeat) {
         const double start = now(threads);
         cpu::parallel_for(threads, threads, [&](int64_t) {
-            std::vector<float> panel(static_cast<size_t>((terms + 2) * rows), 0.5f), patch(256, 0.25f), out(static_cast<size_t>(rows * 64));
+            std::vector<float> panel(static_cast<size_t>((terms + 2) * rows), 0.5f), patch(256, 0.25f),
+                out(static_cast<size_t>(rows * 64));
             std::vector<int32_t> offsets(terms + 4, 0);
             std::vector<cpu::Spot> spots;
             for (int32_t s = 0; s < spots_count; ++s)
                 spots.push_back({s * static_cast<int32_t>(k.lanes), s * static_cast<int32_t>(k.lanes)});
             for (int64_t i = 0; i < loops; ++i)
-                k.product({panel.data(), offsets.data(), terms, rows, patch.data(), spots.data(), spots_count, out.data(), 64, nullptr, false});
+                k.product({panel.data(), offsets.data(), terms, rows, patch.data(), spots.data(), spots_count,
+                           out.data(), 64, nullptr, false});
         });
         const double flops = 2.0 * static_cast<double>(terms * rows * spots_count * k.lanes * loops) * threads;
         best = std::max(best, flops / (now(threads) - start) * 1e-9);
@@ -63,7 +66,8 @@ double read_gbytes(int threads) {
         const double start = now(threads);
         std::vector<double> sums(1024);
         cpu::parallel_for(threads, 1024, [&](int64_t i) {
-            sums[static_cast<size_t>(i)] = cpu::kernels<float>().sum_memory(data.data() + (i << 16), cpu::Storage::f32, 1 << 16);
+            sums[static_cast<size_t>(i)] =
+                cpu::kernels<float>().sum_memory(data.data() + (i << 16), cpu::Storage::f32, 1 << 16);
         });
         best = std::max(best, static_cast<double>(data.size()) * 4 / (now(threads) - start) * 1e-9);
     }
@@ -78,7 +82,8 @@ struct Tensors {
         for (ValueId id : ids) {
             const Type& type = graph[id].type;
             memory.emplace_back(static_cast<size_t>(numel(type.shape)));
-            for (float& v : memory.back()) v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
+            for (float& v : memory.back())
+                v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
         }
         for (size_t i = 0; i < ids.size(); ++i) {
             const Type& type = graph[ids[i]].type;
@@ -96,14 +101,20 @@ int main(int argc, char** argv) {
     std::vector<std::string> wanted;
     for (int i = 1; i < argc; ++i) {
         const std::string arg = argv[i];
-        if (arg == "--threads" && i + 1 < argc) threads = std::atoi(argv[++i]);
-        else if (arg == "--batch-divisor" && i + 1 < argc) divisor = std::atoll(argv[++i]);
-        else if (arg == "--describe") describe = true;
-        else if (arg == "--processor-time") by_processor_time = true;
-        else wanted.push_back(arg);
+        if (arg == "--threads" && i + 1 < argc)
+            threads = std::atoi(argv[++i]);
+        else if (arg == "--batch-divisor" && i + 1 < argc)
+            divisor = std::atoll(argv[++i]);
+        else if (arg == "--describe")
+            describe = true;
+        else if (arg == "--processor-time")
+            by_processor_time = true;
+        else
+            wanted.push_back(arg);
     }
     const double peak = peak_gflops(threads), read = read_gbytes(threads);
-    std::printf("level %s, %d threads: product peak %.1f GFLOP/s, read %.1f GB/s\n", cpu::level().name, threads, peak, read);
+    std::printf("level %s, %d threads: product peak %.1f GFLOP/s, read %.1f GB/s\n", cpu::level().name, threads, peak,
+                read);
     std::printf("%-4s %10s %12s %12s %8s %10s\n", "row", "ms", "GF/s written", "GF/s run", "of peak", "GB/s run");
     for (const auto& [name, text] : tests::rows()) {
         if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
@@ -111,14 +122,16 @@ int main(int argc, char** argv) {
         std::vector<Type> types;
         for (ValueId leaf : graph.leaves()) {
             types.push_back(graph[leaf].type);
-            if (graph[leaf].op == Op::input) types.back().shape[0] = std::max<int64_t>(1, types.back().shape[0] / divisor);
+            if (graph[leaf].op == Op::input)
+                types.back().shape[0] = std::max<int64_t>(1, types.back().shape[0] / divisor);
         }
         graph = graph.with_leaf_types(types);
         const Plan ready = plan(rewrite(graph).rewritten, Machine::cpu(threads));
         const auto engine = compile_cpu(ready);
         Tensors leaves(ready.graph, ready.graph.leaves()), outputs(ready.graph, ready.graph.outputs());
         std::unique_ptr<char, void (*)(char*)> workspace(
-            static_cast<char*>(std::aligned_alloc(256, (engine->workspace_bytes() + 511) / 256 * 256)), [](char* p) { std::free(p); });
+            static_cast<char*>(std::aligned_alloc(256, (engine->workspace_bytes() + 511) / 256 * 256)),
+            [](char* p) { std::free(p); });
         RunContext context;
         context.threads = threads;
         context.workspace = workspace.get();
@@ -136,8 +149,8 @@ int main(int argc, char** argv) {
             run_bytes += pass.cost.bytes;
         }
         const double written = cost(graph).flops / best * 1e-9, run = run_flops / best * 1e-9;
-        std::printf("%-4s %10.3f %12.1f %12.1f %7.1f%% %10.1f\n", std::string(name).c_str(), best * 1e3, written, run, 100 * run / peak,
-                    run_bytes / best * 1e-9);
+        std::printf("%-4s %10.3f %12.1f %12.1f %7.1f%% %10.1f\n", std::string(name).c_str(), best * 1e3, written, run,
+                    100 * run / peak, run_bytes / best * 1e-9);
         if (describe) std::printf("%s%s\n", print(ready).c_str(), engine->describe().c_str());
         std::fflush(stdout);
     }

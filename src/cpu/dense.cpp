@@ -1,4 +1,5 @@
-// The dense pass: lattice-convolution tiles by the register-tiled product, the tile program on each, then reductions and tail.
+// The dense pass: lattice-convolution tiles by the register-tiled product, the tile program on each, then reductions
+// and tail.
 #include <algorithm>
 #include <sstream>
 
@@ -13,15 +14,23 @@
 namespace transfuse::cpu {
 namespace {
 
-template <class T> class DensePass final : public CompiledPass {
+template <class T>
+class DensePass final : public CompiledPass {
 public:
-    DensePass(const Plan& plan, const Pass& pass, std::unique_ptr<TileProgram> program, std::unique_ptr<TileProgram> prologue)
-        : plan_(plan), node_(plan.graph[pass.anchor]), program_(std::move(program)), prologue_(std::move(prologue)),
-          geometry_(geometry(plan, pass.anchor, *program_)), packing_(geometry_), tail_(plan, pass, true, layout_) {
+    DensePass(const Plan& plan, const Pass& pass, std::unique_ptr<TileProgram> program,
+              std::unique_ptr<TileProgram> prologue)
+        : plan_(plan),
+          node_(plan.graph[pass.anchor]),
+          program_(std::move(program)),
+          prologue_(std::move(prologue)),
+          geometry_(geometry(plan, pass.anchor, *program_)),
+          packing_(geometry_),
+          tail_(plan, pass, true, layout_) {
         for (const TileProgram::GridSink& sink : program_->grids()) {
             Tiling tiling = geometry_.tiling;
             if (program_->level(sink.slot) == 1) {
-                for (size_t a = 0; a < 3; ++a) tiling.tile[a] = std::max<int64_t>(1, tiling.tile[a] / program_->pool_window()[a]);
+                for (size_t a = 0; a < 3; ++a)
+                    tiling.tile[a] = std::max<int64_t>(1, tiling.tile[a] / program_->pool_window()[a]);
                 tiling.grid = program_->pooled();
             }
             reductions_.emplace_back(plan.graph[sink.value], program_->type(sink.slot), tiling);
@@ -35,12 +44,15 @@ public:
             fallback_ = compile_steps(plan, pass);
     }
 
-    size_t workspace_bytes() const override { return std::max(layout_.total(), fallback_ ? fallback_->workspace_bytes() : 0); }
+    size_t workspace_bytes() const override {
+        return std::max(layout_.total(), fallback_ ? fallback_->workspace_bytes() : 0);
+    }
 
     void run(const Run& run) const override {
         for (const TileProgram::StoreSink& sink : program_->stores())
             if (run.memory->target(sink.store).shape != program_->type(sink.slot).shape) return fallback_->run(run);
-        Call call{run, BoundProgram(*program_, *run.memory), {}, {}, reinterpret_cast<T*>(run.workspace + packed_), nullptr};
+        Call call{run, BoundProgram(*program_, *run.memory),          {},
+                  {},  reinterpret_cast<T*>(run.workspace + packed_), nullptr};
         if (prologue_) call.prologue = std::make_unique<BoundProgram>(*prologue_, *run.memory);
         const ValueId x = prologue_ ? prologue_source_ : node_.args[0];
         const TensorView source = run.memory->source(x);
@@ -106,8 +118,9 @@ private:
                 for (size_t t = 0; t < phase.taps.size(); t += per_shift)
                     for (int64_t ci = 0; ci < (which ? last : geometry_.chunk); ++ci)
                         for (size_t j = t; j < t + per_shift; ++j)
-                            tables[which].push_back(static_cast<int32_t>((ci * geometry_.channel_stride + phase.taps[j].offset) *
-                                                                         static_cast<int64_t>(sizeof(T))));
+                            tables[which].push_back(
+                                static_cast<int32_t>((ci * geometry_.channel_stride + phase.taps[j].offset) *
+                                                     static_cast<int64_t>(sizeof(T))));
                 tables[which].insert(tables[which].end(), 4, 0);
             }
             offsets_.push_back(std::move(tables));
@@ -118,7 +131,9 @@ private:
     std::pair<int64_t, int64_t> meeting(const DensePhase& phase, const Box& box) const {
         const DenseGeometry& g = geometry_;
         const int64_t u0 = box.origin[0] / g.period[0], u1 = u0 + g.u_count(0, box.extent[0], phase.residue[0]) - 1;
-        const auto meets = [&](int64_t shift) { return g.advance[0] * u1 + shift >= 0 && g.advance[0] * u0 + shift < g.x[2]; };
+        const auto meets = [&](int64_t shift) {
+            return g.advance[0] * u1 + shift >= 0 && g.advance[0] * u0 + shift < g.x[2];
+        };
         auto begin = static_cast<int64_t>(0), end = static_cast<int64_t>(phase.shifts.size());
         while (begin < end && !meets(phase.shifts[static_cast<size_t>(begin)])) ++begin;
         while (end > begin && !meets(phase.shifts[static_cast<size_t>(end - 1)])) --end;
@@ -129,7 +144,7 @@ private:
     // phases, into rows per phase that are interleaved afterwards.
     struct Destination {
         T* data;
-        int64_t pitch;   // from channel to channel
+        int64_t pitch;  // from channel to channel
     };
 
     void make_spots(const DensePhase& phase, const Box& box, int64_t phase_pitch, std::vector<Spot>& spots) const {
@@ -141,7 +156,8 @@ private:
         spots.clear();
         for (int64_t u1 = 0; u1 < count[0]; ++u1)
             for (int64_t u2 = 0; u2 < count[1]; ++u2) {
-                const int64_t row = (g.period[0] * u1 + phase.residue[0]) * box.extent[1] + g.period[1] * u2 + phase.residue[1];
+                const int64_t row =
+                    (g.period[0] * u1 + phase.residue[0]) * box.extent[1] + g.period[1] * u2 + phase.residue[1];
                 const int64_t in = g.advance[0] * u1 * g.plane_stride + g.advance[1] * u2 * g.row_stride;
                 const int64_t out = interleaved ? (phase.residue[2] * box.rows() + row) * phase_pitch : row * box.pitch;
                 for (int64_t x = 0; x < count[2]; x += lanes)
@@ -149,8 +165,8 @@ private:
             }
     }
 
-    void multiply(const Call& call, const Box& box, const T* patch, int64_t group, size_t p, int64_t first, int64_t channels,
-                  const Destination& to, const std::vector<std::vector<Spot>>& spots) const {
+    void multiply(const Call& call, const Box& box, const T* patch, int64_t group, size_t p, int64_t first,
+                  int64_t channels, const Destination& to, const std::vector<std::vector<Spot>>& spots) const {
         const Panel& panel = packing_.panels()[p];
         for (size_t i = 0; i < geometry_.phases.size(); ++i) {
             if (spots[i].empty()) continue;
@@ -159,10 +175,11 @@ private:
             const auto taps = static_cast<int64_t>(phase.taps.size());
             const int64_t per_shift = channels * phase.taps_per_shift();
             const std::vector<int32_t>& offsets = offsets_[i][channels == geometry_.chunk ? 0 : 1];
-            kernels<T>().product({packing_.panel(call.packed, i, group, p) + (first * taps + begin * per_shift) * panel.rows,
-                                  offsets.data() + begin * per_shift, (end - begin) * per_shift, panel.rows, patch, spots[i].data(),
-                                  static_cast<int64_t>(spots[i].size()), to.data, to.pitch,
-                                  call.bias ? call.bias + group * geometry_.outs + panel.first : nullptr, first > 0});
+            kernels<T>().product(
+                {packing_.panel(call.packed, i, group, p) + (first * taps + begin * per_shift) * panel.rows,
+                 offsets.data() + begin * per_shift, (end - begin) * per_shift, panel.rows, patch, spots[i].data(),
+                 static_cast<int64_t>(spots[i].size()), to.data, to.pitch,
+                 call.bias ? call.bias + group * geometry_.outs + panel.first : nullptr, first > 0});
         }
     }
 
@@ -174,13 +191,9 @@ private:
                 T* out = planes + c * box.elements() + row * box.pitch;
                 const T* in = from.data + c * from.pitch + row * phase_pitch;
                 const int64_t step = box.rows() * phase_pitch;  // from residue to residue
-                if (period == 2 && box.width() > 1) {
-                    k.interleave(out, in, in + step, box.width() / 2);
-                    if (box.width() % 2) out[box.width() - 1] = in[box.width() / 2];
-                    continue;
-                }
-                for (int64_t r = 0; r < period; ++r)
-                    k.spread(out + r, period, in + r * step, geometry_.u_count(2, box.width(), r));
+                const int64_t whole = box.width() / period;
+                k.interleave(out, in, step, period, whole);
+                for (int64_t r = 0; r < box.width() % period; ++r) out[period * whole + r] = in[r * step + whole];
             }
     }
 
@@ -225,7 +238,8 @@ private:
                 return {plane(first), box.elements()};
             };
             const auto complete = [&](const Panel& panel) {
-                if (interleaved) interleave(destination(panel.first), plane(panel.first), box, phase_pitch, panel.count);
+                if (interleaved)
+                    interleave(destination(panel.first), plane(panel.first), box, phase_pitch, panel.count);
                 program.channels(c0 + panel.first, panel.count, plane(panel.first), box.elements());
             };
             for (int64_t first = 0; first < g.in; first += g.chunk) {
@@ -255,7 +269,7 @@ private:
     std::vector<GridReduction> reductions_;
     std::vector<size_t> partials_;
     size_t packed_ = 0, bias_ = 0;
-    std::vector<std::array<std::vector<int32_t>, 2>> offsets_;   // per phase
+    std::vector<std::array<std::vector<int32_t>, 2>> offsets_;  // per phase
     std::unique_ptr<CompiledPass> fallback_;
 };
 
@@ -296,7 +310,8 @@ std::unique_ptr<CompiledPass> compile_dense(const Plan& plan, const Pass& pass) 
         // The value whose rows are staged: a read of x's shape that the prologue uses.
         for (ValueId v : prologue)
             for (ValueId a : graph[v].args)
-                if (source < 0 && !is_literal(graph, a) && std::find(prologue.begin(), prologue.end(), a) == prologue.end() &&
+                if (source < 0 && !is_literal(graph, a) &&
+                    std::find(prologue.begin(), prologue.end(), a) == prologue.end() &&
                     graph[a].type.shape == x.type.shape)
                     source = a;
         if (source < 0) return nullptr;

@@ -8,11 +8,11 @@
 namespace transfuse::cpu {
 namespace {
 
-constexpr int64_t patch_bytes = 320 << 10;      // leaves room for weights and results in a second-level cache of 1 MiB
+constexpr int64_t patch_bytes = 320 << 10;  // leaves room for weights and results in a second-level cache of 1 MiB
 constexpr int64_t resident_bytes = 512 << 10;
-constexpr int64_t most_pixels = 1024;           // of a plane: a panel of planes is worth a first-level cache
-constexpr int64_t fewest_pixels = 256;          // below this, weights are fetched too often
-constexpr int64_t enough_tiles = 48;            // so that many threads have an even share; never depends on their number
+constexpr int64_t most_pixels = 1024;   // of a plane: a panel of planes is worth a first-level cache
+constexpr int64_t fewest_pixels = 256;  // below this, weights are fetched too often
+constexpr int64_t enough_tiles = 48;    // so that many threads have an even share; never depends on their number
 
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -36,7 +36,8 @@ struct Chooser {
         g.row_stride = g.advance[2] * round_up(g.patch[2], 4);
         g.plane_stride = g.patch[1] * g.row_stride;
         g.channel_stride = round_up(g.patch[0] * g.plane_stride, 16);
-        if (g.channel_stride * demands.element_bytes % 2048 == 0) g.channel_stride += 16;  // channels would share cache sets
+        if (g.channel_stride * demands.element_bytes % 2048 == 0)
+            g.channel_stride += 16;  // channels would share cache sets
     }
     int64_t pixels(const std::array<int64_t, 3>& t) const { return t[0] * t[1] * padded(t[2]); }
     int64_t bytes_per_channel() const { return g.channel_stride * demands.element_bytes; }
@@ -57,8 +58,10 @@ struct Chooser {
         std::array<int64_t, 3> tile{};
         for (size_t a = 0; a < 3; ++a) tile[a] = std::min(unit[a], g.y[a + 2]);
         tile[2] = even_pieces(g.y[4], most_pixels, std::lcm(unit[2], row_padding * g.period[2]));
-        while (!fits(tile) && tile[2] > unit[2]) tile[2] = even_pieces(tile[2], std::max(unit[2], tile[2] / 2), unit[2]);
-        // More rows, then more planes; but a tile that is large enough keeps the patch of all its input channels in cache.
+        while (!fits(tile) && tile[2] > unit[2])
+            tile[2] = even_pieces(tile[2], std::max(unit[2], tile[2] / 2), unit[2]);
+        // More rows, then more planes; but a tile that is large enough keeps the patch of all its input channels in
+        // cache.
         for (size_t a : {size_t{1}, size_t{0}}) {
             for (;;) {
                 std::array<int64_t, 3> larger = tile;
@@ -72,8 +75,8 @@ struct Chooser {
             tile[a] = even_pieces(g.y[a + 2], tile[a], unit[a]);
         }
         for (size_t a : {size_t{0}, size_t{1}, size_t{2}})
-            while (tiles(tile) < enough_tiles && tile[a] >= 2 * unit[a] && pixels(tile) >= 2 * fewest_pixels / (a == 2 ? 1 : 2) &&
-                   (a < 2 || tile[a] >= 128))
+            while (tiles(tile) < enough_tiles && tile[a] >= 2 * unit[a] &&
+                   pixels(tile) >= 2 * fewest_pixels / (a == 2 ? 1 : 2) && (a < 2 || tile[a] >= 128))
                 tile[a] = even_pieces(tile[a], (tile[a] + 1) / 2, unit[a]);
         lay_out(tile);
         g.tiling = Tiling::of(g.y, tile);
@@ -85,7 +88,8 @@ struct Chooser {
 
 }  // namespace
 
-DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, const Sizes& y, int64_t groups, const DenseDemands& demands) {
+DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, const Sizes& y, int64_t groups,
+                             const DenseDemands& demands) {
     DenseGeometry g;
     for (size_t a = 0; a < axes.size(); ++a) g.axis[a + 3 - axes.size()] = axes[a];
     g.x = to_five(x, 1);
@@ -119,8 +123,9 @@ DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, c
                     for (const PhaseTap& t2 : p2.taps)
                         for (const PhaseTap& t3 : p3.taps) {
                             const int64_t column = t3.shift - g.shift[2];
-                            const int64_t offset = (t1.shift - g.shift[0]) * g.plane_stride + (t2.shift - g.shift[1]) * g.row_stride +
-                                                   column % g.advance[2] * (g.row_stride / g.advance[2]) + column / g.advance[2];
+                            const int64_t offset =
+                                (t1.shift - g.shift[0]) * g.plane_stride + (t2.shift - g.shift[1]) * g.row_stride +
+                                column % g.advance[2] * (g.row_stride / g.advance[2]) + column / g.advance[2];
                             phase.taps.push_back({{t1.tap, t2.tap, t3.tap}, offset});
                         }
                 if (!phase.taps.empty())
@@ -132,8 +137,9 @@ DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, c
 
 std::string DenseGeometry::describe() const {
     std::ostringstream text;
-    text << tiling.tiles() << " tiles of " << tiling.tile[0] << "x" << tiling.tile[1] << "x" << tiling.tile[2] << ", " << phases.size()
-         << " phases, patch " << patch[0] << "x" << patch[1] << "x" << row_stride << " of " << chunk << "/" << in << " channels";
+    text << tiling.tiles() << " tiles of " << tiling.tile[0] << "x" << tiling.tile[1] << "x" << tiling.tile[2] << ", "
+         << phases.size() << " phases, patch " << patch[0] << "x" << patch[1] << "x" << row_stride << " of " << chunk
+         << "/" << in << " channels";
     return text.str();
 }
 

@@ -21,7 +21,8 @@ struct float16 {
 inline float widen(bfloat16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 inline float widen(float16 x) {
     const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000) << 16, magnitude = x.bits & 0x7fff;
-    // Shift exponent and fraction into place, then correct the bias by a multiplication, which also normalises subnormals.
+    // Shift exponent and fraction into place, then correct the bias by a multiplication, which also normalises
+    // subnormals.
     float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     if (magnitude >= 0x7c00) value = std::bit_cast<float>((magnitude << 13) | 0x7f800000);
     return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
@@ -46,37 +47,58 @@ inline float16 to_float16(float x) {
     const uint32_t rounded = magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1);
     return {static_cast<uint16_t>(sign | (rounded >> 13))};
 }
-template <class T> inline T narrow(double x) {
+template <class T>
+inline T narrow(double x) {
     // fp64 → 16 bits goes through fp32, as PyTorch's does.
-    if constexpr (std::is_same_v<T, float16>) return to_float16(static_cast<float>(x));
-    else if constexpr (std::is_same_v<T, bfloat16>) return to_bfloat16(static_cast<float>(x));
-    else return static_cast<T>(x);
+    if constexpr (std::is_same_v<T, float16>)
+        return to_float16(static_cast<float>(x));
+    else if constexpr (std::is_same_v<T, bfloat16>)
+        return to_bfloat16(static_cast<float>(x));
+    else
+        return static_cast<T>(x);
 }
 
 // visit(dtype, f): f(T{}) with the element type.
-template <class F> decltype(auto) visit(DType dtype, F&& f) {
+template <class F>
+decltype(auto) visit(DType dtype, F&& f) {
     switch (dtype) {
-        case DType::f64: return f(double{});
-        case DType::f32: return f(float{});
-        case DType::f16: return f(float16{});
-        default: return f(bfloat16{});
+        case DType::f64:
+            return f(double{});
+        case DType::f32:
+            return f(float{});
+        case DType::f16:
+            return f(float16{});
+        default:
+            return f(bfloat16{});
     }
 }
 
 inline double get(const TensorView& view, int64_t offset) {
     switch (view.dtype) {
-        case DType::f64: return static_cast<const double*>(view.data)[offset];
-        case DType::f32: return static_cast<const float*>(view.data)[offset];
-        case DType::f16: return widen(static_cast<const float16*>(view.data)[offset]);
-        default: return widen(static_cast<const bfloat16*>(view.data)[offset]);
+        case DType::f64:
+            return static_cast<const double*>(view.data)[offset];
+        case DType::f32:
+            return static_cast<const float*>(view.data)[offset];
+        case DType::f16:
+            return widen(static_cast<const float16*>(view.data)[offset]);
+        default:
+            return widen(static_cast<const bfloat16*>(view.data)[offset]);
     }
 }
 inline void set(const TensorView& view, int64_t offset, double value) {
     switch (view.dtype) {
-        case DType::f64: static_cast<double*>(view.data)[offset] = value; break;
-        case DType::f32: static_cast<float*>(view.data)[offset] = static_cast<float>(value); break;
-        case DType::f16: static_cast<float16*>(view.data)[offset] = narrow<float16>(value); break;
-        default: static_cast<bfloat16*>(view.data)[offset] = narrow<bfloat16>(value); break;
+        case DType::f64:
+            static_cast<double*>(view.data)[offset] = value;
+            break;
+        case DType::f32:
+            static_cast<float*>(view.data)[offset] = static_cast<float>(value);
+            break;
+        case DType::f16:
+            static_cast<float16*>(view.data)[offset] = narrow<float16>(value);
+            break;
+        default:
+            static_cast<bfloat16*>(view.data)[offset] = narrow<bfloat16>(value);
+            break;
     }
 }
 inline void* address(const TensorView& view, int64_t offset) {

@@ -15,11 +15,12 @@ namespace cpu {
 namespace {
 
 void check(const TensorView& view, const Type& type, const char* what, const std::string& name) {
-    require(view.dtype == type.dtype && view.shape == type.shape, what, " ", name, ": expected ", to_string(type), ", got ",
-            to_string(Type{view.dtype, view.shape}));
-    require(view.strides.size() == view.shape.size(), what, " ", name, ": expected ", view.shape.size(), " strides, got ",
-            view.strides.size());
-    require(view.data != nullptr || numel(view.shape) == 0, what, " ", name, ": expected a pointer to ", to_string(type), ", got null");
+    require(view.dtype == type.dtype && view.shape == type.shape, what, " ", name, ": expected ", to_string(type),
+            ", got ", to_string(Type{view.dtype, view.shape}));
+    require(view.strides.size() == view.shape.size(), what, " ", name, ": expected ", view.shape.size(),
+            " strides, got ", view.strides.size());
+    require(view.data != nullptr || numel(view.shape) == 0, what, " ", name, ": expected a pointer to ",
+            to_string(type), ", got null");
 }
 
 // No two elements of a result may share a place: sort axes by stride, each must step over all that lie below it.
@@ -31,23 +32,24 @@ void check_disjoint(const TensorView& view, const std::string& name) {
     std::sort(axes.begin(), axes.end());
     int64_t reach = 0;
     for (const auto& [stride, extent] : axes) {
-        require(stride > reach, "output ", name, ": strides ", to_string(view.strides), " of shape ", to_string(view.shape),
-                " make elements overlap");
+        require(stride > reach, "output ", name, ": strides ", to_string(view.strides), " of shape ",
+                to_string(view.shape), " make elements overlap");
         reach += stride * (extent - 1);
     }
 }
 
-// Buffers whose lifetimes (passes from first store to last read) do not meet may share memory: largest first, each at the
-// lowest place that is free for as long as it lives.
+// Buffers whose lifetimes (passes from first store to last read) do not meet may share memory: largest first, each at
+// the lowest place that is free for as long as it lives.
 struct Buffer {
     ValueId value;
     size_t bytes;
-    size_t first, last;   // passes
+    size_t first, last;  // passes
     size_t offset = 0;
 };
 
 size_t place(std::vector<Buffer>& buffers) {
-    std::sort(buffers.begin(), buffers.end(), [](const Buffer& a, const Buffer& b) { return std::tie(b.bytes, a.value) < std::tie(a.bytes, b.value); });
+    std::sort(buffers.begin(), buffers.end(),
+              [](const Buffer& a, const Buffer& b) { return std::tie(b.bytes, a.value) < std::tie(a.bytes, b.value); });
     size_t total = 0;
     for (size_t i = 0; i < buffers.size(); ++i) {
         Buffer& buffer = buffers[i];
@@ -65,13 +67,16 @@ size_t place(std::vector<Buffer>& buffers) {
 
 class CpuExecutable final : public Executable {
 public:
-    CpuExecutable(const Plan& plan, const CompileOptions& options) : plan_(plan), freeze_(options.freeze && !prepares_outputs(plan)) {
+    CpuExecutable(const Plan& plan, const CompileOptions& options)
+        : plan_(plan), freeze_(options.freeze && !prepares_outputs(plan)) {
         for (const Pass& pass : plan_.passes) passes_.push_back(compile_pass(plan_, pass));
         for (ValueId value : plan_.buffers()) {
             const Type& type = plan_.graph[value].type;
             const auto size = static_cast<size_t>(checked_mul(numel(type.shape), bytes(type.dtype), "buffer"));
-            if (freeze_ && prepared(value)) frozen_.emplace_back(value, frozen_layout_.add(size));
-            else buffers_.push_back(lifetime(value, (size + 255) / 256 * 256));
+            if (freeze_ && prepared(value))
+                frozen_.emplace_back(value, frozen_layout_.add(size));
+            else
+                buffers_.push_back(lifetime(value, (size + 255) / 256 * 256));
         }
         layout_.add(place(buffers_));
         size_t pass_bytes = 0;
@@ -84,9 +89,11 @@ public:
 
     size_t workspace_bytes() const override { return layout_.total(); }
 
-    void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context) override {
+    void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs,
+             const RunContext& context) override {
         const Graph& graph = plan_.graph;
-        require(leaves.size() == graph.leaves().size(), "run: expected ", graph.leaves().size(), " leaves, got ", leaves.size());
+        require(leaves.size() == graph.leaves().size(), "run: expected ", graph.leaves().size(), " leaves, got ",
+                leaves.size());
         require(outputs.size() == graph.outputs().size(), "run: expected ", graph.outputs().size(), " outputs, got ",
                 outputs.size());
         for (size_t i = 0; i < leaves.size(); ++i)
@@ -95,8 +102,8 @@ public:
             check(outputs[i], graph[graph.outputs()[i]].type, "output", graph.output_names()[i]);
             check_disjoint(outputs[i], graph.output_names()[i]);
         }
-        require(context.workspace != nullptr || workspace_bytes() == 0, "run: expected a workspace of ", workspace_bytes(),
-                " bytes, got null");
+        require(context.workspace != nullptr || workspace_bytes() == 0, "run: expected a workspace of ",
+                workspace_bytes(), " bytes, got null");
         require(context.threads >= 0, "run: threads must not be negative, got ", context.threads);
 
         auto* workspace = static_cast<char*>(context.workspace);
@@ -105,8 +112,10 @@ public:
         for (const auto& [value, offset] : frozen_) memory.place(value, frozen_memory_.get() + offset);
         const Run run{&memory, workspace + pass_offset_, context.threads};
         for (size_t p = 0; p < passes_.size(); ++p) {
-            if (freeze_ && plan_.passes[p].kind == PassKind::prepare) run_once(*passes_[p], run);
-            else passes_[p]->run(run);
+            if (freeze_ && plan_.passes[p].kind == PassKind::prepare)
+                run_once(*passes_[p], run);
+            else
+                passes_[p]->run(run);
         }
         for (size_t i = 0; i < outputs.size(); ++i) {  // a value that stands twice among the outputs
             const TensorView& first = memory.target(graph.outputs()[i]);

@@ -1,5 +1,5 @@
-// What an instruction-set level offers: a table of plain functions over plain structs. The rest of the engine is compiled
-// once, for the baseline, and calls through the table.
+// What an instruction-set level offers: a table of plain functions over plain structs. The rest of the engine is
+// compiled once, for the baseline, and calls through the table.
 #pragma once
 
 #include <cstdint>
@@ -10,38 +10,77 @@ namespace transfuse::cpu {
 inline constexpr int64_t row_padding = 16;
 inline constexpr int64_t padded(int64_t n) { return (n + row_padding - 1) / row_padding * row_padding; }
 
-struct Spot {      // one vector of pixels: where it begins in the patch and in the result
+struct Spot {  // one vector of pixels: where it begins in the patch and in the result
     int32_t in, out;
 };
 
-template <class T> struct Product {
+template <class T>
+struct Product {
     const T* panel;          // [terms][rows] packed weights; readable one term past the end
     const int32_t* offsets;  // [terms] bytes from a pixel to its (input channel, tap); readable two past the end
     int64_t terms;
-    int64_t rows;            // panel_rows, 4, 2 or 1
+    int64_t rows;  // panel_rows, 4, 2 or 1
     const T* patch;
     const Spot* spots;
     int64_t spots_count;
     T* out;
-    int64_t pitch;           // from one row of `out` to the next
-    const T* bias;           // [rows], or null
-    bool accumulate;         // add to what `out` holds (the bias is in it then)
+    int64_t pitch;    // from one row of `out` to the next
+    const T* bias;    // [rows], or null
+    bool accumulate;  // add to what `out` holds (the bias is in it then)
 };
 
 enum class RowOp : uint8_t {
-    copy, neg, abs, sign, exp, log, sqrt, rsqrt, reciprocal, square, sin, cos, erf, tanh, sigmoid, relu, leaky_relu, elu,
-    selu, gelu, gelu_tanh, silu, mish, softplus, hardsigmoid, hardswish, clamp, round_f16, round_bf16,
-    add, sub, mul, div, pow, minimum, maximum, prelu, greater, greater_equal, equal,
+    copy,
+    neg,
+    abs,
+    sign,
+    exp,
+    log,
+    sqrt,
+    rsqrt,
+    reciprocal,
+    square,
+    sin,
+    cos,
+    erf,
+    tanh,
+    sigmoid,
+    relu,
+    leaky_relu,
+    elu,
+    selu,
+    gelu,
+    gelu_tanh,
+    silu,
+    mish,
+    softplus,
+    hardsigmoid,
+    hardswish,
+    clamp,
+    round_f16,
+    round_bf16,
+    add,
+    sub,
+    mul,
+    div,
+    pow,
+    minimum,
+    maximum,
+    prelu,
+    greater,
+    greater_equal,
+    equal,
     exp_sub,  // exp(a − b)
     add_exp,  // a + exp(b − c)
     select,
 };
 
-template <class T> struct RowArgs {
-    T* out;                  // padded
-    const T* in[3];          // padded, or one element where uniform
+template <class T>
+struct RowArgs {
+    T* out;          // padded
+    const T* in[3];  // padded, or one element where uniform
     bool uniform[3];
-    T parameter[2];          // slope, alpha, lo and hi, beta and threshold
+    T parameter[2];  // slope, alpha, lo and hi, beta and threshold
     int64_t count;
 };
 
@@ -50,9 +89,10 @@ inline constexpr int64_t sum_lanes = 32;
 // dtypes as the enum of tensor.h numbers them.
 enum class Storage : uint8_t { f64, f32, f16, bf16 };
 
-template <class T> struct Kernels {
-    int64_t lanes;                               // elements in a vector
-    int64_t panel_rows;                          // most rows of a product
+template <class T>
+struct Kernels {
+    int64_t lanes;       // elements in a vector
+    int64_t panel_rows;  // most rows of a product
     void (*product)(const Product<T>&);
     void (*row)(RowOp, const RowArgs<T>&);
     // Rows of n elements in memory ↔ rows of numbers.
@@ -61,17 +101,16 @@ template <class T> struct Kernels {
     // The same for `rows` rows at once whose elements lie side by side in memory (channels_last): transposes.
     void (*load_transposed)(T* out, int64_t pitch, int64_t rows, const void* in, Storage, int64_t stride, int64_t n);
     void (*store_transposed)(void* out, Storage, int64_t stride, const T* in, int64_t pitch, int64_t rows, int64_t n);
-    // out[period·u] = in[u]; and out[2u] = a[u], out[2u + 1] = b[u]
-    void (*spread)(T* out, int64_t period, const T* in, int64_t n);
-    void (*interleave)(T* out, const T* a, const T* b, int64_t n);
+    // Phases side by side: out[period·u + r] = in[r·step + u] for u < n
+    void (*interleave)(T* out, const T* in, int64_t step, int64_t period, int64_t n);
     // Reductions of a row; sums in fp64 across blocks of a row.
     double (*sum)(const T*, int64_t n);
-    double (*sum_square)(const T*, double centre, int64_t n);   // Σ (x − centre)²
-    double (*sum_exp)(const T*, T shift, int64_t n);            // Σ exp(x − shift)
+    double (*sum_square)(const T*, double centre, int64_t n);  // Σ (x − centre)²
+    double (*sum_exp)(const T*, T shift, int64_t n);           // Σ exp(x − shift)
     T (*max)(const T*, int64_t n);
     T (*min)(const T*, int64_t n);
-    void (*add_to)(double* sums, const T*, int64_t n);          // sums[i] += x[i]
-    double (*sum_memory)(const void*, Storage, int64_t n);      // Σ of contiguous elements, accumulated in fp64
+    void (*add_to)(double* sums, const T*, int64_t n);      // sums[i] += x[i]
+    double (*sum_memory)(const void*, Storage, int64_t n);  // Σ of contiguous elements, accumulated in fp64
     void (*add_lanes)(double* lanes, const void*, Storage, int64_t n);  // lanes[i mod sum_lanes] += x[i], in fp64
     // sums[co] += Σ_k x[k] · w[k][co], rows of w `pitch` apart
     void (*combine)(double* sums, const T* x, const T* w, int64_t pitch, int64_t terms, int64_t outs);
@@ -94,9 +133,19 @@ struct LevelList {
 };
 LevelList available_levels();
 
-template <class T> const Kernels<T>& kernels_of(const Level& level);
-template <> inline const Kernels<float>& kernels_of<float>(const Level& level) { return level.f32; }
-template <> inline const Kernels<double>& kernels_of<double>(const Level& level) { return level.f64; }
-template <class T> const Kernels<T>& kernels() { return kernels_of<T>(level()); }
+template <class T>
+const Kernels<T>& kernels_of(const Level& level);
+template <>
+inline const Kernels<float>& kernels_of<float>(const Level& level) {
+    return level.f32;
+}
+template <>
+inline const Kernels<double>& kernels_of<double>(const Level& level) {
+    return level.f64;
+}
+template <class T>
+const Kernels<T>& kernels() {
+    return kernels_of<T>(level());
+}
 
 }  // namespace transfuse::cpu

@@ -11,16 +11,28 @@
 namespace transfuse::cpu {
 
 #if defined(__x86_64__)
-namespace x86_64_v2 { extern const Level the_level; }
-namespace x86_64_v3 { extern const Level the_level; }
-namespace x86_64_v4 { extern const Level the_level; }
+namespace x86_64_v2 {
+extern const Level the_level;
+}
+namespace x86_64_v3 {
+extern const Level the_level;
+}
+namespace x86_64_v4 {
+extern const Level the_level;
+}
 #elif defined(__aarch64__)
-namespace neon { extern const Level the_level; }
+namespace neon {
+extern const Level the_level;
+}
 #if defined(TRANSFUSE_HAS_SVE256)
-namespace sve256 { extern const Level the_level; }
+namespace sve256 {
+extern const Level the_level;
+}
 #endif
 #else
-namespace baseline { extern const Level the_level; }
+namespace baseline {
+extern const Level the_level;
+}
 #endif
 
 namespace {
@@ -33,8 +45,9 @@ struct Found {
     Found() {
 #if defined(__x86_64__)
         __builtin_cpu_init();
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd"))
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512cd"))
             add(x86_64_v4::the_level);
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
             add(x86_64_v3::the_level);

@@ -7,7 +7,8 @@ namespace transfuse::cpu {
 Memory::Memory(const Plan& plan, std::span<const TensorView> leaves, std::span<const TensorView> outputs)
     : plan_(&plan), sources_(plan.graph.nodes().size()), targets_(sources_.size()), literals_(sources_.size()) {
     const Graph& graph = plan.graph;
-    for (size_t i = outputs.size(); i-- > 0;) targets_[static_cast<size_t>(graph.outputs()[i])] = outputs[i];  // the first place wins
+    for (size_t i = outputs.size(); i-- > 0;)
+        targets_[static_cast<size_t>(graph.outputs()[i])] = outputs[i];  // the first place wins
     for (size_t v = 0; v < sources_.size(); ++v) sources_[v] = targets_[v];
     for (size_t i = 0; i < leaves.size(); ++i) sources_[static_cast<size_t>(graph.leaves()[i])] = leaves[i];
     for (ValueId v = 0; v < graph.size(); ++v)
@@ -40,7 +41,8 @@ TensorView Memory::target(const Store& store) const {
     if (store.start.empty()) {
         if (whole.shape == shape) return whole;
         // A reshape: keep the value's shape where the target is contiguous.
-        if (whole.strides == contiguous_strides(whole.shape)) return {whole.data, whole.dtype, shape, contiguous_strides(shape)};
+        if (whole.strides == contiguous_strides(whole.shape))
+            return {whole.data, whole.dtype, shape, contiguous_strides(shape)};
         return whole;
     }
     int64_t offset = 0;

@@ -1,7 +1,7 @@
 // The moments pass: reads a tensor once, row by row, and sums it over boxes in fp64.
 //
-// The intervals of all boxes cut each reduced axis into cells; a row adds to the cells it meets, and a box is the sum of
-// its cells. Box edges cut only a few border samples, so almost all of a row falls into one cell.
+// The intervals of all boxes cut each reduced axis into cells; a row adds to the cells it meets, and a box is the sum
+// of its cells. Box edges cut only a few border samples, so almost all of a row falls into one cell.
 #include <algorithm>
 #include <sstream>
 
@@ -20,9 +20,9 @@ namespace {
 struct BoxSums {
     ValueId value;
     std::array<bool, 3> reduced{};
-    std::array<std::vector<int64_t>, 3> edges;                  // cells: [edges[i], edges[i + 1])
-    std::array<std::vector<std::vector<int64_t>>, 3> members;   // per interval: its cells
-    Sizes counts;                                               // intervals per reduced axis
+    std::array<std::vector<int64_t>, 3> edges;                 // cells: [edges[i], edges[i + 1])
+    std::array<std::vector<std::vector<int64_t>>, 3> members;  // per interval: its cells
+    Sizes counts;                                              // intervals per reduced axis
     std::array<int64_t, 3> cells{1, 1, 1};
     int64_t boxes = 1;
 
@@ -39,7 +39,8 @@ struct BoxSums {
             reduced[s] = true;
             std::vector<Interval> intervals;
             for (int64_t i = 0; i < counts[j]; ++i, ++next) {
-                intervals.push_back({a.integers(Key::los)[next], a.integers(Key::his)[next], a.integers(Key::steps)[next]});
+                intervals.push_back(
+                    {a.integers(Key::los)[next], a.integers(Key::his)[next], a.integers(Key::steps)[next]});
                 if (intervals.back().step != 1 && intervals.back().size() > 1) return false;
                 intervals.back().step = 1;
             }
@@ -53,7 +54,8 @@ struct BoxSums {
             for (const Interval& i : intervals) {
                 std::vector<int64_t> inside;
                 for (size_t c = 0; c + 1 < cuts.size(); ++c)
-                    if (!i.empty() && cuts[c] >= i.lo && cuts[c + 1] - 1 <= i.hi) inside.push_back(static_cast<int64_t>(c));
+                    if (!i.empty() && cuts[c] >= i.lo && cuts[c + 1] - 1 <= i.hi)
+                        inside.push_back(static_cast<int64_t>(c));
                 members[s].push_back(std::move(inside));
             }
         }
@@ -66,12 +68,17 @@ struct BoxSums {
     }
 };
 
-template <class T> class MomentsPass final : public CompiledPass {
+template <class T>
+class MomentsPass final : public CompiledPass {
 public:
-    MomentsPass(const Plan& plan, const Pass& pass, std::vector<BoxSums> sums, std::unique_ptr<TileProgram> prologue, ValueId source,
-                ValueId reduced)
-        : sums_(std::move(sums)), prologue_(std::move(prologue)), source_(source), shape_(plan.graph[source].type.shape),
-          grid_(to_five(shape_, 1)), tail_(plan, pass, true, layout_) {
+    MomentsPass(const Plan& plan, const Pass& pass, std::vector<BoxSums> sums, std::unique_ptr<TileProgram> prologue,
+                ValueId source, ValueId reduced)
+        : sums_(std::move(sums)),
+          prologue_(std::move(prologue)),
+          source_(source),
+          shape_(plan.graph[source].type.shape),
+          grid_(to_five(shape_, 1)),
+          tail_(plan, pass, true, layout_) {
         if (prologue_) prologue_slot_ = prologue_->slot_of(reduced);
         // A job is one (n, c) and, on axes that some node keeps, one slice of the first of them.
         for (const BoxSums& s : sums_)
@@ -88,11 +95,14 @@ public:
         std::vector<Placed> results;
         for (const BoxSums& s : sums_) {
             const TensorView out = tail_.place(run, s.value);
-            results.push_back({static_cast<char*>(out.data), static_cast<Storage>(out.dtype), bytes(out.dtype), to_five(out.strides, 0)});
+            results.push_back({static_cast<char*>(out.data), static_cast<Storage>(out.dtype), bytes(out.dtype),
+                               to_five(out.strides, 0)});
         }
         const Job job{run, x, bound.get(), results};
-        if (x.channels_innermost() && !prologue_ && !kept_[0] && !kept_[1] && !kept_[2]) run_channels_last(job);
-        else run_rows(job);
+        if (x.channels_innermost() && !prologue_ && !kept_[0] && !kept_[1] && !kept_[2])
+            run_channels_last(job);
+        else
+            run_rows(job);
         tail_.run(run);
     }
 
@@ -113,8 +123,8 @@ private:
     };
 
     // Writes all boxes of one (n, c) from its cells; kept axes at `at`, `count` neighbours along a kept last axis.
-    void write(const BoxSums& s, const Placed& out, const double* cells, int64_t n, int64_t c, const std::array<int64_t, 3>& at,
-               int64_t count) const {
+    void write(const BoxSums& s, const Placed& out, const double* cells, int64_t n, int64_t c,
+               const std::array<int64_t, 3>& at, int64_t count) const {
         Sizes counts(3, 1);
         for (size_t a = 0, j = 0; a < 3; ++a)
             if (s.reduced[a]) counts[a] = s.counts[j++];
@@ -133,7 +143,8 @@ private:
                         for (int64_t e = 0; e < count; ++e) row[static_cast<size_t>(e)] += from[e];
                     }
             const auto place = [&](size_t a) { return s.reduced[a] ? 0 : at[a]; };
-            kernels<double>().store(out.at(n, c * s.boxes + b, place(0), place(1), place(2)), out.storage, out.strides[4], row.data(), count);
+            kernels<double>().store(out.at(n, c * s.boxes + b, place(0), place(1), place(2)), out.storage,
+                                    out.strides[4], row.data(), count);
         }
     }
 
@@ -168,7 +179,8 @@ private:
                 for (size_t i = 0; i < sums_.size(); ++i) {
                     if (sums_[i].reduced[2])
                         for (int64_t e = 0; e < length[i] / sum_lanes; ++e)
-                            cells[i][e] = kernels<double>().sum_memory(cells[i] + e * sum_lanes, Storage::f64, sum_lanes);
+                            cells[i][e] =
+                                kernels<double>().sum_memory(cells[i] + e * sum_lanes, Storage::f64, sum_lanes);
                     write(sums_[i], job.results[i], cells[i], n, c, {s0, s1, 0}, sums_[i].reduced[2] ? 1 : width);
                 }
             }
@@ -189,7 +201,8 @@ private:
             const int64_t first = (s.cell(0, a) * s.cells[1] + s.cell(1, b)) * s.cells[2];
             if (s.reduced[2]) {
                 for (int64_t l = 0; l < s.cells[2]; ++l) {
-                    const int64_t begin = s.edges[2][static_cast<size_t>(l)], end = s.edges[2][static_cast<size_t>(l) + 1];
+                    const int64_t begin = s.edges[2][static_cast<size_t>(l)],
+                                  end = s.edges[2][static_cast<size_t>(l) + 1];
                     const void* from = values ? static_cast<const void*>(values + begin) : x.at(n, c, a, b, begin);
                     double* lanes = cells[i] + (first + l) * sum_lanes;
                     kernels<T>().add_lanes(lanes, from, values ? own_storage : x.storage, end - begin);
@@ -204,10 +217,12 @@ private:
         }
     }
 
-    // Channels lie side by side: a block of them is summed pixel after pixel, one block of rows per job, in fixed order.
+    // Channels lie side by side: a block of them is summed pixel after pixel, one block of rows per job, in fixed
+    // order.
     void run_channels_last(const Job& job) const {
         const int64_t channels = grid_[1];
-        const int64_t parts = std::clamp<int64_t>(grid_[2] * grid_[3] * grid_[4] * channels / 65536, 1, std::min<int64_t>(grid_[2] * grid_[3], 64));
+        const int64_t parts = std::clamp<int64_t>(grid_[2] * grid_[3] * grid_[4] * channels / 65536, 1,
+                                                  std::min<int64_t>(grid_[2] * grid_[3], 64));
         const int64_t rows = grid_[2] * grid_[3];
         std::vector<int64_t> length;
         int64_t total = 0;
@@ -238,7 +253,8 @@ private:
         parallel_for(job.run.threads, grid_[0], [&](int64_t n) {
             double* sum = partial.data() + n * parts * total;
             for (int64_t part = 1; part < parts; ++part)
-                for (int64_t e = 0; e < total; ++e) sum[e] += partial[static_cast<size_t>((n * parts + part) * total + e)];
+                for (int64_t e = 0; e < total; ++e)
+                    sum[e] += partial[static_cast<size_t>((n * parts + part) * total + e)];
             int64_t start = 0;
             for (size_t i = 0; i < sums_.size(); ++i) {
                 const int64_t count = length[i] / channels;
@@ -294,8 +310,10 @@ std::unique_ptr<CompiledPass> compile_moments(const Plan& plan, const Pass& pass
         source = -1;
         for (ValueId v : prologue)
             for (ValueId a : graph[v].args) {
-                if (!is_literal(graph, a) && (graph[a].type.dtype == DType::f64) != (type.dtype == DType::f64)) return nullptr;
-                if (source < 0 && !is_literal(graph, a) && std::find(prologue.begin(), prologue.end(), a) == prologue.end() &&
+                if (!is_literal(graph, a) && (graph[a].type.dtype == DType::f64) != (type.dtype == DType::f64))
+                    return nullptr;
+                if (source < 0 && !is_literal(graph, a) &&
+                    std::find(prologue.begin(), prologue.end(), a) == prologue.end() &&
                     graph[a].type.shape == type.shape)
                     source = a;
             }
@@ -304,7 +322,8 @@ std::unique_ptr<CompiledPass> compile_moments(const Plan& plan, const Pass& pass
         before = TileProgram::compile(plan, alone, prologue, source, type.shape);
         if (!before || before->stages() > 1) return nullptr;
     }
-    if (type.dtype == DType::f64) return std::make_unique<MomentsPass<double>>(plan, pass, std::move(sums), std::move(before), source, reduced);
+    if (type.dtype == DType::f64)
+        return std::make_unique<MomentsPass<double>>(plan, pass, std::move(sums), std::move(before), source, reduced);
     return std::make_unique<MomentsPass<float>>(plan, pass, std::move(sums), std::move(before), source, reduced);
 }
 

@@ -5,7 +5,8 @@
 
 namespace transfuse::cpu {
 
-template <class T> Packing<T>::Packing(const DenseGeometry& geometry) : geometry_(geometry) {
+template <class T>
+Packing<T>::Packing(const DenseGeometry& geometry) : geometry_(geometry) {
     const int64_t most = kernels<T>().panel_rows;
     int64_t rows = 0;
     for (int64_t first = 0; first < geometry.outs;) {
@@ -24,7 +25,8 @@ template <class T> Packing<T>::Packing(const DenseGeometry& geometry) : geometry
     elements_ += 4 * most + row_padding;  // products read ahead
 }
 
-template <class T> void Packing<T>::pack(const TensorView& w, T* packed, int threads) const {
+template <class T>
+void Packing<T>::pack(const TensorView& w, T* packed, int threads) const {
     Sizes strides = w.strides;
     strides.insert(strides.begin() + 3, 6 - strides.size(), 0);  // missing tap axes
     const auto panels = static_cast<int64_t>(panels_.size());
@@ -43,9 +45,10 @@ template <class T> void Packing<T>::pack(const TensorView& w, T* packed, int thr
                 for (int64_t ci = chunk; ci < std::min(geometry_.in, chunk + geometry_.chunk); ++ci)
                     for (size_t j = t; j < t + per_shift; ++j, out += panel.rows) {
                         const auto& k = taps.taps[j].k;
-                        const int64_t offset = group * strides[0] + ci * strides[1] + panel.first * strides[2] + k[0] * strides[3] +
-                                               k[1] * strides[4] + k[2] * strides[5];
-                        kernels<T>().load(out, address(w, offset), static_cast<Storage>(w.dtype), strides[2], panel.count);
+                        const int64_t offset = group * strides[0] + ci * strides[1] + panel.first * strides[2] +
+                                               k[0] * strides[3] + k[1] * strides[4] + k[2] * strides[5];
+                        kernels<T>().load(out, address(w, offset), static_cast<Storage>(w.dtype), strides[2],
+                                          panel.count);
                         for (int64_t r = panel.count; r < panel.rows; ++r) out[r] = 0;
                     }
     });

@@ -1,6 +1,6 @@
-// Weights as the product wants them: per phase, group and panel of output channels, [chunk][tap of the first axis][input
-// channel × other taps][row]. A tile at the border of the first axis skips the taps that meet no input there: theirs are the
-// first or the last entries of a chunk.
+// Weights as the product wants them: per phase, group and panel of output channels, [chunk][tap of the first
+// axis][input channel × other taps][row]. A tile at the border of the first axis skips the taps that meet no input
+// there: theirs are the first or the last entries of a chunk.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,13 @@
 namespace transfuse::cpu {
 
 struct Panel {
-    int64_t first;   // output channel within its group
-    int64_t count;   // channels
-    int64_t rows;    // count rounded up to what the product offers
+    int64_t first;  // output channel within its group
+    int64_t count;  // channels
+    int64_t rows;   // count rounded up to what the product offers
 };
 
-template <class T> class Packing {
+template <class T>
+class Packing {
 public:
     explicit Packing(const DenseGeometry& geometry);
 
@@ -29,11 +30,13 @@ public:
     void pack(const TensorView& w, T* packed, int threads) const;
 
 private:
-    int64_t terms(size_t phase) const { return geometry_.in * static_cast<int64_t>(geometry_.phases[phase].taps.size()); }
+    int64_t terms(size_t phase) const {
+        return geometry_.in * static_cast<int64_t>(geometry_.phases[phase].taps.size());
+    }
 
     const DenseGeometry& geometry_;
-    std::vector<Panel> panels_;                 // of one group
-    std::vector<int64_t> panel_start_;          // rows before it
+    std::vector<Panel> panels_;         // of one group
+    std::vector<int64_t> panel_start_;  // rows before it
     std::vector<int64_t> phase_start_, group_size_;
     int64_t elements_ = 0;
 };

@@ -13,10 +13,10 @@ namespace transfuse::cpu {
 class Memory {
 public:
     Memory(const Plan& plan, std::span<const TensorView> leaves, std::span<const TensorView> outputs);
-    void place(ValueId buffer, void* data);        // contiguous, of the value's type
+    void place(ValueId buffer, void* data);  // contiguous, of the value's type
 
-    TensorView source(ValueId value) const;        // where a pass reads it; literals included
-    const TensorView& target(ValueId value) const; // where a pass stores it
+    TensorView source(ValueId value) const;         // where a pass reads it; literals included
+    const TensorView& target(ValueId value) const;  // where a pass stores it
     // The part of a store's target that its value fills, in the shape of the value where that is a matter of strides,
     // else (a reshape) in the shape of the target.
     TensorView target(const Store& store) const;
@@ -29,7 +29,7 @@ private:
 
 struct Run {
     const Memory* memory;
-    char* workspace;       // of this pass, 256-byte aligned
+    char* workspace;  // of this pass, 256-byte aligned
     int threads;
 };
 

@@ -1,8 +1,8 @@
 // Planes: the spatial box of one channel that a tile holds, and where tensors lie under it.
 //
 // Every grid is brought to five axes [N, C, S1, S2, S3] (spatial axes right-aligned, missing ones of extent 1). A plane
-// stores its box row by row, each row `pitch` elements long, so that kernels may run over the whole of it as one long row;
-// what lies between the rows is never read back.
+// stores its box row by row, each row `pitch` elements long, so that kernels may run over the whole of it as one long
+// row; what lies between the rows is never read back.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ struct Box {
 struct Placed {
     char* data = nullptr;
     Storage storage = Storage::f32;
-    int64_t size = 4;           // bytes of an element
+    int64_t size = 4;  // bytes of an element
     Five strides{};
 
     static Placed under(const TensorView& view, const Sizes& grid) {
@@ -57,20 +57,23 @@ struct Placed {
     bool channels_innermost() const { return strides[1] == 1 && strides[4] != 1; }
 };
 
-template <class T> void load_plane(T* out, const Placed& from, const Box& box, int64_t c) {
+template <class T>
+void load_plane(T* out, const Placed& from, const Box& box, int64_t c) {
     for (int64_t r = 0; r < box.rows(); ++r)
         kernels<T>().load(out + r * box.pitch, from.row(box, c, r), from.storage, from.strides[4], box.width());
 }
-template <class T> void store_plane(const Placed& to, const T* in, const Box& box, int64_t c) {
+template <class T>
+void store_plane(const Placed& to, const T* in, const Box& box, int64_t c) {
     for (int64_t r = 0; r < box.rows(); ++r)
         kernels<T>().store(to.row(box, c, r), to.storage, to.strides[4], in + r * box.pitch, box.width());
 }
 // Channels c … c + count, whose planes lie box.elements() apart.
-template <class T> void store_planes(const Placed& to, const T* in, const Box& box, int64_t c, int64_t count) {
+template <class T>
+void store_planes(const Placed& to, const T* in, const Box& box, int64_t c, int64_t count) {
     if (to.channels_innermost() && count > 1) {
         for (int64_t r = 0; r < box.rows(); ++r)
-            kernels<T>().store_transposed(to.row(box, c, r), to.storage, to.strides[4], in + r * box.pitch, box.elements(), count,
-                                          box.width());
+            kernels<T>().store_transposed(to.row(box, c, r), to.storage, to.strides[4], in + r * box.pitch,
+                                          box.elements(), count, box.width());
     } else {
         for (int64_t i = 0; i < count; ++i) store_plane(to, in + i * box.elements(), box, c + i);
     }

@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t most_pixels = 4096;
 constexpr int64_t resident_bytes = 512 << 10;
 
-template <class T> class PointwisePass final : public CompiledPass {
+template <class T>
+class PointwisePass final : public CompiledPass {
 public:
     PointwisePass(const Plan& plan, const Pass& pass, std::unique_ptr<TileProgram> program)
         : plan_(plan), program_(std::move(program)), tiling_(choose(*program_)), tail_(plan, pass, true, layout_) {
@@ -27,7 +28,9 @@ public:
             fallback_ = compile_steps(plan, pass);
     }
 
-    size_t workspace_bytes() const override { return std::max(layout_.total(), fallback_ ? fallback_->workspace_bytes() : 0); }
+    size_t workspace_bytes() const override {
+        return std::max(layout_.total(), fallback_ ? fallback_->workspace_bytes() : 0);
+    }
 
     void run(const Run& run) const override {
         for (const TileProgram::StoreSink& sink : program_->stores())
@@ -53,8 +56,9 @@ public:
 
     std::string describe() const override {
         std::ostringstream text;
-        text << "pointwise " << level().name << ": " << tiling_.tiles() << " tiles of " << tiling_.tile[0] << "x" << tiling_.tile[1] << "x"
-             << tiling_.tile[2] << ", " << program_->stages() << " stages, " << program_->registers() << " registers";
+        text << "pointwise " << level().name << ": " << tiling_.tiles() << " tiles of " << tiling_.tile[0] << "x"
+             << tiling_.tile[1] << "x" << tiling_.tile[2] << ", " << program_->stages() << " stages, "
+             << program_->registers() << " registers";
         return text.str();
     }
 
@@ -100,7 +104,8 @@ std::unique_ptr<CompiledPass> compile_pointwise(const Plan& plan, const Pass& pa
             return nullptr;
         }
     }
-    const bool has_grid = std::any_of(pass.steps.begin(), pass.steps.end(), [](const TileStep& s) { return s.scope == Scope::grid; });
+    const bool has_grid =
+        std::any_of(pass.steps.begin(), pass.steps.end(), [](const TileStep& s) { return s.scope == Scope::grid; });
     if ((tile.empty() && !has_grid) || (f64 && other)) return nullptr;
     const Sizes& domain = graph[pass.anchor].type.shape;
     Sizes grid = domain;

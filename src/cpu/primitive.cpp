@@ -11,7 +11,8 @@ namespace transfuse::cpu {
 
 namespace {
 
-template <class T> void pointwise_rows(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
+template <class T>
+void pointwise_rows(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
     const RowFunction function = row_function(node);
     const Kernels<T>& k = kernels<T>();
     std::vector<Sizes> strides;
@@ -21,23 +22,28 @@ template <class T> void pointwise_rows(const Node& node, std::span<const TensorV
     loop.run(threads, [&](const int64_t* offset, int64_t n) {
         Scratch scratch;
         T* result = scratch.acquire<T>(padded(n));
-        RowArgs<T> row{result, {}, {}, {static_cast<T>(function.parameter[0]), static_cast<T>(function.parameter[1])}, n};
+        RowArgs<T> row{
+            result, {}, {}, {static_cast<T>(function.parameter[0]), static_cast<T>(function.parameter[1])}, n};
         for (size_t a = 0; a < args.size(); ++a) {
             T* in = scratch.acquire<T>(padded(n));
             row.uniform[a] = loop.row_stride(a) == 0;
-            k.load(in, address(args[a], offset[a]), static_cast<Storage>(args[a].dtype), loop.row_stride(a), row.uniform[a] ? 1 : n);
+            k.load(in, address(args[a], offset[a]), static_cast<Storage>(args[a].dtype), loop.row_stride(a),
+                   row.uniform[a] ? 1 : n);
             row.in[a] = in;
         }
         k.row(function.op, row);
-        k.store(address(out, offset[args.size()]), static_cast<Storage>(out.dtype), loop.row_stride(args.size()), result, n);
+        k.store(address(out, offset[args.size()]), static_cast<Storage>(out.dtype), loop.row_stride(args.size()),
+                result, n);
     });
 }
 
 }  // namespace
 
 void evaluate_pointwise(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
-    if (out.dtype == DType::f64) pointwise_rows<double>(node, args, out, threads);
-    else pointwise_rows<float>(node, args, out, threads);
+    if (out.dtype == DType::f64)
+        pointwise_rows<double>(node, args, out, threads);
+    else
+        pointwise_rows<float>(node, args, out, threads);
 }
 
 void copy(const TensorView& in, const TensorView& out, int threads) {
@@ -53,8 +59,10 @@ void copy(const TensorView& in, const TensorView& out, int threads) {
             k.store(address(out, offset[1]), static_cast<Storage>(out.dtype), loop.row_stride(1), row, n);
         });
     };
-    if (in.dtype == DType::f64 || out.dtype == DType::f64) rows(double{});
-    else rows(float{});
+    if (in.dtype == DType::f64 || out.dtype == DType::f64)
+        rows(double{});
+    else
+        rows(float{});
 }
 
 namespace {
@@ -94,7 +102,8 @@ void evaluate_taps(const Node& node, const TensorView& w, const TensorView& out,
     std::vector<Entry> entries;
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t k = 0; k < taps; ++k)
-            if (const double factor = matrix[static_cast<size_t>(r * taps + k)]; factor != 0) entries.push_back({r, k, factor});
+            if (const double factor = matrix[static_cast<size_t>(r * taps + k)]; factor != 0)
+                entries.push_back({r, k, factor});
     Sizes shape = out.shape;
     shape[axis] = 1;
     const StridedLoop loop(shape, {w.strides, out.strides});
@@ -102,45 +111,52 @@ void evaluate_taps(const Node& node, const TensorView& w, const TensorView& out,
         using S = decltype(tag);
         const auto* x = static_cast<const S*>(w.data);
         auto* y = static_cast<S*>(out.data);
-        loop.run(threads, [&](const int64_t* offset, int64_t n) {
-            Scratch scratch;
-            double* sums = scratch.acquire<double>(rows * n);
-            std::fill_n(sums, rows * n, 0.0);
-            for (const Entry& e : entries) {
-                const S* in = x + offset[0] + e.tap * from;
-                double* sum = sums + e.row * n;
-                for (int64_t i = 0; i < n; ++i) sum[i] += e.factor * static_cast<double>(widen(in[i * loop.row_stride(0)]));
-            }
-            for (int64_t r = 0; r < rows; ++r) {
-                S* to_row = y + offset[1] + r * to;
-                for (int64_t i = 0; i < n; ++i) to_row[i * loop.row_stride(1)] = narrow<S>(sums[r * n + i]);
-            }
-        }, 4096);
+        loop.run(
+            threads,
+            [&](const int64_t* offset, int64_t n) {
+                Scratch scratch;
+                double* sums = scratch.acquire<double>(rows * n);
+                std::fill_n(sums, rows * n, 0.0);
+                for (const Entry& e : entries) {
+                    const S* in = x + offset[0] + e.tap * from;
+                    double* sum = sums + e.row * n;
+                    for (int64_t i = 0; i < n; ++i)
+                        sum[i] += e.factor * static_cast<double>(widen(in[i * loop.row_stride(0)]));
+                }
+                for (int64_t r = 0; r < rows; ++r) {
+                    S* to_row = y + offset[1] + r * to;
+                    for (int64_t i = 0; i < n; ++i) to_row[i * loop.row_stride(1)] = narrow<S>(sums[r * n + i]);
+                }
+            },
+            4096);
     });
 }
 
 }  // namespace
 
 void evaluate_movement(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
-    const auto constant = [&](double value) {
-        for_each_element(out, threads, [&](const Odometer&) { return value; });
-    };
+    const auto constant = [&](double value) { for_each_element(out, threads, [&](const Odometer&) { return value; }); };
     switch (node.op) {
-        case Op::scalar: return constant(node.attributes.number(Key::value));
-        case Op::full: return constant(node.attributes.number(Key::value));
+        case Op::scalar:
+            return constant(node.attributes.number(Key::value));
+        case Op::full:
+            return constant(node.attributes.number(Key::value));
         case Op::constant: {
             const std::vector<double>& values = node.attributes.numbers(Key::values);
             const Sizes strides = contiguous_strides(out.shape);
-            return for_each_element(out, threads,
-                                    [&](const Odometer& at) { return values[static_cast<size_t>(at.offset(strides))]; });
+            return for_each_element(
+                out, threads, [&](const Odometer& at) { return values[static_cast<size_t>(at.offset(strides))]; });
         }
-        default: break;
+        default:
+            break;
     }
     const TensorView& x = args[0];
     switch (node.op) {
         case Op::reshape: {
-            if (x.strides == contiguous_strides(x.shape)) return copy({x.data, x.dtype, out.shape, contiguous_strides(out.shape)}, out, threads);
-            if (out.strides == contiguous_strides(out.shape)) return copy(x, {out.data, out.dtype, x.shape, contiguous_strides(x.shape)}, threads);
+            if (x.strides == contiguous_strides(x.shape))
+                return copy({x.data, x.dtype, out.shape, contiguous_strides(out.shape)}, out, threads);
+            if (out.strides == contiguous_strides(out.shape))
+                return copy(x, {out.data, out.dtype, x.shape, contiguous_strides(x.shape)}, threads);
             const Sizes strides = contiguous_strides(out.shape);
             return for_each_element(out, threads, [&](const Odometer& at) {
                 return get(x, Odometer(x.shape, at.offset(strides)).offset(x.strides));
@@ -154,7 +170,8 @@ void evaluate_movement(const Node& node, std::span<const TensorView> args, const
             }
             return copy(view, out, threads);
         }
-        case Op::expand: return copy({x.data, x.dtype, out.shape, broadcast_strides(x, out.shape)}, out, threads);
+        case Op::expand:
+            return copy({x.data, x.dtype, out.shape, broadcast_strides(x, out.shape)}, out, threads);
         case Op::flip: {
             TensorView view = x;
             int64_t offset = 0;
@@ -173,10 +190,14 @@ void evaluate_movement(const Node& node, std::span<const TensorView> args, const
             view.strides[axis] *= node.attributes.integer(Key::step);
             return copy(view, out, threads);
         }
-        case Op::pad: return evaluate_pad(node, x, out, threads);
-        case Op::concat: return evaluate_concat(node, args, out, threads);
-        case Op::taps: return evaluate_taps(node, x, out, threads);
-        default: fail("the CPU engine has no routine for ", name(node.op));
+        case Op::pad:
+            return evaluate_pad(node, x, out, threads);
+        case Op::concat:
+            return evaluate_concat(node, args, out, threads);
+        case Op::taps:
+            return evaluate_taps(node, x, out, threads);
+        default:
+            fail("the CPU engine has no routine for ", name(node.op));
     }
 }
 
@@ -185,18 +206,23 @@ void evaluate_primitive(const Node& node, std::span<const TensorView> args, cons
     if (is_pointwise(node.op)) return evaluate_pointwise(node, args, out, threads);
     if (is_reduction(node.op)) return evaluate_reduction(node, args, out, threads);
     switch (node.op) {
-        case Op::lattice: return evaluate_lattice(node, args, out, threads);
-        case Op::correlate: return evaluate_correlate(node, args, out, threads);
+        case Op::lattice:
+            return evaluate_lattice(node, args, out, threads);
+        case Op::correlate:
+            return evaluate_correlate(node, args, out, threads);
         case Op::max_pool:
         case Op::min_pool:
         case Op::avg_pool:
         case Op::adaptive_avg_pool:
         case Op::adaptive_max_pool:
         case Op::max_pool_grad:
-        case Op::avg_pool_grad: return evaluate_pool(node, args, out, threads);
+        case Op::avg_pool_grad:
+            return evaluate_pool(node, args, out, threads);
         case Op::box_sums:
-        case Op::box_spread: return evaluate_boxes(node, args, out, threads);
-        default: return evaluate_movement(node, args, out, threads);
+        case Op::box_spread:
+            return evaluate_boxes(node, args, out, threads);
+        default:
+            return evaluate_movement(node, args, out, threads);
     }
 }
 

@@ -1,5 +1,5 @@
-// Every primitive on its own, on strided views of any dtype: plain loops with fp64 arithmetic. Tails, prepared parameters and
-// whatever no fused pass expresses come here; what is large has its own fast pass.
+// Every primitive on its own, on strided views of any dtype: plain loops with fp64 arithmetic. Tails, prepared
+// parameters and whatever no fused pass expresses come here; what is large has its own fast pass.
 #pragma once
 
 #include <span>

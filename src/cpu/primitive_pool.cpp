@@ -9,9 +9,9 @@
 namespace transfuse::cpu {
 namespace {
 
-struct Window {                    // of one output index on one axis: begin, begin + step, … < end, all inside the input
+struct Window {  // of one output index on one axis: begin, begin + step, … < end, all inside the input
     int64_t begin, end, step = 1;
-    int64_t padded;                // its extent with padding counted, as count_include_pad has it
+    int64_t padded;  // its extent with padding counted, as count_include_pad has it
 };
 
 // Windows of each pooled axis, by output index.
@@ -40,8 +40,8 @@ std::vector<std::vector<Window>> windows_of(const Node& node, const Sizes& in, c
 
 // f(offset of each element of the window), row-major.
 template <class F>
-void for_each_inside(const std::vector<std::vector<Window>>& windows, const Odometer& at, size_t lead, const Sizes& strides,
-                     int64_t base, size_t axis, const F& f) {
+void for_each_inside(const std::vector<std::vector<Window>>& windows, const Odometer& at, size_t lead,
+                     const Sizes& strides, int64_t base, size_t axis, const F& f) {
     if (axis == windows.size()) return f(base);
     const Window& w = windows[axis][static_cast<size_t>(at[lead + axis])];
     for (int64_t i = w.begin; i < w.end; i += w.step)
@@ -78,7 +78,8 @@ struct Geometry {
 };
 
 // Gradients scatter: one plane (all leading indices fixed) per thread, contributions in the order of the outputs.
-template <class F> void for_each_plane(const Geometry& geometry, const Sizes& g_shape, const TensorView& out, int threads, const F& f) {
+template <class F>
+void for_each_plane(const Geometry& geometry, const Sizes& g_shape, const TensorView& out, int threads, const F& f) {
     const auto from = static_cast<std::ptrdiff_t>(geometry.lead);
     const Sizes lead(g_shape.begin(), g_shape.begin() + from);
     const Sizes plane(out.shape.begin() + from, out.shape.end()), pooled(g_shape.begin() + from, g_shape.end());
@@ -111,24 +112,27 @@ void evaluate_gradient(const Node& node, std::span<const TensorView> args, const
         const double value = get(g, at.offset(g.strides));
         if (!maximum) {
             const double share = value / divisor_of(node, geometry.windows, at, geometry.lead);
-            for_each_inside(geometry.windows, at, geometry.lead, plane_strides, 0, 0, [&](int64_t i) { sums[i] += share; });
+            for_each_inside(geometry.windows, at, geometry.lead, plane_strides, 0, 0,
+                            [&](int64_t i) { sums[i] += share; });
             return;
         }
         // The first largest element takes it all (a NaN counts as largest), as in PyTorch.
         const TensorView& x = args[0];
         std::vector<int64_t> places;
-        for_each_inside(geometry.windows, at, geometry.lead, plane_strides, 0, 0, [&](int64_t i) { places.push_back(i); });
+        for_each_inside(geometry.windows, at, geometry.lead, plane_strides, 0, 0,
+                        [&](int64_t i) { places.push_back(i); });
         double best = -std::numeric_limits<double>::infinity();
         int64_t best_place = places.empty() ? -1 : places.front();
         size_t n = 0;
-        for_each_inside(geometry.windows, at, geometry.lead, x.strides, geometry.base(at, x.strides), 0, [&](int64_t i) {
-            const double v = get(x, i);
-            if (v > best || std::isnan(v)) {
-                best = v;
-                best_place = places[n];
-            }
-            ++n;
-        });
+        for_each_inside(geometry.windows, at, geometry.lead, x.strides, geometry.base(at, x.strides), 0,
+                        [&](int64_t i) {
+                            const double v = get(x, i);
+                            if (v > best || std::isnan(v)) {
+                                best = v;
+                                best_place = places[n];
+                            }
+                            ++n;
+                        });
         if (best_place >= 0) sums[best_place] += value;
     });
 }
@@ -136,18 +140,22 @@ void evaluate_gradient(const Node& node, std::span<const TensorView> args, const
 }  // namespace
 
 void evaluate_pool(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
-    if (node.op == Op::max_pool_grad || node.op == Op::avg_pool_grad) return evaluate_gradient(node, args, out, threads);
+    if (node.op == Op::max_pool_grad || node.op == Op::avg_pool_grad)
+        return evaluate_gradient(node, args, out, threads);
     const TensorView& x = args[0];
     const Geometry geometry(node, x.shape, out.shape);
     const bool average = node.op == Op::avg_pool || node.op == Op::adaptive_avg_pool;
     const double sign = node.op == Op::min_pool ? -1 : 1;
     for_each_element(out, threads, [&](const Odometer& at) {
         double result = average ? 0 : -std::numeric_limits<double>::infinity();
-        for_each_inside(geometry.windows, at, geometry.lead, x.strides, geometry.base(at, x.strides), 0, [&](int64_t i) {
-            const double v = get(x, i);
-            if (average) result += v;
-            else if (sign * v > result || std::isnan(v)) result = sign * v;
-        });
+        for_each_inside(geometry.windows, at, geometry.lead, x.strides, geometry.base(at, x.strides), 0,
+                        [&](int64_t i) {
+                            const double v = get(x, i);
+                            if (average)
+                                result += v;
+                            else if (sign * v > result || std::isnan(v))
+                                result = sign * v;
+                        });
         return average ? result / divisor_of(node, geometry.windows, at, geometry.lead) : sign * result;
     });
 }

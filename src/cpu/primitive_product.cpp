@@ -15,8 +15,13 @@ std::vector<Lattice> axes_of(const Node& node, const Sizes& x, const Sizes& y, c
     const Attributes& a = node.attributes;
     std::vector<Lattice> axes(taps.size());
     for (size_t d = 0; d < taps.size(); ++d)
-        axes[d] = {a.integers(Key::up)[d],  a.integers(Key::down)[d], a.integers(Key::dil)[d], a.integers(Key::offset)[d],
-                   x[d + 2], y[d + 2], taps[d]};
+        axes[d] = {a.integers(Key::up)[d],
+                   a.integers(Key::down)[d],
+                   a.integers(Key::dil)[d],
+                   a.integers(Key::offset)[d],
+                   x[d + 2],
+                   y[d + 2],
+                   taps[d]};
     return axes;
 }
 
@@ -25,8 +30,8 @@ struct Meeting {  // (tap, input) of one output, as offsets into w and x
 };
 
 // All (tap, input) pairs of an output position, over all axes, tap-major.
-void meetings(const std::vector<Lattice>& axes, const Odometer& at, size_t lead, const Sizes& w_strides, const Sizes& x_strides,
-              std::vector<Meeting>& found) {
+void meetings(const std::vector<Lattice>& axes, const Odometer& at, size_t lead, const Sizes& w_strides,
+              const Sizes& x_strides, std::vector<Meeting>& found) {
     found.assign(1, {0, 0});
     std::vector<Meeting> longer;
     for (size_t d = 0; d < axes.size(); ++d) {
@@ -39,9 +44,11 @@ void meetings(const std::vector<Lattice>& axes, const Odometer& at, size_t lead,
     }
 }
 
-// On extents of 1 the convolution is a product of small matrices: y[n, co] = Σ_ci x[n, ci]·w[ci, co], rows of w at a time.
+// On extents of 1 the convolution is a product of small matrices: y[n, co] = Σ_ci x[n, ci]·w[ci, co], rows of w at a
+// time.
 template <class T>
-void small_product(const std::vector<Lattice>& axes, std::span<const TensorView> args, const TensorView& out, int threads) {
+void small_product(const std::vector<Lattice>& axes, std::span<const TensorView> args, const TensorView& out,
+                   int threads) {
     const TensorView &x = args[0], &w = args[1];
     const Kernels<T>& k = kernels<T>();
     const int64_t groups = w.shape[0], in = w.shape[1], outs = w.shape[2];
@@ -49,29 +56,35 @@ void small_product(const std::vector<Lattice>& axes, std::span<const TensorView>
     bool meets = true;
     for (size_t d = 0; d < axes.size(); ++d) {
         const auto i = axes[d].input(0, 0);
-        if (!i) meets = false;
-        else x0 += *i * x.strides[2 + d];
+        if (!i)
+            meets = false;
+        else
+            x0 += *i * x.strides[2 + d];
     }
     const int64_t block = std::max<int64_t>(1, std::min<int64_t>(64, outs)), blocks = (outs + block - 1) / block;
-    parallel_for(out.shape[0] * groups * in * outs < 65536 ? 1 : threads, out.shape[0] * groups * blocks, [&](int64_t job) {
-        const int64_t first = job % blocks * block, g = job / blocks % groups, n = job / blocks / groups;
-        const int64_t count = std::min(block, outs - first);
-        Scratch scratch;
-        double* sums = scratch.acquire<double>(count);
-        T *terms = scratch.acquire<T>(padded(in)), *row = scratch.acquire<T>(padded(count));
-        for (int64_t co = 0; co < count; ++co) {
-            const int64_t c = g * outs + first + co;
-            sums[co] = args.size() > 2 ? get(args[2], c * args[2].strides[0]) : 0;
-        }
-        if (meets) k.load(terms, address(x, n * x.strides[0] + g * in * x.strides[1] + x0), static_cast<Storage>(x.dtype), x.strides[1], in);
-        for (int64_t ci = 0; meets && ci < in; ++ci) {
-            const int64_t w0 = g * w.strides[0] + ci * w.strides[1] + first * w.strides[2];
-            const bool plain = w.strides[2] == 1 && w.dtype == (sizeof(T) == 8 ? DType::f64 : DType::f32);
-            if (!plain) k.load(row, address(w, w0), static_cast<Storage>(w.dtype), w.strides[2], count);
-            k.combine(sums, terms + ci, plain ? static_cast<const T*>(address(w, w0)) : row, 0, 1, count);
-        }
-        for (int64_t co = 0; co < count; ++co) set(out, n * out.strides[0] + (g * outs + first + co) * out.strides[1], sums[co]);
-    });
+    parallel_for(out.shape[0] * groups * in * outs < 65536 ? 1 : threads, out.shape[0] * groups * blocks,
+                 [&](int64_t job) {
+                     const int64_t first = job % blocks * block, g = job / blocks % groups, n = job / blocks / groups;
+                     const int64_t count = std::min(block, outs - first);
+                     Scratch scratch;
+                     double* sums = scratch.acquire<double>(count);
+                     T *terms = scratch.acquire<T>(padded(in)), *row = scratch.acquire<T>(padded(count));
+                     for (int64_t co = 0; co < count; ++co) {
+                         const int64_t c = g * outs + first + co;
+                         sums[co] = args.size() > 2 ? get(args[2], c * args[2].strides[0]) : 0;
+                     }
+                     if (meets)
+                         k.load(terms, address(x, n * x.strides[0] + g * in * x.strides[1] + x0),
+                                static_cast<Storage>(x.dtype), x.strides[1], in);
+                     for (int64_t ci = 0; meets && ci < in; ++ci) {
+                         const int64_t w0 = g * w.strides[0] + ci * w.strides[1] + first * w.strides[2];
+                         const bool plain = w.strides[2] == 1 && w.dtype == (sizeof(T) == 8 ? DType::f64 : DType::f32);
+                         if (!plain) k.load(row, address(w, w0), static_cast<Storage>(w.dtype), w.strides[2], count);
+                         k.combine(sums, terms + ci, plain ? static_cast<const T*>(address(w, w0)) : row, 0, 1, count);
+                     }
+                     for (int64_t co = 0; co < count; ++co)
+                         set(out, n * out.strides[0] + (g * outs + first + co) * out.strides[1], sums[co]);
+                 });
 }
 
 }  // namespace
@@ -110,7 +123,8 @@ void evaluate_boxes(const Node& node, std::span<const TensorView> args, const Te
     size_t next = 0;
     for (size_t j = 0; j < dims.size(); ++j)
         for (int64_t i = 0; i < counts[j]; ++i, ++next)
-            intervals[j].push_back({a.integers(Key::los)[next], a.integers(Key::his)[next], a.integers(Key::steps)[next]});
+            intervals[j].push_back(
+                {a.integers(Key::los)[next], a.integers(Key::his)[next], a.integers(Key::steps)[next]});
     const int64_t boxes = numel(counts);
     // One interval a reduced axis: box b in row-major order of counts.
     const auto box = [&](int64_t b) {

@@ -45,10 +45,14 @@ void evaluate_reduction(const Node& node, std::span<const TensorView> args, cons
         [&](const Odometer& at) -> double {
             const int64_t base = at.offset(kept_strides);
             switch (node.op) {
-                case Op::sum: return total(base, same);
-                case Op::mean: return total(base, same) / count;
-                case Op::amax: return extreme(base, -infinity, [](double a, double b) { return a > b; });
-                case Op::amin: return extreme(base, infinity, [](double a, double b) { return a < b; });
+                case Op::sum:
+                    return total(base, same);
+                case Op::mean:
+                    return total(base, same) / count;
+                case Op::amax:
+                    return extreme(base, -infinity, [](double a, double b) { return a > b; });
+                case Op::amin:
+                    return extreme(base, infinity, [](double a, double b) { return a < b; });
                 case Op::logsumexp: {
                     const double top = extreme(base, -infinity, [](double a, double b) { return a > b; });
                     if (std::isinf(top)) return top;
@@ -56,9 +60,11 @@ void evaluate_reduction(const Node& node, std::span<const TensorView> args, cons
                 }
                 case Op::var: {
                     const double mean = total(base, same) / count;
-                    return total(base, [&](double v) { return (v - mean) * (v - mean); }) / std::max(0.0, count - correction);
+                    return total(base, [&](double v) { return (v - mean) * (v - mean); }) /
+                           std::max(0.0, count - correction);
                 }
-                default: fail("the CPU engine has no routine for ", name(node.op));
+                default:
+                    fail("the CPU engine has no routine for ", name(node.op));
             }
         },
         std::max<int64_t>(1, 4096 / std::max<int64_t>(1, numel(inner_shape))));

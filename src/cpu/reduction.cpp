@@ -60,8 +60,12 @@ void GridReduction::begin(double* slot) const {
 
 void GridReduction::merge(double* into, const double* from) const {
     switch (op_) {
-        case Op::amax: if (from[0] > into[0] || std::isnan(from[0])) into[0] = from[0]; break;
-        case Op::amin: if (from[0] < into[0] || std::isnan(from[0])) into[0] = from[0]; break;
+        case Op::amax:
+            if (from[0] > into[0] || std::isnan(from[0])) into[0] = from[0];
+            break;
+        case Op::amin:
+            if (from[0] < into[0] || std::isnan(from[0])) into[0] = from[0];
+            break;
         case Op::logsumexp: {  // (top, Σ exp(x − top))
             if (from[0] == -infinity) break;
             if (std::isnan(from[0]) || from[0] > into[0]) {
@@ -80,33 +84,39 @@ void GridReduction::merge(double* into, const double* from) const {
             into[0] = count;
             break;
         }
-        default: into[0] += from[0];
+        default:
+            into[0] += from[0];
     }
 }
 
 double GridReduction::finish(const double* entry) const {
     switch (op_) {
-        case Op::mean: return entry[0] / count_;
-        case Op::logsumexp: return std::isinf(entry[0]) ? entry[0] : entry[0] + std::log(entry[1]);
-        case Op::var: return entry[2] / std::max(0.0, count_ - correction_);
-        default: return entry[0];
+        case Op::mean:
+            return entry[0] / count_;
+        case Op::logsumexp:
+            return std::isinf(entry[0]) ? entry[0] : entry[0] + std::log(entry[1]);
+        case Op::var:
+            return entry[2] / std::max(0.0, count_ - correction_);
+        default:
+            return entry[0];
     }
 }
 
-int64_t GridReduction::entry(const Box&, int64_t c, int64_t r0, int64_t r1) const {
+int64_t GridReduction::entry(int64_t c, int64_t r0, int64_t r1) const {
     int64_t index = reduced_[1] ? 0 : c;
     index = index * kept_[0] + (reduced_[2] ? 0 : r0);
     index = index * kept_[1] + (reduced_[3] ? 0 : r1);
     return index * kept_[2];
 }
 
-template <class T> void GridReduction::add(double* slot, const Box& box, int64_t c, const T* plane) const {
+template <class T>
+void GridReduction::add(double* slot, const Box& box, int64_t c, const T* plane) const {
     const Kernels<T>& k = kernels<T>();
     const int64_t n = box.width();
     for (int64_t r0 = 0; r0 < box.extent[0]; ++r0)
         for (int64_t r1 = 0; r1 < box.extent[1]; ++r1) {
             const T* row = plane + (r0 * box.extent[1] + r1) * box.pitch;
-            double* into = slot + entry(box, c, r0, r1) * width_;
+            double* into = slot + entry(c, r0, r1) * width_;
             if (!reduced_[4]) {
                 if (width_ == 1 && op_ != Op::amax && op_ != Op::amin) {
                     k.add_to(into, row, n);
@@ -121,8 +131,12 @@ template <class T> void GridReduction::add(double* slot, const Box& box, int64_t
             }
             double part[3] = {0, 0, 0};
             switch (op_) {
-                case Op::amax: part[0] = k.max(row, n); break;
-                case Op::amin: part[0] = k.min(row, n); break;
+                case Op::amax:
+                    part[0] = k.max(row, n);
+                    break;
+                case Op::amin:
+                    part[0] = k.min(row, n);
+                    break;
                 case Op::logsumexp: {
                     const T top = k.max(row, n);
                     part[0] = top;
@@ -140,7 +154,8 @@ template <class T> void GridReduction::add(double* slot, const Box& box, int64_t
                         part[1] = exact;
                     }
                     break;
-                default: part[0] = k.sum(row, n);
+                default:
+                    part[0] = k.sum(row, n);
             }
             merge(into, part);
         }
@@ -159,7 +174,9 @@ void GridReduction::combine(const double* slots, const TensorView& out, int thre
         folded[i] = reduced_[axes[i]] ? tiles[axes[i]] : 1;
     }
     const int64_t groups = numel(kept), members = numel(folded);
-    const auto stride = [&](size_t five) { return result_axis_[five] < 0 ? 0 : out.strides[static_cast<size_t>(result_axis_[five])]; };
+    const auto stride = [&](size_t five) {
+        return result_axis_[five] < 0 ? 0 : out.strides[static_cast<size_t>(result_axis_[five])];
+    };
     // Few groups with many entries: share the channels out as well.
     const int64_t parts = reduced_[1] ? 1 : std::min<int64_t>(channels_, 8);
     parallel_for(entries_ * members * groups < 16384 ? 1 : threads, groups * parts, [&](int64_t job) {
@@ -175,7 +192,8 @@ void GridReduction::combine(const double* slots, const TensorView& out, int thre
             for (size_t i = 0; i < 4; ++i) tile = tile * tiles[axes[i]] + (reduced_[axes[i]] ? member[i] : where[i]);
             if (m == 0) box = tiling_.box(tile);
             const double* slot = slots + tile * slot_doubles() + c0 * per_channel;
-            if (m == 0) std::copy_n(slot, total.size(), total.begin());
+            if (m == 0)
+                std::copy_n(slot, total.size(), total.begin());
             else
                 for (size_t e = 0; e < total.size(); e += static_cast<size_t>(width_)) merge(&total[e], slot + e);
         }
@@ -185,7 +203,8 @@ void GridReduction::combine(const double* slots, const TensorView& out, int thre
                 for (int64_t j = 0; j < (reduced_[3] ? 1 : box.extent[1]); ++j)
                     for (int64_t l = 0; l < (reduced_[4] ? 1 : box.extent[2]); ++l) {
                         const int64_t e = (((c - c0) * kept_[0] + i) * kept_[1] + j) * kept_[2] + l;
-                        const int64_t offset = base + c * stride(1) + (reduced_[2] ? 0 : box.origin[0] + i) * stride(2) +
+                        const int64_t offset = base + c * stride(1) +
+                                               (reduced_[2] ? 0 : box.origin[0] + i) * stride(2) +
                                                (reduced_[3] ? 0 : box.origin[1] + j) * stride(3) +
                                                (reduced_[4] ? 0 : box.origin[2] + l) * stride(4);
                         set(out, offset, finish(&total[static_cast<size_t>(e * width_)]));

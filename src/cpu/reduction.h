@@ -1,5 +1,5 @@
-// Reductions across tiles: each tile leaves partial results in a slot of its own; slots are combined in the order of the
-// tiles, so the result does not depend on which thread computed which tile.
+// Reductions across tiles: each tile leaves partial results in a slot of its own; slots are combined in the order of
+// the tiles, so the result does not depend on which thread computed which tile.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@ namespace transfuse::cpu {
 
 // How a grid is cut into tiles along N and its spatial axes (channels are never cut).
 struct Tiling {
-    Five grid{};                              // extents
-    std::array<int64_t, 3> tile{1, 1, 1};     // extents of a full tile
-    std::array<int64_t, 3> count{1, 1, 1};    // tiles per spatial axis
+    Five grid{};                            // extents
+    std::array<int64_t, 3> tile{1, 1, 1};   // extents of a full tile
+    std::array<int64_t, 3> count{1, 1, 1};  // tiles per spatial axis
 
     static Tiling of(const Five& grid, const std::array<int64_t, 3>& tile);
     int64_t tiles() const { return grid[0] * count[0] * count[1] * count[2]; }
-    Box box(int64_t index) const;             // row-major over (n, t1, t2, t3)
+    Box box(int64_t index) const;  // row-major over (n, t1, t2, t3)
 };
 
 class GridReduction {
@@ -30,23 +30,24 @@ public:
 
     void begin(double* slot) const;
     // Takes in channel c of the value on a tile.
-    template <class T> void add(double* slot, const Box& box, int64_t c, const T* plane) const;
+    template <class T>
+    void add(double* slot, const Box& box, int64_t c, const T* plane) const;
     // Combines all slots into the result (contiguous or not).
     void combine(const double* slots, const TensorView& out, int threads) const;
 
 private:
     void merge(double* into, const double* from) const;
     double finish(const double* entry) const;
-    int64_t entry(const Box& box, int64_t c, int64_t r0, int64_t r1) const;
+    int64_t entry(int64_t c, int64_t r0, int64_t r1) const;
 
     Op op_;
     double correction_ = 0, count_ = 1;
     Tiling tiling_;
     std::array<bool, 5> reduced_{};
-    Five result_axis_{};                      // axis of the result that keeps grid axis a, or −1
-    int64_t channels_ = 1;                    // kept
-    std::array<int64_t, 3> kept_{1, 1, 1};    // kept extents of a tile
-    int64_t entries_ = 1, width_ = 1;         // of a slot; doubles per entry
+    Five result_axis_{};                    // axis of the result that keeps grid axis a, or −1
+    int64_t channels_ = 1;                  // kept
+    std::array<int64_t, 3> kept_{1, 1, 1};  // kept extents of a tile
+    int64_t entries_ = 1, width_ = 1;       // of a slot; doubles per entry
 };
 
 }  // namespace transfuse::cpu

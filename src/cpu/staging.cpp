@@ -5,7 +5,8 @@
 namespace transfuse::cpu {
 namespace {
 
-template <class T> constexpr Storage storage_of = sizeof(T) == 8 ? Storage::f64 : Storage::f32;
+template <class T>
+constexpr Storage storage_of = sizeof(T) == 8 ? Storage::f64 : Storage::f32;
 
 int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
@@ -21,8 +22,8 @@ struct Range {
 }  // namespace
 
 template <class T>
-Stager<T>::Stager(const DenseGeometry& geometry, const Placed& x, const TileProgram* prologue, const BoundProgram* bound,
-                  int prologue_slot, Scratch& scratch)
+Stager<T>::Stager(const DenseGeometry& geometry, const Placed& x, const TileProgram* prologue,
+                  const BoundProgram* bound, int prologue_slot, Scratch& scratch)
     : geometry_(geometry), x_(x), slot_(prologue_slot) {
     if (!prologue) return;
     const int64_t longest = std::min(geometry.x[4], geometry.advance[2] * geometry.patch[2]);
@@ -31,7 +32,8 @@ Stager<T>::Stager(const DenseGeometry& geometry, const Placed& x, const TileProg
     whole_row_ = scratch.acquire<T>(padded(longest));
 }
 
-template <class T> void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
+template <class T>
+void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
     const DenseGeometry& g = geometry_;
     const Kernels<T>& k = kernels<T>();
     std::array<int64_t, 3> base, extent;
@@ -56,11 +58,12 @@ template <class T> void Stager<T>::stage(T* patch, const Box& tile, int64_t firs
                     std::fill(row, row + inside.begin, T(0));
                     std::fill(row + inside.end, row + columns, T(0));
                     if (n == 0 || transposed || run_) continue;
-                    k.load(row + inside.begin, x_.at(tile.n, first + c, i1, i2, i3), x_.storage, advance * x_.strides[4], n);
+                    k.load(row + inside.begin, x_.at(tile.n, first + c, i1, i2, i3), x_.storage,
+                           advance * x_.strides[4], n);
                 }
                 if (n > 0 && transposed)
-                    k.load_transposed(rows + inside.begin, g.channel_stride, count, x_.at(tile.n, first, i1, i2, i3), x_.storage,
-                                      advance * x_.strides[4], n);
+                    k.load_transposed(rows + inside.begin, g.channel_stride, count, x_.at(tile.n, first, i1, i2, i3),
+                                      x_.storage, advance * x_.strides[4], n);
             }
             if (!run_ || outside) continue;
             // The prologue sees the row as it lies in x; its result is then dealt out to the residues.
@@ -74,8 +77,8 @@ template <class T> void Stager<T>::stage(T* patch, const Box& tile, int64_t firs
                 for (int64_t residue = 0; residue < advance; ++residue) {
                     const Range inside(base[2], advance, residue, g.x[4], columns);
                     const int64_t i3 = base[2] + advance * inside.begin + residue;
-                    k.load(first_row + residue * pitch + c * g.channel_stride + inside.begin, result + (i3 - begin), storage_of<T>, advance,
-                           inside.end - inside.begin);
+                    k.load(first_row + residue * pitch + c * g.channel_stride + inside.begin, result + (i3 - begin),
+                           storage_of<T>, advance, inside.end - inside.begin);
                 }
             }
         }

@@ -6,10 +6,11 @@
 
 namespace transfuse::cpu {
 
-template <class T> class Stager {
+template <class T>
+class Stager {
 public:
-    Stager(const DenseGeometry& geometry, const Placed& x, const TileProgram* prologue, const BoundProgram* bound, int prologue_slot,
-           Scratch& scratch);
+    Stager(const DenseGeometry& geometry, const Placed& x, const TileProgram* prologue, const BoundProgram* bound,
+           int prologue_slot, Scratch& scratch);
     // Channels first … first + count of x under a tile of y.
     void stage(T* patch, const Box& tile, int64_t first, int64_t count);
 

@@ -13,18 +13,23 @@ namespace transfuse::cpu {
 class StridedLoop {
 public:
     // strides[t][axis]; the last tensor is the result.
-    StridedLoop(const Sizes& shape, std::vector<Sizes> strides, int64_t row_limit = 1024) : strides_(std::move(strides)) {
+    StridedLoop(const Sizes& shape, std::vector<Sizes> strides, int64_t row_limit = 1024)
+        : strides_(std::move(strides)) {
         std::vector<Sizes> kept(strides_.size());
         for (size_t axis = 0; axis < shape.size(); ++axis) {
             if (shape[axis] == 1) continue;
             const bool merges = !shape_.empty() && std::all_of(strides_.begin(), strides_.end(), [&](const Sizes& s) {
                 return kept[static_cast<size_t>(&s - strides_.data())].back() == s[axis] * shape[axis];
             });
-            if (merges) shape_.back() *= shape[axis];
-            else shape_.push_back(shape[axis]);
+            if (merges)
+                shape_.back() *= shape[axis];
+            else
+                shape_.push_back(shape[axis]);
             for (size_t t = 0; t < strides_.size(); ++t) {
-                if (merges) kept[t].back() = strides_[t][axis];
-                else kept[t].push_back(strides_[t][axis]);
+                if (merges)
+                    kept[t].back() = strides_[t][axis];
+                else
+                    kept[t].push_back(strides_[t][axis]);
             }
         }
         if (shape_.empty()) {
@@ -48,7 +53,8 @@ public:
     int64_t row_stride(size_t tensor) const { return strides_[tensor].back(); }
 
     // body(offsets of the row in each tensor, elements). Rows are dealt out in blocks of about `grain` elements.
-    template <class F> void run(int threads, const F& body, int64_t grain = 16384) const {
+    template <class F>
+    void run(int threads, const F& body, int64_t grain = 16384) const {
         const int64_t block = std::max<int64_t>(1, grain / length_);
         const size_t tensors = strides_.size();
         parallel_for(threads, (rows_ + block - 1) / block, [&](int64_t b) {

@@ -13,8 +13,9 @@ Tail::Tail(const Plan& plan, const Pass& pass, bool tiles_elsewhere, WorkspaceLa
     for (const TileStep& step : pass.steps) {
         if (!all_ && step.scope != Scope::grid && step.scope != Scope::tail) continue;
         // What is stored whole is computed in place; the rest takes a temporary.
-        const bool stored = std::any_of(pass.stores.begin(), pass.stores.end(),
-                                        [&](const Store& s) { return s.value == step.value && s.target == step.value; });
+        const bool stored = std::any_of(pass.stores.begin(), pass.stores.end(), [&](const Store& s) {
+            return s.value == step.value && s.target == step.value;
+        });
         const Type& type = plan.graph[step.value].type;
         const auto size = static_cast<size_t>(numel(type.shape) * bytes(type.dtype));
         places_[step.value] = stored ? -1 : static_cast<int64_t>(layout.add(size));
@@ -39,7 +40,7 @@ void Tail::run(const Run& run) const {
     }
     for (const Store& store : pass_.stores) {
         const auto at = places_.find(store.value);
-        if (at == places_.end() && !all_) continue;                                         // a tile stored it
+        if (at == places_.end() && !all_) continue;                                          // a tile stored it
         if (at != places_.end() && at->second < 0 && store.value == store.target) continue;  // computed in place
         TensorView from = operand(store.value);
         const TensorView to = run.memory->target(store);

@@ -13,15 +13,15 @@ public:
     // All steps of the given scopes get a place: their target where they are stored whole, else a temporary.
     Tail(const Plan& plan, const Pass& pass, bool tiles_elsewhere, WorkspaceLayout& layout);
 
-    TensorView place(const Run& run, ValueId value) const;   // of a grid or tail value
-    void run(const Run& run) const;                           // tail steps, then the stores of grid and tail values
+    TensorView place(const Run& run, ValueId value) const;  // of a grid or tail value
+    void run(const Run& run) const;                         // tail steps, then the stores of grid and tail values
     bool empty() const { return places_.empty(); }
 
 private:
     const Plan& plan_;
     const Pass& pass_;
-    bool all_;                                                // every step is evaluated here
-    std::map<ValueId, int64_t> places_;                       // offset in the workspace, −1: in its target
+    bool all_;                           // every step is evaluated here
+    std::map<ValueId, int64_t> places_;  // offset in the workspace, −1: in its target
 };
 
 }  // namespace transfuse::cpu

@@ -49,17 +49,20 @@ public:
     }
 
     void run(Loop& loop) {
+        const int helpers = loop.helpers_wanted;  // once the loop is listed, helpers count this down
         {
             std::lock_guard lock(mutex_);
-            while (static_cast<int>(threads_) < loop.helpers_wanted) {
+            while (static_cast<int>(threads_) < helpers) {
                 std::thread([this] { help(); }).detach();
                 ++threads_;
             }
             loops_.push_back(&loop);
             open_.store(static_cast<int>(loops_.size()), std::memory_order_relaxed);
         }
-        if (loop.helpers_wanted == 1) wake_.notify_one();
-        else wake_.notify_all();
+        if (helpers == 1)
+            wake_.notify_one();
+        else
+            wake_.notify_all();
         loop.work();
         std::unique_lock lock(mutex_);
         loops_.remove(&loop);

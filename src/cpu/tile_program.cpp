@@ -9,7 +9,8 @@ namespace transfuse::cpu {
 
 class TileProgramMaker {
 public:
-    TileProgramMaker(const Plan& plan, const Pass& pass, const Sizes& grid) : plan_(plan), pass_(pass), graph_(plan.graph) {
+    TileProgramMaker(const Plan& plan, const Pass& pass, const Sizes& grid)
+        : plan_(plan), pass_(pass), graph_(plan.graph) {
         program_->grid_shape_ = program_->pooled_shape_ = grid;
         program_->grid_ = program_->pooled_ = to_five(grid, 1);
     }
@@ -82,7 +83,8 @@ private:
     }
 
     void place(const Step& step, int stage, bool once) {
-        if (static_cast<size_t>(stage) >= program_->steps_.size()) program_->steps_.resize(static_cast<size_t>(stage) + 1);
+        if (static_cast<size_t>(stage) >= program_->steps_.size())
+            program_->steps_.resize(static_cast<size_t>(stage) + 1);
         TileProgram::Stage& s = program_->steps_[static_cast<size_t>(stage)];
         (once ? s.once : s.channel).push_back(step);
     }
@@ -131,7 +133,7 @@ private:
         const Node& node = graph_[v];
         const Sizes& dims = node.attributes.integers(Key::dims);
         const auto at = known_.find(node.args[0]);
-        if (is_grid(v)) return at != known_.end() || (grid_reads_.push_back(node.args[0]), true);
+        if (is_grid(v)) return true;  // a sink
         if (!node.attributes.flag(Key::keepdim)) return false;
         if (dims != Sizes{1}) return add_plane_reduction(v);
         const int stage = at != known_.end() ? ready_[at->second] : 0;
@@ -162,7 +164,8 @@ private:
     bool add_plane_reduction(ValueId v) {
         const Node& node = graph_[v];
         Sizes spatial;
-        for (int64_t axis = 2; axis < static_cast<int64_t>(program_->grid_shape_.size()); ++axis) spatial.push_back(axis);
+        for (int64_t axis = 2; axis < static_cast<int64_t>(program_->grid_shape_.size()); ++axis)
+            spatial.push_back(axis);
         Sizes all = spatial;
         all.insert(all.begin(), 1);
         const Sizes& dims = node.attributes.integers(Key::dims);
@@ -170,7 +173,8 @@ private:
         const auto at = known_.find(node.args[0]);
         const int stage = at != known_.end() ? ready_[at->second] : 0;
         const int arg = operand(node.args[0], 0, stage);
-        if (arg < 0 || slot(arg).uniform || slot(arg).level != 0 || !covers_tile(arg, graph_[node.args[0]].type.shape)) return false;
+        if (arg < 0 || slot(arg).uniform || slot(arg).level != 0 || !covers_tile(arg, graph_[node.args[0]].type.shape))
+            return false;
         Step step{};
         step.kind = Step::Kind::reduce_plane;
         step.args[0] = arg;
@@ -207,7 +211,8 @@ private:
         if (!pool || at == known_.end() || slot(at->second).uniform || slot(at->second).level != 0) return false;
         if (program_->window_ != std::array<int64_t, 3>{1, 1, 1}) return false;
         const int stage = ready_[at->second];
-        for (size_t a = 0; a < pool->window.size(); ++a) program_->window_[a + 3 - pool->window.size()] = pool->window[a];
+        for (size_t a = 0; a < pool->window.size(); ++a)
+            program_->window_[a + 3 - pool->window.size()] = pool->window[a];
         program_->pooled_shape_ = node.type.shape;
         program_->pooled_ = to_five(node.type.shape, 1);
         Step step{};
@@ -282,8 +287,8 @@ private:
         return true;
     }
 
-    // exp(x − logsumexp(x)) needs each exponential once: the reduction leaves exp(x − top) where x was and yields 1/Σ. Only
-    // where nothing else reads x afterwards, the logarithm, or the difference.
+    // exp(x − logsumexp(x)) needs each exponential once: the reduction leaves exp(x − top) where x was and yields 1/Σ.
+    // Only where nothing else reads x afterwards, the logarithm, or the difference.
     void fuse_softmax() {
         for (size_t stage = 0; stage + 1 < program_->steps_.size(); ++stage)
             for (Step& reduce : program_->steps_[stage].barrier) {
@@ -303,13 +308,14 @@ private:
                                     ++uses_of_difference;
                                     if (step.function.op == RowOp::exp) exponential = &step;
                                 }
-                                if (a == 1 && step.kind == Step::Kind::pointwise && step.function.op == RowOp::sub && step.args[0] == x &&
-                                    step.args[1] == sum)
+                                if (a == 1 && step.kind == Step::Kind::pointwise && step.function.op == RowOp::sub &&
+                                    step.args[0] == x && step.args[1] == sum)
                                     difference = &step;
                             }
                     }
                 }
-                if (!difference || !exponential || uses_of_x != 1 || uses_of_sum != 1 || uses_of_difference != 1) continue;
+                if (!difference || !exponential || uses_of_x != 1 || uses_of_sum != 1 || uses_of_difference != 1)
+                    continue;
                 if (has_sinks(sum) || has_sinks(difference->slot)) continue;
                 reduce.softmax = true;
                 // The difference becomes the quotient, the exponential a copy that costs nothing beside it.
@@ -374,12 +380,11 @@ private:
     std::unique_ptr<TileProgram> program_ = std::make_unique<TileProgram>();
     std::map<ValueId, int> known_;
     std::map<std::pair<ValueId, int>, int> loaded_;
-    std::map<int, int> ready_;             // slot → first stage that may read it
-    std::vector<ValueId> grid_reads_;
+    std::map<int, int> ready_;  // slot → first stage that may read it
 };
 
-std::unique_ptr<TileProgram> TileProgram::compile(const Plan& plan, const Pass& pass, const std::vector<ValueId>& steps, ValueId given,
-                                                  const Sizes& grid) {
+std::unique_ptr<TileProgram> TileProgram::compile(const Plan& plan, const Pass& pass, const std::vector<ValueId>& steps,
+                                                  ValueId given, const Sizes& grid) {
     if (grid.size() < 2 || grid.size() > 5) return nullptr;
     return TileProgramMaker(plan, pass, grid).make(steps, given);
 }
@@ -400,12 +405,14 @@ int64_t TileProgram::resident_bytes(int64_t elements, int64_t element_bytes) con
 BoundProgram::BoundProgram(const TileProgram& program, const Memory& memory) {
     for (int s : program.reads_) {
         const TileProgram::Slot& slot = program.slots_[static_cast<size_t>(s)];
-        reads.push_back(Placed::under(memory.source(slot.value), slot.level ? program.pooled_shape_ : program.grid_shape_));
+        reads.push_back(
+            Placed::under(memory.source(slot.value), slot.level ? program.pooled_shape_ : program.grid_shape_));
     }
     for (const TileProgram::StoreSink& sink : program.stores_) {
         const TensorView view = memory.target(sink.store);
         const Sizes& shape = program.slots_[static_cast<size_t>(sink.slot)].type.shape;
-        require(view.shape == shape, "a fused store cannot reshape ", to_string(shape), " into ", to_string(view.shape));
+        require(view.shape == shape, "a fused store cannot reshape ", to_string(shape), " into ",
+                to_string(view.shape));
         stores.push_back(Placed::under(view, shape));
     }
 }

@@ -22,14 +22,13 @@ class TileProgram {
 public:
     // Steps of scope tile and grid (or, for a prologue, those given). `given` is the value the caller supplies plane by
     // plane (−1: none); `grid` the shape [N, C, S…] the steps run on. Null where the program cannot express a step.
-    static std::unique_ptr<TileProgram> compile(const Plan& plan, const Pass& pass, const std::vector<ValueId>& steps, ValueId given,
-                                                const Sizes& grid);
+    static std::unique_ptr<TileProgram> compile(const Plan& plan, const Pass& pass, const std::vector<ValueId>& steps,
+                                                ValueId given, const Sizes& grid);
 
     int64_t channels() const { return grid_[1]; }
     bool given_is_resident() const { return given_ >= 0 && slots_[static_cast<size_t>(given_)].resident; }
     int stages() const { return stages_; }
-    bool needs_whole_planes() const { return whole_planes_; }   // reductions over all spatial axes happen in the tile
-    bool plain() const { return steps_.empty(); }       // nothing but stores of the given value
+    bool needs_whole_planes() const { return whole_planes_; }  // reductions over all spatial axes happen in the tile
     const std::array<int64_t, 3>& pool_window() const { return window_; }  // 1 where there is no pool
     const Five& grid() const { return grid_; }
     const Five& pooled() const { return pooled_; }
@@ -52,17 +51,18 @@ public:
     const Type& type(int slot) const { return slots_[static_cast<size_t>(slot)].type; }
 
 private:
-    template <class T> friend class TileRun;
+    template <class T>
+    friend class TileRun;
     friend class TileProgramMaker;
     friend class BoundProgram;
 
     struct Slot {
         ValueId value = -1;
         Type type;
-        int level = 0;            // 0: the grid, 1: the pooled grid
-        int stage = 0;            // in which it is computed
-        bool uniform = false;     // one number a plane
-        bool once = false;        // the same for all channels
+        int level = 0;         // 0: the grid, 1: the pooled grid
+        int stage = 0;         // in which it is computed
+        bool uniform = false;  // one number a plane
+        bool once = false;     // the same for all channels
         bool resident = false;
         bool literal = false, read = false, given = false;
         double number = 0;
@@ -91,7 +91,7 @@ private:
     std::array<int64_t, 3> window_{1, 1, 1};
     std::vector<Slot> slots_;
     std::vector<Stage> steps_;
-    std::vector<int> reads_;      // slots that come from memory
+    std::vector<int> reads_;  // slots that come from memory
     std::vector<StoreSink> stores_;
     std::vector<GridSink> grids_;
     int given_ = -1, stages_ = 1, registers_ = 0;
@@ -103,21 +103,23 @@ class BoundProgram {
 public:
     BoundProgram(const TileProgram& program, const Memory& memory);
     std::vector<Placed> reads, stores;
-    std::vector<const GridReduction*> reductions;   // one per grid sink; set by the pass
+    std::vector<const GridReduction*> reductions;  // one per grid sink; set by the pass
     std::vector<double*> partials;
 };
 
 // A program on one tile.
-template <class T> class TileRun {
+template <class T>
+class TileRun {
 public:
-    // box: the tile on the grid; pooled: on the pooled grid; tile: its index, which names the slots of its partial sums.
-    TileRun(const TileProgram& program, const BoundProgram& bound, Scratch& scratch, const Box& box, const Box& pooled, int64_t tile,
-            int64_t block_channels);
+    // box: the tile on the grid; pooled: on the pooled grid; tile: its index, which names the slots of its partial
+    // sums.
+    TileRun(const TileProgram& program, const BoundProgram& bound, Scratch& scratch, const Box& box, const Box& pooled,
+            int64_t tile, int64_t block_channels);
 
-    T* given_planes() const { return given_; }       // resident given planes, all channels; null where there are none
+    T* given_planes() const { return given_; }  // resident given planes, all channels; null where there are none
     // Stage 0 for channels c … c + count, the given planes of which lie `pitch` apart.
     void channels(int64_t c, int64_t count, const T* given, int64_t pitch);
-    void finish();                                   // everything after stage 0
+    void finish();  // everything after stage 0
     // A program without reductions on one row: the value of `slot`.
     const T* row(const Box& box, int64_t c, const T* given, int slot);
 
@@ -137,8 +139,8 @@ private:
     const BoundProgram& bound_;
     Box boxes_[2];
     int64_t tile_, block_channels_, block_start_ = 0;
-    std::vector<T*> base_;           // per slot
-    std::vector<int64_t> stride_;    // per slot: from channel to channel (0: one plane)
+    std::vector<T*> base_;             // per slot
+    std::vector<int64_t> stride_;      // per slot: from channel to channel (0: one plane)
     std::vector<uint8_t> transposed_;  // per slot: stored with channels innermost, from a block of planes
     const T* given_block_ = nullptr;
     int64_t given_pitch_ = 0;

@@ -5,8 +5,8 @@
 namespace transfuse::cpu {
 
 template <class T>
-TileRun<T>::TileRun(const TileProgram& program, const BoundProgram& bound, Scratch& scratch, const Box& box, const Box& pooled,
-                    int64_t tile, int64_t block_channels)
+TileRun<T>::TileRun(const TileProgram& program, const BoundProgram& bound, Scratch& scratch, const Box& box,
+                    const Box& pooled, int64_t tile, int64_t block_channels)
     : program_(program), bound_(bound), boxes_{box, pooled}, tile_(tile), block_channels_(block_channels) {
     const size_t count = program.slots_.size();
     base_.assign(count, nullptr);
@@ -19,7 +19,8 @@ TileRun<T>::TileRun(const TileProgram& program, const BoundProgram& bound, Scrat
     for (size_t s = 0; s < count; ++s) {
         const TileProgram::Slot& slot = program.slots_[s];
         const int64_t size = slot.uniform ? row_padding : elements(slot.level);
-        for (int sink : slot.store_sinks) transposed_[s] |= bound.stores[static_cast<size_t>(sink)].channels_innermost();
+        for (int sink : slot.store_sinks)
+            transposed_[s] |= bound.stores[static_cast<size_t>(sink)].channels_innermost();
         if (slot.given && !slot.resident) continue;
         if (slot.resident && !slot.once) {
             // A product may write up to a panel of rows past the last channel.
@@ -40,7 +41,8 @@ TileRun<T>::TileRun(const TileProgram& program, const BoundProgram& bound, Scrat
         bound.reductions[g]->begin(bound.partials[g] + tile * bound.reductions[g]->slot_doubles());
 }
 
-template <class T> T* TileRun<T>::pointer(int s, int64_t c) const {
+template <class T>
+T* TileRun<T>::pointer(int s, int64_t c) const {
     const auto at = static_cast<size_t>(s);
     const TileProgram::Slot& slot = program_.slots_[at];
     if (slot.given && !slot.resident) return const_cast<T*>(given_block_) + (c - block_start_) * given_pitch_;
@@ -48,14 +50,16 @@ template <class T> T* TileRun<T>::pointer(int s, int64_t c) const {
     return base_[at] + (slot.resident ? c : c - block_start_) * stride_[at];
 }
 
-template <class T> void TileRun<T>::channels(int64_t c, int64_t count, const T* given, int64_t pitch) {
+template <class T>
+void TileRun<T>::channels(int64_t c, int64_t count, const T* given, int64_t pitch) {
     if (c == 0) once(0);
     given_block_ = given;
     given_pitch_ = pitch;
     block(0, c, count);
 }
 
-template <class T> const T* TileRun<T>::row(const Box& box, int64_t c, const T* given, int slot) {
+template <class T>
+const T* TileRun<T>::row(const Box& box, int64_t c, const T* given, int slot) {
     boxes_[0] = boxes_[1] = box;
     once(0);
     given_block_ = given;
@@ -64,7 +68,8 @@ template <class T> const T* TileRun<T>::row(const Box& box, int64_t c, const T* 
     return pointer(slot, c);
 }
 
-template <class T> void TileRun<T>::finish() {
+template <class T>
+void TileRun<T>::finish() {
     barrier(0);
     for (int stage = 1; stage < program_.stages(); ++stage) {
         once(stage);
@@ -74,14 +79,16 @@ template <class T> void TileRun<T>::finish() {
     }
 }
 
-template <class T> void TileRun<T>::once(int stage) {
+template <class T>
+void TileRun<T>::once(int stage) {
     for (const TileProgram::Step& step : program_.steps_[static_cast<size_t>(stage)].once) {
         execute(step, 0);
         sink(step.slot, 0);
     }
 }
 
-template <class T> void TileRun<T>::block(int stage, int64_t c, int64_t count) {
+template <class T>
+void TileRun<T>::block(int stage, int64_t c, int64_t count) {
     const auto& steps = program_.steps_[static_cast<size_t>(stage)].channel;
     block_start_ = c;
     for (int64_t i = c; i < c + count; ++i) {
@@ -104,15 +111,19 @@ template <class T> void TileRun<T>::block(int stage, int64_t c, int64_t count) {
     for (const TileProgram::Step& step : steps) store_block(step.slot);
 }
 
-template <class T> void TileRun<T>::barrier(int stage) {
+template <class T>
+void TileRun<T>::barrier(int stage) {
     for (const TileProgram::Step& step : program_.steps_[static_cast<size_t>(stage)].barrier) {
-        if (step.kind == TileProgram::Step::Kind::reduce_plane) reduce_plane(step, 0);
-        else reduce(step);
+        if (step.kind == TileProgram::Step::Kind::reduce_plane)
+            reduce_plane(step, 0);
+        else
+            reduce(step);
         sink(step.slot, 0);
     }
 }
 
-template <class T> void TileRun<T>::sink(int s, int64_t c) {
+template <class T>
+void TileRun<T>::sink(int s, int64_t c) {
     const TileProgram::Slot& slot = program_.slots_[static_cast<size_t>(s)];
     for (int sink : slot.store_sinks) {
         const Placed& to = bound_.stores[static_cast<size_t>(sink)];
@@ -120,26 +131,35 @@ template <class T> void TileRun<T>::sink(int s, int64_t c) {
     }
     for (int g : slot.grid_sinks) {
         const GridReduction& reduction = *bound_.reductions[static_cast<size_t>(g)];
-        reduction.add(bound_.partials[static_cast<size_t>(g)] + tile_ * reduction.slot_doubles(), boxes_[slot.level], c, pointer(s, c));
+        reduction.add(bound_.partials[static_cast<size_t>(g)] + tile_ * reduction.slot_doubles(), boxes_[slot.level], c,
+                      pointer(s, c));
     }
 }
 
-template <class T> void TileRun<T>::execute(const TileProgram::Step& step, int64_t c) {
+template <class T>
+void TileRun<T>::execute(const TileProgram::Step& step, int64_t c) {
     const TileProgram::Slot& slot = program_.slots_[static_cast<size_t>(step.slot)];
     T* out = pointer(step.slot, c);
     switch (step.kind) {
         case TileProgram::Step::Kind::load: {
             const Placed& from = bound_.reads[static_cast<size_t>(slot.read_index)];
             const Box& box = boxes_[slot.level];
-            if (slot.uniform) kernels<T>().load(out, from.at(box.n, c, 0, 0, 0), from.storage, 1, 1);
-            else load_plane(out, from, box, c);
+            if (slot.uniform)
+                kernels<T>().load(out, from.at(box.n, c, 0, 0, 0), from.storage, 1, 1);
+            else
+                load_plane(out, from, box, c);
             return;
         }
-        case TileProgram::Step::Kind::pool: return pool(step, c);
-        case TileProgram::Step::Kind::reduce_plane: return reduce_plane(step, c);
-        default: break;
+        case TileProgram::Step::Kind::pool:
+            return pool(step, c);
+        case TileProgram::Step::Kind::reduce_plane:
+            return reduce_plane(step, c);
+        default:
+            break;
     }
-    RowArgs<T> args{out, {nullptr, nullptr, nullptr}, {false, false, false},
+    RowArgs<T> args{out,
+                    {nullptr, nullptr, nullptr},
+                    {false, false, false},
                     {static_cast<T>(step.function.parameter[0]), static_cast<T>(step.function.parameter[1])},
                     slot.uniform ? 1 : elements(slot.level)};
     for (int a = 0; a < step.arg_count; ++a) {
@@ -149,7 +169,8 @@ template <class T> void TileRun<T>::execute(const TileProgram::Step& step, int64
     kernels<T>().row(step.function.op, args);
 }
 
-template <class T> void TileRun<T>::pool(const TileProgram::Step& step, int64_t c) {
+template <class T>
+void TileRun<T>::pool(const TileProgram::Step& step, int64_t c) {
     const Kernels<T>& k = kernels<T>();
     const T* in = pointer(step.args[0], c);
     T* out = pointer(step.slot, c);
@@ -167,7 +188,8 @@ template <class T> void TileRun<T>::pool(const TileProgram::Step& step, int64_t 
             for (int64_t a = 0; a < window[0]; ++a)
                 for (int64_t b = 0; b < window[1]; ++b) {
                     if (a == 0 && b == 0) continue;
-                    k.row(op, {temporary_[0], {merged, row(a, b), nullptr}, {false, false, false}, {0, 0}, from.width()});
+                    k.row(op,
+                          {temporary_[0], {merged, row(a, b), nullptr}, {false, false, false}, {0, 0}, from.width()});
                     merged = temporary_[0];
                 }
             T* result = out + (i * to.extent[1] + j) * to.pitch;
@@ -179,7 +201,8 @@ template <class T> void TileRun<T>::pool(const TileProgram::Step& step, int64_t 
         }
 }
 
-template <class T> void TileRun<T>::reduce(const TileProgram::Step& step) {
+template <class T>
+void TileRun<T>::reduce(const TileProgram::Step& step) {
     const Kernels<T>& k = kernels<T>();
     const int64_t channels = program_.channels();
     const int level = program_.slots_[static_cast<size_t>(step.slot)].level;
@@ -188,15 +211,18 @@ template <class T> void TileRun<T>::reduce(const TileProgram::Step& step) {
     const auto plane = [&](int64_t c) -> const T* { return pointer(step.args[0], c); };
     const auto fold = [&](RowOp op, T* into) {
         k.row(RowOp::copy, {into, {plane(0), nullptr, nullptr}, {false, false, false}, {0, 0}, n});
-        for (int64_t c = 1; c < channels; ++c) k.row(op, {into, {into, plane(c), nullptr}, {false, false, false}, {0, 0}, n});
+        for (int64_t c = 1; c < channels; ++c)
+            k.row(op, {into, {into, plane(c), nullptr}, {false, false, false}, {0, 0}, n});
     };
     const auto scale = [&](T* into, double factor) {
         const T f = static_cast<T>(factor);
         k.row(RowOp::mul, {into, {into, &f, nullptr}, {false, true, false}, {0, 0}, n});
     };
     switch (step.reduction) {
-        case Op::amax: return fold(RowOp::maximum, out);
-        case Op::amin: return fold(RowOp::minimum, out);
+        case Op::amax:
+            return fold(RowOp::maximum, out);
+        case Op::amin:
+            return fold(RowOp::minimum, out);
         case Op::logsumexp: {
             T* top = temporary_[0];
             fold(RowOp::maximum, top);
@@ -239,7 +265,8 @@ template <class T> void TileRun<T>::reduce(const TileProgram::Step& step) {
     }
 }
 
-template <class T> void TileRun<T>::reduce_plane(const TileProgram::Step& step, int64_t c) {
+template <class T>
+void TileRun<T>::reduce_plane(const TileProgram::Step& step, int64_t c) {
     const Kernels<T>& k = kernels<T>();
     const Box& box = boxes_[0];
     const int64_t first = step.across_channels ? 0 : c, last = step.across_channels ? program_.channels() : c + 1;
@@ -264,8 +291,12 @@ template <class T> void TileRun<T>::reduce_plane(const TileProgram::Step& step, 
     };
     double result = 0;
     switch (step.reduction) {
-        case Op::amax: result = extreme(true); break;
-        case Op::amin: result = extreme(false); break;
+        case Op::amax:
+            result = extreme(true);
+            break;
+        case Op::amin:
+            result = extreme(false);
+            break;
         case Op::logsumexp: {
             const T top = extreme(true);
             double total = 0;
@@ -281,8 +312,11 @@ template <class T> void TileRun<T>::reduce_plane(const TileProgram::Step& step, 
             result = total / std::max(0.0, count - step.correction);
             break;
         }
-        case Op::mean: result = sum() / count; break;
-        default: result = sum();
+        case Op::mean:
+            result = sum() / count;
+            break;
+        default:
+            result = sum();
     }
     *pointer(step.slot, c) = static_cast<T>(result);
 }

@@ -9,7 +9,8 @@
 namespace transfuse::cpu {
 
 // out[at] = f(at) for every element. Blocks have a fixed size, so that small results stay on the calling thread.
-template <class F> void for_each_element(const TensorView& out, int threads, const F& f, int64_t block = 4096) {
+template <class F>
+void for_each_element(const TensorView& out, int threads, const F& f, int64_t block = 4096) {
     const int64_t count = numel(out.shape);
     if (count == 0) return;
     parallel_for(threads, (count + block - 1) / block, [&](int64_t b) {
@@ -20,7 +21,8 @@ template <class F> void for_each_element(const TensorView& out, int threads, con
 }
 
 // visit(index) for every index of a box, row-major.
-template <class F> void for_each_index(const Sizes& shape, const F& f) {
+template <class F>
+void for_each_index(const Sizes& shape, const F& f) {
     const int64_t count = numel(shape);
     if (count == 0) return;
     Odometer at(shape, 0);

@@ -17,8 +17,13 @@ void check(const Case& c, DType dtype, Layout layout, int threads) {
     g.insert(g.end(), c.out.begin(), c.out.end());
     Builder builder("correlate");
     const ValueId a = builder.input("x", {dtype, x}), b = builder.input("g", {dtype, g});
-    const ValueId y = builder.add(Op::correlate, {a, b}, {{Key::up, c.up}, {Key::down, c.down}, {Key::dil, c.dil}, {Key::offset, c.offset},
-                                                          {Key::taps, c.taps}, {Key::groups, c.groups}});
+    const ValueId y = builder.add(Op::correlate, {a, b},
+                                  {{Key::up, c.up},
+                                   {Key::down, c.down},
+                                   {Key::dil, c.dil},
+                                   {Key::offset, c.offset},
+                                   {Key::taps, c.taps},
+                                   {Key::groups, c.groups}});
     const Graph graph = builder.finish({y});
     CpuCase run{.inputs = layout, .outputs = layout, .threads = threads};
     run.tolerance = tolerance_of(dtype);
@@ -27,18 +32,19 @@ void check(const Case& c, DType dtype, Layout layout, int threads) {
 
 TEST(CpuGradient, CorrelateOfEveryKindOfLattice) {
     const std::vector<Case> cases = {
-        {{1}, {1}, {1}, {2}, {40}, {40}, {5}, 1, 3, 5},                                         // stride 1
-        {{2, 3}, {1, 1}, {2, 1}, {1, 2}, {9, 31}, {19, 93}, {3, 5}, 4, 8, 16},                  // transposed, dilated, grouped
-        {{1, 1}, {2, 3}, {1, 2}, {1, 3}, {21, 50}, {10, 16}, {3, 4}, 1, 9, 33},                 // strided convolution
+        {{1}, {1}, {1}, {2}, {40}, {40}, {5}, 1, 3, 5},                          // stride 1
+        {{2, 3}, {1, 1}, {2, 1}, {1, 2}, {9, 31}, {19, 93}, {3, 5}, 4, 8, 16},   // transposed, dilated, grouped
+        {{1, 1}, {2, 3}, {1, 2}, {1, 3}, {21, 50}, {10, 16}, {3, 4}, 1, 9, 33},  // strided convolution
         {{2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {5, 6, 7}, {9, 11, 13}, {3, 3, 3}, 1, 4, 6},
         {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {4, 3, 300}, {6, 5, 302}, {3, 3, 3}, 2, 2, 1},
-        {{2, 2}, {3, 3}, {1, 1}, {1, 0}, {12, 13}, {9, 8}, {4, 3}, 1, 1, 7},                    // up and down at once
-        {{3}, {1}, {1}, {0}, {7}, {21}, {2}, 5, 1, 1},                                          // residues without taps, depthwise
-        {{1, 1}, {1, 1}, {1, 1}, {7, 7}, {3, 3}, {3, 3}, {2, 2}, 1, 2, 2},                      // nothing meets
+        {{2, 2}, {3, 3}, {1, 1}, {1, 0}, {12, 13}, {9, 8}, {4, 3}, 1, 1, 7},  // up and down at once
+        {{3}, {1}, {1}, {0}, {7}, {21}, {2}, 5, 1, 1},                        // residues without taps, depthwise
+        {{1, 1}, {1, 1}, {1, 1}, {7, 7}, {3, 3}, {3, 3}, {2, 2}, 1, 2, 2},    // nothing meets
     };
     for (const Case& c : cases)
         for (DType dtype : {DType::f32, DType::f64, DType::f16})
-            for (Layout layout : {Layout::contiguous, Layout::channels_last, Layout::reversed}) check(c, dtype, layout, 2);
+            for (Layout layout : {Layout::contiguous, Layout::channels_last, Layout::reversed})
+                check(c, dtype, layout, 2);
 }
 
 TEST(CpuGradient, RandomGraphsBackward) {

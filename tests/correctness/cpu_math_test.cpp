@@ -27,8 +27,9 @@ double ulps(float got, double want) {
 
 // Every sign and exponent, random fractions, and the hard places.
 std::vector<float> arguments(float largest) {
-    std::vector<float> xs = {0.f, -0.f, 1.f, -1.f, inf, -inf, std::nanf(""), 1e-45f, -1e-45f, 1e-38f, 0.625f, 0.925f, 88.72f, 88.73f,
-                             -87.3f, -103.97f, -104.1f, 3.92f, 4.01f, 1.5707963f, 3.1415927f, 0.70710677f, 1.4142135f};
+    std::vector<float> xs = {0.f,     -0.f,   1.f,    -1.f,       inf,        -inf,        std::nanf(""), 1e-45f,
+                             -1e-45f, 1e-38f, 0.625f, 0.925f,     88.72f,     88.73f,      -87.3f,        -103.97f,
+                             -104.1f, 3.92f,  4.01f,  1.5707963f, 3.1415927f, 0.70710677f, 1.4142135f};
     std::mt19937 random(7);
     std::uniform_real_distribution<float> fraction(1, 2), plain(-20, 20), narrow(-1.5f, 1.5f);
     for (int e = -149; e < 128; ++e)
@@ -72,15 +73,17 @@ TEST_P(EachLevel, FunctionsAreWithinTwoUlps) {
     for (const Case& c : cases) {
         const std::vector<float> x = arguments(c.largest);
         std::vector<float> y(x.size());
-        const RowArgs<float> args{y.data(), {x.data(), nullptr, nullptr}, {false, false, false}, {1, 20}, static_cast<int64_t>(x.size())};
+        const RowArgs<float> args{
+            y.data(), {x.data(), nullptr, nullptr}, {false, false, false}, {1, 20}, static_cast<int64_t>(x.size())};
         level().f32.row(c.op, args);
         double worst = 0;
         float where = 0;
         for (size_t i = 0; i < x.size(); ++i) {
             double error = ulps(y[i], c.exact(x[i]));
-            // Where a function's value lies below 2^-8 times its argument's place, cancellation in the argument is all there
-            // is (sin and cos near their zeros): judge those by the place of the argument.
-            if ((c.op == RowOp::sin || c.op == RowOp::cos) && std::fabs(x[i]) > 3) error = std::fabs(y[i] - c.exact(x[i])) / 1.2e-7;
+            // Where a function's value lies below 2^-8 times its argument's place, cancellation in the argument is all
+            // there is (sin and cos near their zeros): judge those by the place of the argument.
+            if ((c.op == RowOp::sin || c.op == RowOp::cos) && std::fabs(x[i]) > 3)
+                error = std::fabs(y[i] - c.exact(x[i])) / 1.2e-7;
             if (error > worst) worst = error, where = x[i];
         }
         EXPECT_LE(worst, c.ulps) << level().name << " " << c.name << " at " << where;
@@ -114,8 +117,10 @@ TEST_P(EachLevel, HalfPrecisionRowsRoundToNearestEven) {
         level().f32.load(numbers.data(), all.data(), storage, 1, 65536);
         level().f32.store(back.data(), storage, 1, numbers.data(), 65536);
         for (size_t i = 0; i < all.size(); ++i)
-            if (!std::isnan(numbers[i])) ASSERT_EQ(all[i], back[i]) << i;
-            else ASSERT_TRUE(storage == Storage::f16 ? (back[i] & 0x7fff) > 0x7c00 : (back[i] & 0x7fff) > 0x7f80);
+            if (!std::isnan(numbers[i]))
+                ASSERT_EQ(all[i], back[i]) << i;
+            else
+                ASSERT_TRUE(storage == Storage::f16 ? (back[i] & 0x7fff) > 0x7c00 : (back[i] & 0x7fff) > 0x7f80);
         // Between two neighbours: halfway goes to the even one, anything past it upwards.
         for (uint16_t i = 1; i + 1 < (storage == Storage::f16 ? 0x7c00 : 0x7f80); ++i) {
             const float middle = 0.5f * numbers[i] + 0.5f * numbers[i + 1u], above = std::nextafter(middle, inf);
@@ -133,32 +138,39 @@ TEST_P(EachLevel, HalfPrecisionRowsRoundToNearestEven) {
     EXPECT_EQ(back[2], 0xfc00);
 }
 
-template <class T> void check_product(const Kernels<T>& k) {
+template <class T>
+void check_product(const Kernels<T>& k) {
     std::mt19937 random(3);
     std::uniform_real_distribution<T> uniform(-1, 1);
     for (int64_t rows : {k.panel_rows, int64_t{4}, int64_t{2}, int64_t{1}})
         for (int64_t terms : {0, 1, 3, 81, 1100, 2500})
             for (int64_t spots_count : {1, 2, 3, 4, 5, 7, 8, 10, 16}) {
                 const int64_t width = spots_count * k.lanes;
-                std::vector<T> patch(static_cast<size_t>(width + 200)), panel(static_cast<size_t>((terms + 1) * rows)), bias(static_cast<size_t>(rows));
+                std::vector<T> patch(static_cast<size_t>(width + 200)), panel(static_cast<size_t>((terms + 1) * rows)),
+                    bias(static_cast<size_t>(rows));
                 for (T& v : patch) v = uniform(random);
                 for (T& v : panel) v = uniform(random);
                 for (T& v : bias) v = uniform(random);
                 std::vector<int32_t> offsets(static_cast<size_t>(terms + 2), 0);
-                for (int64_t t = 0; t < terms; ++t) offsets[static_cast<size_t>(t)] = static_cast<int32_t>(random() % 190 * sizeof(T));
+                for (int64_t t = 0; t < terms; ++t)
+                    offsets[static_cast<size_t>(t)] = static_cast<int32_t>(random() % 190 * sizeof(T));
                 std::vector<Spot> spots;
                 for (int64_t s = 0; s < spots_count; ++s)
-                    spots.push_back({static_cast<int32_t>(s * k.lanes), static_cast<int32_t>((spots_count - 1 - s) * k.lanes)});
+                    spots.push_back(
+                        {static_cast<int32_t>(s * k.lanes), static_cast<int32_t>((spots_count - 1 - s) * k.lanes)});
                 std::vector<T> out(static_cast<size_t>(rows * width), std::numeric_limits<T>::quiet_NaN());
-                k.product({panel.data(), offsets.data(), terms, rows, patch.data(), spots.data(), spots_count, out.data(), width, bias.data(), false});
+                k.product({panel.data(), offsets.data(), terms, rows, patch.data(), spots.data(), spots_count,
+                           out.data(), width, bias.data(), false});
                 for (int64_t m = 0; m < rows; ++m)
                     for (int64_t i = 0; i < width; ++i) {
                         double want = bias[static_cast<size_t>(m)];
                         for (int64_t t = 0; t < terms; ++t)
                             want += static_cast<double>(panel[static_cast<size_t>(t * rows + m)]) *
-                                    patch[static_cast<size_t>(i) + static_cast<size_t>(offsets[static_cast<size_t>(t)]) / sizeof(T)];
+                                    patch[static_cast<size_t>(i) +
+                                          static_cast<size_t>(offsets[static_cast<size_t>(t)]) / sizeof(T)];
                         const int64_t spot = spots_count - 1 - i / k.lanes;
-                        const double tolerance = 4 * std::numeric_limits<T>::epsilon() * (static_cast<double>(terms) / 8 + 1);
+                        const double tolerance =
+                            4 * std::numeric_limits<T>::epsilon() * (static_cast<double>(terms) / 8 + 1);
                         ASSERT_NEAR(out[static_cast<size_t>(m * width + spot * k.lanes + i % k.lanes)], want, tolerance)
                             << rows << " rows, " << terms << " terms, " << spots_count << " spots";
                     }

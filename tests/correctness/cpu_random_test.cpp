@@ -25,7 +25,9 @@ TEST(CpuRandom, ChannelsLast) {
     check(3000, 150, {.dtype = DType::f32}, {.inputs = Layout::channels_last, .outputs = Layout::channels_last});
 }
 TEST(CpuRandom, Gaps) { check(4000, 100, {.dtype = DType::f32}, {.inputs = Layout::gaps, .outputs = Layout::gaps}); }
-TEST(CpuRandom, Reversed) { check(5000, 100, {.dtype = DType::f64}, {.inputs = Layout::reversed, .outputs = Layout::reversed}); }
+TEST(CpuRandom, Reversed) {
+    check(5000, 100, {.dtype = DType::f64}, {.inputs = Layout::reversed, .outputs = Layout::reversed});
+}
 TEST(CpuRandom, Frozen) { check(6000, 60, {.dtype = DType::f32}, {.freeze = true}); }
 TEST(CpuRandom, Half) {
     check(7000, 80, {.dtype = DType::f16, .max_steps = 3, .norms = false}, {});
@@ -42,7 +44,8 @@ TEST(CpuRandom, SameBitsWhateverTheThreadCount) {
             const auto many = run_cpu(ready, leaves, {.threads = threads});
             for (size_t o = 0; o < one.size(); ++o)
                 ASSERT_EQ(0, std::memcmp(one[o].data(), many[o].data(), one[o].size() * sizeof(double)))
-                    << threads << " threads, seed " << seed << "\n" << print(ready);
+                    << threads << " threads, seed " << seed << "\n"
+                    << print(ready);
         }
     }
 }

@@ -16,7 +16,8 @@ void check(const std::string& name, tests::Scale scale, DType dtype, CpuCase c) 
 
 TEST_P(CpuRow, Contiguous) { check(GetParam(), tests::Scale::small, DType::f32, {}); }
 TEST_P(CpuRow, ChannelsLast) {
-    check(GetParam(), tests::Scale::tiny, DType::f32, {.inputs = Layout::channels_last, .outputs = Layout::channels_last});
+    check(GetParam(), tests::Scale::tiny, DType::f32,
+          {.inputs = Layout::channels_last, .outputs = Layout::channels_last});
     check(GetParam(), tests::Scale::tiny, DType::f32, {.inputs = Layout::contiguous, .outputs = Layout::channels_last});
     check(GetParam(), tests::Scale::tiny, DType::f32, {.inputs = Layout::channels_last, .outputs = Layout::contiguous});
 }

@@ -41,33 +41,48 @@ inline Brain to_bfloat16(float x) {  // to nearest, ties to even
 inline Half to_float16(float x) {
     const uint32_t b = float_bits(x), sign = (b >> 16) & 0x8000u, magnitude = b & 0x7fffffffu;
     const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    const uint32_t small = float_bits(float_of(magnitude) + 0.5f) - 0x3f000000u;  // the sum with ½ rounds at the right bit
+    const uint32_t small =
+        float_bits(float_of(magnitude) + 0.5f) - 0x3f000000u;  // the sum with ½ rounds at the right bit
     uint32_t h = magnitude < 0x38800000u ? small : normal;
     h = magnitude >= 0x477ff000u ? 0x7c00u : h;  // 65520 and above round to infinity
     h = magnitude > 0x7f800000u ? 0x7e00u : h;
     return {static_cast<uint16_t>(sign | h)};
 }
-template <class S> inline S narrow(double x) {
-    if constexpr (__is_same(S, Half)) return to_float16(static_cast<float>(x));
-    else if constexpr (__is_same(S, Brain)) return to_bfloat16(static_cast<float>(x));
-    else return static_cast<S>(x);
+template <class S>
+inline S narrow(double x) {
+    if constexpr (__is_same(S, Half))
+        return to_float16(static_cast<float>(x));
+    else if constexpr (__is_same(S, Brain))
+        return to_bfloat16(static_cast<float>(x));
+    else
+        return static_cast<S>(x);
 }
-template <class S> inline S narrow(float x) {
-    if constexpr (__is_same(S, Half)) return to_float16(x);
-    else if constexpr (__is_same(S, Brain)) return to_bfloat16(x);
-    else return static_cast<S>(x);
+template <class S>
+inline S narrow(float x) {
+    if constexpr (__is_same(S, Half))
+        return to_float16(x);
+    else if constexpr (__is_same(S, Brain))
+        return to_bfloat16(x);
+    else
+        return static_cast<S>(x);
 }
 
-template <class F> inline void with_storage(Storage storage, F f) {
+template <class F>
+inline void with_storage(Storage storage, F f) {
     switch (storage) {
-        case Storage::f64: return f(double{});
-        case Storage::f32: return f(float{});
-        case Storage::f16: return f(Half{});
-        case Storage::bf16: return f(Brain{});
+        case Storage::f64:
+            return f(double{});
+        case Storage::f32:
+            return f(float{});
+        case Storage::f16:
+            return f(Half{});
+        case Storage::bf16:
+            return f(Brain{});
     }
 }
 
-template <class T> void load_row(T* __restrict out, const void* in, Storage storage, int64_t stride, int64_t n) {
+template <class T>
+void load_row(T* __restrict out, const void* in, Storage storage, int64_t stride, int64_t n) {
     with_storage(storage, [&](auto tag) {
         const auto* p = static_cast<const decltype(tag)*>(in);
         if (stride == 1) {
@@ -78,7 +93,8 @@ template <class T> void load_row(T* __restrict out, const void* in, Storage stor
     });
 }
 
-template <class T> void store_row(void* out, Storage storage, int64_t stride, const T* __restrict in, int64_t n) {
+template <class T>
+void store_row(void* out, Storage storage, int64_t stride, const T* __restrict in, int64_t n) {
     with_storage(storage, [&](auto tag) {
         using S = decltype(tag);
         S* p = static_cast<S*>(out);
@@ -92,7 +108,8 @@ template <class T> void store_row(void* out, Storage storage, int64_t stride, co
 
 // Channels are taken sixteen at a time: a block of pixels then stays in the first-level cache on both sides.
 template <class T>
-void load_transposed(T* __restrict out, int64_t pitch, int64_t rows, const void* in, Storage storage, int64_t stride, int64_t n) {
+void load_transposed(T* __restrict out, int64_t pitch, int64_t rows, const void* in, Storage storage, int64_t stride,
+                     int64_t n) {
     with_storage(storage, [&](auto tag) {
         const auto* p = static_cast<const decltype(tag)*>(in);
         for (int64_t r = 0; r < rows; r += 16) {
@@ -101,16 +118,19 @@ void load_transposed(T* __restrict out, int64_t pitch, int64_t rows, const void*
             if (block == 16) {
                 for (; i + 4 <= n; i += 4)
                     for (int64_t b = 0; b < 16; ++b)
-                        for (int64_t j = 0; j < 4; ++j) out[(r + b) * pitch + i + j] = static_cast<T>(widen(p[(i + j) * stride + r + b]));
+                        for (int64_t j = 0; j < 4; ++j)
+                            out[(r + b) * pitch + i + j] = static_cast<T>(widen(p[(i + j) * stride + r + b]));
             }
             for (; i < n; ++i)
-                for (int64_t b = 0; b < block; ++b) out[(r + b) * pitch + i] = static_cast<T>(widen(p[i * stride + r + b]));
+                for (int64_t b = 0; b < block; ++b)
+                    out[(r + b) * pitch + i] = static_cast<T>(widen(p[i * stride + r + b]));
         }
     });
 }
 
 template <class T>
-void store_transposed(void* out, Storage storage, int64_t stride, const T* __restrict in, int64_t pitch, int64_t rows, int64_t n) {
+void store_transposed(void* out, Storage storage, int64_t stride, const T* __restrict in, int64_t pitch, int64_t rows,
+                      int64_t n) {
     with_storage(storage, [&](auto tag) {
         using S = decltype(tag);
         S* p = static_cast<S*>(out);
@@ -125,6 +145,27 @@ void store_transposed(void* out, Storage storage, int64_t stride, const T* __res
             }
         }
     });
+}
+
+// A period known to the compiler becomes one store of interleaved vectors.
+template <class T, int period>
+inline void interleave_by(T* __restrict out, const T* __restrict in, int64_t step, int64_t n) {
+    for (int64_t u = 0; u < n; ++u)
+        for (int r = 0; r < period; ++r) out[period * u + r] = in[r * step + u];
+}
+template <class T>
+void interleave(T* __restrict out, const T* __restrict in, int64_t step, int64_t period, int64_t n) {
+    switch (period) {
+        case 2:
+            return interleave_by<T, 2>(out, in, step, n);
+        case 3:
+            return interleave_by<T, 3>(out, in, step, n);
+        case 4:
+            return interleave_by<T, 4>(out, in, step, n);
+        default:
+            for (int64_t r = 0; r < period; ++r)
+                for (int64_t u = 0; u < n; ++u) out[period * u + r] = in[r * step + u];
+    }
 }
 
 }  // namespace transfuse::cpu::TRANSFUSE_LEVEL

@@ -10,7 +10,8 @@
 namespace transfuse::cpu::TRANSFUSE_LEVEL {
 namespace {
 
-template <class T> constexpr Kernels<T> table = {
+template <class T>
+constexpr Kernels<T> table = {
     .lanes = lanes<T>,
     .panel_rows = panel_rows,
     .product = product<T>,
@@ -19,7 +20,6 @@ template <class T> constexpr Kernels<T> table = {
     .store = store_row<T>,
     .load_transposed = load_transposed<T>,
     .store_transposed = store_transposed<T>,
-    .spread = spread<T>,
     .interleave = interleave<T>,
     .sum = sum<T>,
     .sum_square = sum_square<T>,

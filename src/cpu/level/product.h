@@ -11,14 +11,14 @@
 
 namespace transfuse::cpu::TRANSFUSE_LEVEL {
 
-// Sums of this many terms are formed in registers, then added to the result: the error grows with the square root of the
-// number of chunks instead of the number of terms, as in a product blocked over input channels.
+// Sums of this many terms are formed in registers, then added to the result: the error grows with the square root of
+// the number of chunks instead of the number of terms, as in a product blocked over input channels.
 inline constexpr int64_t chunk_terms = 80;
 // Weights of one block stay in the first-level cache while every spot of the tile passes by.
 inline constexpr int64_t block_terms = 260;
 
-// sum[m][v] += Σ_k weight[k][m] · pixel[v][offset[k]]. The offset of a term is fetched ahead, so that the loads never wait
-// for it; both tables are readable two terms past their end.
+// sum[m][v] += Σ_k weight[k][m] · pixel[v][offset[k]]. The offset of a term is fetched ahead, so that the loads never
+// wait for it; both tables are readable two terms past their end.
 template <class T, int rows, int vectors>
 [[gnu::always_inline]] inline void accumulate(Vec<T> (&sum)[rows][vectors], const T* weight, const int32_t* offset,
                                               int64_t terms, const char* const (&pixel)[vectors]) {
@@ -40,7 +40,8 @@ template <class T, int rows, int vectors>
 }
 
 #if defined(__ARM_NEON) && !defined(__ARM_FEATURE_SVE_BITS)
-template <int vectors> [[gnu::always_inline]] inline void add_four(f32v (*sum)[vectors], f32v a, f32v b, int v) {
+template <int vectors>
+[[gnu::always_inline]] inline void add_four(f32v (*sum)[vectors], f32v a, f32v b, int v) {
     // Multiply by a lane: one load brings four weights, no broadcast occupies a multiply pipe.
     sum[0][v] = vfmaq_laneq_f32(sum[0][v], b, a, 0);
     sum[1][v] = vfmaq_laneq_f32(sum[1][v], b, a, 1);
@@ -49,7 +50,8 @@ template <int vectors> [[gnu::always_inline]] inline void add_four(f32v (*sum)[v
 }
 
 // The same, software-pipelined: each operand of the next term is loaded right after its last use in this one, so the
-// multiply queue never fills with instructions that wait for a load. Measured on Neoverse-V1: 79 of 83 GFLOP/s, 58 without.
+// multiply queue never fills with instructions that wait for a load. Measured on Neoverse-V1: 79 of 83 GFLOP/s, 58
+// without.
 template <int vectors>
 [[gnu::always_inline]] inline void accumulate(f32v (&sum)[8][vectors], const float* weight, const int32_t* offset,
                                               int64_t terms, const char* const (&pixel)[vectors]) {
@@ -92,7 +94,9 @@ inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first,
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
         pixel[v] = reinterpret_cast<const char*>(p.patch + spots[v].in);
-        asm("" : "+r"(pixel[v]));  // one register each: the address of a load is then one addition, done by the load itself
+        asm(""
+            : "+r"(
+                pixel[v]));  // one register each: the address of a load is then one addition, done by the load itself
     }
     const int64_t chunks = (terms + chunk_terms - 1) / chunk_terms;
     const int64_t length = (terms + chunks - 1) / chunks;
@@ -113,7 +117,8 @@ inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first,
     }
 }
 
-template <class T, int rows> void product_rows(const Product<T>& p) {
+template <class T, int rows>
+void product_rows(const Product<T>& p) {
     constexpr int vectors = rows >= 4 ? panel_vectors : rows == 2 ? 4 : 8;
     if (p.terms == 0) {  // a phase without taps: the bias alone
         if (p.accumulate) return;
@@ -146,12 +151,20 @@ template <class T, int rows> void product_rows(const Product<T>& p) {
     }
 }
 
-template <class T> void product(const Product<T>& p) {
+template <class T>
+void product(const Product<T>& p) {
     switch (p.rows) {
-        case 8: if constexpr (panel_rows == 8) return product_rows<T, 8>(p); else __builtin_unreachable();
-        case 4: return product_rows<T, 4>(p);
-        case 2: return product_rows<T, 2>(p);
-        default: return product_rows<T, 1>(p);
+        case 8:
+            if constexpr (panel_rows == 8)
+                return product_rows<T, 8>(p);
+            else
+                __builtin_unreachable();
+        case 4:
+            return product_rows<T, 4>(p);
+        case 2:
+            return product_rows<T, 2>(p);
+        default:
+            return product_rows<T, 1>(p);
     }
 }
 

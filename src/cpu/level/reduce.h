@@ -7,14 +7,16 @@
 
 namespace transfuse::cpu::TRANSFUSE_LEVEL {
 
-template <class V> inline double total(V v) {
+template <class V>
+inline double total(V v) {
     double sum = 0;
     for (unsigned i = 0; i < sizeof(V) / sizeof(v[0]); ++i) sum += v[i];
     return sum;
 }
 
 // Σ term(x[i]): four chains of lanes, each at most 16 long before it goes to fp64.
-template <class T, class F> inline double sum_of(const T* x, int64_t n, F term) {
+template <class T, class F>
+inline double sum_of(const T* x, int64_t n, F term) {
     constexpr int64_t L = lanes<T>, block = 64 * L;
     double sum = 0;
     int64_t i = 0;
@@ -34,17 +36,21 @@ template <class T, class F> inline double sum_of(const T* x, int64_t n, F term) 
     }
     return sum;
 }
-template <class T> double sum(const T* x, int64_t n) {
+template <class T>
+double sum(const T* x, int64_t n) {
     return sum_of(x, n, [](Vec<T> v) { return v; });
 }
-template <class T> double sum_square(const T* x, double centre, int64_t n) {
+template <class T>
+double sum_square(const T* x, double centre, int64_t n) {
     return sum_of(x, n, [c = static_cast<T>(centre)](Vec<T> v) { return (v - c) * (v - c); });
 }
-template <class T> double sum_exp(const T* x, T shift, int64_t n) {
+template <class T>
+double sum_exp(const T* x, T shift, int64_t n) {
     return sum_of(x, n, [shift](Vec<T> v) { return exp(v - shift); });
 }
 
-template <class T, class F> inline T extreme(const T* x, int64_t n, F better) {
+template <class T, class F>
+inline T extreme(const T* x, int64_t n, F better) {
     T best = x[0];
     int64_t i = 0;
     if (n >= 4 * lanes<T>) {
@@ -59,20 +65,24 @@ template <class T, class F> inline T extreme(const T* x, int64_t n, F better) {
     for (; i < n; ++i) best = better(splat<T>(x[i]), splat<T>(best))[0];
     return best;
 }
-template <class T> T max(const T* x, int64_t n) {
+template <class T>
+T max(const T* x, int64_t n) {
     return extreme(x, n, [](Vec<T> a, Vec<T> b) { return maximum(a, b); });
 }
-template <class T> T min(const T* x, int64_t n) {
+template <class T>
+T min(const T* x, int64_t n) {
     return extreme(x, n, [](Vec<T> a, Vec<T> b) { return minimum(a, b); });
 }
 
-template <class T> void add_to(double* __restrict sums, const T* __restrict x, int64_t n) {
+template <class T>
+void add_to(double* __restrict sums, const T* __restrict x, int64_t n) {
     for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
 }
 
-// Sums in fp64. Of fp32, two or four neighbours in memory order are added first, which costs one rounding of a tiny part of
-// the sum and saves most of the widening: the loop then runs at the speed of memory.
-template <class S> inline void add_lanes_of(double* __restrict lanes, const S* p, int64_t n) {
+// Sums in fp64. Of fp32, two or four neighbours in memory order are added first, which costs one rounding of a tiny
+// part of the sum and saves most of the widening: the loop then runs at the speed of memory.
+template <class S>
+inline void add_lanes_of(double* __restrict lanes, const S* p, int64_t n) {
     double s[sum_lanes];
     for (int j = 0; j < sum_lanes; ++j) s[j] = lanes[j];
     int64_t i = 0;
@@ -106,7 +116,8 @@ inline double sum_memory(const void* memory, Storage storage, int64_t n) {
 }
 
 template <class T>
-void combine(double* __restrict sums, const T* __restrict x, const T* __restrict w, int64_t pitch, int64_t terms, int64_t outs) {
+void combine(double* __restrict sums, const T* __restrict x, const T* __restrict w, int64_t pitch, int64_t terms,
+             int64_t outs) {
     for (int64_t k = 0; k < terms; ++k) {
         const double factor = x[k];
         const T* __restrict row = w + k * pitch;
@@ -114,7 +125,8 @@ void combine(double* __restrict sums, const T* __restrict x, const T* __restrict
     }
 }
 
-template <class T> void pool_row(T* __restrict out, const T* __restrict in, int64_t window, int kind, int64_t n) {
+template <class T>
+void pool_row(T* __restrict out, const T* __restrict in, int64_t window, int kind, int64_t n) {
     const auto loop = [&](auto better) {
         if (window == 2) {
             for (int64_t i = 0; i < n; ++i) out[i] = better(in[2 * i], in[2 * i + 1]);
@@ -126,19 +138,12 @@ template <class T> void pool_row(T* __restrict out, const T* __restrict in, int6
             out[i] = best;
         }
     };
-    if (kind == 0) loop([](T a, T b) { return a + b; });
-    else if (kind == 1) loop([](T a, T b) { return a > b || a != a ? a : b; });
-    else loop([](T a, T b) { return a < b || a != a ? a : b; });
-}
-
-template <class T> void spread(T* __restrict out, int64_t period, const T* __restrict in, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) out[i * period] = in[i];
-}
-template <class T> void interleave(T* __restrict out, const T* __restrict a, const T* __restrict b, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-        out[2 * i] = a[i];
-        out[2 * i + 1] = b[i];
-    }
+    if (kind == 0)
+        loop([](T a, T b) { return a + b; });
+    else if (kind == 1)
+        loop([](T a, T b) { return a > b || a != a ? a : b; });
+    else
+        loop([](T a, T b) { return a < b || a != a ? a : b; });
 }
 
 }  // namespace transfuse::cpu::TRANSFUSE_LEVEL

@@ -1,4 +1,5 @@
-// Pointwise ops on padded rows: each op is one line on vectors, the loop around it is shared (and compiled once per op).
+// Pointwise ops on padded rows: each op is one line on vectors, the loop around it is shared (and compiled once per
+// op).
 #pragma once
 
 #include "cpu/kernels.h"
@@ -8,7 +9,8 @@
 namespace transfuse::cpu::TRANSFUSE_LEVEL {
 
 // Everything the loop needs is copied into locals first: a store may alias anything the compiler can see.
-template <class T, class F> [[gnu::noinline]] void each_vector(const RowArgs<T>& r, F given) {
+template <class T, class F>
+[[gnu::noinline]] void each_vector(const RowArgs<T>& r, F given) {
     const F f = given;
     const T* a = r.in[0];
     T* const out = r.out;
@@ -28,7 +30,8 @@ template <class T, class F> [[gnu::noinline]] void each_vector(const RowArgs<T>&
     for (; i < n; i += lanes<T>) store(out + i, f(load(a + i)));
 }
 
-template <class T, class F> [[gnu::noinline]] void each_pair(const RowArgs<T>& r, F given) {
+template <class T, class F>
+[[gnu::noinline]] void each_pair(const RowArgs<T>& r, F given) {
     const F f = given;
     const T *a = r.in[0], *b = r.in[1];
     T* const out = r.out;
@@ -55,7 +58,8 @@ template <class T, class F> [[gnu::noinline]] void each_pair(const RowArgs<T>& r
     }
 }
 
-template <class T, class F> [[gnu::noinline]] void each_triple(const RowArgs<T>& r, F given) {
+template <class T, class F>
+[[gnu::noinline]] void each_triple(const RowArgs<T>& r, F given) {
     const F f = given;
     const RowArgs<T> args = r;
     const auto at = [&](int64_t i) {
@@ -71,7 +75,8 @@ template <class T, class F> [[gnu::noinline]] void each_triple(const RowArgs<T>&
     for (; i < args.count; i += lanes<T>) store(args.out + i, at(i));
 }
 
-template <class T> void row(RowOp op, const RowArgs<T>& r) {
+template <class T>
+void row(RowOp op, const RowArgs<T>& r) {
     using V = Vec<T>;
     const T p = r.parameter[0], q = r.parameter[1];
     const V zero{}, one = splat<T>(1);
@@ -80,58 +85,95 @@ template <class T> void row(RowOp op, const RowArgs<T>& r) {
         return select(x > hi, splat<T>(hi), x);
     };
     switch (op) {
-        case RowOp::copy: return each_vector(r, [=](V x) { return x; });
-        case RowOp::neg: return each_vector(r, [=](V x) { return -x; });
-        case RowOp::abs: return each_vector(r, [=](V x) { return abs(x); });
+        case RowOp::copy:
+            return each_vector(r, [=](V x) { return x; });
+        case RowOp::neg:
+            return each_vector(r, [=](V x) { return -x; });
+        case RowOp::abs:
+            return each_vector(r, [=](V x) { return abs(x); });
         case RowOp::sign:
             return each_vector(r, [=](V x) { return select(x > zero, one, select(x < zero, -one, zero)); });
-        case RowOp::exp: return each_vector(r, [=](V x) { return exp(x); });
-        case RowOp::log: return each_vector(r, [=](V x) { return log(x); });
-        case RowOp::sqrt: return each_vector(r, [=](V x) { return sqrt(x); });
-        case RowOp::rsqrt: return each_vector(r, [=](V x) { return T(1) / sqrt(x); });
-        case RowOp::reciprocal: return each_vector(r, [=](V x) { return T(1) / x; });
-        case RowOp::square: return each_vector(r, [=](V x) { return x * x; });
-        case RowOp::sin: return each_vector(r, [=](V x) { return sin(x); });
-        case RowOp::cos: return each_vector(r, [=](V x) { return cos(x); });
-        case RowOp::erf: return each_vector(r, [=](V x) { return erf(x); });
-        case RowOp::tanh: return each_vector(r, [=](V x) { return tanh(x); });
-        case RowOp::sigmoid: return each_vector(r, [=](V x) { return sigmoid(x); });
-        case RowOp::relu: return each_vector(r, [=](V x) { return select(x <= zero, zero, x); });
-        case RowOp::leaky_relu: return each_vector(r, [=](V x) { return select(x > zero, x, x * p); });
-        case RowOp::elu: return each_vector(r, [=](V x) { return select(x > zero, x, p * expm1(x)); });
+        case RowOp::exp:
+            return each_vector(r, [=](V x) { return exp(x); });
+        case RowOp::log:
+            return each_vector(r, [=](V x) { return log(x); });
+        case RowOp::sqrt:
+            return each_vector(r, [=](V x) { return sqrt(x); });
+        case RowOp::rsqrt:
+            return each_vector(r, [=](V x) { return T(1) / sqrt(x); });
+        case RowOp::reciprocal:
+            return each_vector(r, [=](V x) { return T(1) / x; });
+        case RowOp::square:
+            return each_vector(r, [=](V x) { return x * x; });
+        case RowOp::sin:
+            return each_vector(r, [=](V x) { return sin(x); });
+        case RowOp::cos:
+            return each_vector(r, [=](V x) { return cos(x); });
+        case RowOp::erf:
+            return each_vector(r, [=](V x) { return erf(x); });
+        case RowOp::tanh:
+            return each_vector(r, [=](V x) { return tanh(x); });
+        case RowOp::sigmoid:
+            return each_vector(r, [=](V x) { return sigmoid(x); });
+        case RowOp::relu:
+            return each_vector(r, [=](V x) { return select(x <= zero, zero, x); });
+        case RowOp::leaky_relu:
+            return each_vector(r, [=](V x) { return select(x > zero, x, x * p); });
+        case RowOp::elu:
+            return each_vector(r, [=](V x) { return select(x > zero, x, p * expm1(x)); });
         case RowOp::selu:
-            return each_vector(r, [=](V x) {
-                return T(1.0507009873554805) * select(x > zero, x, T(1.6732632423543772) * expm1(x));
-            });
+            return each_vector(
+                r, [=](V x) { return T(1.0507009873554805) * select(x > zero, x, T(1.6732632423543772) * expm1(x)); });
         case RowOp::gelu:
             return each_vector(r, [=](V x) { return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752))); });
         case RowOp::gelu_tanh:
             return each_vector(r, [=](V x) {
                 return T(0.5) * x * (T(1) + tanh(T(0.79788456080286536) * (x + T(0.044715) * x * x * x)));
             });
-        case RowOp::silu: return each_vector(r, [=](V x) { return x * sigmoid(x); });
-        case RowOp::mish: return each_vector(r, [=](V x) { return x * tanh(softplus(x)); });
+        case RowOp::silu:
+            return each_vector(r, [=](V x) { return x * sigmoid(x); });
+        case RowOp::mish:
+            return each_vector(r, [=](V x) { return x * tanh(softplus(x)); });
         case RowOp::softplus:
             return each_vector(r, [=](V x) { return select(x * p > q, x, log1p(exp(x * p)) / p); });
-        case RowOp::hardsigmoid: return each_vector(r, [=](V x) { return clamped(x + T(3), 0, 6) / T(6); });
-        case RowOp::hardswish: return each_vector(r, [=](V x) { return x * clamped(x + T(3), 0, 6) / T(6); });
-        case RowOp::clamp: return each_vector(r, [=](V x) { return clamped(x, p, q); });
-        case RowOp::round_f16: return each_vector(r, [=](V x) { return each(x, [](T v) { return T(widen(to_float16(float(v)))); }); });
-        case RowOp::round_bf16: return each_vector(r, [=](V x) { return each(x, [](T v) { return T(widen(to_bfloat16(float(v)))); }); });
-        case RowOp::add: return each_pair(r, [=](V a, V b) { return a + b; });
-        case RowOp::sub: return each_pair(r, [=](V a, V b) { return a - b; });
-        case RowOp::mul: return each_pair(r, [=](V a, V b) { return a * b; });
-        case RowOp::div: return each_pair(r, [=](V a, V b) { return a / b; });
-        case RowOp::pow: return each_pair(r, [=](V a, V b) { return pow(a, b); });
-        case RowOp::minimum: return each_pair(r, [=](V a, V b) { return minimum(a, b); });
-        case RowOp::maximum: return each_pair(r, [=](V a, V b) { return maximum(a, b); });
-        case RowOp::prelu: return each_pair(r, [=](V a, V b) { return select(a > zero, a, a * b); });
-        case RowOp::greater: return each_pair(r, [=](V a, V b) { return select(a > b, one, zero); });
-        case RowOp::greater_equal: return each_pair(r, [=](V a, V b) { return select(a >= b, one, zero); });
-        case RowOp::equal: return each_pair(r, [=](V a, V b) { return select(a == b, one, zero); });
-        case RowOp::exp_sub: return each_pair(r, [=](V a, V b) { return exp(a - b); });
-        case RowOp::add_exp: return each_triple(r, [=](V a, V b, V c) { return a + exp(b - c); });
-        case RowOp::select: return each_triple(r, [=](V a, V b, V c) { return select(a != zero, b, c); });
+        case RowOp::hardsigmoid:
+            return each_vector(r, [=](V x) { return clamped(x + T(3), 0, 6) / T(6); });
+        case RowOp::hardswish:
+            return each_vector(r, [=](V x) { return x * clamped(x + T(3), 0, 6) / T(6); });
+        case RowOp::clamp:
+            return each_vector(r, [=](V x) { return clamped(x, p, q); });
+        case RowOp::round_f16:
+            return each_vector(r, [=](V x) { return each(x, [](T v) { return T(widen(to_float16(float(v)))); }); });
+        case RowOp::round_bf16:
+            return each_vector(r, [=](V x) { return each(x, [](T v) { return T(widen(to_bfloat16(float(v)))); }); });
+        case RowOp::add:
+            return each_pair(r, [=](V a, V b) { return a + b; });
+        case RowOp::sub:
+            return each_pair(r, [=](V a, V b) { return a - b; });
+        case RowOp::mul:
+            return each_pair(r, [=](V a, V b) { return a * b; });
+        case RowOp::div:
+            return each_pair(r, [=](V a, V b) { return a / b; });
+        case RowOp::pow:
+            return each_pair(r, [=](V a, V b) { return pow(a, b); });
+        case RowOp::minimum:
+            return each_pair(r, [=](V a, V b) { return minimum(a, b); });
+        case RowOp::maximum:
+            return each_pair(r, [=](V a, V b) { return maximum(a, b); });
+        case RowOp::prelu:
+            return each_pair(r, [=](V a, V b) { return select(a > zero, a, a * b); });
+        case RowOp::greater:
+            return each_pair(r, [=](V a, V b) { return select(a > b, one, zero); });
+        case RowOp::greater_equal:
+            return each_pair(r, [=](V a, V b) { return select(a >= b, one, zero); });
+        case RowOp::equal:
+            return each_pair(r, [=](V a, V b) { return select(a == b, one, zero); });
+        case RowOp::exp_sub:
+            return each_pair(r, [=](V a, V b) { return exp(a - b); });
+        case RowOp::add_exp:
+            return each_triple(r, [=](V a, V b, V c) { return a + exp(b - c); });
+        case RowOp::select:
+            return each_triple(r, [=](V a, V b, V c) { return select(a != zero, b, c); });
     }
 }
 

@@ -1,6 +1,6 @@
-// Vectors of one instruction-set level. Every file in level/ is compiled once per level, with TRANSFUSE_LEVEL naming the
-// namespace; nothing here may instantiate templates of the standard library (the linker would merge them across levels,
-// and a baseline machine could end up in AVX-512 code).
+// Vectors of one instruction-set level. Every file in level/ is compiled once per level, with TRANSFUSE_LEVEL naming
+// the namespace; nothing here may instantiate templates of the standard library (the linker would merge them across
+// levels, and a baseline machine could end up in AVX-512 code).
 #pragma once
 
 #include <cstdint>
@@ -37,17 +37,22 @@ typedef int32_t i32v __attribute__((vector_size(vector_bytes)));
 typedef uint32_t u32v __attribute__((vector_size(vector_bytes)));
 typedef int64_t i64v __attribute__((vector_size(vector_bytes)));
 
-template <class T> struct VectorOf;
-template <> struct VectorOf<float> {
+template <class T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
     using type = f32v;
     using mask = i32v;
 };
-template <> struct VectorOf<double> {
+template <>
+struct VectorOf<double> {
     using type = f64v;
     using mask = i64v;
 };
-template <class T> using Vec = typename VectorOf<T>::type;
-template <class T> inline constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
+template <class T>
+using Vec = typename VectorOf<T>::type;
+template <class T>
+inline constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
 
 // Unaligned, and allowed to alias: a plain dereference keeps the value in a vector register (a memcpy need not).
 typedef float f32u __attribute__((vector_size(vector_bytes), aligned(4), may_alias));
@@ -56,7 +61,10 @@ inline f32v load(const float* p) { return *reinterpret_cast<const f32u*>(p); }
 inline f64v load(const double* p) { return *reinterpret_cast<const f64u*>(p); }
 inline void store(float* p, f32v v) { *reinterpret_cast<f32u*>(p) = v; }
 inline void store(double* p, f64v v) { *reinterpret_cast<f64u*>(p) = v; }
-template <class T> inline Vec<T> splat(T x) { return x - Vec<T>{}; }
+template <class T>
+inline Vec<T> splat(T x) {
+    return x - Vec<T>{};
+}
 
 inline f32v select(i32v mask, f32v a, f32v b) { return mask ? a : b; }
 inline f64v select(i64v mask, f64v a, f64v b) { return mask ? a : b; }
@@ -70,7 +78,13 @@ inline i32v to_int(f32v v) { return __builtin_convertvector(v, i32v); }
 inline f32v abs(f32v v) { return as_float(bits(v) & 0x7fffffff); }
 inline f64v abs(f64v v) { return (f64v)(bits(v) & 0x7fffffffffffffff); }
 // PyTorch's: a NaN on either side is kept.
-template <class V> inline V maximum(V a, V b) { return select((a > b) | (a != a), a, b); }
-template <class V> inline V minimum(V a, V b) { return select((a < b) | (a != a), a, b); }
+template <class V>
+inline V maximum(V a, V b) {
+    return select((a > b) | (a != a), a, b);
+}
+template <class V>
+inline V minimum(V a, V b) {
+    return select((a < b) | (a != a), a, b);
+}
 
 }  // namespace transfuse::cpu::TRANSFUSE_LEVEL

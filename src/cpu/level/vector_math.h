@@ -1,5 +1,6 @@
-// Elementary functions on vectors of fp32: within about 2 units in the last place of the true value over the whole range,
-// subnormals, infinities and NaN included. Polynomials are weighted minimax fits on the reduced ranges; fp64 goes to libm.
+// Elementary functions on vectors of fp32: within about 2 units in the last place of the true value over the whole
+// range, subnormals, infinities and NaN included. Polynomials are weighted minimax fits on the reduced ranges; fp64
+// goes to libm.
 //
 // All are inlined into the loop over a row, so that their constants stay in registers from vector to vector.
 #pragma once
@@ -8,9 +9,12 @@
 
 namespace transfuse::cpu::TRANSFUSE_LEVEL {
 
-template <class V, class... C> [[gnu::always_inline]] inline V polynomial(V x, float first, C... rest) {
-    if constexpr (sizeof...(rest) == 0) return V{} + first;
-    else return polynomial(x, rest...) * x + first;
+template <class V, class... C>
+[[gnu::always_inline]] inline V polynomial(V x, float first, C... rest) {
+    if constexpr (sizeof...(rest) == 0)
+        return V{} + first;
+    else
+        return polynomial(x, rest...) * x + first;
 }
 
 // To the nearest integer (even on ties), for |v| < 2²²: the sum with 1.5·2²³ has no fraction bits left.
@@ -57,8 +61,8 @@ struct Exponent {  // x = n·ln2 + r
     const i32v offset = wrapping_difference(bits(scaled), 0x3f3504f3);
     const f32v k = to_float((offset >> 23) - (tiny & 23));
     const f32v f = as_float((offset & 0x007fffff) + 0x3f3504f3) - 1.f;
-    const f32v p = polynomial(f, 0.3333331261f, -0.2500000966f, 0.2000211813f, -0.1666799259f, 0.1421956165f, -0.1240564839f,
-                              0.118881471f, -0.1167529722f, 0.0674625345f);
+    const f32v p = polynomial(f, 0.3333331261f, -0.2500000966f, 0.2000211813f, -0.1666799259f, 0.1421956165f,
+                              -0.1240564839f, 0.118881471f, -0.1167529722f, 0.0674625345f);
     const f32v square = f * f;
     f32v y = f * square * p + k * 0x1.7f7cp-20f;
     y = (y - 0.5f * square) + f + k * 0x1.62e4p-1f;
@@ -77,7 +81,8 @@ struct Exponent {  // x = n·ln2 + r
 
 [[gnu::always_inline]] inline f32v tanh(f32v x) {
     const f32v a = abs(x), s = x * x;
-    const f32v small = x + x * s * polynomial(s, -0.3333328022f, 0.1333138371f, -0.05373400794f, 0.02061815773f, -0.005679352442f);
+    const f32v small =
+        x + x * s * polynomial(s, -0.3333328022f, 0.1333138371f, -0.05373400794f, 0.02061815773f, -0.005679352442f);
     const f32v large = 1.f - 2.f / (exp(2.f * a) + 1.f);
     return select(a < 0.625f, small, select(x < 0.f, -large, large));
 }
@@ -89,8 +94,8 @@ struct Exponent {  // x = n·ln2 + r
 
 [[gnu::always_inline]] inline f32v erf(f32v x) {
     const f32v t = abs(x), s = x * x;
-    const f32v small = x + x * polynomial(s, 0.1283791666f, -0.376126337f, 0.1128369393f, -0.02685927038f, 0.005200633463f,
-                                          -0.0008137429292f, 8.345194243e-5f);
+    const f32v small = x + x * polynomial(s, 0.1283791666f, -0.376126337f, 0.1128369393f, -0.02685927038f,
+                                          0.005200633463f, -0.0008137429292f, 8.345194243e-5f);
     const f32v inside = select(t > 4.f, f32v{} + 4.f, t);
     // −log(erfc t)
     const f32v q = polynomial(inside, -0.0001758567603f, 1.129520733f, 0.6333348423f, 0.108293734f, -0.0251284867f,
@@ -107,7 +112,8 @@ struct Exponent {  // x = n·ln2 + r
     const f32v r = (((x - n * 0x1.92p+0f) - n * 0x1.fbp-12f) - n * 0x1.51p-22f) - n * 0x1.0b4612p-34f;
     const f32v s = r * r;
     const f32v sin = r + r * s * polynomial(s, -0.1666666664f, 0.008333329144f, -0.0001983925662f, 2.717564663e-6f);
-    const f32v cos = (1.f - 0.5f * s) + s * s * polynomial(s, 0.04166666662f, -0.001388888344f, 2.479943672e-5f, -2.720332695e-7f);
+    const f32v cos =
+        (1.f - 0.5f * s) + s * s * polynomial(s, 0.04166666662f, -0.001388888344f, 2.479943672e-5f, -2.720332695e-7f);
     const i32v q = to_int(n) + quarter;
     const f32v y = select((q & 1) != 0, cos, sin);
     return select((q & 2) != 0, -y, y);
@@ -118,29 +124,52 @@ struct Exponent {  // x = n·ln2 + r
     return y;
 }
 [[gnu::always_inline]] inline f32v sin(f32v x) {
-    return with_large_arguments(x, sine(select(abs(x) <= 12000.f, x, f32v{}), 0), [](float v) { return __builtin_sinf(v); });
+    return with_large_arguments(x, sine(select(abs(x) <= 12000.f, x, f32v{}), 0),
+                                [](float v) { return __builtin_sinf(v); });
 }
 [[gnu::always_inline]] inline f32v cos(f32v x) {
-    return with_large_arguments(x, sine(select(abs(x) <= 12000.f, x, f32v{}), 1), [](float v) { return __builtin_cosf(v); });
+    return with_large_arguments(x, sine(select(abs(x) <= 12000.f, x, f32v{}), 1),
+                                [](float v) { return __builtin_cosf(v); });
 }
 
 // log(1 + e^x)
 [[gnu::always_inline]] inline f32v softplus(f32v x) { return maximum(x, f32v{}) + log1p(exp(-abs(x))); }
 
-template <class V, class F> [[gnu::always_inline]] inline V each(V x, F f) {
+template <class V, class F>
+[[gnu::always_inline]] inline V each(V x, F f) {
     for (unsigned i = 0; i < sizeof(V) / sizeof(x[0]); ++i) x[i] = f(x[i]);
     return x;
 }
-[[gnu::always_inline]] inline f32v sqrt(f32v x) { return each(x, [](float v) { return __builtin_sqrtf(v); }); }
-[[gnu::always_inline]] inline f64v sqrt(f64v x) { return each(x, [](double v) { return __builtin_sqrt(v); }); }
-[[gnu::always_inline]] inline f64v exp(f64v x) { return each(x, [](double v) { return __builtin_exp(v); }); }
-[[gnu::always_inline]] inline f64v expm1(f64v x) { return each(x, [](double v) { return __builtin_expm1(v); }); }
-[[gnu::always_inline]] inline f64v log(f64v x) { return each(x, [](double v) { return __builtin_log(v); }); }
-[[gnu::always_inline]] inline f64v log1p(f64v x) { return each(x, [](double v) { return __builtin_log1p(v); }); }
-[[gnu::always_inline]] inline f64v tanh(f64v x) { return each(x, [](double v) { return __builtin_tanh(v); }); }
-[[gnu::always_inline]] inline f64v erf(f64v x) { return each(x, [](double v) { return __builtin_erf(v); }); }
-[[gnu::always_inline]] inline f64v sin(f64v x) { return each(x, [](double v) { return __builtin_sin(v); }); }
-[[gnu::always_inline]] inline f64v cos(f64v x) { return each(x, [](double v) { return __builtin_cos(v); }); }
+[[gnu::always_inline]] inline f32v sqrt(f32v x) {
+    return each(x, [](float v) { return __builtin_sqrtf(v); });
+}
+[[gnu::always_inline]] inline f64v sqrt(f64v x) {
+    return each(x, [](double v) { return __builtin_sqrt(v); });
+}
+[[gnu::always_inline]] inline f64v exp(f64v x) {
+    return each(x, [](double v) { return __builtin_exp(v); });
+}
+[[gnu::always_inline]] inline f64v expm1(f64v x) {
+    return each(x, [](double v) { return __builtin_expm1(v); });
+}
+[[gnu::always_inline]] inline f64v log(f64v x) {
+    return each(x, [](double v) { return __builtin_log(v); });
+}
+[[gnu::always_inline]] inline f64v log1p(f64v x) {
+    return each(x, [](double v) { return __builtin_log1p(v); });
+}
+[[gnu::always_inline]] inline f64v tanh(f64v x) {
+    return each(x, [](double v) { return __builtin_tanh(v); });
+}
+[[gnu::always_inline]] inline f64v erf(f64v x) {
+    return each(x, [](double v) { return __builtin_erf(v); });
+}
+[[gnu::always_inline]] inline f64v sin(f64v x) {
+    return each(x, [](double v) { return __builtin_sin(v); });
+}
+[[gnu::always_inline]] inline f64v cos(f64v x) {
+    return each(x, [](double v) { return __builtin_cos(v); });
+}
 [[gnu::always_inline]] inline f64v sigmoid(f64v x) { return 1.0 / (1.0 + exp(-x)); }
 [[gnu::always_inline]] inline f64v softplus(f64v x) { return maximum(x, f64v{}) + log1p(exp(-abs(x))); }
 
