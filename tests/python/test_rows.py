@@ -10,7 +10,8 @@ import transfuse
 
 MODES = ("train", "eval")
 # Gradients through a norm whose result is centred again cancel; ours are differentiated after folding and lose a few more bits.
-SLACK = {"f5": 8.0, "unet": 2.0}
+# f9's is the gradient of one scalar, a sum of terms that nearly cancel: three draws do not average its luck away.
+SLACK = {"f5": 8.0, "f9": 4.0, "unet": 2.0}
 
 
 @pytest.mark.parametrize("mode", MODES)
