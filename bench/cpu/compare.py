@@ -57,8 +57,11 @@ def pytorch(name, options):
     rank = inputs[0].dim()
     if rank > 3 and name not in options.skip_channels_last:
         layout = torch.channels_last if rank == 4 else torch.channels_last_3d
-        last, moved = model.to(memory_format=layout), [x.to(memory_format=layout) for x in inputs]
-        times["channels_last"] = milliseconds(lambda: last(*moved), options.threads, options.wall, options.rounds, 5)
+        try:
+            last, moved = model.to(memory_format=layout), [x.to(memory_format=layout) for x in inputs]
+            times["channels_last"] = milliseconds(lambda: last(*moved), options.threads, options.wall, options.rounds, 5)
+        except RuntimeError:  # a parameter of another rank has no such layout
+            pass
     if options.compile:
         compiled = torch.compile(model_and_inputs(name, options.batch_divisor)[0])
         times["compile"] = milliseconds(lambda: compiled(*inputs), options.threads, options.wall, options.rounds, 60)
@@ -84,7 +87,7 @@ def main():
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--skip-channels-last", nargs="*", default=["B", "d1", "d2", "f4"], help="rows where it takes minutes")
     parser.add_argument("--out")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.rows = options.rows or ROWS
     torch.set_num_threads(options.threads)
     columns = ["eager", "channels_last"] + (["compile"] if options.compile else [])
