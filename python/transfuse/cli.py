@@ -17,7 +17,6 @@ usage: transfuse explain FILE        the derivation of a reference file (.py) or
        transfuse check FILE          runs a reference file optimised and compares it with PyTorch and float64
        transfuse bench [ROWS …]      times models side by side with PyTorch
        transfuse report [JSON …]     one HTML page from a benchmark's JSON
-       transfuse emit FILE -o OUT    one self-contained file with inline kernels
        transfuse demo                the four seed models
        transfuse collect-env         what a bug report needs
 
@@ -131,15 +130,6 @@ def _results(model, inputs, backward: bool) -> list:
     return [t.detach() for t in outputs] + [g for g in found if g is not None]
 
 
-def emit(words: list[str]) -> int:
-    try:
-        from transfuse.emit import main as write
-    except ImportError:
-        print("transfuse: emit is not part of this installation.", file=sys.stderr)
-        return 2
-    return write(words)
-
-
 def collect_env(words: list[str]) -> int:
     import torch
 
@@ -182,7 +172,7 @@ def demo(words: list[str]) -> int:
 
 
 COMMANDS = {
-    "explain": explain, "check": check, "bench": bench, "report": page, "emit": emit, "collect-env": collect_env, "demo": demo,
+    "explain": explain, "check": check, "bench": bench, "report": page, "collect-env": collect_env, "demo": demo,
 }  # fmt: skip
 
 

@@ -378,12 +378,6 @@ private:
 
 }  // namespace
 
-// Until the tensor-core family is part of the build every dense pass is pulled.
-__attribute__((weak)) std::optional<DenseProgram> generate_dense(const Surroundings&, std::string* why_not) {
-    if (why_not) *why_not = "no tensor-core kernels in this build";
-    return std::nullopt;
-}
-
 Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned) {
     return Assembler(plan, options, target, aligned).run();
 }
