@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/storage.h"
+#include "reference/element.h"
 #include "transfuse/algebra.h"
 #include "transfuse/engine.h"
 #include "transfuse/error.h"
@@ -36,7 +37,7 @@ std::vector<std::vector<double>> random_leaves(const Graph& graph, uint64_t seed
             low = -high;
         }
         std::vector<double> values(static_cast<size_t>(numel(shape)));
-        for (double& value : values) value = round_to(node.type.dtype, low + (high - low) * uniform(bits));
+        for (double& value : values) value = reference::rounded(low + (high - low) * uniform(bits), node.type.dtype);
         leaves.push_back(std::move(values));
     }
     return leaves;

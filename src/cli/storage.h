@@ -9,8 +9,6 @@
 
 namespace transfuse::cli {
 
-double round_to(DType dtype, double value);  // the nearest value of that type
-
 class AlignedBytes {  // 256-byte aligned, as workspaces must be
 public:
     explicit AlignedBytes(size_t size);
@@ -27,12 +25,11 @@ class Storage {
 public:
     explicit Storage(const Type& type);  // all NaN: what is not written shows
     Storage(const Type& type, const std::vector<double>& values);
-    TensorView view();
+    TensorView view() const;
     std::vector<double> values() const;
 
 private:
     Type type_;
-    size_t count_;
     AlignedBytes bytes_;
 };
 

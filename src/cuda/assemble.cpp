@@ -8,29 +8,12 @@
 #include "cuda/dense/dense.h"
 #include "cuda/moments.h"
 #include "cuda/pull.h"
+#include "plan/pass_name.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
 
 namespace {
-
-std::string_view kind_name(PassKind kind) {
-    switch (kind) {
-        case PassKind::prepare:
-            return "prepare";
-        case PassKind::moments:
-            return "moments";
-        case PassKind::dense:
-            return "dense";
-        case PassKind::correlate:
-            return "correlate";
-        case PassKind::pointwise:
-            return "pointwise";
-        case PassKind::library:
-            return "library";
-    }
-    return "pass";
-}
 
 class Assembler {
 public:
@@ -231,7 +214,7 @@ private:
 
     Program generate(const Pass& pass) {
         const Surroundings surroundings{plan_, pass, assembly_.strides, options_.precision, target_, aligned_};
-        PullRequest request{graph_, parameters_, places_of(pass), {}, target_, 0, std::string(kind_name(pass.kind)),
+        PullRequest request{graph_, parameters_, places_of(pass), {}, target_, 0, std::string(pass_name(pass.kind)),
                             false};
         // Copies of whole leaves read what they write under another name.
         for (const Store& store : pass.stores)

@@ -2,29 +2,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "plan/pass_name.h"
 #include "transfuse/plan.h"
 
 namespace transfuse {
 
 namespace {
-
-std::string_view name(PassKind kind) {
-    switch (kind) {
-        case PassKind::prepare:
-            return "prepare";
-        case PassKind::moments:
-            return "moments";
-        case PassKind::dense:
-            return "dense";
-        case PassKind::correlate:
-            return "correlate";
-        case PassKind::pointwise:
-            return "pointwise";
-        case PassKind::library:
-            return "library";
-    }
-    return "?";
-}
 
 constexpr std::string_view scope_names[] = {"prologue", "tile", "grid", "tail"};
 
@@ -85,7 +68,7 @@ std::string print(const Plan& plan) {
                       (plan.passes.size() == 1 ? " pass" : " passes") + ", estimated " + duration(plan.seconds) + "\n";
     for (size_t p = 0; p < plan.passes.size(); ++p) {
         const Pass& pass = plan.passes[p];
-        out += "\npass " + std::to_string(p + 1) + ": " + std::string(name(pass.kind));
+        out += "\npass " + std::to_string(p + 1) + ": " + std::string(pass_name(pass.kind));
         if (pass.kind != PassKind::prepare && pass.anchor >= 0) out += " " + typed(graph, pass.anchor);
         out += "   " + quantity(pass.cost.flops, "flop") + ", " + quantity(pass.cost.bytes, "B") + ", " +
                duration(pass.seconds) + "\n";

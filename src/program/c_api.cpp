@@ -2,6 +2,7 @@
 #include <cstring>
 #include <thread>
 
+#include "plan/pass_name.h"
 #include "transfuse/algebra.h"
 #include "transfuse/c.h"
 #include "transfuse/error.h"
@@ -52,24 +53,6 @@ std::string json(const Cost& cost) {
     return out.str();
 }
 
-std::string_view kind_name(PassKind kind) {
-    switch (kind) {
-        case PassKind::prepare:
-            return "prepare";
-        case PassKind::moments:
-            return "moments";
-        case PassKind::dense:
-            return "dense";
-        case PassKind::correlate:
-            return "correlate";
-        case PassKind::pointwise:
-            return "pointwise";
-        case PassKind::library:
-            return "library";
-    }
-    return "?";
-}
-
 Machine machine_named(const char* machine) {
     if (machine != nullptr && std::strcmp(machine, "cuda") == 0) return Machine::h200();
     return Machine::cpu(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
@@ -80,7 +63,7 @@ std::string json(const Plan& plan) {
     out << "{\"machine\":" << quoted(plan.machine.name) << ",\"seconds\":" << plan.seconds << ",\"passes\":[";
     for (size_t i = 0; i < plan.passes.size(); ++i) {
         const Pass& pass = plan.passes[i];
-        out << (i == 0 ? "" : ",") << "{\"kind\":" << quoted(kind_name(pass.kind)) << ",\"steps\":" << pass.steps.size()
+        out << (i == 0 ? "" : ",") << "{\"kind\":" << quoted(pass_name(pass.kind)) << ",\"steps\":" << pass.steps.size()
             << ",\"cost\":" << json(pass.cost) << ",\"why\":" << quoted(pass.why) << "}";
     }
     out << "]}";

@@ -72,9 +72,7 @@ TEST_F(CudaCompile, RandomGraphs) {
 }
 
 Graph read(const std::string& file) {
-    const std::string here = __FILE__;
-    std::ifstream stream(here.substr(0, here.rfind("/tests") == std::string::npos ? 0 : here.rfind("/tests") + 1) +
-                         "examples/" + file);
+    std::ifstream stream(TRANSFUSE_SOURCE_DIR "/examples/" + file);
     std::stringstream text;
     text << stream.rdbuf();
     return parse(text.str());

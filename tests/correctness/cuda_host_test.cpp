@@ -7,8 +7,7 @@
 namespace transfuse::cuda {
 namespace {
 
-const std::string shim_folder =
-    std::string(__FILE__).substr(0, std::string(__FILE__).rfind("/correctness")) + "/cuda_host";
+const std::string shim_folder = TRANSFUSE_SOURCE_DIR "/tests/cuda_host";
 
 struct Case {
     Graph graph;

@@ -11,8 +11,7 @@ namespace transfuse::cuda {
 inline bool find_nvrtc(std::string* reason) {
     namespace fs = std::filesystem;
     static const bool once = [] {
-        const std::string here = __FILE__;
-        const fs::path lib = fs::path(here.substr(0, here.rfind("/tests"))) / ".venv" / "lib";
+        const fs::path lib = fs::path(TRANSFUSE_SOURCE_DIR) / ".venv" / "lib";
         std::error_code ignored;
         for (const auto& python : fs::directory_iterator(lib, ignored)) {
             for (const auto& toolkit : fs::directory_iterator(python.path() / "site-packages" / "nvidia", ignored))
