@@ -111,7 +111,8 @@ struct Kernels {
     T (*min)(const T*, int64_t n);
     void (*add_to)(double* sums, const T*, int64_t n);      // sums[i] += x[i]
     double (*sum_memory)(const void*, Storage, int64_t n);  // Σ of contiguous elements, accumulated in fp64
-    void (*add_lanes)(double* lanes, const void*, Storage, int64_t n);  // lanes[i mod sum_lanes] += x[i], in fp64
+    // Each element of `rows` rows of n, `pitch` apart, is added to one of the sum_lanes lanes, in fp64.
+    void (*add_lanes)(double* lanes, const void*, Storage, int64_t n, int64_t rows, int64_t pitch);
     // sums[co] += Σ_k x[k] · w[k][co], rows of w `pitch` apart
     void (*combine)(double* sums, const T* x, const T* w, int64_t pitch, int64_t terms, int64_t outs);
     // out[i] = Σ over `window` neighbours i·window … of in (kind 0), their max (1) or min (2)

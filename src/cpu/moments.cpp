@@ -173,9 +173,14 @@ private:
             }
             for (int64_t s1 = g * group; s1 < std::min(slices1, (g + 1) * group); ++s1) {
                 for (size_t i = 0; i < sums_.size(); ++i) std::fill_n(cells[i], length[i], 0.0);
-                for (int64_t a = kept_[0] ? s0 : 0; a < (kept_[0] ? s0 + 1 : grid_[2]); ++a)
-                    for (int64_t b = kept_[1] ? s1 : 0; b < (kept_[1] ? s1 + 1 : grid_[3]); ++b)
-                        add_row(job, program.get(), row, n, c, a, b, cells);
+                const int64_t first = kept_[1] ? s1 : 0, last = kept_[1] ? s1 + 1 : grid_[3];
+                for (int64_t a = kept_[0] ? s0 : 0; a < (kept_[0] ? s0 + 1 : grid_[2]); ++a) {
+                    if (as_they_lie(job)) {
+                        add_rows(job.x, n, c, a, first, last, cells);
+                        continue;
+                    }
+                    for (int64_t b = first; b < last; ++b) add_row(job, program.get(), row, n, c, a, b, cells);
+                }
                 for (size_t i = 0; i < sums_.size(); ++i) {
                     if (sums_[i].reduced[2])
                         for (int64_t e = 0; e < length[i] / sum_lanes; ++e)
@@ -185,6 +190,33 @@ private:
                 }
             }
         });
+    }
+
+    // Rows are summed where they lie: nothing is computed from them first, and all of each goes into lanes.
+    bool as_they_lie(const Job& job) const {
+        return !job.bound && job.x.strides[4] == 1 &&
+               std::all_of(sums_.begin(), sums_.end(), [](const BoxSums& s) { return s.reduced[2]; });
+    }
+
+    // Rows first … last, those of one cell in one call, a first-level cache at a time: edges are read once more.
+    void add_rows(const Placed& x, int64_t n, int64_t c, int64_t a, int64_t first, int64_t last,
+                  const std::vector<double*>& cells) const {
+        const int64_t together = std::max<int64_t>(4, 8192 / grid_[4] / 4 * 4);
+        for (int64_t block = first; block < last; block += together)
+            for (size_t i = 0; i < sums_.size(); ++i) {
+                const BoxSums& s = sums_[i];
+                const int64_t block_end = std::min(last, block + together);
+                for (int64_t b = block, end; b < block_end; b = end) {
+                    const int64_t cell = s.cell(1, b);
+                    end = s.reduced[1] ? std::min(block_end, s.edges[1][static_cast<size_t>(cell) + 1]) : b + 1;
+                    const int64_t at = (s.cell(0, a) * s.cells[1] + cell) * s.cells[2];
+                    for (int64_t l = 0; l < s.cells[2]; ++l) {
+                        const int64_t from = s.edges[2][static_cast<size_t>(l)];
+                        kernels<T>().add_lanes(cells[i] + (at + l) * sum_lanes, x.at(n, c, a, b, from), x.storage,
+                                               s.edges[2][static_cast<size_t>(l) + 1] - from, end - b, x.strides[3]);
+                    }
+                }
+            }
     }
 
     void add_row(const Job& job, TileRun<T>* program, T* row, int64_t n, int64_t c, int64_t a, int64_t b,
@@ -205,7 +237,7 @@ private:
                                   end = s.edges[2][static_cast<size_t>(l) + 1];
                     const void* from = values ? static_cast<const void*>(values + begin) : x.at(n, c, a, b, begin);
                     double* lanes = cells[i] + (first + l) * sum_lanes;
-                    kernels<T>().add_lanes(lanes, from, values ? own_storage : x.storage, end - begin);
+                    kernels<T>().add_lanes(lanes, from, values ? own_storage : x.storage, end - begin, 1, 0);
                 }
             } else {
                 if (!values) {

@@ -209,6 +209,30 @@ TEST_P(EachLevel, RowReductionsMatchPlainLoops) {
     }
 }
 
+// Small integers add without rounding, so every element must be in the lanes exactly once; gaps between rows hold NaN.
+TEST_P(EachLevel, LanesTakeInEveryElementOnce) {
+    const Kernels<float>& k = level().f32;
+    for (int64_t rows : {1, 2, 3, 4, 5, 8, 13})
+        for (int64_t n : {1, 3, 4, 5, 31, 32, 33, 63, 64, 100, 127, 128, 131})
+            for (int64_t gap : {0, 3})
+                for (Storage storage : {Storage::f64, Storage::f32, Storage::f16, Storage::bf16}) {
+                    const int64_t pitch = n + gap;
+                    std::vector<float> row(static_cast<size_t>(rows * pitch), std::nanf(""));
+                    double want = 1;
+                    for (int64_t i = 0; i < rows * n; ++i) {
+                        row[static_cast<size_t>(i / n * pitch + i % n)] = static_cast<float>(i * 37 % 101 - 50);
+                        want += static_cast<double>(i * 37 % 101 - 50);
+                    }
+                    std::vector<double> memory(row.size());  // room for any storage
+                    k.store(memory.data(), storage, 1, row.data(), rows * pitch);
+                    double lanes[sum_lanes] = {1}, sum = 0;
+                    k.add_lanes(lanes, memory.data(), storage, n, rows, pitch);
+                    for (double lane : lanes) sum += lane;
+                    EXPECT_EQ(sum, want) << rows << " rows of " << n << ", " << pitch << " apart, storage "
+                                         << static_cast<int>(storage);
+                }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, EachLevel, testing::Range(0, available_levels().count),
                          [](const auto& info) { return available_levels().begin[info.param]->name; });
 

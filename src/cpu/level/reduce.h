@@ -79,37 +79,58 @@ void add_to(double* __restrict sums, const T* __restrict x, int64_t n) {
     for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
 }
 
-// Sums in fp64. Of fp32, two or four neighbours in memory order are added first, which costs one rounding of a tiny
-// part of the sum and saves most of the widening: the loop then runs at the speed of memory.
-template <class S>
-inline void add_lanes_of(double* __restrict lanes, const S* p, int64_t n) {
-    double s[sum_lanes];
-    for (int j = 0; j < sum_lanes; ++j) s[j] = lanes[j];
-    int64_t i = 0;
-    if constexpr (__is_same(S, float)) {
-        for (; i + 4 * sum_lanes <= n; i += 4 * sum_lanes)
-            for (int j = 0; j < sum_lanes; ++j) {
-                const float* q = p + i + j;
-                const float left = q[0] + q[sum_lanes], right = q[2 * sum_lanes] + q[3 * sum_lanes];
-                s[j] += static_cast<double>(left + right);
-            }
-        if (i + 2 * sum_lanes <= n) {
-            for (int j = 0; j < sum_lanes; ++j) s[j] += static_cast<double>(p[i + j] + p[i + sum_lanes + j]);
-            i += 2 * sum_lanes;
-        }
-    }
-    for (; i + sum_lanes <= n; i += sum_lanes)
-        for (int j = 0; j < sum_lanes; ++j) s[j] += static_cast<double>(widen(p[i + j]));
-    for (int j = 0; j < sum_lanes; ++j) lanes[j] = s[j];
-    // In memory: an index that varies would push the lanes above out of their registers.
-    for (int64_t j = 0; j < n - i; ++j) lanes[j] += static_cast<double>(widen(p[i + j]));
+// The sum of `together` rows at one column. Of fp32 and narrower, four rows are added before they widen to fp64, which
+// costs one rounding of a tiny part of the sum and saves most of the widening: the loop then runs at the speed of
+// memory.
+template <int together, class S>
+[[gnu::always_inline]] inline auto column(const S* p, int64_t pitch) {
+    if constexpr (together == 4)
+        return (widen(p[0]) + widen(p[pitch])) + (widen(p[2 * pitch]) + widen(p[3 * pitch]));
+    else
+        return widen(p[0]);
 }
-inline void add_lanes(double* lanes, const void* memory, Storage storage, int64_t n) {
-    with_storage(storage, [&](auto tag) { add_lanes_of(lanes, static_cast<const decltype(tag)*>(memory), n); });
+template <int together, class S>
+[[gnu::always_inline]] inline void add_whole_lanes(double (&s)[sum_lanes], const S* p, int64_t n, int64_t pitch) {
+    for (int64_t i = 0; i + sum_lanes <= n; i += sum_lanes)
+        for (int64_t j = 0; j < sum_lanes; ++j) s[j] += static_cast<double>(column<together>(p + i + j, pitch));
+}
+template <int together, class S>
+[[gnu::always_inline]] inline void add_rest(double* lanes, const S* p, int64_t n, int64_t pitch) {
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int64_t j = i; j < i + 4; ++j) lanes[j] += static_cast<double>(column<together>(p + j, pitch));
+    for (; i < n; ++i) lanes[i] += static_cast<double>(column<together>(p + i, pitch));
+}
+template <class S>
+inline void add_lanes_of(double* __restrict lanes, const S* p, int64_t n, int64_t rows, int64_t pitch) {
+    if ((rows == 1 || pitch == n) && n != sum_lanes && rows * n > sum_lanes) {  // one long row is many short ones
+        const int64_t all = rows * n, whole = all / sum_lanes;
+        add_lanes_of(lanes, p, sum_lanes, whole, sum_lanes);
+        return add_rest<1>(lanes, p + whole * sum_lanes, all - whole * sum_lanes, 0);
+    }
+    constexpr int together = __is_same(S, double) ? 1 : 4;
+    const int64_t rest = n % sum_lanes, whole = n - rest;
+    if (whole > 0) {
+        double s[sum_lanes];
+        for (int j = 0; j < sum_lanes; ++j) s[j] = lanes[j];
+        int64_t r = 0;
+        for (; r + together <= rows; r += together) add_whole_lanes<together>(s, p + r * pitch, whole, pitch);
+        for (; r < rows; ++r) add_whole_lanes<1>(s, p + r * pitch, whole, pitch);
+        for (int j = 0; j < sum_lanes; ++j) lanes[j] = s[j];
+    }
+    if (rest > 0) {  // in memory: an index that varies would push the lanes above out of their registers
+        int64_t r = 0;
+        for (; r + together <= rows; r += together) add_rest<together>(lanes, p + r * pitch + whole, rest, pitch);
+        for (; r < rows; ++r) add_rest<1>(lanes, p + r * pitch + whole, rest, pitch);
+    }
+}
+inline void add_lanes(double* lanes, const void* memory, Storage storage, int64_t n, int64_t rows, int64_t pitch) {
+    with_storage(storage,
+                 [&](auto tag) { add_lanes_of(lanes, static_cast<const decltype(tag)*>(memory), n, rows, pitch); });
 }
 inline double sum_memory(const void* memory, Storage storage, int64_t n) {
     double s[sum_lanes] = {};
-    add_lanes(s, memory, storage, n);
+    add_lanes(s, memory, storage, n, 1, 0);
     for (int64_t width = sum_lanes / 2; width > 0; width /= 2)
         for (int64_t j = 0; j < width; ++j) s[j] += s[j + width];
     return s[0];
