@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 
 #include "cuda/assemble.h"
 #include "cuda/runtime/module.h"
@@ -74,8 +75,10 @@ struct Loaded {
 Loaded load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned) {
     Loaded loaded;
     Target target{device.arch, device.multiprocessors, device.shared_bytes};
-    if (const char* general = std::getenv("TRANSFUSE_CUDA_GENERAL"))
-        target.general_only = general[0] == '1';  // for diagnosis
+    if (const char* family = std::getenv("TRANSFUSE_CUDA_FAMILY")) {  // for tests and diagnosis
+        target.general_only = std::string_view(family) == "general";
+        target.portable_only = std::string_view(family) == "portable";
+    }
     loaded.assembly = assemble(plan, options, target, aligned);
     std::vector<std::shared_ptr<const Source>> sources;
     for (const BoundLaunch& bound : loaded.assembly.launches) sources.push_back(bound.launch.source);

@@ -21,6 +21,7 @@ struct Target {
     int multiprocessors = 132;
     int shared_bytes = 227 * 1024;  // most dynamic shared memory a block can have
     bool general_only = false;      // only the general kernels (tests run them without a device)
+    bool portable_only = false;     // dense passes never on wgmma (tests)
     bool operator==(const Target&) const = default;
 };
 

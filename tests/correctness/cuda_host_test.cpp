@@ -1,89 +1,24 @@
 // The general CUDA kernels, generated for random graphs and executed on the CPU, against the float64 reference.
 #include <gtest/gtest.h>
 
-#include "cuda_host/host.h"
-#include "random_graphs.h"
+#include "cuda_host/cases.h"
 
 namespace transfuse::cuda {
 namespace {
 
-const std::string shim_folder = TRANSFUSE_SOURCE_DIR "/tests/cuda_host";
-
-struct Case {
-    Graph graph;
-    Plan plan;
-    Assembly assembly;
-    std::vector<Sizes> leaf_strides, output_strides;
-    std::vector<std::vector<double>> leaves, expected;
-};
-
-Sizes channels_last(const Sizes& shape) {
-    if (shape.size() < 3) return contiguous_strides(shape);
-    Sizes strides(shape.size());
-    int64_t stride = 1;
-    strides[1] = stride, stride *= shape[1];
-    for (size_t a = shape.size() - 1; a >= 2; --a) strides[a] = stride, stride *= shape[a];
-    strides[0] = stride;
-    return strides;
-}
-
-double rounded(double value, DType dtype) {
-    double slot = 0;
-    put(&slot, dtype, 0, value);
-    return get(&slot, dtype, 0);
-}
-
-Case make(const Graph& graph, std::vector<std::vector<double>> leaves, bool last, bool aligned) {
-    Case c;
-    c.graph = graph;
-    c.leaves = std::move(leaves);
-    for (size_t i = 0; i < c.leaves.size(); ++i)
-        for (double& v : c.leaves[i]) v = rounded(v, graph[graph.leaves()[i]].type.dtype);
-    c.expected = evaluate(graph, c.leaves);
-    c.plan = plan(rewrite(graph).rewritten, Machine::h200());
-    for (ValueId leaf : c.plan.graph.leaves())
-        c.leaf_strides.push_back(last && c.plan.graph[leaf].op == Op::input
-                                     ? channels_last(c.plan.graph[leaf].type.shape)
-                                     : contiguous_strides(c.plan.graph[leaf].type.shape));
-    for (ValueId output : c.plan.graph.outputs())
-        c.output_strides.push_back(last ? channels_last(c.plan.graph[output].type.shape)
-                                        : contiguous_strides(c.plan.graph[output].type.shape));
-    CompileOptions options;
-    options.leaf_strides = c.leaf_strides, options.output_strides = c.output_strides;
+Target general() {
     Target target;
     target.general_only = true;
-    c.assembly = assemble(c.plan, options, target, aligned);
-    return c;
-}
-
-void check(const std::vector<Case>& cases, double tolerance) {
-    HostKernels kernels;
-    for (const Case& c : cases)
-        for (const BoundLaunch& bound : c.assembly.launches) kernels.add(bound.launch);
-    kernels.build(shim_folder);
-    for (const Case& c : cases) {
-        const auto results = kernels.run(c.plan.graph, c.assembly, c.leaf_strides, c.output_strides, c.leaves);
-        ASSERT_EQ(results.size(), c.expected.size());
-        for (size_t o = 0; o < results.size(); ++o) {
-            ASSERT_EQ(results[o].size(), c.expected[o].size()) << print(c.graph);
-            double scale = 1e-3;
-            for (double v : c.expected[o]) scale = std::max(scale, std::fabs(v));
-            for (size_t e = 0; e < results[o].size(); ++e)
-                ASSERT_LE(std::fabs(results[o][e] - c.expected[o][e]), tolerance * scale)
-                    << "output " << o << " element " << e << ": " << results[o][e] << " instead of " << c.expected[o][e]
-                    << "\n"
-                    << print(c.graph) << print(c.plan);
-        }
-    }
+    return target;
 }
 
 void random_cases(uint64_t first, uint64_t count, DType dtype, double tolerance, bool last, bool aligned) {
-    std::vector<Case> cases;
+    std::vector<HostCase> cases;
     for (uint64_t seed = first; seed < first + count; ++seed) {
         RandomGraphOptions options;
         options.dtype = dtype;
         const Graph graph = random_graph(seed, options);
-        cases.push_back(make(graph, random_leaves(graph, seed), last, aligned));
+        cases.push_back(make(graph, random_leaves(graph, seed), last, aligned, general()));
     }
     check(cases, tolerance);
 }
@@ -123,14 +58,8 @@ const char* const collapsed[] = {
     "%a)  %z = sub(%s, %l)  %q = mean(%z) dims=[1,2,3]",
 };
 
-std::string with(std::string text, const std::string& from, const std::string& to) {
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-        text.replace(at, from.size(), to);
-    return text;
-}
-
 void collapsed_cases(const std::string& dtype, double tolerance, bool last, bool aligned, bool needs_moments) {
-    std::vector<Case> cases;
+    std::vector<HostCase> cases;
     int moments = 0;
     uint64_t seed = 7000;
     for (const char* body : collapsed) {
@@ -139,7 +68,7 @@ void collapsed_cases(const std::string& dtype, double tolerance, bool last, bool
         std::string outputs = name;
         if (text.find("%k = ") != std::string::npos) outputs = "%m, %k, %v, %e";
         const Graph graph = parse("graph g {\n  " + text + "\n  return " + outputs + "\n}\n");
-        cases.push_back(make(graph, random_leaves(graph, ++seed), last, aligned));
+        cases.push_back(make(graph, random_leaves(graph, ++seed), last, aligned, general()));
         for (const BoundLaunch& bound : cases.back().assembly.launches)
             moments += bound.launch.source->entry.starts_with("tf_moments");
     }
@@ -150,7 +79,7 @@ void collapsed_cases(const std::string& dtype, double tolerance, bool last, bool
 }
 
 TEST(CudaHost, BoxSpread) {
-    std::vector<Case> cases;
+    std::vector<HostCase> cases;
     uint64_t seed = 8000;
     for (const char* sizes : {"16,20", "13,9"})
         for (const char* dtype : {"f32", "f64", "f16"}) {
@@ -159,7 +88,7 @@ TEST(CudaHost, BoxSpread) {
                 parse("graph g {\n  %h = input " + std::string(dtype) +
                       "[2,12,1,1]\n  %y = box_spread(%h) dims=[2,3] counts=[2,2] los=[0,1,0,2] his=[" + n +
                       "] steps=[1,1,2,1] sizes=[" + sizes + "]\n  %z = mul(%y, 0.5)\n  return %z\n}\n");
-            for (bool last : {false, true}) cases.push_back(make(graph, random_leaves(graph, ++seed), last, true));
+            for (bool last : {false, true}) cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, general()));
         }
     check(cases, 1e-3);
 }
@@ -177,13 +106,13 @@ const char* const correlations[] = {
 };
 
 TEST(CudaHost, WeightGradients) {
-    std::vector<Case> cases;
+    std::vector<HostCase> cases;
     int tiled = 0;
     uint64_t seed = 9000;
     for (const char* body : correlations) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %w\n}\n");
         ++seed;
-        cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true));
+        cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true, general()));
         for (const BoundLaunch& bound : cases.back().assembly.launches)
             tiled += bound.launch.source->entry == "tf_correlate";
     }

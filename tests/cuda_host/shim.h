@@ -96,6 +96,11 @@ static inline void wait_at(int state) {
     self->state = static_cast<decltype(self->state)>(state);
     swapcontext(&self->context, &scheduler);
 }
+// Lets the other threads run; of a thread that waits for something they do.
+static inline void yield() {
+    Fiber* self = current;
+    swapcontext(&self->context, &scheduler);
+}
 static inline void __syncthreads() { wait_at(Fiber::at_block); }
 static inline void __syncwarp() {}
 // All threads of a block take part in every exchange.
@@ -172,7 +177,9 @@ static inline void run_grid(int blocks, int threads, bool barriers, bool whole_g
                     for (int t = 0; t < threads; ++t) {
                         Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
                         if (f.state == Fiber::ready) resume(f);
+                        if (f.state == Fiber::ready) moving = true;  // it only let others run
                     }
+                    if (moving) continue;
                     for (int t = 0; t < threads; ++t) {
                         Fiber& f = *pool[static_cast<size_t>(b * threads + t)];
                         if (f.state == Fiber::at_block) f.state = Fiber::ready, moving = true;
@@ -185,3 +192,5 @@ static inline void run_grid(int blocks, int threads, bool barriers, bool whole_g
         }
     }
 }
+
+#include "machine.h"

@@ -22,7 +22,7 @@ struct Model {
     int chunk_bytes() const {
         const int pixels = chunk_pixels();
         const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
-        return (needs.pixel_major ? pixels : s.chunk_height) * pitch * 4;
+        return (needs.pixel_major ? pixels : s.chunk_height) * pitch * problem.real_bytes();
     }
     int slab_count() const {   // a K step
         const int tiles = s.tile_count() / s.variants;
@@ -47,7 +47,10 @@ struct Model {
         for (int v : s.variant_steps) steps += v;
         steps *= terms / s.variants, tiles /= s.variants;                 // a K step of one tile
         // Tensor cores; weights must arrive in time: about 2500 cycles from asking, the ring's depth ahead.
-        double step = std::max(steps * n / 2, steps * (16 + n / 4));
+        // mma.sync: half the rate (an eighth in fp64), and each warp reads its operands itself.
+        const bool warps = problem.family == Family::mma;
+        const double multiply = warps ? n * problem.real_bytes() / 4 * (problem.real_bytes() / 4) : n / 2, operands = warps ? 32 + n / 2 : 16 + n / 4;
+        double step = std::max(steps * multiply, steps * operands);
         if (!c.resident) {
             const double slab = step / slab_count();
             step = (std::max(slab, (2500 + slab) / c.slabs) + 100) * slab_count();
@@ -70,7 +73,7 @@ struct Model {
         const double write = chunks * chunk_bytes() / 100.0;
         const double wait = 0.8 * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
         const double product = k * step + s.k_stages * 200.0 + wait + write / 2 + 400;
-        const double shared = k * steps * (16 + n / 4) + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
+        const double shared = k * steps * operands + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
         const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) +
                                static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) * 0.75) / 16.5;
         const double ragged = 1 + 6.0 / static_cast<double>(c.run[3] * s.period[3]);   // short rows fill their sectors badly
@@ -138,7 +141,7 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
     const int blocks = static_cast<int>((problem.cout + 63) / 64);
     struct Rough { Config config; double score; int pixels; };
     std::vector<Rough> rough;
-    const int longest = problem.terms() == 2 ? 144 : 192;   // strict keeps its sums beside the accumulators
+    const int longest = problem.longest_run();   // strict keeps its sums beside the accumulators
     const int w_grain = round_up(grain, step[3]);
     for (int64_t pieces = 1; pieces <= u[3]; ++pieces) {
         const int w = round_up((u[3] + pieces - 1) / pieces, w_grain);

@@ -23,7 +23,7 @@ int store_vector(const TileProgram& program, const Problem& problem) {
     if (program.stores.empty() || program.pool) return 1;
     const Operand& main = program.stores[0];
     const int64_t period = problem.axes[3].period(), row = main.strides[4] == 1 ? main.strides[3] ? main.strides[3] : problem.axes[3].out : 1;
-    const int widest = program.channel_reductions ? 2 : 4;
+    const int widest = std::min(program.channel_reductions ? 2 : 4, 16 / problem.real_bytes());
     for (int v = widest; v > 1; v /= 2)
         if (v % period == 0 && row % v == 0 && main.strides[4] == 1) return v;
     return 1;
@@ -32,7 +32,7 @@ int store_vector(const TileProgram& program, const Problem& problem) {
 Launch combine(const Epilogue& epilogue, const Partial& p, const Graph& graph, int64_t from, int64_t to, const KernelSizes& sizes, int grid, int64_t groups, int spatial) {
     Launch launch;
     const Op op = p.reduction.op == Op::mean ? Op::sum : p.reduction.op;
-    launch.source = std::make_shared<Source>(Source{"transfuse_combine", combine_source("transfuse_combine", op), {}});
+    launch.source = std::make_shared<Source>(Source{"transfuse_combine", combine_source("transfuse_combine", op, epilogue.real()), {}});
     Reduction o{{1, 1, 1}, {0, 0, 0}};
     Reduced r{{1, 1, 1}, {0, 0, 0}};
     long long mass = 0;
@@ -46,7 +46,7 @@ Launch combine(const Epilogue& epilogue, const Partial& p, const Graph& graph, i
     if (p.reduction.whole) {
         const int64_t channels = epilogue.channels(), rows = (epilogue.per_tile() ? sizes.total : grid) * groups;
         const bool per_channel = shape[1] > 1;
-        from += static_cast<int64_t>(p.first_stat) * rows * channels * 4;
+        from += static_cast<int64_t>(p.first_stat) * rows * channels * epilogue.real_bytes();
         if (p.stats == 2) mass = rows * channels;
         const int64_t batch = epilogue.per_tile() ? sizes.in[0] : 1, per = rows / batch;
         if (p.reduction.reduced[0] || !epilogue.per_tile()) r.count[1] = batch, r.at[1] = per * channels;
@@ -70,24 +70,19 @@ Launch combine(const Epilogue& epilogue, const Partial& p, const Graph& graph, i
         for (size_t k = 0; k < kept.size() && k < 3; ++k) o.kept[3 - kept.size() + k] = kept[k].first, o.at[3 - kept.size() + k] = kept[k].second;
         for (size_t k = 0; k < gone.size() && k < 3; ++k) r.count[k] = gone[k].first, r.at[k] = gone[k].second;
     }
-    const float scale = p.reduction.op == Op::mean ? static_cast<float>(1.0 / count) : 1.f;
+    const double scale = p.reduction.op == Op::mean ? 1.0 / count : 1.0;
     launch.grid = {static_cast<uint32_t>((o.kept[0] * o.kept[1] * o.kept[2] + 31) / 32), 1, 1};
     launch.block = {256, 1, 1};
-    launch.arguments = {Argument::of_scratch(from), Argument::of_scratch(to), Argument::of(o), Argument::of(r), Argument::of(mass), Argument::of(scale)};
+    launch.arguments = {Argument::of_scratch(from), Argument::of_scratch(to), Argument::of(o), Argument::of(r), Argument::of(mass), epilogue.real() == Real::f64 ? Argument::of(scale) : Argument::of(static_cast<float>(scale))};
     launch.note = "combine partials of " + std::string(name(p.reduction.op));
     return launch;
 }
 
-}  // namespace
-
-std::optional<DenseProgram> generate_dense(const Surroundings& around, std::string* why_not) {
-    if (around.target.arch != 90) {
-        if (why_not) *why_not = "wgmma needs sm_90a";
-        return std::nullopt;
-    }
+// The pass on the kernels of one family.
+std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not) {
     auto program = read_tile_program(around, why_not);
     if (!program) return std::nullopt;
-    auto problem = read_problem(around, *program, why_not);
+    auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return std::nullopt;
     program->vector = store_vector(*program, *problem);
     const Epilogue epilogue(*program, *problem);
@@ -130,10 +125,10 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     const int64_t packed_bytes = static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
     int64_t scratch = round_up(packed_bytes, 256);
     const int64_t partial_at = scratch;
-    scratch += round_up(static_cast<int64_t>(epilogue.stats()) * (epilogue.per_tile() ? sizes.total : grid) * config.store_groups * epilogue.channels() * 4, 256);
+    scratch += round_up(static_cast<int64_t>(epilogue.stats()) * (epilogue.per_tile() ? sizes.total : grid) * config.store_groups * epilogue.channels() * epilogue.real_bytes(), 256);
     std::vector<int64_t> kept_at;
     for (const Operand& o : epilogue.stores())
-        if (o.root < 0) kept_at.push_back(scratch), scratch += round_up(numel(around.plan.graph[o.value].type.shape) * 4, 256);
+        if (o.root < 0) kept_at.push_back(scratch), scratch += round_up(numel(around.plan.graph[o.value].type.shape) * epilogue.real_bytes(), 256);
 
     Launch pack;
     pack.source = std::make_shared<Source>(Source{"transfuse_pack", pack_source("transfuse_pack", *problem, config, s, program->weight.dtype), {}});
@@ -156,7 +151,7 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
 
     for (const Partial& p : epilogue.partials()) {
         const int64_t at = scratch;
-        scratch += round_up(numel(around.plan.graph[p.reduction.value].type.shape) * 4, 256);
+        scratch += round_up(numel(around.plan.graph[p.reduction.value].type.shape) * epilogue.real_bytes(), 256);
         int64_t from = partial_at;
         if (!p.reduction.whole) {
             size_t nth = 0;
@@ -167,8 +162,18 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
         result.grid.push_back({p.reduction.value, at});
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
-    result.program.note = to_string(config);
+    result.program.note = (family == Family::mma ? "mma.sync, " : "wgmma, ") + to_string(config);
     return result;
+}
+
+}  // namespace
+
+std::optional<DenseProgram> generate_dense(const Surroundings& around, std::string* why_not) {
+    if (around.target.arch == 90 && !around.target.portable_only)
+        if (auto program = generate(around, Family::wgmma, why_not)) return program;
+    if (around.target.arch >= 80) return generate(around, Family::mma, why_not);
+    if (why_not) *why_not = "tensor-core kernels need sm_80";
+    return std::nullopt;
 }
 
 }  // namespace transfuse::cuda

@@ -24,7 +24,8 @@ struct DenseProgram {
     std::vector<GridValue> grid;
 };
 
-// The pass on the wgmma family, or nullopt with a sentence in `why_not`: the executable then takes the general pull kernel.
+// The pass on the wgmma family where the device has it and the family takes it, else on the portable one, or nullopt with a
+// sentence in `why_not`: the executable then takes the general pull kernel.
 std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
 
 }  // namespace transfuse::cuda

@@ -45,7 +45,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
         for (ValueId a : graph_[v].args) used.insert(a);
     for (const Operand& o : reads_)
         table_of_.push_back(used.count(o.value) && (o.per_channel() || (o.constant() && true)) && channels_ <= 2048 ? tables_++ : -1);
-    slots_at_ = tables_ * static_cast<int>(channels_) * 4;
+    slots_at_ = tables_ * static_cast<int>(channels_) * problem.real_bytes();
     bool batch_kept = false;
     for (const GridReduction& g : program.grid) {
         Partial p;
@@ -59,7 +59,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
                 if (other.store >= 0 && other.reduction.of == g.of) p.store = other.store;
             if (p.store < 0) {
                 Operand o;
-                o.value = g.of, o.root = -1, o.dtype = DType::f32;
+                o.value = g.of, o.root = -1, o.dtype = problem.real_bytes() == 8 ? DType::f64 : DType::f32;
                 const Sizes& shape = graph_[g.of].type.shape;
                 const Sizes strides = contiguous_strides(shape);
                 for (size_t k = 0; k < shape.size(); ++k) {
@@ -74,7 +74,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     }
     per_tile_ = batch_kept;
     slots_at_ = (slots_at_ + 15) / 16 * 16;
-    exchange_at_ = (stats_ * static_cast<int>(channels_) * 4 + 15) / 16 * 16;
+    exchange_at_ = (stats_ * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
 }
 
 StoreMap Epilogue::map(const Schedule& s, const Config& c) const {
@@ -133,7 +133,7 @@ std::string Epilogue::operands() const {
         t.line("const " + std::string(storage_name(reads_[k].dtype)) + "* r" + num(static_cast<int64_t>(k)) + "; Strides rs" + num(static_cast<int64_t>(k)) + ";");
     for (size_t k = 0; k < stores_.size(); ++k)
         t.line(std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) + "; Strides ys" + num(static_cast<int64_t>(k)) + ";");
-    if (stats_) t.line("float* partial;");
+    if (stats_) t.line("REAL* partial;");
     t.line("};");
     return t.str();
 }
@@ -144,7 +144,7 @@ std::string Epilogue::parameters() const {
         p += ", const " + std::string(storage_name(reads_[k].dtype)) + "* r" + num(static_cast<int64_t>(k)) + ", Strides rs" + num(static_cast<int64_t>(k));
     for (size_t k = 0; k < stores_.size(); ++k)
         p += ", " + std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) + ", Strides ys" + num(static_cast<int64_t>(k));
-    if (stats_) p += ", float* partial";
+    if (stats_) p += ", REAL* partial";
     return p;
 }
 
@@ -174,13 +174,13 @@ std::vector<Argument> Epilogue::arguments(int64_t partial_at, const std::vector<
 std::string Epilogue::prologue() const {
     Lines t;
     t.line("constexpr bool PROLOGUE = " + std::string(program_.prologue.empty() ? "false" : "true") + ";");
-    t.line("static __device__ __forceinline__ float prologue(float x, int channel, const Pixel& at, const Operands& operands) {");
+    t.line("static __device__ __forceinline__ REAL prologue(REAL x, int channel, const Pixel& at, const Operands& operands) {");
     std::map<ValueId, std::string> names{{program_.input.value, "x"}};
     for (ValueId v : program_.prologue) {
         std::vector<std::string> args;
         for (ValueId a : graph_[v].args) {
             if (is_literal(graph_, a)) {
-                args.push_back(literal(graph_[a].attributes.number(Key::value), Real::f32));
+                args.push_back(literal(graph_[a].attributes.number(Key::value), real()));
                 continue;
             }
             if (!names.count(a)) {
@@ -191,14 +191,14 @@ std::string Epilogue::prologue() const {
                     std::string at = "0ll";
                     for (size_t i = 0; i < 5; ++i)
                         if (reads_[k].depends[i]) at += std::string(" + ") + coordinate[i] + " * operands.rs" + num(static_cast<int64_t>(k)) + "." + stride[i];
-                    t.line("const float r" + num(a) + " = tf_load<float>(operands.r" + num(static_cast<int64_t>(k)) + " + (" + at + "));");
+                    t.line("const REAL r" + num(a) + " = tf_load<REAL>(operands.r" + num(static_cast<int64_t>(k)) + " + (" + at + "));");
                     names[a] = "r" + num(a);
                 }
             }
             require(names.count(a) > 0, "dense prologue: value %", a, " is neither a step nor a read of the pass");
             args.push_back(names[a]);
         }
-        t.line("const float v" + num(v) + " = " + expression(graph_[v], args, Real::f32) + ";");
+        t.line("const REAL v" + num(v) + " = " + expression(graph_[v], args, real()) + ";");
         names[v] = "v" + num(v);
     }
     t.line("return " + (program_.prologue.empty() ? std::string("x") : "v" + num(program_.prologue.back())) + ";");
@@ -211,12 +211,12 @@ std::string Epilogue::tables() const {
     for (size_t k = 0; k < reads_.size(); ++k) {
         if (table_of_[k] < 0) continue;
         const std::string id = num(static_cast<int64_t>(k));
-        t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) ((float*)(shared + TABLES_AT))[" + num(table_of_[k] * channels_) + " + c] = tf_load<float>(r" + id +
+        t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) ((REAL*)(shared + TABLES_AT))[" + num(table_of_[k] * channels_) + " + c] = tf_load<REAL>(r" + id +
                (reads_[k].depends[1] ? " + c * rs" + id + ".c" : "") + ");");
     }
     for (const Partial& p : partials_)
         for (int j = 0; j < p.stats && p.reduction.whole; ++j)
-            t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + " + num(slots_at_) + " + g * " + num(group_bytes()) + "))[" + num((p.first_stat + j) * channels_) +
+            t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + " + num(slots_at_) + " + g * " + num(group_bytes()) + "))[" + num((p.first_stat + j) * channels_) +
                    " + c] = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
     return t.str();
 }
@@ -254,7 +254,7 @@ struct Epilogue::Emit {
 
     std::string operand(ValueId a) {
         const Graph& graph = epilogue.graph_;
-        if (is_literal(graph, a)) return literal(graph[a].attributes.number(Key::value), Real::f32);
+        if (is_literal(graph, a)) return literal(graph[a].attributes.number(Key::value), epilogue.real());
         if (!names.count(a)) load(a);
         return ref(names.at(a), kinds.at(a));
     }
@@ -266,7 +266,7 @@ struct Epilogue::Emit {
             const std::string id = num(static_cast<int64_t>(k)), name = "r" + num(a);
             Kind kind{o.depends[1], o.depends[0] || o.depends[2] || o.depends[3] || o.depends[4]};
             kinds[a] = kind, names[a] = name;
-            t.line("float " + name + dims(kind) + ";");
+            t.line("REAL " + name + dims(kind) + ";");
             loops(kind);
             if (epilogue.table_of_[k] >= 0) {
                 t.line(ref(name, kind) + " = table[" + num(epilogue.table_of_[k] * epilogue.channels_) + (kind.c ? " + group * COUT + CHANNEL(" + channel_var() + ")" : "") + "];");
@@ -281,7 +281,7 @@ struct Epilogue::Emit {
             if (o.depends[4]) at += " + PW(" + x + ") * operands.rs" + id + ".w";
             std::string valid = kind.x ? "VALID(" + x + ")" : "true";
             if (kind.c) valid += " && CHANNEL_OK(" + channel_var() + ")";
-            t.line(ref(name, kind) + " = " + valid + " ? tf_load<float>(operands.r" + id + " + (" + at + ")) : 0.f;");
+            t.line(ref(name, kind) + " = " + valid + " ? tf_load<REAL>(operands.r" + id + " + (" + at + ")) : 0.f;");
             return;
         }
         fail("dense epilogue: value %", a, " is neither a step nor a read of the pass");
@@ -296,10 +296,10 @@ struct Epilogue::Emit {
             if (found != exponentials.end() && found->second == difference.args[0]) {
                 const std::string of = "v" + num(difference.args[1]);
                 names[v] = "v" + num(v), kinds[v] = {true, true};
-                t.line("float " + of + "_share" + dims({false, true}) + ";");
+                t.line("REAL " + of + "_share" + dims({false, true}) + ";");
                 loops({false, true});
                 t.line(ref(of + "_share", {false, true}) + " = 1.f / " + ref(of + "_mass", {false, true}) + ";");
-                t.line("float " + names[v] + "[BATCH][VECTOR];");
+                t.line("REAL " + names[v] + "[BATCH][VECTOR];");
                 loops({true, true});
                 t.line(names[v] + "[i][e] = " + of + "_exp[i][e] * " + ref(of + "_share", {false, true}) + ";");
                 return;
@@ -313,15 +313,15 @@ struct Epilogue::Emit {
             kind.c = kind.c || kinds[a].c, kind.x = kind.x || kinds[a].x;
         }
         names[v] = "v" + num(v), kinds[v] = kind;
-        t.line("float " + names[v] + dims(kind) + ";");
+        t.line("REAL " + names[v] + dims(kind) + ";");
         loops(kind);
-        t.line(ref(names[v], kind) + " = " + expression(node, args, Real::f32) + ";");
+        t.line(ref(names[v], kind) + " = " + expression(node, args, epilogue.real()) + ";");
     }
 
     // All channels of each pixel: over the thread's own, then over the threads that hold the others.
     void across(const std::string& result, Op op, const std::string& term) {
         const Kind x{false, true};
-        t.line("float " + result + dims(x) + ";");
+        t.line("REAL " + result + dims(x) + ";");
         loops(x);
         t.line(ref(result, x) + " = " + identity(op) + ";");
         loops({true, true});
@@ -345,7 +345,7 @@ struct Epilogue::Emit {
         const Node& node = epilogue.graph_[v];
         const std::string a = operand(node.args[0]);
         const Kind x{false, true};
-        const std::string name = "v" + num(v), count = literal(static_cast<double>(epilogue.problem_.groups * epilogue.problem_.cout), Real::f32);
+        const std::string name = "v" + num(v), count = literal(static_cast<double>(epilogue.problem_.groups * epilogue.problem_.cout), epilogue.real());
         names[v] = name, kinds[v] = x;
         switch (node.op) {
             case Op::sum: across(name, Op::sum, a); break;
@@ -360,11 +360,11 @@ struct Epilogue::Emit {
                 across(name + "_max", Op::amax, a);
                 loops(x);
                 t.line("if (tf_abs(" + ref(name + "_max", x) + ") == __int_as_float(0x7f800000)) " + ref(name + "_max", x) + " = 0.f;");
-                t.line("float " + name + "_exp[BATCH][VECTOR];");
+                t.line("REAL " + name + "_exp[BATCH][VECTOR];");
                 loops({true, true});
                 t.line(name + "_exp[i][e] = tf_exp(" + a + " - " + ref(name + "_max", x) + ");");
                 across(name + "_mass", Op::sum, name + "_exp[i][e]");
-                t.line("float " + name + dims(x) + ";");
+                t.line("REAL " + name + dims(x) + ";");
                 loops(x);
                 t.line(ref(name, x) + " = tf_log(" + ref(name + "_mass", x) + ") + " + ref(name + "_max", x) + ";");
                 exponentials[v] = node.args[0];
@@ -377,7 +377,7 @@ struct Epilogue::Emit {
                 across(name, Op::sum, d + " * " + d);
                 loops(x);
                 const double rest = static_cast<double>(epilogue.problem_.groups * epilogue.problem_.cout) - node.attributes.number(Key::correction);
-                t.line(ref(name, x) + " *= 1.f / " + literal(rest, Real::f32) + ";");
+                t.line(ref(name, x) + " *= 1.f / " + literal(rest, epilogue.real()) + ";");
                 break;
             }
             default: fail("dense epilogue: ", transfuse::name(node.op), " is no channel reduction");
@@ -418,7 +418,7 @@ struct Epilogue::Emit {
             t.line("#pragma unroll");
             t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
             if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
-            t.line("float whole[VECTOR];");
+            t.line("REAL whole[VECTOR];");
             t.line("#pragma unroll");
             t.line("for (int e = 0; e < VECTOR; e++) whole[e] = " + value + ";");
             t.line("store_vector<VECTOR>(to, whole);");
@@ -444,12 +444,12 @@ struct Epilogue::Emit {
         const Op join = op == Op::mean ? Op::sum : op;
         t.line(kind.c ? "#pragma unroll" : "if (lane_row == 0 && hb == 0) {");
         if (kind.c) t.line("for (int i = 0; i < BATCH; i++) {");
-        t.line("float part = " + identity(op) + ";");
+        t.line("REAL part = " + identity(op) + ";");
         if (op == Op::logsumexp) {
             t.line("#pragma unroll");
             t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = tf_max(part, " + value + ");");
             t.line("for (int k = 1; k < LANES_W; k *= 2) part = tf_max(part, __shfl_xor_sync(ROW_LANES, part, k));");
-            t.line("float mass = 0.f;");
+            t.line("REAL mass = 0.f;");
             t.line("#pragma unroll");
             t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != __int_as_float(0xff800000)) mass += tf_exp(" + value + " - part);");
             t.line("for (int k = 1; k < LANES_W; k *= 2) mass += __shfl_xor_sync(ROW_LANES, mass, k);");
@@ -460,9 +460,9 @@ struct Epilogue::Emit {
         }
         const std::string at = num(p.first_stat * epilogue.channels_) + (kind.c ? " + group * COUT + CHANNEL(i)" : "");
         t.line(std::string("if (lane_column == 0") + (kind.c ? " && CHANNEL_OK(i)" : "") + ") {");
-        t.line("float* slot_of = slots + (" + at + ");");
+        t.line("REAL* slot_of = slots + (" + at + ");");
         if (op == Op::logsumexp) {
-            t.line("const float top = tf_max(slot_of[0], part);");
+            t.line("const REAL top = tf_max(slot_of[0], part);");
             t.line("if (top != __int_as_float(0xff800000)) slot_of[" + num(epilogue.channels_) + "] = slot_of[" + num(epilogue.channels_) + "] * tf_exp(slot_of[0] - top) + mass * tf_exp(part - top);");
             t.line("slot_of[0] = top;");
         } else {
@@ -504,7 +504,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
         }
     }
     t.line("}");
-    t.line("template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const float (&v)[N]) {");
+    t.line("template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {");
     t.line("tf_vector<S, N> whole;");
     t.line("#pragma unroll");
     t.line("for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);");
@@ -515,9 +515,9 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     t.blank();
     t.line("// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.");
     t.line("static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {");
-    t.line("const float* table = (const float*)(shared + TABLES_AT);");
-    t.line("float* slots = (float*)(shared + TABLES_AT + " + num(slots_at_) + " + store_group * " + num(group_bytes()) + ");");
-    t.line("float* exchange = slots + " + num(exchange_at_ / 4) + ";");
+    t.line("const REAL* table = (const REAL*)(shared + TABLES_AT);");
+    t.line("REAL* slots = (REAL*)(shared + TABLES_AT + " + num(slots_at_) + " + store_group * " + num(group_bytes()) + ");");
+    t.line("REAL* exchange = slots + " + num(exchange_at_ / problem_.real_bytes()) + ";");
     if (m.warps_along_w) t.line("const int lane_column = t / 32 * LANES_W + t % LANES_W, lane_row = t % 32 / LANES_W;");
     else t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W;");
     t.line(std::string("constexpr int COLUMNS_AT_ONCE = ") + (m.warps_along_w ? "4 * " : "") + "LANES_W;");
@@ -542,7 +542,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
     t.line("continue;");
     t.line("}");
     t.line("barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);");
-    t.line("const float* chunk = (const float*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);");
+    t.line("const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);");
     t.line("const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;");
     t.line("const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group");
     t.line("const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;");
@@ -605,7 +605,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
         t.line("for (int hb = 0; hb < BATCHES; hb++) {");
         t.line("int pn[BATCH], pd[BATCH], ph[BATCH], pw[BATCH];");
         t.line("bool ok[BATCH];");
-        t.line("float " + value + "[BATCH][VECTOR];");
+        t.line("REAL " + value + "[BATCH][VECTOR];");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++) {");
         t.line("const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % PHASES_W;");
@@ -638,7 +638,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
         const bool skip = !program_.channel_reductions && stats_ == 0;
         if (skip) t.line("if (count <= 0) continue;");
         t.line("for (int hb = 0; hb < BATCHES; hb++) {");
-        t.line("float " + value + "[BATCH][VECTOR];");
+        t.line("REAL " + value + "[BATCH][VECTOR];");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++)");
         if (m.vectors) {
@@ -648,7 +648,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
             t.line("#pragma unroll");
             t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + value + "[i][p * PHASES_W + f] = 0.f;");
             t.line("} else {");
-            t.line("const tf_vector<float, VECTOR_PIXELS> in = *(const tf_vector<float, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + lane_row + (hb * BATCH + i) * ROWS) * PITCH + px);");
+            t.line("const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + lane_row + (hb * BATCH + i) * ROWS) * PITCH + px);");
             t.line("#pragma unroll");
             t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + value + "[i][p * PHASES_W + f] = in.lane[p];");
             t.line("}");
@@ -699,7 +699,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
         const std::string pooled = "v" + num(program_.pool_value);
         const bool sums = program_.pool->kind == TilePool::Kind::sum;
         const Op op = program_.pool->kind == TilePool::Kind::max ? Op::amax : sums ? Op::sum : Op::amin;
-        t.line("float " + pooled + "[BATCH][VECTOR];");
+        t.line("REAL " + pooled + "[BATCH][VECTOR];");
         emit.loops({true, true});
         t.line(pooled + "[i][e] = " + identity(op) + ";");
         t.line("#pragma unroll");
@@ -707,7 +707,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
         t.line("const int count = inside;");
         t.line("const int pn = pooled_n, pd = pooled_d * " + num(needs.pool[1]) + " + window_d[j], ph = pooled_h * " + num(needs.pool[2]) + " + window_h[j], pw = pooled_w * " + num(needs.pool[3]) + " + window_w[j];");
         t.line("(void)count; (void)pn; (void)pd; (void)ph; (void)pw;");
-        t.line("float " + value + "[BATCH][VECTOR];");
+        t.line("REAL " + value + "[BATCH][VECTOR];");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++) " + value + "[i][0] = window_row[j] < 0 ? 0.f : chunk[(window_row[j] + lane_row + (hb * BATCH + i) * ROWS) * PITCH + px + window_px[j]];");
         start(anchor);
@@ -719,7 +719,7 @@ std::string Epilogue::store_role(const Schedule& s, const Config& c) const {
         t.line("}");
         if (sums && program_.pool->scale != 1) {
             emit.loops({true, true});
-            t.line(pooled + "[i][e] *= " + literal(program_.pool->scale, Real::f32) + ";");
+            t.line(pooled + "[i][e] *= " + literal(program_.pool->scale, real()) + ";");
         }
         // What was loaded inside the window is out of scope now.
         emit.names.clear(), emit.kinds.clear();

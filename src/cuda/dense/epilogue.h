@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cuda/dense/tile_program.h"
+#include "cuda/expression.h"
 
 namespace transfuse::cuda {
 
@@ -45,6 +46,8 @@ public:
     int group_bytes() const { return exchange_at_ + 4096; }    // per store group: slots of partials, exchange of channel reductions
     const std::vector<Partial>& partials() const { return partials_; }
     int stats() const { return stats_; }
+    Real real() const { return problem_.real_bytes() == 8 ? Real::f64 : Real::f32; }   // REAL in the text
+    int real_bytes() const { return problem_.real_bytes(); }
     int64_t channels() const { return channels_; }
     bool per_tile() const { return per_tile_; }        // partials per tile (the batch is kept), else per CTA
 

@@ -12,6 +12,12 @@ namespace {
 constexpr std::string_view ptx =
 #include "cuda/device/ptx.cuh"
     ;
+constexpr std::string_view hopper =
+#include "cuda/device/hopper.cuh"
+    ;
+constexpr std::string_view portable =
+#include "cuda/device/portable.cuh"
+    ;
 constexpr std::string_view roles =
 #include "cuda/device/roles.cuh"
     ;
@@ -19,7 +25,7 @@ constexpr std::string_view roles =
 std::string num(int64_t v) { return std::to_string(v); }
 
 std::string_view element_name(Arithmetic a) {
-    return a == Arithmetic::f16 ? "tf_half" : a == Arithmetic::bf16 ? "tf_bfloat" : "float";
+    return a == Arithmetic::f16 ? "tf_half" : a == Arithmetic::bf16 ? "tf_bfloat" : a == Arithmetic::f64 ? "double" : "float";
 }
 
 // One wgmma: m64nNk8 (tf32) or m64nNk16, both operands from shared memory, accumulators in registers.
@@ -38,6 +44,13 @@ std::string product_function(const Problem& problem, const Schedule& s) {
            " : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n}\n";
 }
 
+// What the roles ask of the machine: barriers, copies of weights, one product of 64 rows.
+std::string machine(const Problem& problem, const Schedule& s) {
+    if (problem.family == Family::wgmma) return std::string(hopper) + product_function(problem, s);
+    static const char* instructions[] = {"mma_tf32", "mma_tf32", "mma_f16", "mma_bf16", "mma_f64"};
+    return "#define MMA " + std::string(instructions[static_cast<int>(problem.arithmetic)]) + "\n" + std::string(portable);
+}
+
 // So many slabs of one accumulator's windows that the tap loop is better a loop.
 bool loops(const Config& config, const Schedule& s, int variant) {
     return !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs && config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
@@ -51,11 +64,12 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
         for (const WindowStep& step : s.steps[0][0]) places += (places.empty() ? "" : ", ") + num(step.pixel);
         t.line("__constant__ int windows[] = {" + places + "};   // first pixel of each tap's window");
     }
-    t.line("template <int WG> static __device__ __forceinline__ void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {");
+    t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
     if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
     t.line("(void)slab, (void)slab_turn, (void)b, (void)variant;");
     const int bodies = config.split == Split::phases ? 2 : 1;
+    const bool three = problem.terms() == 2 && problem.family == Family::wgmma;   // strict: mma.sync's product makes all three itself
     for (int v = 0; v < s.variants; ++v) {
         if (s.variants > 1) t.line((v ? "else if (variant == " : "if (variant == ") + num(v) + ") {");
         for (int g = 0; g < bodies; ++g) {
@@ -82,7 +96,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         const int64_t a = static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16;
                         const std::string at = "pixels + (window[" + num(i) + "] + " + num(2 * kk * s.plane);
                         const std::string accumulate = i > 0 || kk > 0 ? "1" : problem.terms() == 2 ? "part > 0" : "stage + part > 0";
-                        if (problem.terms() == 2) {
+                        if (three) {
                             t.line("product(acc[0], tiles + " + num(a + 128) + "ll, " + at + "), " + accumulate + ");");
                             t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + " + " + num(static_cast<int64_t>(s.vectors) * s.plane) + "), 1);");
                             t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), 1);");
@@ -118,7 +132,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         auto product = [&](int64_t da, int64_t dp, const std::string& add) {
                             t.line("product(acc[" + num(step.block) + "], tiles + " + num(a + da) + "ll, pixels + " + num(p + dp) + "ll, " + add + ");");
                         };
-                        if (problem.terms() == 2) {
+                        if (three) {
                             const int64_t low = static_cast<int64_t>(s.vectors) * s.plane;
                             product(128, 0, accumulate);   // low weights, high pixels: the small terms first
                             product(0, low, "1");
@@ -186,6 +200,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     static const char* modes[] = {"LOAD_PLANAR", "LOAD_VECTORS", "LOAD_DIRECT", "LOAD_PAIRS", "LOAD_SINGLES", "LOAD_ROWS"};
     k.line("constexpr int LOAD = " + std::string(modes[static_cast<int>(problem.load)]) + ";");
     k.line("typedef " + std::string(element_name(problem.arithmetic)) + " ELEMENT;");
+    k.line(std::string("typedef ") + (problem.real_bytes() == 8 ? "double" : "float") + " REAL;");
     k.line(std::string("typedef ") + (problem.wide_offsets ? "long long" : "int") + " OFFSET;");
     std::string list;
     for (int start : s.chunk_row_start) list += (list.empty() ? "" : ", ") + num(start);
@@ -211,7 +226,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
     insert_before("// Where a tile lies", epilogue.operands() + "\n");
     insert_before("// A position in the sequence", epilogue.prologue() + "\n");
-    insert_before("// Product role:", product_function(problem, s) + multiply_function(problem, config, s) + "\n");
+    insert_before("// Product role:", multiply_function(problem, config, s) + "\n");
 
     Lines m;
     m.line("extern \"C\" __global__ void __launch_bounds__(THREADS, 1) " + entry + "(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs" + epilogue.parameters() + ") {");
@@ -221,7 +236,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line(epilogue.operands_made());
     m.line("if (t == 0) {");
     m.line("for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), LOADERS); barrier_init(shared_address(&b.empty[i]), 256); }");
-    m.line("for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), 1); barrier_init(shared_address(&b.weights_empty[i]), 256); }");
+    m.line("for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }");
     m.line("for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }");
     m.line("barrier_fence();");
     m.line("}");
@@ -236,7 +251,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("}");
     std::string main = m.str();
     main.replace(main.find("    %TABLES%\n"), 13, tables);
-    return head + k.str() + body + epilogue.store_role(s, config) + "\n" + main;
+    return head + k.str() + machine(problem, s) + body + epilogue.store_role(s, config) + "\n" + main;
 }
 
 std::string pack_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s, DType weight) {
@@ -263,9 +278,10 @@ std::string pack_source(const std::string& entry, const Problem& problem, const 
     t.line("const int co = (part % MGROUPS * " + num(s.blocks_per_tile) + " + block_of[tile]) * 64 + row % SEGMENT + (SEGMENTS == 1 ? 0 : 0);");
     t.line("const int first = PAIRS ? 0 : step * 2 * LANES + half * LANES;");
     t.line("const " + type + "* from = w + part / MGROUPS * ws.g + co * ws.o + tap / " + num(taps_h * taps_w) + " * ws.d + tap / " + num(taps_w) + " % " + num(taps_h) + " * ws.h + tap % " + num(taps_w) + " * ws.w;");
-    t.line("float v[LANES];");
+    const std::string real = problem.real_bytes() == 8 ? "double" : "float";
+    t.line(real + " v[LANES];");
     t.line("#pragma unroll");
-    t.line("for (int j = 0; j < LANES; j++) v[j] = tap >= 0 && co < COUT && first + j < CIN ? tf_load<float>(from + (first + j) * ws.i) : 0.f;");
+    t.line("for (int j = 0; j < LANES; j++) v[j] = tap >= 0 && co < COUT && first + j < CIN ? tf_load<" + real + ">(from + (first + j) * ws.i) : 0;");
     const std::string to = "packed + (long long)(at / 128) * " + num(s.tile_bytes) + " + (half * 64 + row) * 16";
     if (lanes == 4) {
         t.line("const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
@@ -273,32 +289,33 @@ std::string pack_source(const std::string& entry, const Problem& problem, const 
         if (problem.terms() == 2)
             t.line("*(uint4*)(" + to + " + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)), round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));");
     } else {
-        t.line("tf_vector<" + std::string(element_name(problem.arithmetic)) + ", 8> whole;");
+        const std::string vector = "tf_vector<" + std::string(element_name(problem.arithmetic)) + ", LANES>";
+        t.line(vector + " whole;");
         t.line("#pragma unroll");
-        t.line("for (int j = 0; j < 8; j++) tf_from(whole.lane[j], v[j]);");
-        t.line("*(tf_vector<" + std::string(element_name(problem.arithmetic)) + ", 8>*)(" + to + ") = whole;");
+        t.line("for (int j = 0; j < LANES; j++) tf_from(whole.lane[j], v[j]);");
+        t.line("*(" + vector + "*)(" + to + ") = whole;");
     }
     t.line("}");
     return std::string(device_math()) + std::string(ptx) + t.str();
 }
 
-std::string combine_source(const std::string& entry, Op op) {
+std::string combine_source(const std::string& entry, Op op, Real real) {
     // 32 neighbouring outputs a block, 8 threads each; element r of the reduced index at r % count_1 * step_1 + r / count_1 *
     // step_2. logsumexp: partials are maxima and, `mass_at` further, sums of exponentials relative to them; mass_at = 0: plain values.
-    std::string text = std::string(device_math()) + R"cuda(
+    std::string text = std::string(device_math()) + "typedef " + std::string(real_name(real)) + " REAL;" + R"cuda(
 struct Reduction { long long kept_1, kept_2, kept_3, at_1, at_2, at_3; };       // outputs: extents (fastest last) and steps
 struct Reduced { long long count_1, count_2, count_3, at_1, at_2, at_3; };      // what is summed: fastest first
-extern "C" __global__ void __launch_bounds__(256) ENTRY(const float* __restrict__ in, float* __restrict__ out, Reduction o, Reduced r, long long mass_at, float scale) {
+extern "C" __global__ void __launch_bounds__(256) ENTRY(const REAL* __restrict__ in, REAL* __restrict__ out, Reduction o, Reduced r, long long mass_at, REAL scale) {
     const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
     const long long total = o.kept_1 * o.kept_2 * o.kept_3, at = blockIdx.x * 32ll + lane;
-    __shared__ float values[8][32], masses[8][32];
-    float value = IDENTITY, mass = 0.f;
+    __shared__ REAL values[8][32], masses[8][32];
+    REAL value = IDENTITY, mass = 0;
     if (at < total) {
-        const float* from = in + at / (o.kept_2 * o.kept_3) * o.at_1 + at / o.kept_3 % o.kept_2 * o.at_2 + at % o.kept_3 * o.at_3;
+        const REAL* from = in + at / (o.kept_2 * o.kept_3) * o.at_1 + at / o.kept_3 % o.kept_2 * o.at_2 + at % o.kept_3 * o.at_3;
         const long long count = r.count_1 * r.count_2 * r.count_3;
         for (long long k = part; k < count; k += 8) {
-            const float* p = from + k % r.count_1 * r.at_1 + k / r.count_1 % r.count_2 * r.at_2 + k / (r.count_1 * r.count_2) * r.at_3;
-            JOIN(*p, mass_at ? p[mass_at] : 1.f)
+            const REAL* p = from + k % r.count_1 * r.at_1 + k / r.count_1 % r.count_2 * r.at_2 + k / (r.count_1 * r.count_2) * r.at_3;
+            JOIN(*p, mass_at ? p[mass_at] : (REAL)1)
         }
     }
     values[part][lane] = value; masses[part][lane] = mass;
@@ -319,7 +336,7 @@ extern "C" __global__ void __launch_bounds__(256) ENTRY(const float* __restrict_
         replace("FINISH", "value");
     } else if (op == Op::logsumexp) {
         replace("IDENTITY", "__int_as_float(0xff800000)");
-        text.insert(0, "#define JOIN(v, m) { const float top = tf_max(value, v); if (top != __int_as_float(0xff800000)) mass = mass * tf_exp(value - top) + (m) * tf_exp((v) - top); value = top; }\n");
+        text.insert(0, "#define JOIN(v, m) { const REAL top = tf_max(value, v); if (top != __int_as_float(0xff800000)) mass = mass * tf_exp(value - top) + (m) * tf_exp((v) - top); value = top; }\n");
         replace("FINISH", "tf_abs(value) == __int_as_float(0x7f800000) ? value : value + tf_log(mass)");
     } else {
         replace("IDENTITY", "0.f");

@@ -11,7 +11,7 @@ namespace transfuse::cuda {
 std::string dense_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& schedule, const Epilogue& epilogue);
 std::string pack_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& schedule, DType weight);
 
-// out[kept] = op over the reduced axes of a contiguous float tensor; see combine.cpp.
-std::string combine_source(const std::string& entry, Op op);
+// out[kept] = op over the reduced axes of a contiguous tensor of `real`.
+std::string combine_source(const std::string& entry, Op op, Real real);
 
 }  // namespace transfuse::cuda

@@ -97,13 +97,13 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     // Rows of the run lie one after another; the columns between them are computed and not stored.
     const int64_t row_span = s.extent[3], plane_span = s.extent[2] * row_span, batch_span = s.extent[1] * plane_span;
     s.run_pixels = round_up((config.run[0] - 1) * batch_span + (config.run[1] - 1) * plane_span + (config.run[2] - 1) * row_span + config.run[3], 8);
-    if (s.run_pixels > 192) return std::nullopt;
+    if (s.run_pixels > problem.longest_run()) return std::nullopt;
     s.run_offset = static_cast<int>(config.runs[0] > 1   ? config.run[0] * batch_span
                                     : config.runs[1] > 1 ? config.run[1] * plane_span
                                     : config.runs[2] > 1 ? config.run[2] * row_span
                                     : config.runs[3] > 1 ? config.run[3]
                                                          : 0);
-    s.accumulators = s.run_pixels / 2;
+    s.accumulators = round_up(s.run_pixels, 8 * problem.warps_n()) / 2;
 
     // M: channels, and with few of them phases side by side.
     s.phases_w = static_cast<int>(s.period[3]);
@@ -137,7 +137,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.m_groups = (s.channel_blocks + s.blocks_per_tile - 1) / s.blocks_per_tile;
     s.fixed = static_cast<int>(problem.groups) * s.m_groups;
     s.blocks = bundles * s.planes_per_bundle;
-    if (s.blocks * s.accumulators * problem.terms() > (config.store_groups > 1 ? 120 : 144)) return std::nullopt;   // strict: sums beside the accumulators
+    if (s.blocks * s.accumulators * problem.terms() * problem.real_bytes() / 4 > problem.accumulator_registers(config.store_groups)) return std::nullopt;   // strict: sums beside the accumulators
     if (config.store_groups > 1 && (s.accumulators > 64 || config.buffers % config.store_groups)) return std::nullopt;
     if (config.split == Split::channels && s.channel_blocks < 2) return std::nullopt;
     if (config.split == Split::phases && s.bundle_count < 2) return std::nullopt;
@@ -301,7 +301,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     if (needs.pool[3] > 1 && config.chunk_width % (needs.pool[3] / s.period[3]) != 0) return std::nullopt;
     const int chunk_pixels = s.chunk_rows * config.chunk_width;
     s.pitch = needs.pixel_major ? s.chunk_height + 4 : chunk_pixels + (chunk_pixels % 16 == 0 ? 8 : 0);
-    s.chunk_bytes = (needs.pixel_major ? chunk_pixels : s.chunk_height) * s.pitch * 4;
+    s.chunk_bytes = (needs.pixel_major ? chunk_pixels : s.chunk_height) * s.pitch * problem.real_bytes();
     if (!s.joint && config.buffers < 2) return std::nullopt;
 
     // Shared memory.

@@ -2,6 +2,7 @@
 // which packed weights, and how they reach the store role. Pure arithmetic on lattices; the generator prints it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -13,7 +14,8 @@
 
 namespace transfuse::cuda {
 
-enum class Arithmetic : uint8_t { tf32, strict, f16, bf16 };   // strict: three TF32 products, fp32 accuracy
+enum class Arithmetic : uint8_t { tf32, strict, f16, bf16, f64 };   // strict: three TF32 products, fp32 accuracy
+enum class Family : uint8_t { wgmma, mma };   // whose products: sm_90a's warpgroups (device/hopper.cuh), any warp's (device/portable.cuh)
 enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows };   // see device/roles.cuh
 
 // The product: axes n, d, h, w (missing spatial axes and the batch are trivial lattices).
@@ -21,10 +23,15 @@ struct Problem {
     std::array<Lattice, 4> axes;
     int64_t groups = 1, cin = 1, cout = 1;   // per group
     Arithmetic arithmetic = Arithmetic::tf32;
+    Family family = Family::wgmma;
     LoadMode load = LoadMode::planar;
     bool wide_offsets = false;               // input offsets need 64 bits
-    int lanes() const { return arithmetic == Arithmetic::f16 || arithmetic == Arithmetic::bf16 ? 8 : 4; }  // channels in 16 bytes
+    int lanes() const { return arithmetic == Arithmetic::f16 || arithmetic == Arithmetic::bf16 ? 8 : arithmetic == Arithmetic::f64 ? 2 : 4; }  // channels in 16 bytes
     int terms() const { return arithmetic == Arithmetic::strict ? 2 : 1; }
+    int real_bytes() const { return arithmetic == Arithmetic::f64 ? 8 : 4; }   // of sums and of what the tile program computes
+    int warps_n() const { return family == Family::mma ? 2 : 1; }              // warps of a warpgroup along the pixels
+    int accumulator_registers(int store_groups) const { return family == Family::mma ? 80 : store_groups > 1 ? 120 : 144; }   // at most
+    int longest_run() const { return std::min(192, 2 * accumulator_registers(1) / (terms() * real_bytes() / 4)); }
 };
 
 // What the tile program asks of a chunk.

@@ -242,12 +242,13 @@ static bool tf32_pays(const Surroundings& around, int64_t groups) {
     return 3 * around.pass.cost.flops / machine.flops > 0.5 * around.pass.cost.bytes / machine.bandwidth;
 }
 
-std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, std::string* why_not) {
+std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not) {
     const Refusal no{why_not};
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
     const std::vector<Lattice> axes = lattices(graph, around.pass.anchor);
     Problem problem;
+    problem.family = family;
     const int64_t batch = anchor.type.shape[0];
     for (Lattice& a : problem.axes) a = Lattice{};
     problem.axes[0].in = problem.axes[0].out = batch;
@@ -255,9 +256,9 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const Type& w = graph[anchor.args[1]].type;
     problem.groups = w.shape[0], problem.cin = w.shape[1], problem.cout = w.shape[2];
     const DType dtype = graph[anchor.args[0]].type.dtype;
-    if (dtype == DType::f64) return no("fp64");
+    if (dtype == DType::f64 && family == Family::wgmma) return no("wgmma has no fp64");
     if (w.dtype != dtype) return no("x and w of different dtypes");
-    problem.arithmetic = dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem.groups) ? Arithmetic::tf32 : Arithmetic::strict;
+    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem.groups) ? Arithmetic::tf32 : Arithmetic::strict;
     const auto& s = program.input.strides;
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned && program.input.offset % problem.lanes() == 0 &&
                          s[0] % problem.lanes() == 0 && s[2] % problem.lanes() == 0 && s[3] % problem.lanes() == 0 && s[4] % problem.lanes() == 0;

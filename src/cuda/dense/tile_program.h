@@ -54,6 +54,6 @@ struct TileProgram {
 
 // nullopt with a sentence when the pass asks for something this family does not do.
 std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not);
-std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, std::string* why_not);
+std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not);
 
 }  // namespace transfuse::cuda

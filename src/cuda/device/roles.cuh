@@ -93,6 +93,11 @@ struct Cursor {
 };
 static __device__ __forceinline__ bool channel_inside(const Cursor& c, int j) { return CIN % STAGE_CHANNELS == 0 || c.stage * STAGE_CHANNELS + j < CIN; }
 
+static __device__ __forceinline__ void copy_element(unsigned to, const ELEMENT* from, bool inside) {
+    if (sizeof(ELEMENT) == 8) copy_8(to, from, inside);
+    else copy_4(to, from, inside);
+}
+
 // Brings one piece of the raw patch, [channel][pixel], into shared memory: 4 bytes a copy into the thread's own slots for
 // any alignment, or 16 bytes of a row at once (LOAD_ROWS: rows, first column and row length are multiples of 16 bytes, so
 // that a copy lies inside the image or outside), which other threads will read.
@@ -132,7 +137,7 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
                 const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
 #pragma unroll
                 for (int j = 0; j < STAGE_CHANNELS; j++, q += xs.c)
-                    copy_4(to + ((j * PIECE + i) * LOADERS + t) * 4, channel_inside(c, j) ? q : x, at.inside && channel_inside(c, j));
+                    copy_element(to + ((j * PIECE + i) * LOADERS + t) * (int)sizeof(ELEMENT), channel_inside(c, j) ? q : x, at.inside && channel_inside(c, j));
             } else if (LOAD == LOAD_VECTORS) {
                 Pixel at = pixel(p, c.at, s);
                 const ELEMENT* q = from + (at.inside ? pixel_offset(at, xs) : 0);
@@ -158,7 +163,7 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
                     }
 #pragma unroll
                     for (int j = 0; j < STAGE_CHANNELS; j++)
-                        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + ((j * PIECE + i) * LOADERS + t) * 4), "r"(word[j]) : "memory");
+                        shared_put(to + ((j * PIECE + i) * LOADERS + t) * 4, word[j]);
                 }
             }
         }
@@ -168,9 +173,13 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
 }
 
 // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-static __device__ __forceinline__ void put(unsigned char* stage, int p, const float (&v)[STAGE_CHANNELS]) {
+static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[STAGE_CHANNELS]) {
 #pragma unroll
     for (int k = 0; k < VECTORS; k++) {
+        if (sizeof(REAL) == 8) {
+            *(double2*)(stage + (k * PLANE + p) * 16) = make_double2(v[k * 2], v[k * 2 + 1]);
+            continue;
+        }
         uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
         *(uint4*)(stage + (k * PLANE + p) * 16) = high;
         if (TERMS > 1) {                                      // what rounding left: v = high + low to 21 bits and more
@@ -186,27 +195,28 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
     const unsigned char* in = raw + c.slot * RAW_BYTES;
     // All reads of a batch before its writes: one latency, not one a pixel.
     constexpr int HELD = STAGE_CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / STAGE_CHANNELS < PIECE ? HELD_VALUES / STAGE_CHANNELS : PIECE;
-    float held[HELD][STAGE_CHANNELS];
+    REAL held[HELD][STAGE_CHANNELS];
 #pragma unroll
     for (int i = 0; i < PIECE; i++) {
         const int p = (c.piece * PIECE + i) * LOADERS + t;
-        if (sizeof(ELEMENT) == 4) {
+        if (sizeof(ELEMENT) >= 4) {
             if (i % HELD == 0) {
 #pragma unroll
                 for (int f = 0; f < HELD && i + f < PIECE; f++) {
                     if (LOAD != LOAD_VECTORS) {
 #pragma unroll
-                        for (int j = 0; j < STAGE_CHANNELS; j++) held[f][j] = ((const float*)in)[(j * PIECE + i + f) * LOADERS + t];
+                        for (int j = 0; j < STAGE_CHANNELS; j++) held[f][j] = ((const REAL*)in)[(j * PIECE + i + f) * LOADERS + t];
                     } else {
 #pragma unroll
-                        for (int k = 0; k < STAGE_CHANNELS / 4; k++) {
-                            float4 four = ((const float4*)in)[((i + f) * VECTORS + k) * LOADERS + t];
-                            held[f][4 * k] = four.x; held[f][4 * k + 1] = four.y; held[f][4 * k + 2] = four.z; held[f][4 * k + 3] = four.w;
+                        for (int k = 0; k < VECTORS; k++) {
+                            const tf_vector<ELEMENT, LANES> vector = ((const tf_vector<ELEMENT, LANES>*)in)[((i + f) * VECTORS + k) * LOADERS + t];
+#pragma unroll
+                            for (int l = 0; l < LANES; l++) held[f][LANES * k + l] = tf_load<REAL>(vector.lane + l);
                         }
                     }
                 }
             }
-            float (&v)[STAGE_CHANNELS] = held[i % HELD];
+            REAL (&v)[STAGE_CHANNELS] = held[i % HELD];
             if (PROLOGUE) {
                 Pixel at = pixel(p, c.at, s);
 #pragma unroll
@@ -250,25 +260,24 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
     }
 }
 
-// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. One load thread calls this
-// whenever it would wait. (Asked for by a product warp, each slab cost 700 cycles of its warpgroup; a warp of its own would
+// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The FETCHERS among the load
+// threads call this whenever they would wait. (Asked for by a product warp, each slab cost 700 cycles of its warpgroup; a warp of its own would
 // cost every other warp of its quarter of the multiprocessor registers.)
 struct Pump {
     const unsigned char* from;
     int tile, step, slab, slot, turn, variant;
+    int t;                                                    // which of the FETCHERS
     __device__ __forceinline__ void seek(const unsigned char* packed) {
         const int part = tile % PARTS;
         variant = VARIANTS > 1 ? (part / FIXED + (gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0)) % VARIANTS : 0;   // as place_of
         from = packed + (long long)(part % FIXED) * (KSTEPS * OPERAND_TILES * TILE_BYTES);
         step = slab = 0;
     }
-    __device__ __forceinline__ Pump(const unsigned char* packed) : tile(blockIdx.x), slot(0), turn(0) { seek(packed); }
+    __device__ __forceinline__ Pump(const unsigned char* packed, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed); }
     __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, int total) {
         while (tile < total && (turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1))) {
             const int first = slab_first(variant, slab), bytes = (slab_first(variant, slab + 1) - first) * TILE_BYTES;
-            const unsigned bar = shared_address(&b.weights_full[slot]);
-            barrier_expect(bar, bytes);
-            if (bytes) copy_bulk(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, bar);
+            copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
             if (++slot == SLABS) { slot = 0; turn++; }
             if (++slab == slab_count(variant)) {
                 slab = 0;
@@ -280,20 +289,16 @@ struct Pump {
 };
 
 static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
-    Pump pump(packed);
-    auto refill = [&] { if (!RESIDENT && t == 0) pump.ahead(b, shared, packed, s.total); };
+    Pump pump(packed, t);
+    const bool fetches = t < FETCHERS;
+    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s.total); };
     auto wait_empty = [&](unsigned bar, int parity) {
-        if (!RESIDENT && t == 0) while (!barrier_done(bar, parity)) refill();
+        if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill();
         barrier_wait(bar, parity);
     };
     refill();
-    if (RESIDENT && t == 0 && (int)blockIdx.x < s.total) {    // all weights of this CTA's channels, once
-        const unsigned bar = shared_address(&b.weights_full[0]);
-        const int fixed = place_of(blockIdx.x, s).fixed;
-        barrier_expect(bar, KSTEPS * OPERAND_TILES * TILE_BYTES);
-        for (int k = 0; k < KSTEPS; k++)
-            copy_bulk(shared_address(shared + WEIGHTS_AT + k * OPERAND_TILES * TILE_BYTES), packed + (long long)(fixed * KSTEPS + k) * OPERAND_TILES * TILE_BYTES, OPERAND_TILES * TILE_BYTES, bar);
-    }
+    if (RESIDENT && fetches && (int)blockIdx.x < s.total)     // all weights of this CTA's channels, once
+        copy_weights(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]), t);
     int stage = 0, turn = 0;
     if (LOAD == LOAD_DIRECT) {                                // 16-bit channel vectors need no change: straight into the operand
         Cursor ahead(s, xs, t, nullptr), done(s, xs, t, nullptr);
@@ -357,7 +362,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
         }
     }
     copy_wait<0>();
-    if (!RESIDENT && t == 0)
+    if (!RESIDENT && fetches)
         while (pump.tile < s.total) refill();
 }
 
@@ -382,24 +387,35 @@ struct Held {
 };
 
 // Nothing that reads the accumulators may be moved before the wait for the products.
-static __device__ __forceinline__ void settled(float (&acc)[BLOCKS][ACCUMULATORS]) {
+static __device__ __forceinline__ void settled(REAL (&acc)[BLOCKS][ACCUMULATORS]) {
 #pragma unroll
-    for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) asm volatile("" : "+f"(acc[i / ACCUMULATORS][i % ACCUMULATORS])::"memory");
+    for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);
 }
-template <int T> static __device__ __forceinline__ float (&results(float (&acc)[BLOCKS][ACCUMULATORS], float (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
-template <int T> static __device__ __forceinline__ float (&results(float (&)[BLOCKS][ACCUMULATORS], float (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
+template <int T> static __device__ __forceinline__ REAL (&results(REAL (&acc)[BLOCKS][ACCUMULATORS], REAL (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
+template <int T> static __device__ __forceinline__ REAL (&results(REAL (&)[BLOCKS][ACCUMULATORS], REAL (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
+
+// A fragment: rows `row` and row + 8, pixels `px` and px + 1.
+static __device__ __forceinline__ void put_block(REAL* chunk, int row, int px, const REAL* v) {
+    if (PIXEL_MAJOR) {
+        chunk[px * PITCH + row] = v[0]; chunk[(px + 1) * PITCH + row] = v[1];
+        chunk[px * PITCH + row + 8] = v[2]; chunk[(px + 1) * PITCH + row + 8] = v[3];
+    } else {
+        *(tf_vector<REAL, 2>*)(chunk + row * PITCH + px) = {{v[0], v[1]}};
+        *(tf_vector<REAL, 2>*)(chunk + (row + 8) * PITCH + px) = {{v[2], v[3]}};
+    }
+}
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held;
     int slot = JOINT ? 0 : WG, chunk_turn = 0;
-    const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
+    const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
     for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
         const Place at = place_of(tile, s);
-        float acc[BLOCKS][ACCUMULATORS];
-        float total[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];   // strict: tensor cores cut what they add; a stage is short, and stages are added exactly rounded
+        REAL acc[BLOCKS][ACCUMULATORS];
+        REAL total[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];   // strict: tensor cores cut what they add; a stage is short, and stages are added exactly rounded
         if (TERMS > 1)
 #pragma unroll
             for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
@@ -423,25 +439,21 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
 #pragma unroll
             for (int set = 0; set < SETS; set++) {
                 if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
-                float* chunk = (float*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
+                REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
 #pragma unroll
                 for (int p = 0; p < PLANES; p++) {
-                    float (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
+                    REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
                     const int to = row + (p * ROWS_PER_PLANE + (JOINT ? WG * ROWS_PER_GROUP : 0)) * 64;
 #pragma unroll
                     for (int r = 0; r < CHUNK_ROWS; r++)
 #pragma unroll
                         for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
                             const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) {
+                            if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH && (WARPS_N == 1 || j % WARPS_N == warp_n)) {
                                 const int px = r * CHUNK_WIDTH + i * 8 + column;
-                                if (PIXEL_MAJOR) {
-                                    chunk[px * PITCH + to] = a[j * 4]; chunk[(px + 1) * PITCH + to] = a[j * 4 + 1];
-                                    chunk[px * PITCH + to + 8] = a[j * 4 + 2]; chunk[(px + 1) * PITCH + to + 8] = a[j * 4 + 3];
-                                } else {
-                                    *(float2*)(chunk + to * PITCH + px) = make_float2(a[j * 4], a[j * 4 + 1]);
-                                    *(float2*)(chunk + (to + 8) * PITCH + px) = make_float2(a[j * 4 + 2], a[j * 4 + 3]);
-                                }
+#pragma unroll
+                                for (int m = 0; m < WARPS_N; m++)
+                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
                             }
                         }
                 }

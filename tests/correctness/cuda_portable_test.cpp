@@ -1,0 +1,149 @@
+// The portable tensor-core kernels: executed on the CPU (mma.sync, ldmatrix, cp.async and mbarriers of tests/cuda_host/
+// machine.h) against the float64 reference, and compiled for every architecture within its shared memory.
+#include <regex>
+#include <thread>
+
+#include "cuda/runtime/nvrtc.h"
+#include "cuda_host/cases.h"
+#include "cuda_host/nvrtc.h"
+
+namespace transfuse::cuda {
+namespace {
+
+// Every sort of lattice and of tile program.
+const char* const passes[] = {
+    // phases, bias, chain with a per-channel and a full operand
+    "%x = input f32[2,5,6,9]  %w = param f32[5,8,3,3]  %b = param f32[8]  %p = param f32[8,1,1]  %r = input "
+    "f32[2,8,12,18]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %a = mul(%y, %p)"
+    "  %s = add(%a, %r)  %z = tanh(%s)",
+    // more channels than a tile, several K steps
+    "%x = input f32[1,20,5,24]  %w = param f32[20,70,3,3]  %z = conv_transpose(%x, %w) padding=[1,1]",
+    // few channels in three dimensions, a pool in the tile, a mean across tiles
+    "%x = input f32[2,3,4,6,10]  %w = param f32[3,6,3,3,3]  %b = param f32[6]  %y = conv_transpose(%x, %w, %b) "
+    "stride=[2,2,2] padding=[1,1,1]  %t = tanh(%y)  %m = max_pool(%t) kernel=[2,2,2] stride=[2,2,2]  %z = mean(%m) "
+    "dims=[2,3,4] keepdim=1",
+    // one dimension, many phases
+    "%x = input f32[2,12,40]  %w = param f32[12,6,8]  %y = conv_transpose(%x, %w) stride=[4] padding=[2]  %z = "
+    "leaky_relu(%y) negative_slope=0.1",
+    // a strided convolution with a prologue
+    "%x = input f32[2,9,13,15]  %w = param f32[10,9,3,3]  %r = relu(%x)  %z = conv(%r, %w) stride=[2,3] padding=[1,1]",
+    // groups, dilation, residues without taps
+    "%x = input f32[2,12,6,8]  %w = param f32[12,5,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] "
+    "dilation=[2,1] groups=3",
+    // softmax over channels
+    "%x = input f32[2,8,7,10]  %w = param f32[8,33,2,2]  %y = conv_transpose(%x, %w) stride=[2,2]  %z = softmax(%y) "
+    "dims=[1]",
+    // sums and logsumexp across tiles
+    "%x = input f32[3,8,9,20]  %w = param f32[8,24,3,3]  %y = conv_transpose(%x, %w)  %t = tanh(%y)  %s = sum(%t) "
+    "dims=[0,2,3]  %l = logsumexp(%t) dims=[2,3]  %z = amax(%t) dims=[3]",
+};
+
+struct Mode {
+    const char* dtype;
+    Fp32Precision precision;
+    double tolerance;
+};
+const Mode modes[] = {
+    {"f32", Fp32Precision::strict, 3e-6}, {"f32", Fp32Precision::tf32, 3e-3}, {"f64", Fp32Precision::strict, 1e-13},
+    {"f16", Fp32Precision::strict, 4e-3}, {"bf16", Fp32Precision::strict, 3e-2},
+};
+
+Target portable(int arch) {
+    Target target;
+    target.arch = arch, target.portable_only = true;
+    target.shared_bytes = (arch == 86 || arch == 89 || arch == 120 ? 99 : arch == 80 ? 163 : 227) * 1024;
+    return target;
+}
+
+Graph graph_of(const char* body, const std::string& dtype) {
+    const std::string text = with(with(body, "f32", dtype), "  %", "\n  %");
+    std::string outputs = "%z";
+    if (text.find("%l = ") != std::string::npos) outputs = "%s, %l, %z";
+    return parse("graph g {\n  " + text + "\n  return " + outputs + "\n}\n");
+}
+
+int portable_kernels(const Assembly& assembly) {
+    int count = 0;
+    for (const BoundLaunch& bound : assembly.launches)
+        count += bound.launch.source->entry == "transfuse_dense" &&
+                 bound.launch.source->text.find("#define MMA") != std::string::npos;
+    return count;
+}
+
+void run_passes(const Mode& mode, bool last, int arch) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 4000;
+    for (const char* body : passes) {
+        const Graph graph = graph_of(body, mode.dtype);
+        cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, portable(arch), mode.precision));
+        EXPECT_GE(portable_kernels(cases.back().assembly), 1) << print(graph);
+    }
+    check(cases, mode.tolerance);
+}
+
+TEST(CudaPortable, Strict) { run_passes(modes[0], false, 80); }
+TEST(CudaPortable, Tf32) { run_passes(modes[1], true, 86); }
+TEST(CudaPortable, Float64) { run_passes(modes[2], false, 80); }
+TEST(CudaPortable, Half) { run_passes(modes[3], true, 80); }
+TEST(CudaPortable, Bfloat) { run_passes(modes[4], false, 89); }
+
+TEST(CudaPortable, RandomGraphs) {
+    std::vector<HostCase> cases;
+    int kernels = 0;
+    for (uint64_t seed = 600; seed < 620; ++seed) {
+        RandomGraphOptions options;
+        options.dtype = seed % 2 ? DType::f64 : DType::f32;
+        const Graph graph = random_graph(seed, options);
+        cases.push_back(make(graph, random_leaves(graph, seed), seed % 4 < 2, true, portable(80)));
+        kernels += portable_kernels(cases.back().assembly);
+    }
+    EXPECT_GE(kernels, 7);
+    check(cases, 2e-5);
+}
+
+// Every pass in every arithmetic, each for one architecture or two, all of them met by every pass and every arithmetic.
+TEST(CudaPortable, CompilesForEveryArchitecture) {
+    std::string reason;
+    if (!find_nvrtc(&reason)) GTEST_SKIP() << reason;
+    constexpr int architectures[] = {80, 86, 89, 90, 100, 120};
+    struct Unit {
+        std::shared_ptr<const Source> source;
+        int arch;
+        std::string outcome;
+    };
+    std::vector<Unit> units;
+    size_t turn = 0;
+    for (const char* body : passes)
+        for (const Mode& mode : modes) {
+            const int arch = architectures[turn++ % 6];
+            const Graph graph = graph_of(body, mode.dtype);
+            CompileOptions options;
+            options.precision = mode.precision;
+            const Target target = portable(arch);
+            for (const BoundLaunch& bound :
+                 assemble(plan(rewrite(graph).rewritten, Machine::h200()), options, target, true).launches) {
+                EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes));
+                if (bound.launch.source->entry.starts_with("transfuse_")) units.push_back({bound.launch.source, arch, ""});
+            }
+        }
+    std::vector<std::thread> threads;
+    for (size_t part = 0; part < 4; ++part)
+        threads.emplace_back([&, part] {
+            for (size_t k = part; k < units.size(); k += 4) try {
+                    units[k].outcome = nvrtc_compile(*units[k].source, units[k].arch).log;
+                } catch (const Error& error) {
+                    units[k].outcome = std::string("ERROR ") + error.what();
+                }
+        });
+    for (std::thread& t : threads) t.join();
+    for (const Unit& unit : units) {
+        EXPECT_EQ(unit.outcome.find("ERROR"), std::string::npos) << unit.outcome.substr(0, 2000);
+        std::smatch spill;
+        if (std::regex_search(unit.outcome, spill, std::regex("([0-9]+) bytes spill stores"))) {
+            EXPECT_LE(std::stoi(spill[1]), 256) << "sm_" << unit.arch;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace transfuse::cuda

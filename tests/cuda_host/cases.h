@@ -1,0 +1,88 @@
+// Graphs planned, assembled for a target and executed on the CPU, against the float64 reference.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "cuda_host/host.h"
+#include "random_graphs.h"
+
+namespace transfuse::cuda {
+
+inline const std::string shim_folder = TRANSFUSE_SOURCE_DIR "/tests/cuda_host";
+
+struct HostCase {
+    Graph graph;
+    Plan plan;
+    Assembly assembly;
+    std::vector<Sizes> leaf_strides, output_strides;
+    std::vector<std::vector<double>> leaves, expected;
+};
+
+inline Sizes channels_last(const Sizes& shape) {
+    if (shape.size() < 3) return contiguous_strides(shape);
+    Sizes strides(shape.size());
+    int64_t stride = 1;
+    strides[1] = stride, stride *= shape[1];
+    for (size_t a = shape.size() - 1; a >= 2; --a) strides[a] = stride, stride *= shape[a];
+    strides[0] = stride;
+    return strides;
+}
+
+inline double rounded(double value, DType dtype) {
+    double slot = 0;
+    put(&slot, dtype, 0, value);
+    return get(&slot, dtype, 0);
+}
+
+inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves, bool last, bool aligned,
+                 const Target& target, Fp32Precision precision = Fp32Precision::strict) {
+    HostCase c;
+    c.graph = graph;
+    c.leaves = std::move(leaves);
+    for (size_t i = 0; i < c.leaves.size(); ++i)
+        for (double& v : c.leaves[i]) v = rounded(v, graph[graph.leaves()[i]].type.dtype);
+    c.expected = evaluate(graph, c.leaves);
+    c.plan = plan(rewrite(graph).rewritten, Machine::h200());
+    for (ValueId leaf : c.plan.graph.leaves())
+        c.leaf_strides.push_back(last && c.plan.graph[leaf].op == Op::input
+                                     ? channels_last(c.plan.graph[leaf].type.shape)
+                                     : contiguous_strides(c.plan.graph[leaf].type.shape));
+    for (ValueId output : c.plan.graph.outputs())
+        c.output_strides.push_back(last ? channels_last(c.plan.graph[output].type.shape)
+                                        : contiguous_strides(c.plan.graph[output].type.shape));
+    CompileOptions options;
+    options.leaf_strides = c.leaf_strides, options.output_strides = c.output_strides;
+    options.precision = precision;
+    c.assembly = assemble(c.plan, options, target, aligned);
+    return c;
+}
+
+inline void check(const std::vector<HostCase>& cases, double tolerance) {
+    HostKernels kernels;
+    for (const HostCase& c : cases)
+        for (const BoundLaunch& bound : c.assembly.launches) kernels.add(bound.launch);
+    kernels.build(shim_folder);
+    for (const HostCase& c : cases) {
+        const auto results = kernels.run(c.plan.graph, c.assembly, c.leaf_strides, c.output_strides, c.leaves);
+        ASSERT_EQ(results.size(), c.expected.size());
+        for (size_t o = 0; o < results.size(); ++o) {
+            ASSERT_EQ(results[o].size(), c.expected[o].size()) << print(c.graph);
+            double scale = 1e-3;
+            for (double v : c.expected[o]) scale = std::max(scale, std::fabs(v));
+            for (size_t e = 0; e < results[o].size(); ++e)
+                ASSERT_LE(std::fabs(results[o][e] - c.expected[o][e]), tolerance * scale)
+                    << "output " << o << " element " << e << ": " << results[o][e] << " instead of " << c.expected[o][e]
+                    << "\n"
+                    << print(c.graph) << print(c.plan);
+        }
+    }
+}
+
+// A graph written in one line, statements two spaces apart.
+inline std::string with(std::string text, const std::string& from, const std::string& to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+        text.replace(at, from.size(), to);
+    return text;
+}
+
+}  // namespace transfuse::cuda

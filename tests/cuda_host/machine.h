@@ -1,0 +1,149 @@
+// What the portable tensor-core kernels ask of the machine (src/cuda/device/ptx.cuh, portable.cuh), on the CPU: mbarriers,
+// cp.async, ldmatrix, mma.sync and shuffles. Threads are fibers; who has to wait lets the others run.
+#pragma once
+
+#define __constant__
+#define __align__(bytes) alignas(bytes)
+#define __stcs(to, value) (*(to) = (value))
+
+struct float2 { float x, y; };
+struct float4 { float x, y, z, w; };
+struct double2 { double x, y; };
+struct uint4 { unsigned x, y, z, w; };
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+static inline double2 make_double2(double x, double y) { return {x, y}; }
+static inline unsigned __float_as_uint(float f) { return as_bits(f); }
+static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+    const uint64_t both = a | static_cast<uint64_t>(b) << 32;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) result |= static_cast<unsigned>(both >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return result;
+}
+
+// Shared memory: addresses count from the beginning of the dynamic part.
+alignas(1024) static unsigned char tf_host_shared[256 * 1024];
+static inline unsigned shared_address(const void* p) {
+    return static_cast<unsigned>(static_cast<const unsigned char*>(p) - tf_host_shared);
+}
+static inline unsigned char* at_address(unsigned a) { return tf_host_shared + static_cast<int>(a); }
+static inline void shared_put(unsigned to, unsigned word) { std::memcpy(at_address(to), &word, 4); }
+
+struct HostBarrier {
+    unsigned short expected, pending;
+    unsigned phase;
+};
+static inline HostBarrier& barrier_at(unsigned b) { return *reinterpret_cast<HostBarrier*>(at_address(b)); }
+static inline void barrier_init(unsigned b, int arrivals) {
+    barrier_at(b) = {static_cast<unsigned short>(arrivals), static_cast<unsigned short>(arrivals), 0};
+}
+static inline bool barrier_done(unsigned b, int parity) {
+    if (static_cast<int>(barrier_at(b).phase & 1) != parity) return true;
+    yield();
+    return false;
+}
+static inline void barrier_arrive(unsigned b) {
+    HostBarrier& barrier = barrier_at(b);
+    if (--barrier.pending == 0) barrier.pending = barrier.expected, ++barrier.phase;
+}
+
+// All `count` threads that name the same meeting wait for the last one, who does `work` for them.
+struct Meeting {
+    int here = 0;
+    unsigned turn = 0;
+};
+template <class Work>
+static inline void meet(Meeting& meeting, int count, const Work& work) {
+    const unsigned turn = meeting.turn;
+    if (++meeting.here == count) {
+        work();
+        meeting.here = 0, ++meeting.turn;
+        return;
+    }
+    while (meeting.turn == turn) yield();
+}
+static inline void barrier_named(int id, int threads) {
+    static Meeting named[16];
+    meet(named[id], threads, [] {});
+}
+
+static inline void copy_bytes(unsigned to, const void* from, bool inside, size_t bytes) {
+    if (inside) std::memcpy(at_address(to), from, bytes);
+    else std::memset(at_address(to), 0, bytes);
+}
+static inline void copy_4(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 4); }
+static inline void copy_8(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 8); }
+static inline void copy_16(unsigned to, const void* from, bool inside) {
+    if (reinterpret_cast<uintptr_t>(from) % 16 != 0 && inside) std::abort();  // as the device would fault
+    copy_bytes(to, from, inside, 16);
+}
+static inline void copy_arrive(unsigned b) { barrier_arrive(b); }
+static inline void copy_commit() {}
+template <int PENDING> static inline void copy_wait() {}
+static inline unsigned round_tf32(float v) { return (as_bits(v) + 0x1000u) & 0xffffe000u; }
+
+// What the lanes of a warp do together: every lane leaves its arguments, the last one computes everybody's results.
+template <class Arguments, class Work>
+static inline void together(unsigned mask, const Arguments& mine, const Work& work) {
+    static Meeting meetings[32][32];  // [warp][first lane of the mask]
+    static Arguments all[32][32];
+    const int warp = threadIdx.x / 32;
+    all[warp][threadIdx.x % 32] = mine;
+    meet(meetings[warp][__builtin_ctz(mask)], __builtin_popcount(mask), [&] { work(all[warp]); });
+}
+template <class T>
+static inline T exchange_lanes(unsigned mask, T v, int from) {
+    struct Exchange { T v, *result; int from; };
+    T result = v;
+    together(mask, Exchange{v, &result, from}, [&](const Exchange* all) {
+        for (int lane = 0; lane < 32; ++lane)
+            if (mask >> lane & 1) *all[lane].result = all[all[lane].from].v;
+    });
+    return result;
+}
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T v, int k) { return exchange_lanes(mask, v, (threadIdx.x % 32) ^ k); }
+template <class T> static inline T __shfl_sync(unsigned mask, T v, int lane) { return exchange_lanes(mask, v, lane); }
+
+static inline void load_matrices(unsigned (&m)[4], unsigned row) {
+    struct Load { unsigned row, *m; };
+    together(~0u, Load{row, m}, [](const Load* all) {
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < 4; ++i) std::memcpy(all[lane].m + i, at_address(all[i * 8 + lane / 4].row) + lane % 4 * 4, 4);
+    });
+}
+static inline double load_double(unsigned at) {
+    double v;
+    std::memcpy(&v, at_address(at), 8);
+    return v;
+}
+// d[16][8] += a[16][K] · b[K][8] with K = 4·words.size/32 bytes: `word(u, i)` is element i of a 32-bit word.
+template <int PER_WORD, class Word>
+static inline void host_mma(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1, const Word& word) {
+    struct Factors { float* d; unsigned a[4], b[2]; };
+    together(~0u, Factors{d, {a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](const Factors* all) {
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < 4; ++i) {
+                const int row = lane / 4 + i / 2 * 8, column = 2 * (lane % 4) + i % 2;
+                for (int k = 0; k < 8; ++k)  // words of K
+                    for (int e = 0; e < PER_WORD; ++e)
+                        all[lane].d[i] += word(all[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2], e) * word(all[column * 4 + k % 4].b[k / 4], e);
+            }
+    });
+}
+static inline void mma_tf32(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    host_mma<1>(d, a, b0, b1, [](unsigned u, int) { return __uint_as_float(u); });
+}
+static inline void mma_f16(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    host_mma<2>(d, a, b0, b1, [](unsigned u, int e) { return tf_host_half_to_float(static_cast<unsigned short>(u >> 16 * e)); });
+}
+static inline void mma_bf16(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    host_mma<2>(d, a, b0, b1, [](unsigned u, int e) { return __uint_as_float(u >> 16 * e << 16); });
+}
+static inline void mma_f64(double* d, double a, double b) {
+    struct Factors { double *d, a, b; };
+    together(~0u, Factors{d, a, b}, [](const Factors* all) {
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < 2; ++i)
+                for (int k = 0; k < 4; ++k)
+                    all[lane].d[i] += all[lane / 4 * 4 + k].a * all[(2 * (lane % 4) + i) * 4 + k].b;
+    });
+}
