@@ -68,18 +68,21 @@ template <class R> TF_PTX void product(R (&d)[ACCUMULATORS], unsigned long long 
     } else {
         const unsigned row = rows + lane % 16 * 16 + lane / 16 * halves_of(weights);
         const unsigned pixel = columns + (lane / 16 * 16 + lane % 8) * 16 + lane / 8 % 2 * halves_of(pixels);
-        unsigned a[TERMS][2][4], b[TERMS][4];                 // strict: terms that rounding left come second
+        unsigned a[TERMS][2][4], b[2][TERMS][4];              // strict: what rounding left comes second
 #pragma unroll
         for (int i = 0; i < TERMS * 2; i++) load_matrices(a[i / 2][i % 2], row + i / 2 * 2048 + i % 2 * (16 * 16));
 #pragma unroll
-        for (int j = 0; j < PIXEL_BLOCKS; j += 2) {
+        for (int j = -2; j < PIXEL_BLOCKS; j += 2) {          // pixels are loaded one turn ahead
+            if (j + 2 < PIXEL_BLOCKS)
 #pragma unroll
-            for (int i = 0; i < TERMS; i++) load_matrices(b[i], pixel + i * (VECTORS * PLANE * 16) + j * (16 * 16));
+                for (int i = 0; i < TERMS; i++) load_matrices(b[j / 2 + 1 & 1][i], pixel + i * (VECTORS * PLANE * 16) + (j + 2) * (16 * 16));
+            if (j < 0) continue;
+            unsigned (&now)[TERMS][4] = b[j / 2 & 1];
 #pragma unroll
             for (int i = TERMS == 1 ? 2 : 0; i < 3; i++)      // low·high, high·low, high·high: the small terms first
 #pragma unroll
                 for (int m = 0; m < 4; m++)
-                    if (j + m % 2 < PIXEL_BLOCKS) MMA(d + (m / 2 * PIXEL_BLOCKS + j + m % 2) * 4, a[i == 0 ? TERMS - 1 : 0][m / 2], b[i == 1 ? TERMS - 1 : 0][m % 2 * 2], b[i == 1 ? TERMS - 1 : 0][m % 2 * 2 + 1]);
+                    if (j + m % 2 < PIXEL_BLOCKS) MMA(d + (m / 2 * PIXEL_BLOCKS + j + m % 2) * 4, a[i == 0 ? TERMS - 1 : 0][m / 2], now[i == 1 ? TERMS - 1 : 0][m % 2 * 2], now[i == 1 ? TERMS - 1 : 0][m % 2 * 2 + 1]);
         }
     }
 }
