@@ -125,9 +125,8 @@ public:
         Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, 1);
         body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
         write_body();
-        const bool strict = s_.precision == Fp32Precision::strict && graph_[id_].type.dtype == DType::f32;
         std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() +
-                           product_code(strict) + tables +
+                           product_code(strict()) + tables +
                            "\n#ifdef __CUDACC_RTC__\nextern __shared__ __align__(16) float tf_tiles[];\n#else\nstatic "
                            "float tf_tiles[" +
                            number(shared_floats()) + "];\n#endif" +
@@ -140,7 +139,7 @@ public:
         launch.shared_bytes = static_cast<uint32_t>(shared_floats() * 4);
         launch.arguments = parameters.arguments();
         launch.note = "weight gradient" + to_string(shape_) + ", tiles " + number(rows_) + " x " + number(columns_) +
-                      ", " + number(slices_) + " slices" + (strict ? ", 3 x TF32" : ", TF32");
+                      ", " + number(slices_) + " slices" + (strict() ? ", 3 x TF32" : ", TF32");
         return launch;
     }
 
@@ -157,6 +156,7 @@ public:
     size_t scratch_bytes() const { return static_cast<size_t>(slices_ * numel(shape_) * 4); }
 
 private:
+    bool strict() const { return s_.precision == Fp32Precision::strict && graph_[id_].type.dtype == DType::f32; }
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
     int64_t shared_floats() const { return 2 * (rows_ + columns_) * pitch; }  // two stages of both tiles
@@ -219,6 +219,7 @@ private:
                        ")");
         load(lane, warp, group, row_tile, column_tile, first_i, first_o, count, end, a_loads, b_loads);
         emitter_->open("if (p >= " + begin + ")");
+        if (!strict()) body.line("float parts[2][" + number(fragments) + "][4] = {};");
         body.line("#pragma unroll");
         body.open("for (int k = 0; k < " + number(depth) + "; k += 8)");
         body.line("float a[2][4], b[" + number(fragments) + "][2];");
@@ -228,9 +229,19 @@ private:
         body.line("for (int n = 0; n < " + number(fragments) +
                   "; ++n) for (int i = 0; i < 2; ++i) b[n][i] = tf_b[stage][(" + warp_column + " + n * 8 + " + eight +
                   ") * " + number(pitch) + " + k + " + four + " + i * 4];");
-        body.line("for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(fragments) +
-                  "; ++n) tf_product(sums[m][n], a[m], b[n]);");
+        // Tensor cores cut what they add towards zero: long sums are formed by additions that round.
+        const std::string each = "for (int m = 0; m < 2; ++m) for (int n = 0; n < " + number(fragments) + "; ++n) ";
+        if (strict()) {
+            body.open(each);
+            body.line("float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};");
+            body.line("tf_product(part, a[m], b[n]);");
+            body.line("for (int c = 0; c < 4; ++c) sums[m][n][c] += part[c];");
+            body.close();
+        } else {
+            body.line(each + "tf_product(parts[m][n], a[m], b[n]);");
+        }
         body.close();
+        if (!strict()) body.line(each + "for (int c = 0; c < 4; ++c) sums[m][n][c] += parts[m][n][c];");
         emitter_->close();
         body.line("stage ^= 1;");
         body.line("for (int j = 0; j < " + number(a_loads) + "; ++j) tf_a[stage][(" + warp + " + j * 8) * " +

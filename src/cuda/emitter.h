@@ -118,6 +118,7 @@ private:
     Lanes taps(ValueId id, const Index& index);
     Lanes unrolled_taps(ValueId id, const Index& index);
 
+    std::optional<Fold> fold_of(ValueId id, const Index& index);  // by the op alone, wherever the value lies
     std::optional<Fold> partial_fold(ValueId id, const Place& place, const Index& index);
     Fold reduction_fold(ValueId id, const Index& index);
     Fold lattice_fold(ValueId id, const Index& index);

@@ -278,6 +278,11 @@ std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const 
         const Sizes& shape = graph_[node.args[0]].type.shape;
         for (int64_t dim : node.attributes.integers(Key::dims)) count *= shape[static_cast<size_t>(dim)];
     }
+    // A convolution ends with its bias, a pool with its divisor.
+    if (node.op == Op::lattice || node.op == Op::avg_pool || node.op == Op::adaptive_avg_pool) {
+        fold.finish = fold_of(id, index)->finish;
+        return fold;
+    }
     const bool shifted = partials.shifted;
     fold.finish = [this, id, index, count, dynamic_count, shifted](const Lanes& folded) {
         if (!shifted) return finish_reduction(id, folded, count, dynamic_count);
@@ -296,6 +301,10 @@ std::optional<Fold> Emitter::fold(ValueId id, const Index& index) {
         if (!place->second.partials) return std::nullopt;
         return partial_fold(id, place->second, index);
     }
+    return fold_of(id, index);
+}
+
+std::optional<Fold> Emitter::fold_of(ValueId id, const Index& index) {
     switch (graph_[id].op) {
         case Op::sum:
         case Op::mean:

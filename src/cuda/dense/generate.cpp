@@ -1,6 +1,8 @@
 #include "cuda/dense/generate.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string_view>
 
 #include "cuda/expression.h"
@@ -51,6 +53,42 @@ std::string machine(const Problem& problem, const Schedule& s) {
     return "#define MMA " + std::string(instructions[static_cast<int>(problem.arithmetic)]) + "\n" + std::string(portable);
 }
 
+// Strict: each product is three, low·high, high·low and high·high. Tensor cores cut what they add towards zero, so that a chain of
+// full-size terms drifts by half a unit in the last place each; the small terms come first, where a unit is small, and chains of
+// at most eight full-size terms are added up by `promote`, which rounds.
+struct StrictStep { int block; int64_t tile, pixel; std::string at; };   // `at`: a run-time part of the window's place
+void strict_products(Lines& t, const std::vector<StrictStep>& steps, int64_t low, bool three) {
+    const int longest = three ? 8 : 3;
+    std::map<int, int> terms, chain;
+    for (const StrictStep& step : steps) ++terms[step.block];
+    int limit = 0;
+    for (const auto& [block, count] : terms) {
+        const int chains = (count + longest - 1) / longest;
+        limit = std::max(limit, (count + chains - 1) / chains);
+    }
+    std::set<int> begun;
+    auto product = [&](const StrictStep& step, int64_t dw, int64_t dp) {
+        t.line("product(acc[" + num(step.block) + "], tiles + " + num(step.tile + dw) + "ll, pixels + " + step.at + num(step.pixel + dp) + "ll, " + (begun.insert(step.block).second ? "0" : "1") + ");");
+    };
+    auto promote = [&] {
+        t.line("products_commit();");
+        t.line("products_wait<0>();");
+        for (int block : begun) t.line("promote(acc[" + num(block) + "], total[" + num(block) + "]);");
+        begun.clear(), chain.clear();
+    };
+    if (three)
+        for (const StrictStep& step : steps) product(step, 128, 0), product(step, 0, low);
+    for (const StrictStep& step : steps) {
+        if (chain[step.block]++ == limit) {
+            promote();
+            t.line("products_begin();");
+            ++chain[step.block];
+        }
+        product(step, 0, 0);
+    }
+    promote();
+}
+
 // So many slabs of one accumulator's windows that the tap loop is better a loop.
 bool loops(const Config& config, const Schedule& s, int variant) {
     return !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs && config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
@@ -64,16 +102,33 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
         for (const WindowStep& step : s.steps[0][0]) places += (places.empty() ? "" : ", ") + num(step.pixel);
         t.line("__constant__ int windows[] = {" + places + "};   // first pixel of each tap's window");
     }
-    t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {");
+    t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
     if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
-    t.line("(void)slab, (void)slab_turn, (void)b, (void)variant;");
+    t.line("(void)slab, (void)slab_turn, (void)b, (void)variant, (void)total;");
+    const bool strict = problem.terms() == 2;
+    const int64_t low = static_cast<int64_t>(s.vectors) * s.plane;   // pixels' low terms lie behind the high ones
     const int bodies = config.split == Split::phases ? 2 : 1;
-    const bool three = problem.terms() == 2 && problem.family == Family::wgmma;   // strict: mma.sync's product makes all three itself
+    const bool three = problem.family == Family::wgmma;   // strict: mma.sync's product makes all three terms itself
     for (int v = 0; v < s.variants; ++v) {
         if (s.variants > 1) t.line((v ? "else if (variant == " : "if (variant == ") + num(v) + ") {");
         for (int g = 0; g < bodies; ++g) {
             if (bodies == 2) t.line("if constexpr (WG == " + num(g) + ") {");
+            if (strict && config.resident) {
+                t.line("tiles = descriptor(weights + stage * (K_STEPS * OPERAND_TILES * TILE_BYTES), 1024, 128);");
+                if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
+                std::vector<StrictStep> steps;
+                for (int kk = 0; kk < config.k_steps; ++kk)
+                    for (const WindowStep& step : s.steps[v][static_cast<size_t>(g)])
+                        steps.push_back({step.block, (static_cast<int64_t>(kk) * static_cast<int64_t>(s.tiles.size()) + step.tile) * s.tile_bytes / 16,
+                                         step.pixel + 2 * kk * s.plane + (s.pairs ? (static_cast<int64_t>(step.halves) - s.plane) * (1 << 16) : 0), ""});
+                t.line("products_begin();");
+                strict_products(t, steps, low, three);
+                t.line("held.stage = slot;");
+                t.line("held.release(b);");
+                if (bodies == 2) t.line("}");
+                continue;
+            }
             for (int kk = 0; kk < config.k_steps; ++kk) {
                 const size_t slabs = config.resident ? 1 : s.slabs[v].size() - 1;
                 if (config.resident) {
@@ -90,19 +145,33 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                     t.line("const int* window = windows + part * " + num(per) + ";");
                     t.line("products_begin();");
+                    if (strict) {
+                        auto part = [&](int count) {
+                            std::vector<StrictStep> steps;
+                            for (int i = 0; i < count; ++i) steps.push_back({0, static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16, 2 * kk * s.plane, "window[" + num(i) + "] + "});
+                            strict_products(t, steps, low, three);
+                        };
+                        const std::string last = num(static_cast<int64_t>(slabs) - 1);
+                        if (total % per != 0) t.line("if (part < " + last + ") {");
+                        part(per);
+                        if (total % per != 0) {
+                            t.line("} else {");
+                            part(total % per);
+                            t.line("}");
+                        }
+                        t.line("held.slab = slab;");
+                        if (kk == config.k_steps - 1) t.line("if (part == " + last + ") held.stage = slot;");
+                        t.line("held.release(b);");
+                        t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
+                        t.line("}");
+                        continue;
+                    }
                     for (int i = 0; i < per; ++i) {
                         if (total % per != 0 && i >= total % per) t.line("if (part < " + num(static_cast<int64_t>(slabs) - 1) + ")");
                         t.line("{");
                         const int64_t a = static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16;
                         const std::string at = "pixels + (window[" + num(i) + "] + " + num(2 * kk * s.plane);
-                        const std::string accumulate = i > 0 || kk > 0 ? "1" : problem.terms() == 2 ? "part > 0" : "stage + part > 0";
-                        if (three) {
-                            t.line("product(acc[0], tiles + " + num(a + 128) + "ll, " + at + "), " + accumulate + ");");
-                            t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + " + " + num(static_cast<int64_t>(s.vectors) * s.plane) + "), 1);");
-                            t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), 1);");
-                        } else {
-                            t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), " + accumulate + ");");
-                        }
+                        t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), " + (i > 0 || kk > 0 ? "1" : "stage + part > 0") + ");");
                         t.line("}");
                     }
                     t.line("products_commit();");
@@ -122,26 +191,25 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                         t.line("products_begin();");
                     }
+                    const bool last = kk == config.k_steps - 1 && slab + 1 == slabs;
+                    std::vector<StrictStep> steps;
                     for (const WindowStep& step : s.steps[v][static_cast<size_t>(g)]) {
                         if (step.tile < begin || step.tile >= end) continue;
                         const int64_t a = static_cast<int64_t>(step.tile - begin) * s.tile_bytes / 16;
                         // Two taps in the K halves: the second window lies `halves` pixels after the first.
                         const int64_t high = s.pairs ? (static_cast<int64_t>(step.halves) - s.plane) * (1 << 16) : 0;
                         const int64_t p = step.pixel + 2 * kk * s.plane + high;
-                        const std::string accumulate = !step.first || kk > 0 ? "1" : problem.terms() == 2 ? "0" : "stage > 0";
-                        auto product = [&](int64_t da, int64_t dp, const std::string& add) {
-                            t.line("product(acc[" + num(step.block) + "], tiles + " + num(a + da) + "ll, pixels + " + num(p + dp) + "ll, " + add + ");");
-                        };
-                        if (three) {
-                            const int64_t low = static_cast<int64_t>(s.vectors) * s.plane;
-                            product(128, 0, accumulate);   // low weights, high pixels: the small terms first
-                            product(0, low, "1");
-                            product(0, 0, "1");
-                        } else {
-                            product(0, 0, accumulate);
-                        }
+                        if (strict) steps.push_back({step.block, a, p, ""});
+                        else t.line("product(acc[" + num(step.block) + "], tiles + " + num(a) + "ll, pixels + " + num(p) + "ll, " + (!step.first || kk > 0 ? "1" : "stage > 0") + ");");
                     }
-                    const bool last = kk == config.k_steps - 1 && slab + 1 == slabs;
+                    if (strict) {
+                        strict_products(t, steps, low, three);
+                        t.line("held.slab = slab;");
+                        if (last) t.line("held.stage = slot;");
+                        t.line("held.release(b);");
+                        t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
+                        continue;
+                    }
                     if (!config.resident || last) {
                         t.line("products_commit();");
                         t.line("products_wait<1>();");

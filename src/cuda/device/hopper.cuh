@@ -22,6 +22,7 @@ TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "mem
 TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
 TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // nothing that reads it moves before the wait
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
 template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 )cuda"

@@ -20,6 +20,7 @@ TF_PTX void products_begin() {}
 TF_PTX void products_commit() {}
 template <int PENDING> TF_PTX void products_wait() {}
 TF_PTX void landed(REAL&) {}
+TF_PTX void add_landed(REAL& total, REAL sum) { total += sum; }
 template <int COUNT> TF_PTX void registers_give() {}
 template <int COUNT> TF_PTX void registers_take() {}
 

@@ -405,6 +405,13 @@ static __device__ __forceinline__ void put_block(REAL* chunk, int row, int px, c
     }
 }
 
+// Strict: the sums of a tile beside the accumulators, and what adds a finished chain of products to them.
+typedef REAL Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
+static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (&total)[ACCUMULATORS]) {
+#pragma unroll
+    for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[i], acc[i]);
+}
+
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
@@ -415,20 +422,13 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
         const Place at = place_of(tile, s);
         REAL acc[BLOCKS][ACCUMULATORS];
-        REAL total[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];   // strict: tensor cores cut what they add; a stage is short, and stages are added exactly rounded
+        Totals total;
         if (TERMS > 1)
 #pragma unroll
             for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
-            if (TERMS > 1) {
-                products_wait<0>();
-                settled(acc);
-                held.release(b);
-#pragma unroll
-                for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] += acc[i / ACCUMULATORS][i % ACCUMULATORS];
-            }
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
