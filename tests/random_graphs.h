@@ -52,6 +52,7 @@ struct RandomGraphOptions {
     int spatial = 0;  // dimensions, 1 to 3; 0: any
     int min_steps = 1, max_steps = 6;
     int64_t max_extent = 7;  // of the input, per spatial axis
+    int64_t max_extent_3d = 5;
     int64_t max_channels = 6;
     double convolution = 0.25;  // how often a later step is one more convolution
     bool norms = true, pools = true, reductions = true, softmax = true, shapes = true, detach = true, branches = true;
@@ -67,7 +68,7 @@ public:
     Graph make() {
         const int64_t d = options_.spatial ? options_.spatial : random_.between(1, 3);
         Sizes shape{random_.between(1, 3), random_.between(1, options_.max_channels)};
-        const int64_t longest = d == 3 ? std::min<int64_t>(options_.max_extent, 5) : options_.max_extent;
+        const int64_t longest = d == 3 ? std::min(options_.max_extent, options_.max_extent_3d) : options_.max_extent;
         for (int64_t j = 0; j < d; ++j) shape.push_back(random_.chance(0.1) ? 1 : random_.between(1, longest));
         ValueId value = builder_.input("x", {options_.dtype, shape});
         while (random_.chance(0.3)) value = pointwise(value);  // before the convolution

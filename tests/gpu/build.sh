@@ -8,5 +8,5 @@ mkdir -p "$out"
 files="$(find src/graph src/algebra src/plan src/reference src/cuda -name '*.cpp') tests/gpu/check.cpp"
 echo "$files" | tr ' ' '\n' | xargs -P "$(nproc)" -I{} sh -c '
     o='"$out"'/$(echo {} | tr / _).o
-    if [ ! -f "$o" ] || [ {} -nt "$o" ]; then c++ -std=c++20 -O1 -w -Iinclude -Isrc -Itests -c {} -o "$o"; fi'
+    if [ ! -f "$o" ] || [ {} -nt "$o" ]; then c++ -std=c++20 -O2 -w -Iinclude -Isrc -Itests -c {} -o "$o"; fi'
 c++ "$out"/*.o -ldl -lpthread -Wl,--unresolved-symbols=ignore-all -o "$out/check"

@@ -1,202 +1,145 @@
 // On a machine with a GPU: compile_cuda against the float64 reference, and times. A plain program (no test framework).
 //
-//     check random FIRST COUNT [f32|f64|f16|bf16] [last]     random graphs, twice each: right and bitwise repeatable
-//     check gradient FIRST COUNT [f32|f64]                   their gradients
-//     check file FILE.tf                                     one graph at its own size against the reference (small
-//     ones) check copy                                             bandwidth of a copy check time FILE.tf [last] [tf32]
-//     median time with the L2 flushed, launches, resources
-#include <algorithm>
+//     check random FIRST COUNT [dtype] [last] [tf32]      random graphs, twice each, over many processes; without a
+//     dtype
+//                                                         every precision, layout, alignment and size is drawn as well
+//     check gradient FIRST COUNT [dtype] [last] [tf32]    their gradients in all leaves
+//     check rows                                          the benchmark's chains, cut small, in every precision and
+//     layout check file FILE.tf|ROW [last] [tf32]                one graph at its own size (small ones: the reference
+//     is slow) check time FILE.tf|ROW [last] [tf32]                median time with the L2 flushed, launches, resources
+//     check copy                                          bandwidth of a copy
+//
+// Exit status 1 where anything is wrong.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iostream>
+#include <optional>
 #include <sstream>
+#include <thread>
 
-#include "cuda/runtime/driver.h"
-#include "cuda_host/host.h"
+#include "gpu/session.h"
+#include "gpu/workers.h"
 #include "random_graphs.h"
-#include "transfuse/transfuse.h"
+#include "rows.h"
 
 using namespace transfuse;
 using namespace transfuse::cuda;
 
 namespace {
 
-struct DeviceMemory {
-    CUdeviceptr address = 0;
-    explicit DeviceMemory(size_t size) {
-        cuda::check(driver().cuMemAlloc(&address, std::max<size_t>(size, 256)), "cuMemAlloc");
-        cuda::check(driver().cuMemsetD8Async(address, 0xff, std::max<size_t>(size, 256), nullptr), "cuMemsetD8Async");
-    }
-    ~DeviceMemory() { driver().cuMemFree(address); }
-    DeviceMemory(const DeviceMemory&) = delete;
-    void* data() const { return reinterpret_cast<void*>(address); }
+// What the command line fixes; the rest is drawn.
+struct Wanted {
+    std::optional<DType> dtype;
+    Setting setting;
 };
 
-Sizes channels_last(const Sizes& shape) {
-    if (shape.size() < 3) return contiguous_strides(shape);
-    Sizes strides(shape.size());
-    int64_t stride = 1;
-    strides[1] = stride, stride *= shape[1];
-    for (size_t a = shape.size() - 1; a >= 2; --a) strides[a] = stride, stride *= shape[a];
-    strides[0] = stride;
-    return strides;
-}
-
-struct Session {
-    Plan plan;
-    CompileOptions options;
-    std::unique_ptr<Executable> executable;
-    std::vector<std::unique_ptr<DeviceMemory>> memory;
-    std::vector<TensorView> leaves, outputs;
-    std::unique_ptr<DeviceMemory> workspace;
-    RunContext context;
-
-    Session(const Graph& graph, bool last, Fp32Precision precision) {
-        plan = transfuse::plan(rewrite(graph).rewritten, Machine::h200());
-        options.precision = precision;
-        for (ValueId leaf : plan.graph.leaves())
-            options.leaf_strides.push_back(last && plan.graph[leaf].op == Op::input
-                                               ? channels_last(plan.graph[leaf].type.shape)
-                                               : contiguous_strides(plan.graph[leaf].type.shape));
-        for (ValueId output : plan.graph.outputs())
-            options.output_strides.push_back(last ? channels_last(plan.graph[output].type.shape)
-                                                  : contiguous_strides(plan.graph[output].type.shape));
-        executable = compile_cuda(plan, options);
-        auto view = [&](ValueId id, const Sizes& strides) {
-            const Type& type = plan.graph[id].type;
-            memory.push_back(
-                std::make_unique<DeviceMemory>(static_cast<size_t>(numel(type.shape) * bytes(type.dtype))));
-            return TensorView{memory.back()->data(), type.dtype, type.shape, strides};
-        };
-        for (size_t i = 0; i < plan.graph.leaves().size(); ++i)
-            leaves.push_back(view(plan.graph.leaves()[i], options.leaf_strides[i]));
-        for (size_t i = 0; i < plan.graph.outputs().size(); ++i)
-            outputs.push_back(view(plan.graph.outputs()[i], options.output_strides[i]));
-        workspace = std::make_unique<DeviceMemory>(executable->workspace_bytes());
-        context.workspace = workspace->data();
-    }
-
-    void set_leaf(size_t i, const std::vector<double>& values) {
-        const TensorView& v = leaves[i];
-        std::vector<char> host(static_cast<size_t>(numel(v.shape) * bytes(v.dtype)));
-        const auto at = offsets(v.shape, v.strides);
-        for (size_t e = 0; e < at.size(); ++e) put(host.data(), v.dtype, at[e], values[e]);
-        if (!host.empty())
-            cuda::check(driver().cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(v.data), host.data(), host.size()),
-                        "cuMemcpyHtoD");
-    }
-    std::vector<char> output_bytes(size_t i) const {
-        const TensorView& v = outputs[i];
-        std::vector<char> host(static_cast<size_t>(numel(v.shape) * bytes(v.dtype)));
-        if (!host.empty())
-            cuda::check(driver().cuMemcpyDtoH(host.data(), reinterpret_cast<CUdeviceptr>(v.data), host.size()),
-                        "cuMemcpyDtoH");
-        return host;
-    }
-    void run() { executable->run(leaves, outputs, context); }
+struct Drawn {
+    RandomGraphOptions options;
+    Setting setting;
 };
 
-double rounded(double value, DType dtype) {
-    double slot = 0;
-    put(&slot, dtype, 0, value);
-    return get(&slot, dtype, 0);
-}
-
-// The worst error relative to the largest value, over all outputs; throws where two runs differ.
-double worst(const Graph& graph, std::vector<std::vector<double>> leaves, bool last, Fp32Precision precision) {
-    for (size_t i = 0; i < leaves.size(); ++i)
-        for (double& v : leaves[i]) v = rounded(v, graph[graph.leaves()[i]].type.dtype);
-    const auto expected = evaluate(graph, leaves);
-    Session session(graph, last, precision);
-    for (size_t i = 0; i < leaves.size(); ++i) session.set_leaf(i, leaves[i]);
-    session.run();
-    cuda::check(driver().cuCtxSynchronize(), "run");
-    std::vector<std::vector<char>> first;
-    for (size_t o = 0; o < expected.size(); ++o) first.push_back(session.output_bytes(o));
-    session.run();
-    cuda::check(driver().cuCtxSynchronize(), "run");
-    double result = 0;
-    for (size_t o = 0; o < expected.size(); ++o) {
-        require(session.output_bytes(o) == first[o], "two runs differ bitwise");
-        const TensorView& v = session.outputs[o];
-        const auto at = offsets(v.shape, v.strides);
-        double scale = 1e-3;
-        for (double e : expected[o]) scale = std::max(scale, std::fabs(e));
-        for (size_t e = 0; e < at.size(); ++e) {
-            const double error = std::fabs(get(first[o].data(), v.dtype, at[e]) - expected[o][e]) / scale;
-            result = std::max(result, std::isnan(error) ? 1e9 : error);
-        }
+Drawn draw(uint64_t seed, const Wanted& wanted) {
+    Random random(seed ^ 0x5e771465);
+    Drawn drawn;
+    drawn.setting = wanted.setting;
+    drawn.options.dtype = DType::f32;
+    if (wanted.dtype) {
+        drawn.options.dtype = *wanted.dtype;
+    } else {
+        const double sort = random.uniform();
+        drawn.options.dtype = sort < 0.5    ? DType::f32
+                              : sort < 0.7  ? DType::f16
+                              : sort < 0.85 ? DType::bf16
+                                            : DType::f64;
+        drawn.setting.precision = random.chance(0.5) ? Fp32Precision::tf32 : Fp32Precision::strict;
+        drawn.setting.last = random.chance(0.4);
+        drawn.setting.unaligned = random.chance(0.1);
+        drawn.setting.freeze = random.chance(0.1);
     }
-    return result;
+    // Small tensors for the borders, wide ones for tiles of channels, large ones for tiles of pixels.
+    const double size = random.uniform();
+    if (size > 0.8)
+        drawn.options.max_channels = 80, drawn.options.max_extent = 10;
+    else if (size > 0.5)
+        drawn.options.max_channels = 24, drawn.options.max_extent = 40, drawn.options.max_extent_3d = 12;
+    return drawn;
 }
 
-DType named(const char* text) { return dtype_named(text); }
+// Each case in one of many processes: a graph, data for its leaves, and how it is to be run.
+struct Trial {
+    std::string what;
+    Graph graph;
+    uint64_t seed;
+    Setting setting;
+};
 
-int random_check(uint64_t begin, uint64_t count, DType dtype, bool last) {
-    const double tolerance = dtype == DType::f64   ? 1e-9
-                             : dtype == DType::f32 ? 3e-5
-                             : dtype == DType::f16 ? 3e-2
-                                                   : 2e-1;
-    int bad = 0;
-    for (uint64_t seed = begin; seed < begin + count; ++seed) {
-        RandomGraphOptions options;
-        options.dtype = dtype;
-        const Graph graph = random_graph(seed, options);
-        try {
-            const double error = worst(graph, random_leaves(graph, seed), last, Fp32Precision::strict);
-            if (!(error <= tolerance)) {
-                ++bad;
-                if (bad <= 3)
-                    std::printf("seed %llu: error %.3g\n%s\n", static_cast<unsigned long long>(seed), error,
-                                print(graph).c_str());
+int in_processes(const std::string& what, uint64_t first, uint64_t count, const std::function<Trial(uint64_t)>& trial) {
+    const auto begin = std::chrono::steady_clock::now();
+    const uint64_t wrong = Workers::run(
+        first, count, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), 40, 12, [&](uint64_t n) {
+            std::string told;
+            try {
+                ContextGuard guard(device(0));
+                const Trial t = trial(n);
+                told = t.what + " " + to_string(t.setting) + ": ";
+                std::string text = "\n" + print(t.graph).substr(0, 1800);
+                try {
+                    const Verdict verdict = examine(t.graph, random_leaves(t.graph, t.seed), t.setting);
+                    if (verdict.right) return std::string();
+                    char numbers[80];
+                    std::snprintf(numbers, sizeof numbers, "error %.3g, allowed %.3g", verdict.error, verdict.allowed);
+                    return told + numbers + text;
+                } catch (const std::exception& error) {
+                    return told + std::string(error.what()).substr(0, 900) + text;
+                }
+            } catch (const std::exception& error) {
+                return told + error.what();
             }
-        } catch (const Error& error) {
-            ++bad;
-            if (bad <= 3)
-                std::printf("seed %llu: %s\n%s\n", static_cast<unsigned long long>(seed),
-                            std::string(error.what()).substr(0, 1500).c_str(), print(graph).c_str());
-            if (std::string(error.what()).find("ILLEGAL") != std::string::npos) break;
-        }
-    }
-    std::printf("random %s%s: %llu graphs, %d wrong\n", std::string(name(dtype)).c_str(), last ? " channels_last" : "",
-                static_cast<unsigned long long>(count), bad);
-    return bad != 0;
+        });
+    std::printf("%s: %llu graphs, %llu wrong (%.0f s)\n", what.c_str(), static_cast<unsigned long long>(count),
+                static_cast<unsigned long long>(wrong),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    return wrong != 0;
 }
 
-// Gradients of random graphs in all their leaves, themselves graphs.
-int gradient_check(uint64_t begin, uint64_t count, DType dtype, bool last) {
-    const double tolerance = dtype == DType::f64 ? 1e-8 : 1e-3;
-    int bad = 0;
-    for (uint64_t seed = begin; seed < begin + count; ++seed) {
-        RandomGraphOptions options;
-        options.dtype = dtype;
-        options.smooth_only = true;
-        const Graph graph = random_graph(seed, options);
-        try {
-            const Graph forward = rewrite(graph).rewritten;
-            GradientRequest request;
-            for (size_t i = 0; i < forward.outputs().size(); ++i) request.outputs.push_back(static_cast<ValueId>(i));
-            for (size_t i = 0; i < forward.leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
-            const Graph backward = gradient(forward, request);
-            const double error = worst(backward, random_leaves(backward, seed), last, Fp32Precision::strict);
-            if (error <= tolerance) continue;
-            if (++bad <= 3)
-                std::printf("seed %llu: error %.3g\n%s\n", static_cast<unsigned long long>(seed), error,
-                            print(backward).c_str());
-        } catch (const Error& error) {
-            if (++bad <= 3)
-                std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
-                            std::string(error.what()).substr(0, 1500).c_str());
-        }
-    }
-    std::printf("gradients %s: %llu graphs, %d wrong\n", std::string(name(dtype)).c_str(),
-                static_cast<unsigned long long>(count), bad);
-    return bad != 0;
+Trial random_trial(uint64_t seed, const Wanted& wanted, bool gradients) {
+    Drawn drawn = draw(seed, wanted);
+    drawn.options.smooth_only = gradients;
+    Trial trial{std::string(name(drawn.options.dtype)), random_graph(seed, drawn.options), seed, drawn.setting};
+    if (!gradients) return trial;
+    const Graph forward = rewrite(trial.graph).rewritten;
+    GradientRequest request;
+    for (size_t i = 0; i < forward.outputs().size(); ++i) request.outputs.push_back(static_cast<ValueId>(i));
+    for (size_t i = 0; i < forward.leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
+    trial.graph = gradient(forward, request);
+    return trial;
+}
+
+int check_rows() {
+    struct Precision {
+        DType dtype;
+        Fp32Precision fp32;
+    };
+    static constexpr Precision precisions[] = {{DType::f32, Fp32Precision::strict},
+                                               {DType::f32, Fp32Precision::tf32},
+                                               {DType::f16, Fp32Precision::strict},
+                                               {DType::bf16, Fp32Precision::strict},
+                                               {DType::f64, Fp32Precision::strict}};
+    const auto& rows = tests::rows();
+    return in_processes("rows", 0, rows.size() * 10, [&](uint64_t n) {
+        const Precision precision = precisions[n / 2 % 5];
+        const std::string_view row = rows[n / 10].first;
+        Setting setting;
+        setting.precision = precision.fp32, setting.last = n % 2 == 1;
+        return Trial{std::string(row) + " " + std::string(name(precision.dtype)),
+                     tests::row(row, tests::Scale::small, precision.dtype), n, setting};
+    });
 }
 
 Graph read(const char* path) {
+    for (const auto& [name, text] : tests::rows())
+        if (name == path) return tests::row(name);
     std::ifstream file(path);
     require(static_cast<bool>(file), "cannot read ", path);
     std::stringstream text;
@@ -204,11 +147,19 @@ Graph read(const char* path) {
     return parse(text.str());
 }
 
+int check_file(const char* path, const Setting& setting) {
+    const Graph graph = read(path);
+    const Verdict verdict = examine(graph, random_leaves(graph, 3), setting);
+    std::printf("%s %s %s: error %.3g, allowed %.3g\n", verdict.right ? "right" : "WRONG", path,
+                to_string(setting).c_str(), verdict.error, verdict.allowed);
+    return verdict.right ? 0 : 1;
+}
+
 // Median time of a run with the L2 flushed before it, and host time of the call.
-void time_file(const char* path, bool last, Fp32Precision precision) {
+void time_file(const char* path, const Setting& setting) {
     const Graph graph = read(path);
     const auto begin = std::chrono::steady_clock::now();
-    Session session(graph, last, precision);
+    Session session(graph, setting);
     const double compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     Random random(5);
     for (size_t i = 0; i < session.leaves.size(); ++i) {
@@ -226,10 +177,10 @@ void time_file(const char* path, bool last, Fp32Precision precision) {
     std::vector<float> times;
     std::vector<double> host_times;
     for (int i = 0; i < 25; ++i) {
-        d.cuMemsetD8Async(flush.address, 1, 256 << 20, nullptr);
+        d.cuMemsetD8Async(flush.address(), 1, 256 << 20, nullptr);
         d.cuEventRecord(from, nullptr);
         const auto t0 = std::chrono::steady_clock::now();
-        session.run();
+        session.executable->run(session.leaves, session.outputs, session.context);
         host_times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count());
         d.cuEventRecord(to, nullptr);
         cuda::check(d.cuEventSynchronize(to), "run");
@@ -239,8 +190,8 @@ void time_file(const char* path, bool last, Fp32Precision precision) {
     }
     std::sort(times.begin(), times.end());
     std::sort(host_times.begin(), host_times.end());
-    std::printf("TIME %s%s: %.4f ms median, %.4f min; host %.1f us; compiled in %.2f s\n%s", path,
-                last ? " channels_last" : "", times[times.size() / 2], times[0],
+    std::printf("TIME %s %s: %.4f ms median, %.4f min; host %.1f us; compiled in %.2f s\n%s", path,
+                to_string(setting).c_str(), static_cast<double>(times[times.size() / 2]), static_cast<double>(times[0]),
                 host_times[host_times.size() / 2] * 1e6, compile_s, session.executable->describe().c_str());
 }
 
@@ -254,7 +205,7 @@ void time_copy() {
     std::vector<float> times;
     for (int i = 0; i < 15; ++i) {
         d.cuEventRecord(from, nullptr);
-        d.cuMemcpyDtoDAsync(a.address, b.address, size, nullptr);
+        d.cuMemcpyDtoDAsync(a.address(), b.address(), size, nullptr);
         d.cuEventRecord(to, nullptr);
         d.cuEventSynchronize(to);
         float ms = 0;
@@ -262,37 +213,44 @@ void time_copy() {
         times.push_back(ms);
     }
     std::sort(times.begin(), times.end());
-    std::printf("COPY %.3f TB/s\n", 2.0 * static_cast<double>(size) / (times[times.size() / 2] * 1e-3) * 1e-12);
+    std::printf("COPY %.3f TB/s\n",
+                2.0 * static_cast<double>(size) / (static_cast<double>(times[times.size() / 2]) * 1e-3) * 1e-12);
+}
+
+// Asked of a child: a process that has used CUDA may not fork workers that use it.
+bool gpu_here() {
+    const pid_t child = fork();
+    if (child == 0) {
+        if (!cuda_available()) std::printf("skipped: %s\n", cuda_unavailable_reason().c_str());
+        std::fflush(stdout);
+        _exit(cuda_available() ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    return status == 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     try {
-        if (!cuda_available()) {
-            std::printf("skipped: %s\n", cuda_unavailable_reason().c_str());
-            return 0;
-        }
-        ContextGuard guard(device(0));
+        if (!gpu_here()) return 0;
         const std::string verb = argc > 1 ? argv[1] : "";
-        auto has = [&](const char* word) {
-            return std::any_of(argv + 1, argv + argc, [&](const char* a) { return std::strcmp(a, word) == 0; });
-        };
-        if (verb == "random" && argc >= 4)
-            return random_check(std::stoull(argv[2]), std::stoull(argv[3]), argc > 4 ? named(argv[4]) : DType::f32,
-                                has("last"));
-        if (verb == "gradient" && argc >= 4)
-            return gradient_check(std::stoull(argv[2]), std::stoull(argv[3]), argc > 4 ? named(argv[4]) : DType::f64,
-                                  has("last"));
-        if (verb == "file" && argc >= 3) {
-            const Graph graph = read(argv[2]);
-            const double error = worst(graph, random_leaves(graph, 3), has("last"),
-                                       has("tf32") ? Fp32Precision::tf32 : Fp32Precision::strict);
-            std::printf("ERROR %s%s: %.3g\n", argv[2], has("last") ? " channels_last" : "", error);
-            return 0;
+        Wanted wanted;
+        for (int i = 2; i < argc; ++i) {
+            const std::string word = argv[i];
+            if (word == "last") wanted.setting.last = true;
+            if (word == "tf32") wanted.setting.precision = Fp32Precision::tf32;
+            if (i >= 4 && word != "last" && word != "tf32") wanted.dtype = dtype_named(word);
         }
+        if ((verb == "random" || verb == "gradient") && argc >= 4)
+            return in_processes(verb, std::stoull(argv[2]), std::stoull(argv[3]),
+                                [&](uint64_t seed) { return random_trial(seed, wanted, verb == "gradient"); });
+        if (verb == "rows") return check_rows();
+        ContextGuard guard(device(0));
+        if (verb == "file" && argc >= 3) return check_file(argv[2], wanted.setting);
         if (verb == "time" && argc >= 3) {
-            time_file(argv[2], has("last"), has("tf32") ? Fp32Precision::tf32 : Fp32Precision::strict);
+            time_file(argv[2], wanted.setting);
             return 0;
         }
         if (verb == "copy") {
@@ -300,7 +258,8 @@ int main(int argc, char** argv) {
             return 0;
         }
         std::printf(
-            "usage: check random FIRST COUNT [dtype] [last] | file FILE.tf [last] | time FILE.tf [last] [tf32]\n");
+            "usage: check random|gradient FIRST COUNT [dtype] [last] [tf32] | file|time FILE.tf [last] [tf32] | "
+            "copy\n");
         return 2;
     } catch (const std::exception& error) {
         std::printf("FAILED: %s\n", std::string(error.what()).substr(0, 3000).c_str());

@@ -1,6 +1,8 @@
-"""On a GPU: the rows, gradients, streams, CUDA graphs, precision switches and layouts."""
+"""On a GPU: the rows in every precision and layout, borders, gradients, streams, CUDA graphs, precision switches, tensors
+beyond 2^31 elements, and the numerics that collapsing and statistics promise."""
 
 import copy
+import threading
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ import zoo
 from torch import nn
 
 import transfuse
-from transfuse.bench import accuracy
+from transfuse.bench import accuracy, peers
 
 pytestmark = pytest.mark.gpu
 
@@ -26,38 +28,117 @@ def strict_fp32():
     torch.backends.cudnn.allow_tf32 = before
 
 
+def laid_out(model, inputs, layout):
+    """Model and inputs in a memory format, where they have the rank for it."""
+    if layout == "channels_last":
+        model = copy.deepcopy(model)
+        for parameter in model.parameters():
+            if parameter.dim() == inputs[0].dim():
+                parameter.data = peers.laid_out(parameter.data, True)
+        inputs = [peers.laid_out(t, True) for t in inputs]
+    return model, inputs
+
+
+def same_bits(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
 def verdict(ours, model, inputs, run):
     wide, wide_inputs = accuracy.clone64(model, inputs)
     mine, theirs, truth = run(ours, inputs), run(copy.deepcopy(model), inputs), run(wide, wide_inputs)
     return accuracy.verdict(accuracy.errors(mine, truth), accuracy.errors(theirs, truth), [t.dtype for t in theirs])
 
 
-@pytest.mark.parametrize("mode", ["train", "eval"])
-@pytest.mark.parametrize("name", [*zoo.ROWS, *zoo.WHOLE])
-def test_rows(name, mode, no_fallback, strict_fp32):
-    model, inputs = on_gpu(name)
+NORMED = ["C", "f5", "f10", "dcgan", "unet", "nnunet"]
+CASES = [(name, "train") for name in [*zoo.ROWS, *zoo.WHOLE]] + [(name, "eval") for name in NORMED]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=["fp32", "fp16", "bf16"])
+@pytest.mark.parametrize("name, mode", CASES)
+def test_rows(name, mode, dtype, layout, no_fallback, strict_fp32):
+    model, inputs = laid_out(*on_gpu(name, dtype), layout)
     model.train(mode == "train")
     ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
     assert verdict(ours, model, inputs, zoo.outputs) == "right"
+    assert same_bits(zoo.outputs(copy.deepcopy(ours), inputs), zoo.outputs(copy.deepcopy(ours), inputs))
 
 
-@pytest.mark.parametrize("name", ["A", "B", "C", "D", "d5", "f1", "f3", "f6", "dcgan", "unet"])
-def test_gradients(name, no_fallback, strict_fp32):
-    model, inputs = on_gpu(name)
+# Every option at its border: what padding cuts off, what output_padding adds, axes of extent 1, taps nothing meets.
+BORDERS = {
+    "padding": (nn.ConvTranspose2d(6, 10, (3, 5), stride=(2, 3), padding=(2, 4)), (2, 6, 7, 9)),
+    "output_padding": (nn.ConvTranspose2d(6, 10, 3, stride=3, padding=1, output_padding=2), (2, 6, 5, 11)),
+    "dilation": (nn.ConvTranspose2d(8, 12, 3, stride=2, padding=2, dilation=(3, 2), output_padding=1), (3, 8, 9, 6)),
+    "empty phases": (nn.ConvTranspose3d(8, 8, 2, stride=3, dilation=3), (2, 8, 3, 4, 5)),
+    "groups": (nn.ConvTranspose2d(24, 36, 3, stride=2, groups=3), (2, 24, 9, 7)),
+    "depthwise": (nn.ConvTranspose2d(12, 12, 4, stride=2, padding=1, groups=12), (2, 12, 9, 7)),
+    "one pixel": (nn.ConvTranspose2d(16, 16, 4), (5, 16, 1, 1)),
+    "one channel": (nn.ConvTranspose1d(1, 1, 7, stride=5), (3, 1, 31)),
+    "odd channels": (nn.ConvTranspose2d(67, 131, 3, stride=2, padding=1), (2, 67, 13, 17)),
+    "one output": (nn.ConvTranspose1d(4, 9, 3, padding=1), (2, 4, 1)),
+    "unbatched": (nn.ConvTranspose2d(5, 7, 3), (5, 6, 8)),
+    "many channels": (nn.ConvTranspose1d(520, 300, 4, stride=2, padding=1), (2, 520, 37)),
+    "strided convolution": (nn.Conv2d(16, 40, 3, stride=2, padding=1), (2, 16, 31, 29)),
+}
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("dtype", [torch.float64, *DTYPES], ids=["fp64", "fp32", "fp16", "bf16"])
+@pytest.mark.parametrize("case", BORDERS)
+def test_borders(case, dtype, layout, no_fallback, strict_fp32):
+    module, shape = BORDERS[case]
+    model = nn.Sequential(copy.deepcopy(module), nn.LeakyReLU(0.1)).cuda().to(dtype)
+    model, inputs = laid_out(model, [torch.randn(shape, device="cuda", dtype=dtype)], layout)
+    ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+    if dtype is torch.float64:
+        assert torch.allclose(zoo.outputs(ours, inputs)[0], zoo.outputs(model, inputs)[0], rtol=1e-11, atol=1e-11)
+    else:
+        assert verdict(ours, model, inputs, zoo.outputs) == "right"
+
+
+def test_an_empty_batch():
+    model = nn.Sequential(nn.ConvTranspose2d(4, 6, 3, stride=2), nn.ReLU()).cuda()
+    ours = transfuse.optimize(copy.deepcopy(model), torch.randn(2, 4, 5, 5, device="cuda"))
+    x = torch.randn(0, 4, 5, 5, device="cuda")
+    with torch.no_grad():
+        assert ours(x).shape == model(x).shape == (0, 6, 11, 11)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("name", ["A", "B", "C", "D", "d2", "d3", "d5", "d6", "f1", "f3", "f6", "f8", "dcgan", "unet"])
+def test_gradients(name, layout, no_fallback, strict_fp32):
+    model, inputs = laid_out(*on_gpu(name), layout)
     ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
     zoo_run = zoo.outputs_and_gradients
     wide, wide_inputs = accuracy.clone64(model, inputs)
     mine, truth = zoo_run(ours, inputs), zoo_run(wide, wide_inputs)
     for a, b in zip(mine, truth):
-        assert torch.allclose(a.double(), b, rtol=1e-3, atol=1e-3 * max(1.0, b.abs().max().item()))
+        assert torch.allclose(a.double(), b, rtol=1e-4, atol=1e-4 * max(1.0, b.abs().max().item()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", ["A", "B", "D", "d5", "f1", "f7", "f8", "f11"])
-def test_sixteen_bits(name, dtype, no_fallback):
+@pytest.mark.parametrize("name", ["A", "D", "f1"])
+def test_gradients_in_sixteen_bits(name, dtype, no_fallback):
     model, inputs = on_gpu(name, dtype)
     ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
-    assert verdict(ours, model, inputs, zoo.outputs) == "right"
+    assert verdict(ours, model, inputs, zoo.outputs_and_gradients) == "right"
+
+
+def test_the_newer_precision_switch(no_fallback):
+    model, inputs = on_gpu("D")
+    exact = copy.deepcopy(model).double()(inputs[0].double())
+    ours = transfuse.optimize(model, tuple(inputs), never_slower=False)
+    before = torch.backends.cudnn.conv.fp32_precision
+    try:
+        results = {}
+        for precision in ("tf32", "ieee"):
+            torch.backends.cudnn.conv.fp32_precision = precision
+            results[precision] = zoo.outputs(ours, inputs)[0]
+    finally:
+        torch.backends.cudnn.conv.fp32_precision = before
+    error = {precision: (result - exact).abs().max().item() for precision, result in results.items()}
+    assert error["ieee"] < 2e-6 < error["tf32"] < 1e-2
 
 
 def test_tf32_follows_pytorchs_switch(no_fallback):
@@ -71,7 +152,7 @@ def test_tf32_follows_pytorchs_switch(no_fallback):
         with torch.no_grad():
             errors[allowed] = (ours(*inputs) - exact).abs().max().item()
     torch.backends.cudnn.allow_tf32 = before
-    assert errors[False] < 1e-5 and errors[False] <= errors[True]
+    assert errors[False] < 2e-6 < errors[True] < 1e-2
 
 
 def test_side_stream_and_cuda_graph(no_fallback):
@@ -97,13 +178,17 @@ def test_side_stream_and_cuda_graph(no_fallback):
 
 
 def test_channels_last(no_fallback):
-    model = nn.Sequential(nn.ConvTranspose2d(16, 32, 3, stride=2), nn.ReLU()).cuda().to(memory_format=torch.channels_last)
+    model = (
+        nn.Sequential(nn.ConvTranspose2d(16, 32, 3, stride=2), nn.ReLU()).cuda().to(memory_format=torch.channels_last)
+    )
     x = torch.randn(2, 16, 12, 12, device="cuda").contiguous(memory_format=torch.channels_last)
     ours = transfuse.optimize(model, x, never_slower=False)
     with torch.no_grad():
         got, expected = ours(x), model(x)
     assert torch.allclose(got, expected, rtol=1e-2, atol=1e-2)
-    assert got.is_contiguous(memory_format=torch.channels_last) == expected.is_contiguous(memory_format=torch.channels_last)
+    assert got.is_contiguous(memory_format=torch.channels_last) == expected.is_contiguous(
+        memory_format=torch.channels_last
+    )
 
 
 def test_autocast(no_fallback):
@@ -142,3 +227,123 @@ def test_a_hundred_sizes_compile_little(no_fallback):
         for length in range(32, 132):
             x = torch.randn(2, 16, length, device="cuda")
             assert torch.allclose(ours(x), model(x), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["B", "C", "D", "f7", "f8", "f9"])
+def test_cuda_graphs_see_new_weights_and_inputs(name, no_fallback, strict_fp32):
+    model, inputs = on_gpu(name)
+    ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+    x = inputs[0].clone()
+    with torch.no_grad():
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            ours(x)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = ours(x)
+        for _ in range(3):
+            x.copy_(torch.rand_like(x))
+            for parameter in ours.parameters():
+                parameter.add_(torch.rand_like(parameter), alpha=0.1)
+            captured.fill_(float("nan"))
+            graph.replay()
+            assert same_bits([captured.clone()], [ours(x)])
+
+
+def test_weights_changed_in_place_are_seen(no_fallback, strict_fp32):
+    model, inputs = on_gpu("f1")
+    ours = transfuse.optimize(model, tuple(inputs), never_slower=False)
+    optimiser = torch.optim.SGD(ours.parameters(), lr=0.5)
+    for _ in range(3):
+        optimiser.zero_grad()
+        ours(*inputs).square().mean().backward()
+        optimiser.step()
+        assert torch.allclose(zoo.outputs(ours, inputs)[0], zoo.outputs(model, inputs)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name, mode", [("A", "train"), ("B", "train"), ("C", "eval")])
+def test_collapsed_chains_are_more_exact_than_pytorch(name, mode, no_fallback):
+    model, inputs = on_gpu(name)
+    model.train(mode == "train")
+    wide, wide_inputs = accuracy.clone64(model, inputs)
+    ours = transfuse.optimize(
+        model, tuple(inputs), never_slower=False
+    )  # TF32 stays allowed: no product is left to use it
+    error = accuracy.errors(zoo.outputs(ours, inputs), zoo.outputs(wide, wide_inputs))[0]
+    assert error.worst <= 1e-6
+
+
+@pytest.mark.parametrize("bias, mean", [(10.0, 0.0), (0.0, 100.0), (10.0, 100.0)])
+@pytest.mark.parametrize("name", ["C", "f5", "f10"])
+def test_variances_of_shifted_values(name, bias, mean, no_fallback, strict_fp32):
+    model, inputs = on_gpu(name)
+    with torch.no_grad():
+        model.conv_transpose.bias.add_(bias)
+        inputs[0].add_(mean)
+    ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+    assert verdict(ours, model, inputs, zoo.outputs) == "right"
+    plain, wide = copy.deepcopy(model), copy.deepcopy(model).double()
+    zoo.outputs(plain, inputs), zoo.outputs(wide, [inputs[0].double()])
+    for (key, mine), theirs, truth in zip(ours.named_buffers(), plain.buffers(), wide.buffers(), strict=False):
+        if mine.is_floating_point() and "running" in key:
+            error, its = (mine - truth).abs().max().item(), (theirs - truth).abs().max().item()
+            assert error <= max(2 * its, 1e-6 * truth.abs().max().item()), key
+
+
+def test_more_than_two_to_the_31_elements(no_fallback):
+    model = nn.Sequential(nn.ConvTranspose2d(8, 16, 2, stride=2), nn.ReLU()).cuda().half()
+    x = torch.randn(3, 8, 3400, 3456, device="cuda", dtype=torch.float16)  # 2.3e9 elements out
+    ours = transfuse.optimize(copy.deepcopy(model), x[:, :, :4, :8].contiguous(), never_slower=False)
+    with torch.no_grad():
+        result = ours(x)
+        assert result.numel() > 2**31
+        for rows in (slice(0, 8), slice(-8, None)):
+            for image in (0, 2):
+                expected = model(x[image : image + 1, :, rows])
+                cut = slice(0, 16) if rows.start == 0 else slice(-16, None)
+                assert torch.allclose(result[image : image + 1, :, cut], expected, rtol=1e-2, atol=1e-2)
+
+
+def test_a_sum_over_more_than_two_to_the_31_elements(no_fallback):
+    class Averages(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv_transpose = nn.ConvTranspose2d(16, 8, 3, stride=2)
+
+        def forward(self, x):
+            return self.conv_transpose(x).mean((2, 3))
+
+    model = Averages().cuda().half()
+    x = torch.rand(4, 16, 5800, 5808, device="cuda", dtype=torch.float16)
+    assert x.numel() > 2**31
+    ours = transfuse.optimize(model, x[:, :, :8, :8].contiguous(), never_slower=False)
+    wide = copy.deepcopy(model).double()
+    with torch.no_grad():
+        # One image at a time by the definition: the collapse of each is checked elsewhere, here only its indices.
+        weight, bias = wide.conv_transpose.weight, wide.conv_transpose.bias
+        sums = torch.stack([image.sum((1, 2), dtype=torch.float64) for image in x])
+        expected = sums @ weight.sum((2, 3)) / (11601 * 11617) + bias
+        assert torch.allclose(ours(x).double(), expected, rtol=2e-3, atol=2e-3)
+
+
+def test_threads_with_contexts_of_their_own(no_fallback, strict_fp32):
+    model, inputs = on_gpu("f1")
+    ours = transfuse.optimize(model, tuple(inputs), never_slower=False)
+    expected = zoo.outputs(ours, inputs)
+    found = []
+
+    def work():  # a new thread has no current CUDA context, and a stream of its own
+        with torch.cuda.stream(torch.cuda.Stream()):
+            results = [zoo.outputs(ours, inputs) for _ in range(20)]
+            torch.cuda.current_stream().synchronize()
+            found.append(all(same_bits(result, expected) for result in results))
+
+    torch.cuda.synchronize()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 4
