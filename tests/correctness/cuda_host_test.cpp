@@ -122,7 +122,7 @@ TEST(CudaHost, WeightGradients) {
 
 // Sums so long that several blocks share one: the bias and the divisor are still applied, once.
 TEST(CudaHost, SplitSumsEndAsWholeOnesDo) {
-    std::vector<Case> cases;
+    std::vector<HostCase> cases;
     uint64_t seed = 9500;
     for (const char* body : {"%x = input f64[3,70,5,5,1]  %w = param f64[4,70,3,3,1]  %b = param f64[4]  %y = conv(%x, "
                              "%w, %b) stride=[2,3,3] padding=[5,0,1] dilation=[3,1,1]",
@@ -130,7 +130,7 @@ TEST(CudaHost, SplitSumsEndAsWholeOnesDo) {
                              "%x = input f64[1,2,64,64]  %y = adaptive_avg_pool(%x) output_size=[1,2]"}) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %y\n}\n");
         ++seed;
-        cases.push_back(make(graph, random_leaves(graph, seed), false, true));
+        cases.push_back(make(graph, random_leaves(graph, seed), false, true, general()));
     }
     check(cases, 1e-12);
 }
