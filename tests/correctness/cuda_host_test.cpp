@@ -88,7 +88,8 @@ TEST(CudaHost, BoxSpread) {
                 parse("graph g {\n  %h = input " + std::string(dtype) +
                       "[2,12,1,1]\n  %y = box_spread(%h) dims=[2,3] counts=[2,2] los=[0,1,0,2] his=[" + n +
                       "] steps=[1,1,2,1] sizes=[" + sizes + "]\n  %z = mul(%y, 0.5)\n  return %z\n}\n");
-            for (bool last : {false, true}) cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, general()));
+            for (bool last : {false, true})
+                cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, general()));
         }
     check(cases, 1e-3);
 }

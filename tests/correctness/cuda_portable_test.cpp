@@ -44,7 +44,7 @@ struct Mode {
     double tolerance;
 };
 const Mode modes[] = {
-    {"f32", Fp32Precision::strict, 3e-6}, {"f32", Fp32Precision::tf32, 3e-3}, {"f64", Fp32Precision::strict, 1e-13},
+    {"f32", Fp32Precision::strict, 3e-6}, {"f32", Fp32Precision::tf32, 3e-3},    {"f64", Fp32Precision::strict, 1e-13},
     {"f16", Fp32Precision::strict, 4e-3}, {"bf16", Fp32Precision::strict, 3e-2},
 };
 
@@ -123,7 +123,8 @@ TEST(CudaPortable, CompilesForEveryArchitecture) {
             for (const BoundLaunch& bound :
                  assemble(plan(rewrite(graph).rewritten, Machine::h200()), options, target, true).launches) {
                 EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes));
-                if (bound.launch.source->entry.starts_with("transfuse_")) units.push_back({bound.launch.source, arch, ""});
+                if (bound.launch.source->entry.starts_with("transfuse_"))
+                    units.push_back({bound.launch.source, arch, ""});
             }
         }
     std::vector<std::thread> threads;

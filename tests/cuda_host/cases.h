@@ -35,7 +35,7 @@ inline double rounded(double value, DType dtype) {
 }
 
 inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves, bool last, bool aligned,
-                 const Target& target, Fp32Precision precision = Fp32Precision::strict) {
+                     const Target& target, Fp32Precision precision = Fp32Precision::strict) {
     HostCase c;
     c.graph = graph;
     c.leaves = std::move(leaves);

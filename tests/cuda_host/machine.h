@@ -1,15 +1,23 @@
-// What the portable tensor-core kernels ask of the machine (src/cuda/device/ptx.cuh, portable.cuh), on the CPU: mbarriers,
-// cp.async, ldmatrix, mma.sync and shuffles. Threads are fibers; who has to wait lets the others run.
+// What the portable tensor-core kernels ask of the machine (src/cuda/device/ptx.cuh, portable.cuh), on the CPU:
+// mbarriers, cp.async, ldmatrix, mma.sync and shuffles. Threads are fibers; who has to wait lets the others run.
 #pragma once
 
 #define __constant__
 #define __align__(bytes) alignas(bytes)
 #define __stcs(to, value) (*(to) = (value))
 
-struct float2 { float x, y; };
-struct float4 { float x, y, z, w; };
-struct double2 { double x, y; };
-struct uint4 { unsigned x, y, z, w; };
+struct float2 {
+    float x, y;
+};
+struct float4 {
+    float x, y, z, w;
+};
+struct double2 {
+    double x, y;
+};
+struct uint4 {
+    unsigned x, y, z, w;
+};
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static inline double2 make_double2(double x, double y) { return {x, y}; }
 static inline unsigned __float_as_uint(float f) { return as_bits(f); }
@@ -67,8 +75,10 @@ static inline void barrier_named(int id, int threads) {
 }
 
 static inline void copy_bytes(unsigned to, const void* from, bool inside, size_t bytes) {
-    if (inside) std::memcpy(at_address(to), from, bytes);
-    else std::memset(at_address(to), 0, bytes);
+    if (inside)
+        std::memcpy(at_address(to), from, bytes);
+    else
+        std::memset(at_address(to), 0, bytes);
 }
 static inline void copy_4(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 4); }
 static inline void copy_8(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 8); }
@@ -78,7 +88,8 @@ static inline void copy_16(unsigned to, const void* from, bool inside) {
 }
 static inline void copy_arrive(unsigned b) { barrier_arrive(b); }
 static inline void copy_commit() {}
-template <int PENDING> static inline void copy_wait() {}
+template <int PENDING>
+static inline void copy_wait() {}
 static inline unsigned round_tf32(float v) { return (as_bits(v) + 0x1000u) & 0xffffe000u; }
 
 // What the lanes of a warp do together: every lane leaves its arguments, the last one computes everybody's results.
@@ -92,7 +103,10 @@ static inline void together(unsigned mask, const Arguments& mine, const Work& wo
 }
 template <class T>
 static inline T exchange_lanes(unsigned mask, T v, int from) {
-    struct Exchange { T v, *result; int from; };
+    struct Exchange {
+        T v, *result;
+        int from;
+    };
     T result = v;
     together(mask, Exchange{v, &result, from}, [&](const Exchange* all) {
         for (int lane = 0; lane < 32; ++lane)
@@ -100,14 +114,23 @@ static inline T exchange_lanes(unsigned mask, T v, int from) {
     });
     return result;
 }
-template <class T> static inline T __shfl_xor_sync(unsigned mask, T v, int k) { return exchange_lanes(mask, v, (threadIdx.x % 32) ^ k); }
-template <class T> static inline T __shfl_sync(unsigned mask, T v, int lane) { return exchange_lanes(mask, v, lane); }
+template <class T>
+static inline T __shfl_xor_sync(unsigned mask, T v, int k) {
+    return exchange_lanes(mask, v, (threadIdx.x % 32) ^ k);
+}
+template <class T>
+static inline T __shfl_sync(unsigned mask, T v, int lane) {
+    return exchange_lanes(mask, v, lane);
+}
 
 static inline void load_matrices(unsigned (&m)[4], unsigned row) {
-    struct Load { unsigned row, *m; };
+    struct Load {
+        unsigned row, *m;
+    };
     together(~0u, Load{row, m}, [](const Load* all) {
         for (int lane = 0; lane < 32; ++lane)
-            for (int i = 0; i < 4; ++i) std::memcpy(all[lane].m + i, at_address(all[i * 8 + lane / 4].row) + lane % 4 * 4, 4);
+            for (int i = 0; i < 4; ++i)
+                std::memcpy(all[lane].m + i, at_address(all[i * 8 + lane / 4].row) + lane % 4 * 4, 4);
     });
 }
 static inline double load_double(unsigned at) {
@@ -118,14 +141,18 @@ static inline double load_double(unsigned at) {
 // d[16][8] += a[16][K] · b[K][8] with K = 4·words.size/32 bytes: `word(u, i)` is element i of a 32-bit word.
 template <int PER_WORD, class Word>
 static inline void host_mma(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1, const Word& word) {
-    struct Factors { float* d; unsigned a[4], b[2]; };
+    struct Factors {
+        float* d;
+        unsigned a[4], b[2];
+    };
     together(~0u, Factors{d, {a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](const Factors* all) {
         for (int lane = 0; lane < 32; ++lane)
             for (int i = 0; i < 4; ++i) {
                 const int row = lane / 4 + i / 2 * 8, column = 2 * (lane % 4) + i % 2;
                 for (int k = 0; k < 8; ++k)  // words of K
                     for (int e = 0; e < PER_WORD; ++e)
-                        all[lane].d[i] += word(all[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2], e) * word(all[column * 4 + k % 4].b[k / 4], e);
+                        all[lane].d[i] += word(all[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2], e) *
+                                          word(all[column * 4 + k % 4].b[k / 4], e);
             }
     });
 }
@@ -133,13 +160,16 @@ static inline void mma_tf32(float* d, const unsigned (&a)[4], unsigned b0, unsig
     host_mma<1>(d, a, b0, b1, [](unsigned u, int) { return __uint_as_float(u); });
 }
 static inline void mma_f16(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    host_mma<2>(d, a, b0, b1, [](unsigned u, int e) { return tf_host_half_to_float(static_cast<unsigned short>(u >> 16 * e)); });
+    host_mma<2>(d, a, b0, b1,
+                [](unsigned u, int e) { return tf_host_half_to_float(static_cast<unsigned short>(u >> 16 * e)); });
 }
 static inline void mma_bf16(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
     host_mma<2>(d, a, b0, b1, [](unsigned u, int e) { return __uint_as_float(u >> 16 * e << 16); });
 }
 static inline void mma_f64(double* d, double a, double b) {
-    struct Factors { double *d, a, b; };
+    struct Factors {
+        double *d, a, b;
+    };
     together(~0u, Factors{d, a, b}, [](const Factors* all) {
         for (int lane = 0; lane < 32; ++lane)
             for (int i = 0; i < 2; ++i)
