@@ -49,6 +49,11 @@ static inline bool barrier_done(unsigned b, int parity) {
     yield();
     return false;
 }
+static inline void barrier_wait(unsigned b, int parity) {
+    while (!barrier_done(b, parity)) {
+    }
+}
+static inline void rest() {}
 static inline void barrier_arrive(unsigned b) {
     HostBarrier& barrier = barrier_at(b);
     if (--barrier.pending == 0) barrier.pending = barrier.expected, ++barrier.phase;

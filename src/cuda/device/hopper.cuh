@@ -9,6 +9,7 @@ TF_PTX void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arriv
 TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
+TF_PTX void rest() {}
 TF_PTX void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Weights are fetched by one load thread.

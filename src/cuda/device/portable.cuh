@@ -5,8 +5,20 @@ R"cuda(
 // of the patch and the packed weights serve as they lie, free of bank conflicts, at any shift.
 constexpr int WARPS_N = 2;                                    // a warp has 32 rows of M and every second block of 8 pixels
 TF_PTX void barrier_fence() {}
-TF_PTX void barrier_wait(unsigned b, int parity) { while (!barrier_done(b, parity)) {} }
 TF_PTX void fence_proxy() {}
+#ifdef __CUDACC__
+TF_PTX void rest() { __nanosleep(20); }                       // who waits leaves the issue slots to the products
+#if __CUDA_ARCH__ >= 900
+TF_PTX bool barrier_soon(unsigned b, int parity) {            // the same, for a moment, until the phase completes
+    int done;
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(b), "r"(parity) : "memory");
+    return done;
+}
+TF_PTX void barrier_wait(unsigned b, int parity) { while (!barrier_soon(b, parity)) {} }
+#else
+TF_PTX void barrier_wait(unsigned b, int parity) { while (!barrier_done(b, parity)) rest(); }
+#endif
+#endif
 
 // Weights are fetched by all load threads, each its share.
 constexpr int FETCHERS = LOADERS;

@@ -293,7 +293,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
     const bool fetches = t < FETCHERS;
     auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s.total); };
     auto wait_empty = [&](unsigned bar, int parity) {
-        if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill();
+        if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill(), rest();
         barrier_wait(bar, parity);
     };
     refill();
