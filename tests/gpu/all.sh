@@ -16,7 +16,7 @@ mkdir -p "$logs"
 export PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}"
 status=0
 
-c++ -std=c++20 -O2 -w -Iinclude -Isrc -Itests tests/gpu/check.cpp -Lbuild/lib -ltransfuse -Wl,-rpath,"$PWD/build/lib" -lpthread -o build/gpu_check || exit 1
+sh tests/gpu/link.sh || exit 1
 
 spread=""
 "$python" -c 'import xdist' 2>/dev/null && spread="-n ${JOBS:-8}"
@@ -31,6 +31,7 @@ rows=$!
     for file in tests/gpu/rows/*_small.tf; do
         for words in "" "last" "tf32"; do timeout 60 build/gpu_check file "$file" $words || code=1; done
     done
+    timeout "$limit" build/gpu_check rows || code=1
     timeout "$limit" build/gpu_check random 1 "$graphs" || code=1
     timeout "$limit" build/gpu_check gradient 1 $((graphs / 3)) || code=1
     exit $code
@@ -39,7 +40,7 @@ random=$!
 wait $tests || status=1
 wait $rows || status=1
 wait $random || status=1
-grep -E '^(WRONG|right|FAILED|random:|gradient:)' "$logs/random.log"
+grep -E '^(case|WRONG|right|FAILED|rows:|random:|gradient:)' "$logs/random.log"
 grep -E '^(FAILED|ERROR)|passed|failed' "$logs/pytest.log" | cut -c1-220 | tail -n 60
 grep -E 'wrong|failed|error|limit' "$logs/rows.log" | cut -c1-260 | tail -n 60
 exit $status

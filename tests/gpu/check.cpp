@@ -74,29 +74,29 @@ struct Trial {
     Setting setting;
 };
 
+// An empty string where the trial is right, else a complaint.
+std::string complaint_of(const std::function<Trial()>& trial) {
+    std::string told, text;
+    try {
+        ContextGuard guard(device(0));
+        const Trial t = trial();
+        told = t.what + " " + to_string(t.setting) + ": ";
+        text = "\n" + print(t.graph).substr(0, 1800);
+        const Verdict verdict = examine(t.graph, random_leaves(t.graph, t.seed), t.setting);
+        if (verdict.right) return {};
+        char numbers[80];
+        std::snprintf(numbers, sizeof numbers, "error %.3g, allowed %.3g", verdict.error, verdict.allowed);
+        return told + numbers + text;
+    } catch (const std::exception& error) {
+        return told + std::string(error.what()).substr(0, 900) + text;
+    }
+}
+
 int in_processes(const std::string& what, uint64_t first, uint64_t count, const std::function<Trial(uint64_t)>& trial) {
     const auto begin = std::chrono::steady_clock::now();
-    const uint64_t wrong = Workers::run(
-        first, count, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), 40, 12, [&](uint64_t n) {
-            std::string told;
-            try {
-                ContextGuard guard(device(0));
-                const Trial t = trial(n);
-                told = t.what + " " + to_string(t.setting) + ": ";
-                std::string text = "\n" + print(t.graph).substr(0, 1800);
-                try {
-                    const Verdict verdict = examine(t.graph, random_leaves(t.graph, t.seed), t.setting);
-                    if (verdict.right) return std::string();
-                    char numbers[80];
-                    std::snprintf(numbers, sizeof numbers, "error %.3g, allowed %.3g", verdict.error, verdict.allowed);
-                    return told + numbers + text;
-                } catch (const std::exception& error) {
-                    return told + std::string(error.what()).substr(0, 900) + text;
-                }
-            } catch (const std::exception& error) {
-                return told + error.what();
-            }
-        });
+    const uint64_t wrong =
+        Workers::run(first, count, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), 40, 12,
+                     [&](uint64_t number) { return complaint_of([&] { return trial(number); }); });
     std::printf("%s: %llu graphs, %llu wrong (%.0f s)\n", what.c_str(), static_cast<unsigned long long>(count),
                 static_cast<unsigned long long>(wrong),
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
@@ -135,6 +135,53 @@ int check_rows() {
         return Trial{std::string(row) + " " + std::string(name(precision.dtype)),
                      tests::row(row, tests::Scale::small, precision.dtype), n, setting};
     });
+}
+
+// Every kind of kernel once or twice: tiles with each chain, precision, loader and sink; moments and their tails;
+// statistics; weight gradients; general kernels.
+int check_families(bool alone) {
+    struct Family {
+        const char* row;
+        DType dtype;
+        Fp32Precision precision;
+        bool last;
+    };
+    using enum DType;
+    using enum Fp32Precision;
+    static constexpr Family families[] = {
+        {"D", f32, tf32, false},       {"D", f32, strict, false},  {"D", f16, strict, false},
+        {"D", f16, strict, true},      {"D", f64, strict, false},  {"d2", bf16, strict, false},
+        {"d5", f32, strict, true},     {"d6", f32, tf32, true},    {"f1", f32, tf32, false},
+        {"f1", f32, strict, false},    {"f2", f16, strict, false}, {"f3", f32, tf32, false},
+        {"f4", f32, tf32, false},      {"f5", f32, tf32, false},   {"f6", f32, tf32, true},
+        {"f7", f32, tf32, false},      {"f8", f32, tf32, false},   {"f8", f16, strict, true},
+        {"f9", f32, strict, false},    {"f10", f32, tf32, false},  {"f11", f32, tf32, false},
+        {"f12", f32, tf32, false},     {"A", f32, tf32, false},    {"A", f16, strict, true},
+        {"B", f32, tf32, false},       {"C", f32, tf32, false},    {"C", f32, strict, false},
+        {nullptr, f32, strict, false}, {nullptr, f32, tf32, true}};
+    constexpr uint64_t count = std::size(families);
+    auto trial = [](uint64_t n) {
+        const Family& family = families[n];
+        Setting setting;
+        setting.precision = family.precision, setting.last = family.last;
+        if (family.row == nullptr)
+            return Trial{"weight gradient",
+                         parse("graph g {\n  %x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %w = "
+                               "correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]\n  return %w\n}\n"),
+                         n, setting};
+        return Trial{std::string(family.row) + " " + std::string(name(family.dtype)),
+                     tests::row(family.row, tests::Scale::small, family.dtype), n, setting};
+    };
+    if (!alone) return in_processes("families", 0, count, trial);
+    int wrong = 0;
+    for (uint64_t n = 0; n < count; ++n) {
+        const std::string complaint = complaint_of([&] { return trial(n); });
+        if (complaint.empty()) continue;
+        ++wrong;
+        std::printf("case %llu: %s\n", static_cast<unsigned long long>(n), complaint.c_str());
+    }
+    std::printf("families: %llu graphs, %d wrong\n", static_cast<unsigned long long>(count), wrong);
+    return wrong != 0;
 }
 
 Graph read(const char* path) {
@@ -237,7 +284,7 @@ int main(int argc, char** argv) {
         if (!gpu_here()) return 0;
         const std::string verb = argc > 1 ? argv[1] : "";
         Wanted wanted;
-        for (int i = 2; i < argc; ++i) {
+        for (int i = 2; i < argc && verb != "families"; ++i) {
             const std::string word = argv[i];
             if (word == "last") wanted.setting.last = true;
             if (word == "tf32") wanted.setting.precision = Fp32Precision::tf32;
@@ -247,6 +294,7 @@ int main(int argc, char** argv) {
             return in_processes(verb, std::stoull(argv[2]), std::stoull(argv[3]),
                                 [&](uint64_t seed) { return random_trial(seed, wanted, verb == "gradient"); });
         if (verb == "rows") return check_rows();
+        if (verb == "families") return check_families(argc > 2 && std::strcmp(argv[2], "alone") == 0);
         ContextGuard guard(device(0));
         if (verb == "file" && argc >= 3) return check_file(argv[2], wanted.setting);
         if (verb == "time" && argc >= 3) {

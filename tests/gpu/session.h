@@ -197,7 +197,7 @@ inline Verdict examine(const Graph& graph, std::vector<std::vector<double>> leav
                 const double error = std::fabs(reference[o][e] - expected[o][e]) / scale;
                 natural = std::max(natural, std::isfinite(error) ? error : 1e9);
             }
-        double floor = v.dtype == DType::f64 ? 1e-10 : v.dtype == DType::f32 ? 1e-6 : 4 * eps;
+        double floor = v.dtype == DType::f64 ? 1e-10 : v.dtype == DType::f32 ? 5e-6 : 4 * eps;
         if (setting.precision == Fp32Precision::tf32 && v.dtype == DType::f32) floor = 5e-4;
         const double allowed = std::max(floor, (v.dtype == DType::f32 ? 16 : 3) * natural);
         const auto at = offsets(v.shape, v.strides);

@@ -19,6 +19,12 @@ TF_PTX void copy_weights(unsigned to, const unsigned char* from, int bytes, unsi
     if (bytes) copy_bulk(to, from, bytes, barrier);
 }
 
+// True in every thread of a warpgroup where it is in all of them.
+TF_PTX bool group_agrees(int barrier, bool mine) {
+    unsigned all;
+    asm volatile("{\n.reg .pred p, q;\nsetp.ne.u32 q, %1, 0;\nbar.red.and.pred p, %2, 128, q;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    return __shfl_sync(~0u, all, 0);
+}
 TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }

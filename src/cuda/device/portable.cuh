@@ -28,6 +28,7 @@ TF_PTX void copy_weights(unsigned to, const unsigned char* from, int bytes, unsi
 }
 
 // Products are done when their instruction is.
+TF_PTX bool group_agrees(int, bool mine) { return __shfl_sync(~0u, mine, 0); }   // here products are a warp's own
 TF_PTX void products_begin() {}
 TF_PTX void products_commit() {}
 template <int PENDING> TF_PTX void products_wait() {}

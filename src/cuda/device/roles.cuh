@@ -368,21 +368,21 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
 
 // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
 struct Held {
-    int slab = -1, stage = -1;
+    int slab = -1, stage = -1, group = 0;
     __device__ __forceinline__ void release(Barriers& b) {
         if (slab >= 0) barrier_arrive(shared_address(&b.weights_empty[slab]));
         if (stage >= 0) barrier_arrive(shared_address(&b.empty[stage]));
         slab = stage = -1;
     }
-    // Waits for what the next products read, without keeping anybody else waiting.
+    // Waits for what the next products read, without keeping anybody else waiting. Products are instructions of a whole
+    // warpgroup: its warps must take the same way, though one may see a barrier done before another does.
     __device__ __forceinline__ void wait(unsigned barrier, int parity, Barriers& b) {
-        if (!__shfl_sync(~0u, barrier_done(barrier, parity), 0)) {
-            if (slab >= 0 || stage >= 0) {
-                products_wait<0>();
-                release(b);
-            }
-            barrier_wait(barrier, parity);
+        if (slab >= 0 || stage >= 0) {
+            if (group_agrees(4 + group, barrier_done(barrier, parity))) return;
+            products_wait<0>();
+            release(b);
         }
+        barrier_wait(barrier, parity);
     }
 };
 
@@ -416,6 +416,7 @@ static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held;
+    held.group = WG;
     int slot = JOINT ? 0 : WG, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
