@@ -109,6 +109,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
     const bool strict = problem.terms() == 2;
     const int64_t low = static_cast<int64_t>(s.vectors) * s.plane;   // pixels' low terms lie behind the high ones
     const int bodies = config.split == Split::phases ? 2 : 1;
+    const bool at_once = problem.family == Family::mma;   // products are done when their instruction is: nothing is held
     const bool three = problem.family == Family::wgmma;   // strict: mma.sync's product makes all three terms itself
     for (int v = 0; v < s.variants; ++v) {
         if (s.variants > 1) t.line((v ? "else if (variant == " : "if (variant == ") + num(v) + ") {");
@@ -179,6 +180,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     t.line("held.release(b);");
                     t.line("held.slab = slab;");
                     if (kk == config.k_steps - 1) t.line("if (part == " + num(static_cast<int64_t>(slabs) - 1) + ") held.stage = slot;");
+                    if (at_once) t.line("held.release(b);");
                     t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
                     t.line("}");
                     continue;
@@ -218,7 +220,10 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     if (last) t.line("held.stage = slot;");
                     if (!config.resident) {
                         t.line("held.slab = slab;");
+                        if (at_once) t.line("held.release(b);");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
+                    } else if (last && at_once) {
+                        t.line("held.release(b);");
                     }
                 }
             }
