@@ -1,14 +1,19 @@
 """PyTorch's CPU times beside those of the CPU engine, row by row, in one run.
 
     ninja -C build cpu_rows
-    python bench/cpu/compare.py build/bin/cpu_rows [--wall] [--threads N] [--compile] [--out FILE] [row ...]
+    python bench/cpu/compare.py build/bin/cpu_rows [--wall] [--threads N] [--compile] [--json FILE] [--out FILE] [row ...]
 
 By default both are measured by the processor time of all threads divided by their number: on a machine that others use at
-the same time, that is what the clock on the wall would show without them. `--wall` uses the wall clock.
+the same time, that is what the clock on the wall would show without them. `--wall` uses the wall clock. Either way the best
+of several runs counts, and the engine runs before and after PyTorch, so that a busy moment does not decide a ratio.
 """
+
 import argparse
+import datetime
 import importlib.util
+import json
 import math
+import os
 import pathlib
 import platform
 import subprocess
@@ -19,32 +24,28 @@ import torch
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 ROWS = ["A", "B", "C", "D", "d1", "d2", "d3", "d4", "d5", "d6"] + [f"f{i}" for i in range(1, 13)]
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"row_{name}", MODELS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+PLAIN = {"D", "d1", "d2", "d3", "d4", "d5", "d6"}
+COLUMNS = ["eager", "channels_last", "compile"]
 
 
 def model_and_inputs(name, divisor):
-    module = load(name)
+    spec = importlib.util.spec_from_file_location(f"row_{name}", MODELS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.batch_size = max(1, module.batch_size // divisor)
     torch.manual_seed(0)
-    model = module.Model(*module.get_init_inputs())
-    inputs = [x[: max(1, x.shape[0] // divisor)].clone() for x in module.get_inputs()]
-    return model, inputs
+    return module.Model(*module.get_init_inputs()), module.get_inputs()
 
 
-def milliseconds(call, threads, wall, rounds, patience):
-    clock = time.perf_counter if wall else lambda: time.process_time() / threads
+def milliseconds(call, options, patience=math.inf):
+    clock = time.perf_counter if options.wall else lambda: time.process_time() / options.threads
     best = math.inf
     with torch.no_grad():
         start = clock()
         call()
         if clock() - start > patience:  # fifty times slower than eager is no contender: one look is enough
             return 1e3 * (clock() - start)
-        for _ in range(rounds):
+        for _ in range(options.rounds):
             start = clock()
             call()
             best = min(best, clock() - start)
@@ -53,27 +54,86 @@ def milliseconds(call, threads, wall, rounds, patience):
 
 def pytorch(name, options):
     model, inputs = model_and_inputs(name, options.batch_divisor)
-    times = {"eager": milliseconds(lambda: model(*inputs), options.threads, options.wall, options.rounds, math.inf)}
+    times = {"eager": milliseconds(lambda: model(*inputs), options)}
+    if options.compile:
+        compiled = torch.compile(model)
+        times["compile"] = milliseconds(lambda: compiled(*inputs), options, 60)
     rank = inputs[0].dim()
     if rank > 3 and name not in options.skip_channels_last:
         layout = torch.channels_last if rank == 4 else torch.channels_last_3d
         try:
             last, moved = model.to(memory_format=layout), [x.to(memory_format=layout) for x in inputs]
-            times["channels_last"] = milliseconds(lambda: last(*moved), options.threads, options.wall, options.rounds, 5)
+            times["channels_last"] = milliseconds(lambda: last(*moved), options, 5)
         except RuntimeError:  # a parameter of another rank has no such layout
             pass
-    if options.compile:
-        compiled = torch.compile(model_and_inputs(name, options.batch_divisor)[0])
-        times["compile"] = milliseconds(lambda: compiled(*inputs), options.threads, options.wall, options.rounds, 60)
     return times
 
 
+def compile_ahead(options):
+    """Fills torch.compile's cache on disk, a process per row at once: compiling one after another takes minutes."""
+    children = []
+    for name in options.rows:
+        child = os.fork()
+        if child == 0:
+            torch.set_num_threads(1)
+            model, inputs = model_and_inputs(name, options.batch_divisor)
+            with torch.no_grad():
+                torch.compile(model)(*inputs)
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
 def ours(name, options):
-    command = [options.binary, "--threads", str(options.threads), "--batch-divisor", str(options.batch_divisor), name]
+    command = [options.binary, "--threads", str(options.threads), "--batch-divisor", str(options.batch_divisor), "--no-peak",
+               "--seconds", str(options.seconds), name]  # fmt: skip
     if not options.wall:
         command.insert(1, "--processor-time")
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return lines[0], lines[-1].split()
+    row = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()
+    keys = ["milliseconds", "gflops_written", "gflops_run", "gbytes_run"]
+    return dict(zip(keys, map(float, [row[1], row[2], row[3], row[5]]), strict=True))
+
+
+def peak(options):
+    command = [options.binary, "--threads", str(options.threads), "--json-peak"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def geomean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+
+
+def table(run):
+    columns = [c for c in COLUMNS if any(c in row["pytorch_ms"] for row in run["rows"].values())]
+    head = ["row", *[f"PyTorch {c}, ms" for c in columns], "transfuse, ms", "GFLOP/s as written", "GFLOP/s run", "of peak",
+            "GB/s", "ratio to the fastest", "ratio to eager"]  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    fastest, plain_eager = [], []
+    for name, row in run["rows"].items():
+        times, own = row["pytorch_ms"], row["transfuse"]
+        ratio, eager = min(times.values()) / own["milliseconds"], times["eager"] / own["milliseconds"]
+        fastest.append(ratio)
+        if name in PLAIN:
+            plain_eager.append((ratio, eager))
+        cells = [f"{times[c]:.1f}" if c in times else "—" for c in columns]
+        cells += [f"{own['milliseconds']:.3f}", f"{own['gflops_written']:.0f}", f"{own['gflops_run']:.0f}",
+                  f"{100 * own['gflops_run'] / run['peak']['product_gflops']:.0f} %", f"{own['gbytes_run']:.0f}",
+                  f"{ratio:.2f}", f"{eager:.2f}"]  # fmt: skip
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    lines += ["", f"Geometric means: all {len(fastest)} rows {geomean(fastest):.2f} to the fastest"]
+    if plain_eager:
+        lines[-1] += (f"; plain convolutions {geomean([a for a, _ in plain_eager]):.2f} to the fastest, "
+                      f"{geomean([b for _, b in plain_eager]):.2f} to eager")  # fmt: skip
+    lines[-1] += "."
+    return lines
 
 
 def main():
@@ -83,34 +143,50 @@ def main():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--batch-divisor", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=0.5, help="how long the engine runs each row, twice")
     parser.add_argument("--wall", action="store_true")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--skip-channels-last", nargs="*", default=["B", "d1", "d2", "f4"], help="rows where it takes minutes")
-    parser.add_argument("--out")
+    parser.add_argument("--json", help="where the figures go")
+    parser.add_argument("--out", help="where the table goes")
     options = parser.parse_intermixed_args()
     options.rows = options.rows or ROWS
+    if options.compile:
+        compile_ahead(options)
     torch.set_num_threads(options.threads)
-    columns = ["eager", "channels_last"] + (["compile"] if options.compile else [])
-    table, ratios = [], []
+    run = {
+        "command": " ".join(["python", "bench/cpu/compare.py", *sys.argv[1:]]),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": os.environ.get("TRANSFUSE_COMMIT")
+        or subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip(),
+        "machine": f"{processor()}, {platform.machine()}",
+        "load": os.getloadavg()[0],
+        "pytorch": torch.__version__,
+        "threads": options.threads,
+        "clock": "wall" if options.wall else "processor time / threads",
+        "batch": f"1/{options.batch_divisor}",
+        "peak": peak(options),
+        "rows": {},
+    }
     for name in options.rows:
-        machine, row = ours(name, options)
-        times = pytorch(name, options)
-        ratio = min(times.values()) / float(row[1])
-        ratios.append(ratio)
-        table.append([name] + [f"{times[c]:.1f}" if c in times else "—" for c in columns] + [row[1], row[2], row[3], row[4], f"{ratio:.2f}"])
-        print(*table[-1], flush=True)
-    head = ["row", *[f"PyTorch {c}, ms" for c in columns], "transfuse, ms", "GFLOP/s as written", "GFLOP/s run", "of product peak", "ratio"]
+        before, times, after = ours(name, options), pytorch(name, options), ours(name, options)
+        best = min(before, after, key=lambda r: r["milliseconds"])
+        run["rows"][name] = {"transfuse": best, "pytorch_ms": times}
+        print(name, f"{best['milliseconds']:.3f}", {k: round(v, 1) for k, v in times.items()},
+              f"{min(times.values()) / best['milliseconds']:.2f}", flush=True)  # fmt: skip
     lines = [
-        f"`python bench/cpu/compare.py {' '.join(sys.argv[1:])}`", "",
-        f"{platform.machine()}, PyTorch {torch.__version__}, {options.threads} threads, batch/{options.batch_divisor}, "
-        f"{'wall clock' if options.wall else 'processor time / threads'}. {machine}", "",
-        "| " + " | ".join(head) + " |", "|" + " --- |" * len(head),
-        *["| " + " | ".join(row) + " |" for row in table], "",
-        f"Geometric mean of {len(ratios)} ratios: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}", "",
-    ]
+        f"    {run['command']}", "",
+        f"{run['machine']}, {run['threads']} threads; level {run['peak']['level']}; multiply-add peak "
+        f"{run['peak']['multiply_add_gflops']:.0f} GFLOP/s, product kernel from the first-level cache "
+        f"{run['peak']['product_gflops']:.0f} GFLOP/s, memory read {run['peak']['read_gbytes']:.0f} GB/s. "
+        f"PyTorch {run['pytorch']}, batch {run['batch']}, {run['clock']}, load {run['load']:.1f}, {run['date']}, commit {run['commit']}.",
+        "", *table(run), "",
+    ]  # fmt: skip
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(run, indent=1) + "\n")
     if options.out:
         pathlib.Path(options.out).write_text("\n".join(lines))
-    print("\n".join(lines[-2:]))
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

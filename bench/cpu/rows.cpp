@@ -1,7 +1,8 @@
 // The benchmark chains on the CPU engine: milliseconds, GFLOP/s of the chain as written and as rewritten, and the share
 // of this machine's measured peak that the rewritten work reaches.
 //
-//     cpu_rows [--threads N] [--batch-divisor D] [--describe] [--processor-time] [row ...]
+//     cpu_rows [--threads N] [--batch-divisor D] [--seconds S] [--describe] [--processor-time] [--no-peak] [row ...]
+//     cpu_rows --json-peak [--threads N]       the machine alone
 #include "rows.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -35,8 +37,69 @@ double now(int threads) {
     if (by_processor_time) return processor_seconds() / threads;
     return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
-// Multiply-adds from the first-level cache, as many threads as the run uses.
-double peak_gflops(int threads) {
+// Multiply-adds in registers alone: what no program on this machine can exceed. Each of the chains waits for itself
+// only, and there are more of them than multiply pipes times their latency.
+template <class V>
+[[gnu::always_inline]] inline void may_change(V& factor) {  // or the compiler would multiply once
+#if defined(__x86_64__)
+    asm volatile("" : "+v"(factor));
+#elif defined(__aarch64__)
+    asm volatile("" : "+w"(factor));
+#endif
+}
+template <class V, int chains>
+[[gnu::always_inline]] inline double multiply_add_chains(int64_t loops) {
+    V sum[chains], factor = V{} + 0.999f, term = V{} + 0.001f;
+#pragma GCC unroll 32
+    for (int i = 0; i < chains; ++i) sum[i] = V{} + static_cast<float>(i);
+    for (int64_t l = 0; l < loops; ++l) {
+        may_change(factor);
+#pragma GCC unroll 32
+        for (int i = 0; i < chains; ++i) sum[i] += factor * term;
+    }
+    float kept = 0;
+#pragma GCC unroll 32
+    for (int i = 0; i < chains; ++i) kept += sum[i][0];
+    volatile float sink = kept;
+    static_cast<void>(sink);
+    return 2.0 * static_cast<double>(loops) * chains * static_cast<double>(sizeof(V) / sizeof(float));
+}
+typedef float Vector16 __attribute__((vector_size(16)));
+double multiply_adds(const std::string&, int64_t loops) { return multiply_add_chains<Vector16, 24>(loops); }
+#if defined(__x86_64__)
+typedef float Vector32 __attribute__((vector_size(32)));
+typedef float Vector64 __attribute__((vector_size(64)));
+[[gnu::target("avx2,fma")]] double multiply_adds_v3(int64_t loops) { return multiply_add_chains<Vector32, 12>(loops); }
+[[gnu::target("avx512f,prefer-vector-width=512")]] double multiply_adds_v4(int64_t loops) {
+    return multiply_add_chains<Vector64, 24>(loops);
+}
+#endif
+double multiply_add_gflops(int threads) {
+    const std::string level = cpu::level().name;
+    double best = 0;
+    for (int repeat = 0; repeat < 20; ++repeat) {
+        std::vector<double> flops(static_cast<size_t>(threads));
+        const double start = now(threads);
+        cpu::parallel_for(threads, threads, [&](int64_t i) {
+            constexpr int64_t loops = 1000000;
+            double& done = flops[static_cast<size_t>(i)];
+#if defined(__x86_64__)
+            done = level == "x86_64_v4"   ? multiply_adds_v4(loops)
+                   : level == "x86_64_v3" ? multiply_adds_v3(loops)
+                                          : multiply_adds(level, loops);
+#else
+            done = multiply_adds(level, loops);
+#endif
+        });
+        double all = 0;
+        for (double f : flops) all += f;
+        best = std::max(best, all / (now(threads) - start) * 1e-9);
+    }
+    return best;
+}
+
+// The product kernel from the first-level cache, as many threads as the run uses.
+double product_gflops(int threads) {
     const auto& k = cpu::kernels<float>();
     const int64_t terms = 64, rows = k.panel_rows, spots_count = 3, loops = 40000;
     double best = 0;
@@ -97,7 +160,8 @@ struct Tensors {
 int main(int argc, char** argv) {
     int threads = cpu::hardware_threads();
     int64_t divisor = 8;
-    bool describe = false;
+    bool describe = false, measure_peak = true, only_peak = false;
+    double seconds = 1;
     std::vector<std::string> wanted;
     for (int i = 1; i < argc; ++i) {
         const std::string arg = argv[i];
@@ -105,6 +169,12 @@ int main(int argc, char** argv) {
             threads = std::atoi(argv[++i]);
         else if (arg == "--batch-divisor" && i + 1 < argc)
             divisor = std::atoll(argv[++i]);
+        else if (arg == "--seconds" && i + 1 < argc)
+            seconds = std::atof(argv[++i]);
+        else if (arg == "--no-peak")
+            measure_peak = false;
+        else if (arg == "--json-peak")
+            only_peak = true;
         else if (arg == "--describe")
             describe = true;
         else if (arg == "--processor-time")
@@ -112,9 +182,20 @@ int main(int argc, char** argv) {
         else
             wanted.push_back(arg);
     }
-    const double peak = peak_gflops(threads), read = read_gbytes(threads);
-    std::printf("level %s, %d threads: product peak %.1f GFLOP/s, read %.1f GB/s\n", cpu::level().name, threads, peak,
-                read);
+    double peak = std::numeric_limits<double>::quiet_NaN();
+    if (measure_peak || only_peak) {
+        const double registers = multiply_add_gflops(threads), read = read_gbytes(threads);
+        peak = product_gflops(threads);
+        if (only_peak) {
+            std::printf(
+                "{\"level\": \"%s\", \"multiply_add_gflops\": %.1f, \"product_gflops\": %.1f, \"read_gbytes\": "
+                "%.1f}\n",
+                cpu::level().name, registers, peak, read);
+            return 0;
+        }
+        std::printf("level %s, %d threads: multiply-add peak %.1f, product peak %.1f GFLOP/s, read %.1f GB/s\n",
+                    cpu::level().name, threads, registers, peak, read);
+    }
     std::printf("%-4s %10s %12s %12s %8s %10s\n", "row", "ms", "GF/s written", "GF/s run", "of peak", "GB/s run");
     for (const auto& [name, text] : tests::rows()) {
         if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
@@ -137,7 +218,7 @@ int main(int argc, char** argv) {
         context.workspace = workspace.get();
         engine->run(leaves.views, outputs.views, context);
         double best = 1e30, spent = 0;
-        for (int repeat = 0; repeat < 1000 && (repeat < 3 || spent < 1.0); ++repeat) {
+        for (int repeat = 0; repeat < 1000 && (repeat < 3 || spent < seconds); ++repeat) {
             const double start = now(threads);
             engine->run(leaves.views, outputs.views, context);
             best = std::min(best, (now(threads) - start));
