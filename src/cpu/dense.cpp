@@ -99,6 +99,7 @@ private:
         DenseDemands demands;
         demands.window = program.pool_window();
         demands.element_bytes = sizeof(T);
+        demands.lanes = kernels<T>().lanes;
         demands.resident_planes = program.resident_bytes(1, 1);
         return dense_geometry(lattices(plan.graph, anchor), plan.graph[node.args[0]].type.shape, node.type.shape,
                               plan.graph[node.args[1]].type.shape[0], demands);
@@ -140,28 +141,77 @@ private:
         return {begin, end};
     }
 
-    // Where results of a panel go before the tile program: straight into planes, or, when the last axis has several
-    // phases, into rows per phase that are interleaved afterwards.
+    // Where results of a panel go before the tile program: straight into planes; when the last axis has several phases,
+    // into rows per phase that are interleaved afterwards; when rows come in pairs, into sums that are merged first.
     struct Destination {
         T* data;
         int64_t pitch;  // from channel to channel
     };
 
-    void make_spots(const DensePhase& phase, const Box& box, int64_t phase_pitch, std::vector<Spot>& spots) const {
+    void make_spots(size_t p, const Box& box, int64_t phase_pitch, std::vector<Spot>& spots) const {
         const DenseGeometry& g = geometry_;
+        const DensePhase& phase = g.phases[p];
         std::array<int64_t, 3> count;
         for (size_t a = 0; a < 3; ++a) count[a] = g.u_count(a, box.extent[a], phase.residue[a]);
+        if (g.paired) count[1] = (count[1] + 1) / 2;
         const bool interleaved = g.period[2] > 1;
         const int64_t lanes = kernels<T>().lanes;
         spots.clear();
-        for (int64_t u1 = 0; u1 < count[0]; ++u1)
+        const auto add = [&](int64_t in, int64_t out, int64_t columns) {
+            for (int64_t x = 0; x < columns; x += lanes)
+                spots.push_back({static_cast<int32_t>(in + x), static_cast<int32_t>(out + x)});
+        };
+        if (count[1] == 0 || count[2] == 0) return;
+        for (int64_t u1 = 0; u1 < count[0]; ++u1) {
+            const int64_t in = g.advance[0] * u1 * g.plane_stride;
+            const int64_t sums = static_cast<int64_t>(p) * g.product_stride + u1 * g.sum_plane_stride;
+            if (g.paired && g.flat) {
+                add(in, sums, (count[1] - 1) * g.row_stride + count[2]);
+                continue;
+            }
             for (int64_t u2 = 0; u2 < count[1]; ++u2) {
-                const int64_t row =
-                    (g.period[0] * u1 + phase.residue[0]) * box.extent[1] + g.period[1] * u2 + phase.residue[1];
-                const int64_t in = g.advance[0] * u1 * g.plane_stride + g.advance[1] * u2 * g.row_stride;
-                const int64_t out = interleaved ? (phase.residue[2] * box.rows() + row) * phase_pitch : row * box.pitch;
-                for (int64_t x = 0; x < count[2]; x += lanes)
-                    spots.push_back({static_cast<int32_t>(in + x), static_cast<int32_t>(out + x)});
+                if (g.paired) {
+                    add(in + u2 * g.row_stride, sums + u2 * g.sum_row_stride, count[2]);
+                    continue;
+                }
+                const int64_t row = row_of(phase.residue, u1, u2, box);
+                add(in + g.advance[1] * u2 * g.row_stride,
+                    interleaved ? (phase.residue[2] * box.rows() + row) * phase_pitch : row * box.pitch, count[2]);
+            }
+        }
+    }
+
+    int64_t row_of(const std::array<int64_t, 3>& residue, int64_t u1, int64_t u2, const Box& box) const {
+        const DenseGeometry& g = geometry_;
+        return (g.period[0] * u1 + residue[0]) * box.extent[1] + g.period[1] * u2 + residue[1];
+    }
+
+    // Sums of pairs become rows: of planes, or of phases that are yet to be interleaved.
+    void merge(const Destination& from, const Destination& to, const Box& box, int64_t phase_pitch, const T* bias,
+               int64_t channels) const {
+        const DenseGeometry& g = geometry_;
+        const bool interleaved = g.period[2] > 1;
+        for (int64_t c = 0; c < channels; ++c)
+            for (const DenseGeometry::Parts& parts : g.parts) {
+                std::array<int64_t, 3> count;
+                for (size_t a = 0; a < 3; ++a) count[a] = g.u_count(a, box.extent[a], parts.residue[a]);
+                const auto place = [&](int64_t u1, int64_t u2) -> T* {
+                    if (u2 >= count[1]) return nullptr;
+                    const int64_t row = row_of(parts.residue, u1, u2, box);
+                    return to.data + c * to.pitch +
+                           (interleaved ? (parts.residue[2] * box.rows() + row) * phase_pitch : row * box.pitch);
+                };
+                for (int64_t u1 = 0; u1 < count[0]; ++u1)
+                    for (int64_t t = 0; 2 * t < count[1]; ++t) {
+                        const T* sums[pair_parts];
+                        for (size_t i = 0; i < pair_parts; ++i)
+                            sums[i] = parts.phase[i] < 0
+                                          ? nullptr
+                                          : from.data + c * from.pitch + parts.phase[i] * g.product_stride +
+                                                u1 * g.sum_plane_stride + t * g.sum_row_stride;
+                        kernels<T>().merge_pair(place(u1, 2 * t), place(u1, 2 * t + 1), sums, bias ? bias[c] : T(0),
+                                                count[2]);
+                    }
             }
     }
 
@@ -179,8 +229,12 @@ private:
                 {packing_.panel(call.packed, i, group, p) + (first * taps + begin * per_shift) * panel.rows,
                  offsets.data() + begin * per_shift, (end - begin) * per_shift, panel.rows, patch, spots[i].data(),
                  static_cast<int64_t>(spots[i].size()), to.data, to.pitch,
-                 call.bias ? call.bias + group * geometry_.outs + panel.first : nullptr, first > 0});
+                 geometry_.paired ? nullptr : bias_of(call, group, panel), first > 0});
         }
+    }
+
+    const T* bias_of(const Call& call, int64_t group, const Panel& panel) const {
+        return call.bias ? call.bias + group * geometry_.outs + panel.first : nullptr;
     }
 
     void interleave(const Destination& from, T* planes, const Box& box, int64_t phase_pitch, int64_t count) const {
@@ -219,28 +273,39 @@ private:
         const bool interleaved = g.period[2] > 1;
         const int64_t phase_pitch = padded(g.u_count(2, box.width(), 0));
         const int64_t phased = g.period[2] * box.rows() * phase_pitch;  // elements of a channel, phase by phase
-        const int64_t kept = g.chunks() > 1 ? g.outs + most : most;     // channels held at once before the tile program
-        T* phases = interleaved ? scratch.acquire<T>(kept * phased) : nullptr;
-        T* planes = program.given_planes() ? nullptr : scratch.acquire<T>((interleaved ? most : kept) * box.elements());
+        const int64_t kept = g.chunks() > 1 ? g.outs + most : most;     // channels held until all input is in
+        // What products write to holds the kept channels; what follows from it holds a panel.
+        T* sums = g.paired ? scratch.acquire<T>(kept * g.sums_stride()) : nullptr;
+        T* phases = interleaved ? scratch.acquire<T>((g.paired ? most : kept) * phased) : nullptr;
+        const bool direct = !g.paired && !interleaved;
+        T* planes = program.given_planes() ? nullptr : scratch.acquire<T>((direct ? kept : most) * box.elements());
 
         std::vector<std::vector<Spot>> spots(g.phases.size());
-        for (size_t p = 0; p < g.phases.size(); ++p) make_spots(g.phases[p], box, phase_pitch, spots[p]);
+        for (size_t p = 0; p < g.phases.size(); ++p) make_spots(p, box, phase_pitch, spots[p]);
 
         for (int64_t group = 0; group < g.groups; ++group) {
             const int64_t c0 = group * g.outs;
+            const auto held = [&](int64_t first) { return g.chunks() > 1 ? first : 0; };
             // The planes that the tile program will read channel `first` of this group from.
-            const auto plane = [&](int64_t first) {
-                if (program.given_planes()) return program.given_planes() + (c0 + first) * box.elements();
-                return planes + (g.chunks() > 1 && !interleaved ? first : 0) * box.elements();
+            const auto plane = [&](int64_t first) -> Destination {
+                if (program.given_planes())
+                    return {program.given_planes() + (c0 + first) * box.elements(), box.elements()};
+                return {planes + (direct ? held(first) : 0) * box.elements(), box.elements()};
+            };
+            const auto phase_rows = [&](int64_t first) -> Destination {
+                return {phases + (g.paired ? 0 : held(first)) * phased, phased};
             };
             const auto destination = [&](int64_t first) -> Destination {
-                if (interleaved) return {phases + (g.chunks() > 1 ? first : 0) * phased, phased};
-                return {plane(first), box.elements()};
+                if (g.paired) return {sums + held(first) * g.sums_stride(), g.sums_stride()};
+                return interleaved ? phase_rows(first) : plane(first);
             };
             const auto complete = [&](const Panel& panel) {
-                if (interleaved)
-                    interleave(destination(panel.first), plane(panel.first), box, phase_pitch, panel.count);
-                program.channels(c0 + panel.first, panel.count, plane(panel.first), box.elements());
+                const Destination to = plane(panel.first);
+                if (g.paired)
+                    merge(destination(panel.first), interleaved ? phase_rows(panel.first) : to, box, phase_pitch,
+                          bias_of(call, group, panel), panel.count);
+                if (interleaved) interleave(phase_rows(panel.first), to.data, box, phase_pitch, panel.count);
+                program.channels(c0 + panel.first, panel.count, to.data, box.elements());
             };
             for (int64_t first = 0; first < g.in; first += g.chunk) {
                 const int64_t channels = std::min(g.chunk, g.in - first);

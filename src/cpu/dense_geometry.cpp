@@ -29,12 +29,28 @@ struct Chooser {
     std::array<int64_t, 3> unit;
 
     void lay_out(const std::array<int64_t, 3>& tile) {
+        std::array<int64_t, 3> u;
         for (size_t a = 0; a < 3; ++a) {
-            const int64_t u = (tile[a] + g.period[a] - 1) / g.period[a];
-            g.patch[a] = a < 2 ? g.advance[a] * (u - 1) + g.span[a] + 1 : u + g.span[a] / g.advance[a] + 1;
+            u[a] = (tile[a] + g.period[a] - 1) / g.period[a];
+            g.patch[a] = a < 2 ? g.advance[a] * (u[a] - 1) + g.span[a] + 1 : u[a] + g.span[a] / g.advance[a];
         }
         g.row_stride = g.advance[2] * round_up(g.patch[2], 4);
         g.plane_stride = g.patch[1] * g.row_stride;
+        if (g.paired) {
+            const int64_t pairs = (u[1] + 1) / 2;
+            g.odd_rows = (pairs + (g.span[1] + 1) / 2) * g.row_stride;
+            g.staged_plane_stride = 2 * g.odd_rows;
+            g.staged_channel_stride = g.patch[0] * g.staged_plane_stride;
+            g.pair_row_stride = padded(pairs * g.row_stride);
+            g.plane_stride = static_cast<int64_t>(g.pair_rows.size()) * g.pair_row_stride;
+            // Vectors that run across the ends of rows compute a few columns too many, others waste part of the last
+            // vector of every row.
+            const int64_t whole = round_up(u[2], demands.lanes), across = (pairs - 1) * g.row_stride + u[2];
+            g.flat = g.advance[2] == 1 && round_up(across, demands.lanes) < pairs * whole;
+            g.sum_row_stride = g.flat ? g.row_stride : padded(u[2]);
+            g.sum_plane_stride = padded(pairs * g.sum_row_stride);
+            g.product_stride = u[0] * g.sum_plane_stride;
+        }
         g.channel_stride = round_up(g.patch[0] * g.plane_stride, 16);
         if (g.channel_stride * demands.element_bytes % 2048 == 0)
             g.channel_stride += 16;  // channels would share cache sets
@@ -86,6 +102,20 @@ struct Chooser {
     }
 };
 
+constexpr int64_t fewest_paired_terms = 32;  // of an output and a row tap: below, adding the parts up costs too much
+
+// Whether pairs of rows save at least a tenth of the products.
+bool worth_pairing(const DenseGeometry& g, const std::array<std::vector<Phase>, 3>& phases,
+                   const std::vector<std::vector<PairTerm>>& terms, const DenseDemands& demands) {
+    if (demands.element_bytes != 4 || g.advance[1] != 1 || g.y[3] < 2 * g.period[1]) return false;
+    const int64_t others = g.axis[0].taps * g.axis[2].taps / (g.period[0] * g.period[2]);
+    if (g.in * others < fewest_paired_terms || g.outs < 4) return false;
+    size_t single = 0, paired = 0;
+    for (const Phase& phase : phases[1]) single += 2 * phase.taps.size();
+    for (const std::vector<PairTerm>& of_phase : terms) paired += of_phase.size();
+    return 10 * paired <= 9 * single;
+}
+
 }  // namespace
 
 DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, const Sizes& y, int64_t groups,
@@ -114,23 +144,50 @@ DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, c
         g.span[a] = most - least;
         chooser.unit[a] = std::lcm(g.period[a], demands.window[a]);
     }
+    std::vector<std::vector<PairTerm>> paired;  // per phase of the rows
+    for (const Phase& phase : phases[1]) paired.push_back(pair_terms(phase.taps, g.shift[1], g.pair_rows));
+    g.paired = worth_pairing(g, phases, paired, demands);
+    if (g.paired) chooser.unit[1] = std::lcm(2 * g.period[1], demands.window[1]);
     chooser.choose();
+    const auto add = [&](const Phase& p1, const Phase& p2, const Phase& p3, PairPart part,
+                         const std::vector<PairTerm>& rows) {
+        DensePhase phase{{p1.residue, p2.residue, p3.residue}, {}, {}, part};
+        for (const PhaseTap& t1 : p1.taps)
+            for (const PairTerm& t2 : rows) {
+                if (t2.part != part) continue;
+                for (const PhaseTap& t3 : p3.taps) {
+                    const int64_t column = t3.shift - g.shift[2];
+                    const int64_t offset = (t1.shift - g.shift[0]) * g.plane_stride +
+                                           t2.row * (g.paired ? g.pair_row_stride : g.row_stride) +
+                                           column % g.advance[2] * (g.row_stride / g.advance[2]) +
+                                           column / g.advance[2];
+                    phase.taps.push_back({t1.tap, t3.tap, t2.weight, offset});
+                }
+            }
+        if (!phase.taps.empty())
+            for (const PhaseTap& t1 : p1.taps) phase.shifts.push_back(t1.shift);
+        g.phases.push_back(std::move(phase));
+    };
     for (const Phase& p1 : phases[0])
-        for (const Phase& p2 : phases[1])
+        for (size_t r = 0; r < phases[1].size(); ++r)
             for (const Phase& p3 : phases[2]) {
-                DensePhase phase{{p1.residue, p2.residue, p3.residue}, {}, {}};
-                for (const PhaseTap& t1 : p1.taps)
-                    for (const PhaseTap& t2 : p2.taps)
-                        for (const PhaseTap& t3 : p3.taps) {
-                            const int64_t column = t3.shift - g.shift[2];
-                            const int64_t offset =
-                                (t1.shift - g.shift[0]) * g.plane_stride + (t2.shift - g.shift[1]) * g.row_stride +
-                                column % g.advance[2] * (g.row_stride / g.advance[2]) + column / g.advance[2];
-                            phase.taps.push_back({{t1.tap, t2.tap, t3.tap}, offset});
-                        }
-                if (!phase.taps.empty())
-                    for (const PhaseTap& t1 : p1.taps) phase.shifts.push_back(t1.shift);
-                g.phases.push_back(std::move(phase));
+                const Phase& p2 = phases[1][r];
+                if (g.paired) {
+                    DenseGeometry::Parts parts{{p1.residue, p2.residue, p3.residue}};
+                    for (size_t part = 0; part < pair_parts; ++part) {
+                        add(p1, p2, p3, static_cast<PairPart>(part), paired[r]);
+                        if (g.phases.back().taps.empty())
+                            g.phases.pop_back();
+                        else
+                            parts.phase[part] = static_cast<int64_t>(g.phases.size()) - 1;
+                    }
+                    g.parts.push_back(parts);
+                    continue;
+                }
+                std::vector<PairTerm> plain;  // every row by itself
+                for (const PhaseTap& tap : p2.taps)
+                    plain.push_back({PairPart::first, tap.shift - g.shift[1], {{tap.tap, 1}}});
+                add(p1, p2, p3, PairPart::first, plain);
             }
     return g;
 }
@@ -138,8 +195,8 @@ DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, c
 std::string DenseGeometry::describe() const {
     std::ostringstream text;
     text << tiling.tiles() << " tiles of " << tiling.tile[0] << "x" << tiling.tile[1] << "x" << tiling.tile[2] << ", "
-         << phases.size() << " phases, patch " << patch[0] << "x" << patch[1] << "x" << row_stride << " of " << chunk
-         << "/" << in << " channels";
+         << phases.size() << (paired ? " parts of paired rows" : " phases") << (flat ? ", flat" : "") << ", patch "
+         << patch[0] << "x" << patch[1] << "x" << row_stride << " of " << chunk << "/" << in << " channels";
     return text.str();
 }
 

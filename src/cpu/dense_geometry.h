@@ -7,6 +7,12 @@
 //
 // Along the last axis the patch is split by residue, so that the pixels a vector needs are neighbours whatever the
 // advance.
+//
+// Where rows come in pairs (row_pairs.h), the patch holds sums and differences of input rows instead of the rows,
+//
+//     patch[ci][p1][pair row][t][columns as above]      t: the pair of output rows u = 2t, 2t + 1
+//
+// and each phase becomes up to four products, one per part, over half as many rows.
 #pragma once
 
 #include <array>
@@ -15,18 +21,22 @@
 
 #include "cpu/plane.h"
 #include "cpu/reduction.h"
+#include "cpu/row_pairs.h"
 #include "transfuse/graph.h"
 
 namespace transfuse::cpu {
 
+// One product per tile and panel: a phase, or one part of a phase whose rows come in pairs.
 struct DensePhase {
     std::array<int64_t, 3> residue;
     struct Tap {
-        std::array<int64_t, 3> k;
-        int64_t offset;  // elements from a pixel of the patch, within one channel
+        int64_t k1, k3;
+        std::vector<PairTerm::Share> k2;  // the weight is Σ factor·w[k1, tap, k3]
+        int64_t offset;                   // elements from a pixel of the patch, within one channel
     };
     std::vector<Tap> taps;        // in order of the first axis
     std::vector<int64_t> shifts;  // on the first axis, one per tap of that axis
+    PairPart part = PairPart::first;
     int64_t taps_per_shift() const { return shifts.empty() ? 0 : static_cast<int64_t>(taps.size() / shifts.size()); }
 };
 
@@ -39,7 +49,24 @@ struct DenseGeometry {
     Tiling tiling;                 // of y
     int64_t chunk = 1;             // input channels staged at a time
     std::array<int64_t, 3> patch;  // extents; the last one counts columns of one residue, slack included
-    int64_t row_stride, plane_stride, channel_stride;  // of the patch: p2, p1, ci
+    int64_t row_stride, plane_stride, channel_stride;  // of the patch: p2 (of pairs: t), p1, ci
+
+    bool paired = false;
+    std::vector<PairRow> pair_rows;
+    struct Parts {
+        std::array<int64_t, 3> residue;
+        std::array<int64_t, pair_parts> phase{-1, -1, -1, -1};  // of each part, −1: it has no terms
+    };
+    std::vector<Parts> parts;
+    int64_t pair_row_stride = 0;  // of the patch, from pair row to pair row
+    // Input rows before they are paired: even ones, then odd ones, so that row 2t + a is a neighbour of row 2t + 2 + a.
+    int64_t odd_rows = 0, staged_plane_stride = 0, staged_channel_stride = 0;
+    // Sums of pairs before they become rows: [channel][product][u1][t][column]; `flat`: rows are as far apart as in the
+    // patch, and vectors run across their ends.
+    bool flat = false;
+    int64_t sum_row_stride = 0, sum_plane_stride = 0, product_stride = 0;
+    int64_t sums_stride() const { return product_stride * static_cast<int64_t>(phases.size()) + row_padding; }
+    int64_t staged_row(int64_t p2) const { return paired ? p2 % 2 * odd_rows + p2 / 2 * row_stride : p2 * row_stride; }
 
     int64_t chunks() const { return (in + chunk - 1) / chunk; }
     int64_t u_count(size_t a, int64_t extent, int64_t residue) const {  // u with period·u + residue < extent
@@ -51,7 +78,7 @@ struct DenseGeometry {
 struct DenseDemands {
     std::array<int64_t, 3> window{1, 1, 1};  // pool windows that must not be cut
     int64_t resident_planes = 0;             // planes a tile keeps
-    int64_t element_bytes = 4;
+    int64_t element_bytes = 4, lanes = 4;    // of a number, of a vector
 };
 
 DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, const Sizes& y, int64_t groups,

@@ -2,12 +2,17 @@
 
 #include "cpu/element.h"
 #include "cpu/thread_pool.h"
+#include "transfuse/error.h"
 
 namespace transfuse::cpu {
+namespace {
+constexpr int64_t most_rows = 16;  // of a panel, on any level
+}
 
 template <class T>
 Packing<T>::Packing(const DenseGeometry& geometry) : geometry_(geometry) {
     const int64_t most = kernels<T>().panel_rows;
+    require(most <= most_rows, "packing: panels of ", most, " rows, at most ", most_rows, " expected");
     int64_t rows = 0;
     for (int64_t first = 0; first < geometry.outs;) {
         const int64_t left = geometry.outs - first, count = std::min(left, most);
@@ -44,11 +49,24 @@ void Packing<T>::pack(const TensorView& w, T* packed, int threads) const {
             for (size_t t = 0; t < taps.taps.size(); t += per_shift)
                 for (int64_t ci = chunk; ci < std::min(geometry_.in, chunk + geometry_.chunk); ++ci)
                     for (size_t j = t; j < t + per_shift; ++j, out += panel.rows) {
-                        const auto& k = taps.taps[j].k;
+                        const DensePhase::Tap& tap = taps.taps[j];
                         const int64_t offset = group * strides[0] + ci * strides[1] + panel.first * strides[2] +
-                                               k[0] * strides[3] + k[1] * strides[4] + k[2] * strides[5];
-                        kernels<T>().load(out, address(w, offset), static_cast<Storage>(w.dtype), strides[2],
-                                          panel.count);
+                                               tap.k1 * strides[3] + tap.k3 * strides[5];
+                        const auto load = [&](T* row, int64_t k2) {
+                            kernels<T>().load(row, address(w, offset + k2 * strides[4]), static_cast<Storage>(w.dtype),
+                                              strides[2], panel.count);
+                        };
+                        load(out, tap.k2[0].tap);
+                        if (tap.k2.size() > 1 || tap.k2[0].factor != 1) {
+                            double sum[most_rows] = {};
+                            T share[most_rows];
+                            for (const PairTerm::Share& s : tap.k2) {
+                                load(share, s.tap);
+                                for (int64_t r = 0; r < panel.count; ++r)
+                                    sum[r] += s.factor * static_cast<double>(share[r]);
+                            }
+                            for (int64_t r = 0; r < panel.count; ++r) out[r] = static_cast<T>(sum[r]);
+                        }
                         for (int64_t r = panel.count; r < panel.rows; ++r) out[r] = 0;
                     }
     });

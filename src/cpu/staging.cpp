@@ -19,12 +19,18 @@ struct Range {
     }
 };
 
+constexpr int64_t channels_at_once = 16;  // staged before they are paired: what a transposing load takes
+
 }  // namespace
 
 template <class T>
 Stager<T>::Stager(const DenseGeometry& geometry, const Placed& x, const TileProgram* prologue,
                   const BoundProgram* bound, int prologue_slot, Scratch& scratch)
     : geometry_(geometry), x_(x), slot_(prologue_slot) {
+    if (geometry.paired) {
+        const int64_t channels = std::min(channels_at_once, geometry.chunk);
+        staged_ = scratch.acquire<T>(channels * geometry.staged_channel_stride + 2 * row_padding);
+    }
     if (!prologue) return;
     const int64_t longest = std::min(geometry.x[4], geometry.advance[2] * geometry.patch[2]);
     const Box box = Box::of(0, {0, 0, 0}, {1, 1, longest});
@@ -35,26 +41,60 @@ Stager<T>::Stager(const DenseGeometry& geometry, const Placed& x, const TileProg
 template <class T>
 void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
     const DenseGeometry& g = geometry_;
+    if (!g.paired) return stage_rows(patch, g.plane_stride, g.channel_stride, tile, first, count);
+    for (int64_t c = 0; c < count; c += channels_at_once) {
+        const int64_t channels = std::min(channels_at_once, count - c);
+        stage_rows(staged_, g.staged_plane_stride, g.staged_channel_stride, tile, first + c, channels);
+        pair_rows(patch + c * g.channel_stride, staged_, tile, channels);
+    }
+}
+
+template <class T>
+void Stager<T>::pair_rows(T* patch, const T* rows, const Box& tile, int64_t count) const {
+    const DenseGeometry& g = geometry_;
+    const int64_t u = (tile.extent[1] + g.period[1] - 1) / g.period[1], elements = (u + 1) / 2 * g.row_stride;
+    const int64_t planes = g.advance[0] * ((tile.extent[0] + g.period[0] - 1) / g.period[0] - 1) + g.span[0] + 1;
+    for (int64_t c = 0; c < count; ++c)
+        for (int64_t p1 = 0; p1 < planes; ++p1) {
+            const T* from = rows + c * g.staged_channel_stride + p1 * g.staged_plane_stride;
+            T* to = patch + c * g.channel_stride + p1 * g.plane_stride;
+            for (const PairRow& row : g.pair_rows) {
+                const RowOp op = row.sign == 0 ? RowOp::copy : row.sign > 0 ? RowOp::add : RowOp::sub;
+                kernels<T>().row(op, {to,
+                                      {from + g.staged_row(row.a), from + g.staged_row(row.b), nullptr},
+                                      {false, false, false},
+                                      {0, 0},
+                                      elements});
+                to += g.pair_row_stride;
+            }
+        }
+}
+
+template <class T>
+void Stager<T>::stage_rows(T* patch, int64_t plane_stride, int64_t channel_stride, const Box& tile, int64_t first,
+                           int64_t count) {
+    const DenseGeometry& g = geometry_;
     const Kernels<T>& k = kernels<T>();
     std::array<int64_t, 3> base, extent;
     for (size_t a = 0; a < 3; ++a) {
-        const int64_t u = (tile.extent[a] + g.period[a] - 1) / g.period[a];
+        int64_t u = (tile.extent[a] + g.period[a] - 1) / g.period[a];
+        if (a == 1 && g.paired) u += u % 2;
         base[a] = g.advance[a] * (tile.origin[a] / g.period[a]) + g.shift[a];
-        extent[a] = a < 2 ? g.advance[a] * (u - 1) + g.span[a] + 1 : u + g.span[a] / g.advance[a] + 1;
+        extent[a] = a < 2 ? g.advance[a] * (u - 1) + g.span[a] + 1 : u + g.span[a] / g.advance[a];
     }
     const int64_t advance = g.advance[2], pitch = g.row_stride / advance, columns = extent[2];
     const bool transposed = x_.channels_innermost() && count > 1 && !run_;
     for (int64_t p1 = 0; p1 < extent[0]; ++p1)
         for (int64_t p2 = 0; p2 < extent[1]; ++p2) {
             const int64_t i1 = base[0] + p1, i2 = base[1] + p2;
-            T* first_row = patch + p1 * g.plane_stride + p2 * g.row_stride;
+            T* first_row = patch + p1 * plane_stride + g.staged_row(p2);
             const bool outside = i1 < 0 || i1 >= g.x[2] || i2 < 0 || i2 >= g.x[3];
             for (int64_t residue = 0; residue < advance; ++residue) {
                 T* rows = first_row + residue * pitch;
                 const Range inside(base[2], advance, residue, g.x[4], outside ? 0 : columns);
                 const int64_t n = inside.end - inside.begin, i3 = base[2] + advance * inside.begin + residue;
                 for (int64_t c = 0; c < count; ++c) {
-                    T* row = rows + c * g.channel_stride;
+                    T* row = rows + c * channel_stride;
                     std::fill(row, row + inside.begin, T(0));
                     std::fill(row + inside.end, row + columns, T(0));
                     if (n == 0 || transposed || run_) continue;
@@ -62,7 +102,7 @@ void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
                            advance * x_.strides[4], n);
                 }
                 if (n > 0 && transposed)
-                    k.load_transposed(rows + inside.begin, g.channel_stride, count, x_.at(tile.n, first, i1, i2, i3),
+                    k.load_transposed(rows + inside.begin, channel_stride, count, x_.at(tile.n, first, i1, i2, i3),
                                       x_.storage, advance * x_.strides[4], n);
             }
             if (!run_ || outside) continue;
@@ -77,7 +117,7 @@ void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
                 for (int64_t residue = 0; residue < advance; ++residue) {
                     const Range inside(base[2], advance, residue, g.x[4], columns);
                     const int64_t i3 = base[2] + advance * inside.begin + residue;
-                    k.load(first_row + residue * pitch + c * g.channel_stride + inside.begin, result + (i3 - begin),
+                    k.load(first_row + residue * pitch + c * channel_stride + inside.begin, result + (i3 - begin),
                            storage_of<T>, advance, inside.end - inside.begin);
                 }
             }

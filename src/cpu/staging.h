@@ -15,11 +15,16 @@ public:
     void stage(T* patch, const Box& tile, int64_t first, int64_t count);
 
 private:
+    void stage_rows(T* rows, int64_t plane_stride, int64_t channel_stride, const Box& tile, int64_t first,
+                    int64_t count);
+    void pair_rows(T* patch, const T* rows, const Box& tile, int64_t count) const;
+
     const DenseGeometry& geometry_;
     const Placed& x_;
     int slot_;
     std::unique_ptr<TileRun<T>> run_;
     T* whole_row_ = nullptr;
+    T* staged_ = nullptr;  // rows of a few channels that wait to be paired
 };
 
 }  // namespace transfuse::cpu

@@ -21,6 +21,7 @@ constexpr Kernels<T> table = {
     .load_transposed = load_transposed<T>,
     .store_transposed = store_transposed<T>,
     .interleave = interleave<T>,
+    .merge_pair = merge_pair<T>,
     .sum = sum<T>,
     .sum_square = sum_square<T>,
     .sum_exp = sum_exp<T>,

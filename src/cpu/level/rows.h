@@ -76,6 +76,24 @@ template <class T, class F>
 }
 
 template <class T>
+void merge_pair(T* even, T* odd, const T* const (&parts)[4], T bias, int64_t n) {
+    static constexpr T zeros[lanes<T>] = {};
+    const T *first = parts[0], *both = parts[1], *opposite = parts[2], *second = parts[3];
+    // A missing part is read from one vector of zeros again and again.
+    const int64_t a = first != nullptr, b = both != nullptr, c = opposite != nullptr, d = second != nullptr;
+    if (!a) first = zeros;
+    if (!b) both = zeros;
+    if (!c) opposite = zeros;
+    if (!d) second = zeros;
+    const Vec<T> start = splat<T>(bias);
+    for (int64_t i = 0; i < n; i += lanes<T>) {
+        const Vec<T> s = load(both + b * i) + start, t = load(opposite + c * i);
+        if (even) store(even + i, load(first + a * i) + s + t);
+        if (odd) store(odd + i, s - t - load(second + d * i));
+    }
+}
+
+template <class T>
 void row(RowOp op, const RowArgs<T>& r) {
     using V = Vec<T>;
     const T p = r.parameter[0], q = r.parameter[1];
