@@ -17,7 +17,7 @@ TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { unsigned short h; asm("
 // min and max that pass NaN through, in one instruction.
 TF_FUNCTION float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
 TF_FUNCTION float tf_min(float a, float b) { float c; asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
-TF_FUNCTION float tf_quotient(float a, float b) { return __fdividef(a, b); }  // 2 ulp; b far from overflow
+TF_FUNCTION float tf_quotient(float a, float b) { float c; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(b)); return a * c; }  // 2 ulp; |b| >= 1
 TF_FUNCTION float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
 #else
 TF_FUNCTION float tf_half_to_float(unsigned short h) { return tf_host_half_to_float(h); }
@@ -54,7 +54,15 @@ template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; }
 
 template <class R> TF_FUNCTION R tf_sign(R x) { return (R)((x > (R)0) - (x < (R)0)); }
 template <class R> TF_FUNCTION R tf_relu(R x) { return tf_max(x, (R)0); }
+#ifdef TF_AFTER_PRODUCT
+// Two instructions. Rounding x·log2(e) shifts the result no more than rounding x itself does, and x is a rounded sum here.
+TF_FUNCTION float tf_exp(float x) { return tf_exp2(x * 1.44269504089f); }
+#else
 TF_FUNCTION float tf_exp(float x) { return expf(x); }
+#endif
+// exp(x - top) of many x in two instructions each: the rounding of top·log2(e) is common to all and cancels in their shares.
+TF_FUNCTION float tf_exp_below(float x, float top) { return tf_exp2(fmaf(x, 1.44269504089f, top * -1.44269504089f)); }
+TF_FUNCTION double tf_exp_below(double x, double top) { return exp(x - top); }
 TF_FUNCTION double tf_exp(double x) { return exp(x); }
 TF_FUNCTION float tf_log(float x) { return logf(x); }
 TF_FUNCTION double tf_log(double x) { return log(x); }
@@ -87,11 +95,11 @@ TF_FUNCTION float tf_tanh(float x) {
     return a < 0.3f ? series : copysignf(far, x);
 }
 template <class R> TF_FUNCTION R tf_sigmoid(R x) { return tf_quotient((R)1, (R)1 + tf_exp(-x)); }
-template <class R> TF_FUNCTION R tf_silu(R x) { return x / ((R)1 + tf_exp(-x)); }
+template <class R> TF_FUNCTION R tf_silu(R x) { return tf_quotient(x, (R)1 + tf_exp(-x)); }
 // tanh(log(1 + e^x)) = n/(n + 2) with n = e^x(e^x + 2)
 template <class R> TF_FUNCTION R tf_mish(R x) {
     R e = tf_exp(tf_min(x, (R)20)), n = e * (e + (R)2);
-    return x > (R)20 ? x : x * (n / (n + (R)2));
+    return x > (R)20 ? x : x * tf_quotient(n, n + (R)2);
 }
 template <class R> TF_FUNCTION R tf_softplus(R x, R beta, R threshold) {
     R z = x * beta;

@@ -64,6 +64,25 @@ const Case cases[] = {
   %l = logsumexp(%t) dims=[2,3,4]
   return %s, %l
 })"},
+    {"statistics of groups, by image and in all", R"(graph g {
+  %x = input f32[3,32,33,21]
+  %m = input f32[3,96,1,1]
+  %w = param f32[32,48,3,3]
+  %b = param f32[96]
+  %y = conv_transpose(%x, %w, %b) stride=[2,1] padding=[1,1] groups=2
+  %d = sub(%y, %m)
+  %q = square(%d)
+  %s = mean(%q) dims=[2,3]
+  %l = amax(%d) dims=[0,2,3]
+  return %s, %l
+})", Fp32Precision::strict},
+    {"softmax of odd rows", R"(graph g {
+  %x = input f32[3,32,27,39]
+  %w = param f32[32,100,4,4]
+  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]
+  %z = softmax(%y) dims=[1]
+  return %z
+})"},
     {"grouped and dilated, strict", R"(graph g {
   %x = input f32[4,32,32,64]
   %w = param f32[32,16,3,5]

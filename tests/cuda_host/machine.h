@@ -127,6 +127,10 @@ template <class T>
 static inline T __shfl_sync(unsigned mask, T v, int lane) {
     return exchange_lanes(mask, v, lane);
 }
+static inline int __any_sync(unsigned mask, int v) {
+    for (int k = 1; k < 32; k *= 2) v |= __shfl_xor_sync(mask, v, k);
+    return v;
+}
 
 static inline void load_matrices(unsigned (&m)[4], unsigned row) {
     struct Load {

@@ -20,6 +20,7 @@ struct Model {
 
     int chunk_pixels() const { return s.chunk_rows * c.chunk_width; }
     int chunk_bytes() const {
+        if (needs.fragments) return 0;
         const int pixels = chunk_pixels();
         const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
         return (needs.pixel_major ? pixels : s.chunk_height) * pitch * problem.real_bytes();
@@ -69,10 +70,12 @@ struct Model {
         const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]);
         double chunk = 350 + elements * 4 / 48 + elements / 128 * needs.epilogue_flops * 1.6 + (needs.stores ? elements / pooled * static_cast<double>(needs.element_bytes) / (needs.vector > 1 || s.phases_w > 1 ? 40 : 24) : 0);
         if (needs.all_channels) chunk += 300;
-        const double store = chunks * chunk / c.store_groups;
+        // On fragments two warps a scheduler run the chain, while no products do.
+        const double fragments = needs.fragments ? 200 + 2 * s.blocks * s.accumulators * (1 + needs.epilogue_flops) : 0;
+        const double store = needs.fragments ? 0 : chunks * chunk / c.store_groups;
         const double write = chunks * chunk_bytes() / 100.0;
-        const double wait = 0.8 * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
-        const double product = k * step + s.k_stages * 200.0 + wait + write / 2 + 400;
+        const double wait = needs.fragments ? 0 : 0.8 * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
+        const double product = k * step + s.k_stages * 200.0 + wait + write / 2 + 400 + fragments;
         const double shared = k * steps * operands + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
         const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) +
                                static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) * 0.75) / 16.5;
@@ -108,13 +111,14 @@ std::optional<Config> fit(const Problem& problem, const Needs& needs, const Sche
         m.c.resident = w.resident, m.c.slab_tiles = w.tiles, m.c.slabs = w.slabs;
         if (m.weight_bytes() > limit - 40 * 1024) continue;
         for (auto [width, buffers] : chunks) {
-            if (width > 8 && s.row_length <= width / 2) continue;
+            if (needs.fragments && (width != 64 || buffers != 2)) continue;
+            if (!needs.fragments && width > 8 && s.row_length <= width / 2) continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
             m.c.chunk_width = width, m.c.buffers = buffers;
             for (int raw : {4, 3, 2})
                 // Two store groups leave fewer registers to all: in no measured row did that pay (f6, f8, f11, d6). Tuning may ask for it.
                 {
-                    m.c.raw = raw, m.c.store_groups = 1;
+                    m.c.raw = raw, m.c.store_groups = needs.fragments ? 0 : 1;
                     if (m.bytes() > limit) continue;
                     const double cycles = m.cycles() * (raw == 4 ? 1.0 : raw == 3 ? 1.01 : 1.04) * (w.resident ? 1.0 : 1.05);
                     if (cycles < *best) *best = cycles, result = m.c;

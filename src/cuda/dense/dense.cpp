@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "cuda/dense/choose.h"
+#include "cuda/dense/combine.h"
+#include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
 #include "cuda/dense/tile_program.h"
 
@@ -15,8 +17,6 @@ namespace {
 int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 struct KernelSizes { int in[4], out[4], tiles[4], total; };
-struct Reduction { long long kept[3], at[3]; };
-struct Reduced { long long count[3], at[3]; };
 
 // Neighbouring outputs along w that one store thread takes: as wide as rows and element allow, in whole pixels.
 int store_vector(const TileProgram& program, const Problem& problem) {
@@ -29,55 +29,6 @@ int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
-Launch combine(const Epilogue& epilogue, const Partial& p, const Graph& graph, int64_t from, int64_t to, const KernelSizes& sizes, int grid, int64_t groups, int spatial) {
-    Launch launch;
-    const Op op = p.reduction.op == Op::mean ? Op::sum : p.reduction.op;
-    launch.source = std::make_shared<Source>(Source{"transfuse_combine", combine_source("transfuse_combine", op, epilogue.real()), {}});
-    Reduction o{{1, 1, 1}, {0, 0, 0}};
-    Reduced r{{1, 1, 1}, {0, 0, 0}};
-    long long mass = 0;
-    double count = 1;
-    const Type& of = graph[p.reduction.of].type;
-    std::array<int64_t, 5> shape;
-    shape.fill(1);
-    for (size_t k = 0; k < of.shape.size(); ++k) shape[k < 2 ? k : k + 3 - static_cast<size_t>(spatial)] = of.shape[k];
-    for (size_t a = 0; a < 5; ++a)
-        if (p.reduction.reduced[a]) count *= static_cast<double>(shape[a]);
-    if (p.reduction.whole) {
-        const int64_t channels = epilogue.channels(), rows = (epilogue.per_tile() ? sizes.total : grid) * groups;
-        const bool per_channel = shape[1] > 1;
-        from += static_cast<int64_t>(p.first_stat) * rows * channels * epilogue.real_bytes();
-        if (p.stats == 2) mass = rows * channels;
-        const int64_t batch = epilogue.per_tile() ? sizes.in[0] : 1, per = rows / batch;
-        if (p.reduction.reduced[0] || !epilogue.per_tile()) r.count[1] = batch, r.at[1] = per * channels;
-        else o.kept[1] = batch, o.at[1] = per * channels;
-        if (per_channel && !p.reduction.reduced[1]) o.kept[2] = channels, o.at[2] = 1;
-        else if (per_channel) r.count[2] = channels, r.at[2] = 1;
-        r.count[0] = per, r.at[0] = channels;
-    } else {
-        // The value itself was kept: axes n, c, d, h, w, neighbours of one sort merged.
-        const Sizes strides = contiguous_strides(of.shape);
-        std::vector<std::pair<int64_t, int64_t>> kept, gone;
-        bool last = false, any = false;
-        for (size_t k = 0; k < of.shape.size(); ++k) {
-            const size_t axis = k < 2 ? k : k + 3 - static_cast<size_t>(spatial);
-            const bool reduced = p.reduction.reduced[axis];
-            auto& list = reduced ? gone : kept;
-            if (any && last == reduced && !list.empty()) list.back() = {list.back().first * of.shape[k], strides[k]};
-            else list.push_back({of.shape[k], strides[k]});
-            last = reduced, any = true;
-        }
-        for (size_t k = 0; k < kept.size() && k < 3; ++k) o.kept[3 - kept.size() + k] = kept[k].first, o.at[3 - kept.size() + k] = kept[k].second;
-        for (size_t k = 0; k < gone.size() && k < 3; ++k) r.count[k] = gone[k].first, r.at[k] = gone[k].second;
-    }
-    const double scale = p.reduction.op == Op::mean ? 1.0 / count : 1.0;
-    launch.grid = {static_cast<uint32_t>((o.kept[0] * o.kept[1] * o.kept[2] + 31) / 32), 1, 1};
-    launch.block = {256, 1, 1};
-    launch.arguments = {Argument::of_scratch(from), Argument::of_scratch(to), Argument::of(o), Argument::of(r), Argument::of(mass), epilogue.real() == Real::f64 ? Argument::of(scale) : Argument::of(static_cast<float>(scale))};
-    launch.note = "combine partials of " + std::string(name(p.reduction.op));
-    return launch;
-}
-
 // The pass on the kernels of one family.
 std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not) {
     auto program = read_tile_program(around, why_not);
@@ -88,8 +39,13 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     const Epilogue epilogue(*program, *problem);
     Needs needs = program->needs(static_cast<int>(problem->axes[3].period()));
     needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
-    needs.one_image = epilogue.per_tile();
-    const auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes);
+    needs.one_image = epilogue.one_image();
+    needs.fragments = runs_in_fragments(epilogue);
+    auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes);
+    if (choices.empty() && needs.fragments) {
+        needs.fragments = false;
+        choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes);
+    }
     if (choices.empty()) {
         if (why_not) *why_not = "no tile fits registers and shared memory";
         return std::nullopt;
@@ -125,7 +81,10 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     const int64_t packed_bytes = static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
     int64_t scratch = round_up(packed_bytes, 256);
     const int64_t partial_at = scratch;
-    scratch += round_up(static_cast<int64_t>(epilogue.stats()) * (epilogue.per_tile() ? sizes.total : grid) * config.store_groups * epilogue.channels() * epilogue.real_bytes(), 256);
+    const bool per_tile = needs.fragments ? fragment_rows_per_tile(epilogue, s) : epilogue.per_tile();
+    const PartialRows rows{epilogue.per_tile() ? sizes.in[0] : 1, needs.fragments ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
+                                                                                  : static_cast<int64_t>(per_tile ? sizes.total : grid) * config.store_groups};
+    scratch += round_up(static_cast<int64_t>(epilogue.stats()) * rows.rows * epilogue.channels() * epilogue.real_bytes(), 256);
     std::vector<int64_t> kept_at;
     for (const Operand& o : epilogue.stores())
         if (o.root < 0) kept_at.push_back(scratch), scratch += round_up(numel(around.plan.graph[o.value].type.shape) * epilogue.real_bytes(), 256);
@@ -149,17 +108,21 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     main.note = "dense tiles: " + to_string(config);
     result.program.launches.push_back(std::move(main));
 
-    for (const Partial& p : epilogue.partials()) {
-        const int64_t at = scratch;
-        scratch += round_up(numel(around.plan.graph[p.reduction.value].type.shape) * epilogue.real_bytes(), 256);
+    // One launch for neighbours that are combined alike: sum and sum of squares.
+    const auto& partials = epilogue.partials();
+    for (size_t first = 0, next; first < partials.size(); first = next) {
+        const Partial& p = partials[first];
+        for (next = first + 1; next < partials.size() && alike(around.plan.graph, p, partials[next]); ++next) {}
+        const int64_t size = round_up(numel(around.plan.graph[p.reduction.value].type.shape) * epilogue.real_bytes(), 256), at = scratch;
+        scratch += size * static_cast<int64_t>(next - first);
         int64_t from = partial_at;
         if (!p.reduction.whole) {
             size_t nth = 0;
             for (int k = 0; k < p.store; ++k) nth += epilogue.stores()[static_cast<size_t>(k)].root < 0;
             from = kept_at[nth];
         }
-        result.program.launches.push_back(combine(epilogue, p, around.plan.graph, from, at, sizes, grid, config.store_groups, program->spatial));
-        result.grid.push_back({p.reduction.value, at});
+        result.program.launches.push_back(combine(epilogue, p, static_cast<int>(next - first), from, at, size, rows));
+        for (size_t k = first; k < next; ++k) result.grid.push_back({partials[k].reduction.value, at + size * static_cast<int64_t>(k - first)});
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     result.program.note = (family == Family::mma ? "mma.sync, " : "wgmma, ") + to_string(config);

@@ -1,4 +1,4 @@
-// The text of the prologue and of the store role, and the arguments they bring with them.
+// What a tile program brings to its kernel: operands and their tables, the prologue, partial results, arguments.
 #pragma once
 
 #include <string>
@@ -8,29 +8,6 @@
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
-
-// How the 128 store threads lie over a chunk. Channel-major: `columns` lanes along w, each with `vector` neighbouring
-// outputs, `rows` of them along channels. Pixel-major: lanes along channels, each with `vector` neighbouring channels.
-struct StoreMap {
-    bool vectors = false;   // a thread's outputs are whole pixels with all their w phases
-    int vector = 1, pixels = 1;
-    int lanes = 32, rows = 4, turns = 1;
-    bool warps_along_w = false;   // channel reductions: a warp has all channels of its pixels
-    int channels = 64;      // rows of a phase in the chunk
-    int items = 16, batch = 16;
-};
-
-// Lines is appended line by line with the indentation of the enclosing braces.
-class Lines {
-public:
-    void line(const std::string& text);
-    void blank() { body_ += "\n"; }
-    const std::string& str() const { return body_; }
-
-private:
-    std::string body_;
-    int depth_ = 0;
-};
 
 struct Partial {            // of a grid reduction
     GridReduction reduction;
@@ -42,38 +19,45 @@ class Epilogue {
 public:
     Epilogue(const TileProgram& program, const Problem& problem);
 
-    int table_bytes() const { return slots_at_; }
-    int group_bytes() const { return exchange_at_ + 4096; }    // per store group: slots of partials, exchange of channel reductions
+    int table_bytes() const { return slots_at_ + 128 * real_bytes(); }        // rows beyond the last channel are read, and not used
+    int group_bytes() const { return exchange_at_ + 1024 * real_bytes(); }    // per store group: slots of partials, tables of the image, exchange of channel reductions
     const std::vector<Partial>& partials() const { return partials_; }
     int stats() const { return stats_; }
     Real real() const { return problem_.real_bytes() == 8 ? Real::f64 : Real::f32; }   // REAL in the text
     int real_bytes() const { return problem_.real_bytes(); }
     int64_t channels() const { return channels_; }
     bool per_tile() const { return per_tile_; }        // partials per tile (the batch is kept), else per CTA
+    bool one_image() const { return per_tile_ || image_tables_ > 0; }   // a tile lies in one image
 
-    StoreMap map(const Schedule& s, const Config& c) const;
     std::string operands() const;                      // struct Operands
     std::string prologue() const;
     std::string tables() const;                        // fills the per-channel tables, run by all threads
-    std::string store_role(const Schedule& s, const Config& c) const;
     std::string parameters() const;                    // of the kernel, and how Operands is made of them
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
     std::vector<Argument> arguments(int64_t partial_at, const std::vector<int64_t>& kept_at) const;
+    const std::vector<Operand>& reads() const { return reads_; }
     const std::vector<Operand>& stores() const { return stores_; }
+    int table_of(size_t read) const { return table_of_[read]; }              // −1: none
+    int image_table_of(size_t read) const { return image_table_of_[read]; }  // of values per image and channel; −1: none
+    int image_tables() const { return image_tables_; }
+    int slots_at() const { return slots_at_; }         // from the tables' beginning
+    int images_at() const { return images_at_; }       // from a store group's slots, as is
+    int exchange_at() const { return exchange_at_; }
+    const TileProgram& program() const { return program_; }
+    const Problem& problem() const { return problem_; }
+    const Graph& graph() const { return graph_; }
 
 private:
-    struct Kind { bool c = false, x = false; };
-    struct Emit;
     const TileProgram& program_;
     const Problem& problem_;
     const Graph& graph_;
     std::vector<Operand> reads_, stores_;
-    std::vector<int> table_of_;                        // per read: its per-channel table, −1
+    std::vector<int> table_of_, image_table_of_;       // per read
     std::vector<Partial> partials_;
-    int tables_ = 0, stats_ = 0;
+    int tables_ = 0, image_tables_ = 0, stats_ = 0;
     int64_t channels_ = 0;
-    int slots_at_ = 0, exchange_at_ = 0;
+    int slots_at_ = 0, images_at_ = 0, exchange_at_ = 0;
     bool per_tile_ = false;
 };
 

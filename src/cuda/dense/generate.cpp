@@ -5,6 +5,9 @@
 #include <set>
 #include <string_view>
 
+#include "cuda/dense/fragments.h"
+#include "cuda/dense/lines.h"
+#include "cuda/dense/store_role.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -23,8 +26,6 @@ constexpr std::string_view portable =
 constexpr std::string_view roles =
 #include "cuda/device/roles.cuh"
     ;
-
-std::string num(int64_t v) { return std::to_string(v); }
 
 std::string_view element_name(Arithmetic a) {
     return a == Arithmetic::f16 ? "tf_half" : a == Arithmetic::bf16 ? "tf_bfloat" : a == Arithmetic::f64 ? "double" : "float";
@@ -241,7 +242,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     Lines t;
     t.line("// Dense tiles: " + to_string(config));
     for (int a = 1; a < 4; ++a) t.line("//   axis " + std::string(a == 1 ? "d" : a == 2 ? "h" : "w") + ": period " + num(s.period[a]) + " advance " + num(s.advance[a]) + " taps " + num(problem.axes[a].taps));
-    std::string head = std::string(device_math()) + std::string(ptx) + t.str();
+    std::string head = "#define TF_AFTER_PRODUCT\n" + std::string(device_math()) + std::string(ptx) + t.str();
     Lines k;
     auto constant = [&](const std::string& name, int64_t v) { k.line("constexpr int " + name + " = " + num(v) + ";"); };
     constant("STORE_GROUPS", config.store_groups), constant("THREADS", config.threads()), constant("LOADERS", 128);
@@ -299,7 +300,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
     insert_before("// Where a tile lies", epilogue.operands() + "\n");
     insert_before("// A position in the sequence", epilogue.prologue() + "\n");
-    insert_before("// Product role:", multiply_function(problem, config, s) + "\n");
+    insert_before("// Product role:", multiply_function(problem, config, s) + fragment_program(epilogue, s, config) + "\n");
 
     Lines m;
     m.line("extern \"C\" __global__ void __launch_bounds__(THREADS, 1) " + entry + "(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs" + epilogue.parameters() + ") {");
@@ -318,13 +319,13 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("__syncthreads();");
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
     m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); load_role(shared, b, x, packed, s, xs, operands, t); }");
-    m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, role - 1, t % 128); }");
-    m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, t % 128); }");
-    m.line("else if (role == STORE_GROUPS + 2) { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, t % 128); }");
+    if (config.store_groups > 0) m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, role - 1, t % 128); }");
+    m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, operands, t % 128); }");
+    m.line("else if (role == STORE_GROUPS + 2) { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, operands, t % 128); }");
     m.line("}");
     std::string main = m.str();
     main.replace(main.find("    %TABLES%\n"), 13, tables);
-    return head + k.str() + machine(problem, s) + body + epilogue.store_role(s, config) + "\n" + main;
+    return head + k.str() + machine(problem, s) + body + (config.store_groups > 0 ? store_role(epilogue, s, config) + "\n" : "") + main;
 }
 
 std::string pack_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s, DType weight) {
@@ -347,8 +348,10 @@ std::string pack_source(const std::string& entry, const Problem& problem, const 
     t.line("constexpr int TILES = " + num(static_cast<int64_t>(s.tiles.size())) + ", KSTEPS = " + num(s.k_steps(config)) + ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) + ", COUT = " + num(problem.cout) + ";");
     t.line("constexpr int SEGMENT = " + num(s.segment) + ", SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ", PAIRS = " + num(s.pairs) + ";");
     t.line("const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);");
-    t.line("const int segment = row / SEGMENT, tap = tap_of[(tile * SEGMENTS + segment) * 2 + half];");
-    t.line("const int co = (part % MGROUPS * " + num(s.blocks_per_tile) + " + block_of[tile]) * 64 + row % SEGMENT + (SEGMENTS == 1 ? 0 : 0);");
+    // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
+    if (s.interleaved) t.line("const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
+    else t.line("const int segment = row / SEGMENT, within = row % SEGMENT;");
+    t.line("const int tap = tap_of[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " + num(s.blocks_per_tile) + " + block_of[tile]) * 64 + within;");
     t.line("const int first = PAIRS ? 0 : step * 2 * LANES + half * LANES;");
     t.line("const " + type + "* from = w + part / MGROUPS * ws.g + co * ws.o + tap / " + num(taps_h * taps_w) + " * ws.d + tap / " + num(taps_w) + " % " + num(taps_h) + " * ws.h + tap % " + num(taps_w) + " * ws.w;");
     const std::string real = problem.real_bytes() == 8 ? "double" : "float";
@@ -370,53 +373,6 @@ std::string pack_source(const std::string& entry, const Problem& problem, const 
     }
     t.line("}");
     return std::string(device_math()) + std::string(ptx) + t.str();
-}
-
-std::string combine_source(const std::string& entry, Op op, Real real) {
-    // 32 neighbouring outputs a block, 8 threads each; element r of the reduced index at r % count_1 * step_1 + r / count_1 *
-    // step_2. logsumexp: partials are maxima and, `mass_at` further, sums of exponentials relative to them; mass_at = 0: plain values.
-    std::string text = std::string(device_math()) + "typedef " + std::string(real_name(real)) + " REAL;" + R"cuda(
-struct Reduction { long long kept_1, kept_2, kept_3, at_1, at_2, at_3; };       // outputs: extents (fastest last) and steps
-struct Reduced { long long count_1, count_2, count_3, at_1, at_2, at_3; };      // what is summed: fastest first
-extern "C" __global__ void __launch_bounds__(256) ENTRY(const REAL* __restrict__ in, REAL* __restrict__ out, Reduction o, Reduced r, long long mass_at, REAL scale) {
-    const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
-    const long long total = o.kept_1 * o.kept_2 * o.kept_3, at = blockIdx.x * 32ll + lane;
-    __shared__ REAL values[8][32], masses[8][32];
-    REAL value = IDENTITY, mass = 0;
-    if (at < total) {
-        const REAL* from = in + at / (o.kept_2 * o.kept_3) * o.at_1 + at / o.kept_3 % o.kept_2 * o.at_2 + at % o.kept_3 * o.at_3;
-        const long long count = r.count_1 * r.count_2 * r.count_3;
-        for (long long k = part; k < count; k += 8) {
-            const REAL* p = from + k % r.count_1 * r.at_1 + k / r.count_1 % r.count_2 * r.at_2 + k / (r.count_1 * r.count_2) * r.at_3;
-            JOIN(*p, mass_at ? p[mass_at] : (REAL)1)
-        }
-    }
-    values[part][lane] = value; masses[part][lane] = mass;
-    __syncthreads();
-    if (part == 0 && at < total) {
-        for (int k = 1; k < 8; k++) { JOIN(values[k][lane], masses[k][lane]) }
-        out[at] = FINISH;
-    }
-}
-)cuda";
-    auto replace = [&](const std::string& what, const std::string& by) {
-        for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) text.replace(at, what.size(), by);
-    };
-    replace("ENTRY", entry);
-    if (op == Op::amax || op == Op::amin) {
-        replace("IDENTITY", op == Op::amax ? "__int_as_float(0xff800000)" : "__int_as_float(0x7f800000)");
-        text.insert(0, op == Op::amax ? "#define JOIN(v, m) value = tf_max(value, v);\n" : "#define JOIN(v, m) value = tf_min(value, v);\n");
-        replace("FINISH", "value");
-    } else if (op == Op::logsumexp) {
-        replace("IDENTITY", "__int_as_float(0xff800000)");
-        text.insert(0, "#define JOIN(v, m) { const REAL top = tf_max(value, v); if (top != __int_as_float(0xff800000)) mass = mass * tf_exp(value - top) + (m) * tf_exp((v) - top); value = top; }\n");
-        replace("FINISH", "tf_abs(value) == __int_as_float(0x7f800000) ? value : value + tf_log(mass)");
-    } else {
-        replace("IDENTITY", "0.f");
-        text.insert(0, "#define JOIN(v, m) value += v;\n");
-        replace("FINISH", "value * scale");
-    }
-    return text;
 }
 
 }  // namespace transfuse::cuda

@@ -34,7 +34,8 @@ std::string to_string(const Config& c) {
 
 // Σ (registers of a role × its warps) ≤ registers a thread at launch × warps, or the products never start.
 void Config::share_registers() {
-    if (store_groups > 1) load_registers = 56, store_registers = 56, product_registers = 152;
+    if (store_groups == 0) load_registers = 88, store_registers = 0, product_registers = 208;
+    else if (store_groups > 1) load_registers = 56, store_registers = 56, product_registers = 152;
     else load_registers = 64, store_registers = 96, product_registers = 176;
 }
 
@@ -147,6 +148,8 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
         if (needs.pool[a] > 1 && (needs.pool[a] % s.period[a] != 0 || config.run[a] % (needs.pool[a] / s.period[a]) != 0)) return std::nullopt;
     const bool outer_together = pool_outer && (s.period[1] > 1 || s.period[2] > 1);
     if (outer_together && s.variants > 1) return std::nullopt;
+    if (needs.fragments && outer_together && config.split == Split::phases) return std::nullopt;
+    s.interleaved = needs.fragments && s.segments > 1;
 
     // K: pairs of channel vectors, or two taps of one vector.
     s.pairs = problem.cin <= problem.lanes();
@@ -302,7 +305,8 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     const int chunk_pixels = s.chunk_rows * config.chunk_width;
     s.pitch = needs.pixel_major ? s.chunk_height + 4 : chunk_pixels + (chunk_pixels % 16 == 0 ? 8 : 0);
     s.chunk_bytes = (needs.pixel_major ? chunk_pixels : s.chunk_height) * s.pitch * problem.real_bytes();
-    if (!s.joint && config.buffers < 2) return std::nullopt;
+    if (needs.fragments) s.chunk_bytes = 0;
+    else if (!s.joint && config.buffers < 2) return std::nullopt;
 
     // Shared memory.
     const int per_thread_pixels = problem.lanes() == 8 && problem.load != LoadMode::direct ? 2 : 1;

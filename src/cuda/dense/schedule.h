@@ -46,6 +46,7 @@ struct Needs {
     int table_bytes = 0;                     // per-channel operands and slots in shared memory
     int group_bytes = 4096;                  // of them, per store group
     bool one_image = false;                  // a tile may not hold several images (partials per image)
+    bool fragments = false;                  // the tile program runs on the accumulators: no chunks, no store role
     bool pooled() const { return pool[1] * pool[2] * pool[3] > 1; }
 };
 
@@ -61,7 +62,7 @@ struct Config {
     bool resident = false;
     int slab_tiles = 0, slabs = 2;           // streamed weights: operand tiles a slab, slabs in the ring
     int chunk_width = 64, buffers = 2;
-    int store_groups = 1;                    // store warpgroups; 2 for heavy chains
+    int store_groups = 1;                    // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
     int threads() const { return 384 + 128 * store_groups; }
     void share_registers();                  // among the roles: never more than the launch allocates
@@ -89,6 +90,7 @@ struct Schedule {
     // pixels
     int run_pixels = 0, pixels = 0, plane = 0, run_offset = 0;   // run_offset: pixels from run 0 to run 1
     bool pairs = false;                      // two taps in the K halves
+    bool interleaved = false;                // segments alternate within a warp's 16 rows, so that it can join them
     int vectors = 2, k_stages = 1;
     // steps
     std::vector<OperandTile> tiles;

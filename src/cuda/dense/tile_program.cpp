@@ -279,6 +279,11 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     if (numel(anchor.type.shape) == 0 || numel(graph[anchor.args[0]].type.shape) == 0) return no("an empty tensor");
     for (const Lattice& axis : problem.axes)
         if (axis.in >= (1 << 24) * 8 || axis.out >= (1 << 24) * 8 || axis.advance() > 4) return no("an axis beyond this family");
+    if (program.pool) {
+        const Needs needs = program.needs(1);
+        for (size_t a = 1; a < 4; ++a)
+            if (needs.pool[a] % problem.axes[a].period() != 0) return no("a pool whose windows cut a period of phases");
+    }
     // One channel in, one out, many groups: no matrix in it.
     if (problem.groups > 1 && problem.cin * problem.cout < 16) return no("too few channels a group for a matrix product");
     return problem;

@@ -413,10 +413,11 @@ static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (
 }
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held;
     held.group = WG;
+    Fragments<WG> fragments(shared, s, operands, t);
     int slot = JOINT ? 0 : WG, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
@@ -435,6 +436,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         products_wait<0>();
         settled(acc);
         held.release(b);
+        if (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
+        else
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++)
 #pragma unroll
@@ -463,5 +466,6 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                 if (slot >= BUFFERS) { slot -= BUFFERS; chunk_turn++; }
             }
     }
+    fragments.finish();
 }
 )cuda"

@@ -1,0 +1,205 @@
+#include "cuda/dense/chain.h"
+
+#include "cuda/expression.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+std::string combined(Op op, const std::string& a, const std::string& b) {
+    if (op == Op::amax) return "tf_max(" + a + ", " + b + ")";
+    if (op == Op::amin) return "tf_min(" + a + ", " + b + ")";
+    return "(" + a + " + " + b + ")";
+}
+
+std::string identity(Op op) {
+    if (op == Op::amax || op == Op::logsumexp) return "__int_as_float(0xff800000)";
+    if (op == Op::amin) return "__int_as_float(0x7f800000)";
+    return "0.f";
+}
+
+std::string Chain::dims(Kind k) const {
+    const bool i = pixel_major_ ? k.x : k.c, e = pixel_major_ ? k.c : k.x;
+    return std::string(i ? "[BATCH]" : "") + (e ? "[VECTOR]" : "");
+}
+
+std::string Chain::ref(const std::string& name, Kind k) const {
+    const bool i = pixel_major_ ? k.x : k.c, e = pixel_major_ ? k.c : k.x;
+    return name + (i ? "[i]" : "") + (e ? "[e]" : "");
+}
+
+void Chain::loops(Kind k) const {
+    const bool i = pixel_major_ ? k.x : k.c, e = pixel_major_ ? k.c : k.x;
+    if (i) t.line("#pragma unroll"), t.line("for (int i = 0; i < BATCH; i++)");
+    if (e) t.line("#pragma unroll"), t.line("for (int e = 0; e < VECTOR; e++)");
+}
+
+std::string Chain::operand(ValueId a) {
+    const Graph& graph = epilogue_.graph();
+    if (is_literal(graph, a)) return literal(graph[a].attributes.number(Key::value), epilogue_.real());
+    if (!names_.count(a)) load(a);
+    return ref(names_.at(a), kinds_.at(a));
+}
+
+void Chain::load(ValueId a) {
+    for (size_t k = 0; k < epilogue_.reads().size(); ++k) {
+        const Operand& o = epilogue_.reads()[k];
+        if (o.value != a) continue;
+        const std::string id = num(static_cast<int64_t>(k)), name = "r" + num(a);
+        const int of_image = epilogue_.image_table_of(k), table = of_image >= 0 ? of_image : epilogue_.table_of(k);
+        const Kind kind{o.depends[1], table < 0 && (o.depends[0] || o.depends[2] || o.depends[3] || o.depends[4])};
+        define(a, name, kind);
+        t.line("REAL " + name + dims(kind) + ";");
+        if (of_image >= 0 && kind.c && !pixel_major_) return load_image_rows(name, k);
+        if (table >= 0) {
+            const std::string at = (of_image >= 0 ? "image_table + " : "table + ") + num(table * epilogue_.channels());
+            if (!kind.c) {
+                t.line(name + " = *(" + at + ");");
+            } else if (pixel_major_) {
+                loops(kind);
+                t.line(ref(name, kind) + " = (" + at + ")[group * COUT + CHANNEL(e)];");
+            } else {
+                t.line("load_rows(" + name + ", " + at + " + group * COUT + CHANNEL(0));");
+            }
+            return;
+        }
+        loops(kind);
+        std::string at = "0ll";
+        const std::string x = pixel_var();
+        if (o.depends[0]) at += " + PN(" + x + ") * operands.rs" + id + ".n";
+        if (o.depends[1]) at += " + (group * COUT + CHANNEL(" + channel_var() + ")) * operands.rs" + id + ".c";
+        if (o.depends[2]) at += " + PD(" + x + ") * operands.rs" + id + ".d";
+        if (o.depends[3]) at += " + PH(" + x + ") * operands.rs" + id + ".h";
+        if (o.depends[4]) at += " + PW(" + x + ") * operands.rs" + id + ".w";
+        std::string valid = kind.x ? "VALID(" + x + ")" : "true";
+        if (kind.c) valid += " && CHANNEL_OK(" + channel_var() + ")";
+        t.line(ref(name, kind) + " = " + valid + " ? tf_load<REAL>(operands.r" + id + " + (" + at + ")) : 0.f;");
+        return;
+    }
+    fail("dense epilogue: value %", a, " is neither a step nor a read of the pass");
+}
+
+void Chain::load_image_rows(const std::string& name, size_t read) {
+    t.line("load_rows(" + name + ", image_table + " + num(epilogue_.image_table_of(read) * epilogue_.channels()) + " + group * COUT + CHANNEL(0));");
+}
+
+void Chain::anchor() {
+    const TileProgram& program = epilogue_.program();
+    const ValueId anchor = program.around->pass.anchor;
+    const Kind all{true, true};
+    define(anchor, "v" + num(anchor), all);
+    if (program.bias < 0) return;
+    const std::string bias = operand(program.bias);
+    loops(all);
+    t.line(ref("v" + num(anchor), all) + " += " + bias + ";");
+}
+
+void Chain::begin_after_pool(const std::string& pooled) {
+    names_.clear(), kinds_.clear();
+    define(epilogue_.program().pool_value, pooled, {true, true});
+}
+
+void Chain::steps(bool after_pool) {
+    const TileProgram& program = epilogue_.program();
+    bool past = !after_pool || !program.pool;
+    for (ValueId v : program.steps) {
+        if (v == program.pool_value) {
+            past = true;
+            if (!after_pool) break;
+            continue;
+        }
+        if (!past) continue;
+        if (is_pointwise(epilogue_.graph()[v].op)) pointwise(v);
+        else channel_reduction(v);
+    }
+}
+
+void Chain::pointwise(ValueId v) {
+    const Graph& graph = epilogue_.graph();
+    const Node& node = graph[v];
+    // exp(x − logsumexp(x)) = exp(x − reference)·share: the exponentials are there already.
+    if (node.op == Op::exp && graph[node.args[0]].op == Op::sub) {
+        const Node& difference = graph[node.args[0]];
+        const auto found = exponentials_.find(difference.args[1]);
+        if (found != exponentials_.end() && found->second == difference.args[0]) {
+            const std::string of = "v" + num(difference.args[1]);
+            define(v, "v" + num(v), {true, true});
+            t.line("REAL " + names_[v] + "[BATCH][VECTOR];");
+            loops({true, true});
+            t.line(names_[v] + "[i][e] = " + of + "_exp[i][e] * " + ref(of + "_share", {false, true}) + ";");
+            return;
+        }
+    }
+    Kind kind;
+    std::vector<std::string> args;
+    for (ValueId a : node.args) {
+        args.push_back(operand(a));
+        if (is_literal(graph, a)) continue;
+        kind.c = kind.c || kinds_[a].c, kind.x = kind.x || kinds_[a].x;
+    }
+    define(v, "v" + num(v), kind);
+    t.line("REAL " + names_[v] + dims(kind) + ";");
+    loops(kind);
+    t.line(ref(names_[v], kind) + " = " + expression(node, args, epilogue_.real()) + ";");
+}
+
+void Chain::exponentials(const std::string& v, const std::string& term) {
+    const Kind x{false, true};
+    across(v + "_top", Op::amax, term);
+    exponentials_below(v, term);
+    across(v + "_mass", Op::sum, v + "_exp[i][e]");
+    t.line("REAL " + v + "_share" + dims(x) + ";");
+    loops(x);
+    t.line(ref(v + "_share", x) + " = tf_quotient((REAL)1, " + ref(v + "_mass", x) + ");");
+}
+
+void Chain::exponentials_below(const std::string& v, const std::string& term) {
+    const Kind x{false, true};
+    const std::string top = ref(v + "_top", x);
+    t.line("REAL " + v + "_exp[BATCH][VECTOR];");
+    loops({true, true});
+    t.line(v + "_exp[i][e] = tf_exp_below(" + term + ", " + top + " == __int_as_float(0xff800000) ? (REAL)0 : " + top + ");");
+}
+
+void Chain::channel_reduction(ValueId v) {
+    const Node& node = epilogue_.graph()[v];
+    const std::string a = operand(node.args[0]);
+    const Kind x{false, true};
+    const double channels = static_cast<double>(epilogue_.channels());
+    const std::string name = "v" + num(v);
+    define(v, name, x);
+    auto scale = [&](const std::string& of, double count) {
+        loops(x);
+        t.line(ref(of, x) + " *= 1.f / " + literal(count, epilogue_.real()) + ";");
+    };
+    switch (node.op) {
+        case Op::sum:
+        case Op::amax:
+        case Op::amin:
+            across(name, node.op, a);
+            break;
+        case Op::mean:
+            across(name, Op::sum, a);
+            scale(name, channels);
+            break;
+        case Op::logsumexp: {
+            exponentials(name, a);
+            t.line("REAL " + name + dims(x) + ";");
+            loops(x);
+            const std::string top = ref(name + "_top", x);
+            t.line(ref(name, x) + " = tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : tf_log(" + ref(name + "_mass", x) + ") + " + top + ";");
+            exponentials_[v] = node.args[0];
+            break;
+        }
+        case Op::var: {
+            across(name + "_mean", Op::sum, a);
+            scale(name + "_mean", channels);
+            const std::string d = "(" + a + " - " + ref(name + "_mean", x) + ")";
+            across(name, Op::sum, d + " * " + d);
+            scale(name, channels - node.attributes.number(Key::correction));
+            break;
+        }
+        default: fail("dense epilogue: ", transfuse::name(node.op), " is no channel reduction");
+    }
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,365 @@
+#include "cuda/dense/fragments.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cuda/dense/chain.h"
+#include "cuda/expression.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+// Per-channel operands are a thread's one or two rows; no step here reduces over channels.
+class FragmentChain : public Chain {
+public:
+    FragmentChain(const Epilogue& epilogue, Lines& lines) : Chain(epilogue, lines, false) {}
+
+protected:
+    void across(const std::string&, Op op, const std::string&) override { fail("dense fragments: ", transfuse::name(op), " over channels"); }
+    void load_image_rows(const std::string& name, size_t read) override {
+        const std::string id = num(static_cast<int64_t>(read));
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++) " + name + "[i] = CHANNEL_OK(i) ? tf_load<REAL>(operands.r" + id + " + (image * operands.rs" + id + ".n + (group * COUT + CHANNEL(i)) * operands.rs" + id + ".c)) : 0.f;");
+    }
+};
+
+class FragmentProgram {
+public:
+    FragmentProgram(const Epilogue& epilogue, const Schedule& s, const Config& c)
+        : epilogue_(epilogue), program_(epilogue.program()), s_(s), c_(c), chain_(epilogue, t), needs_(program_.needs(s.phases_w)), pooled_(program_.pool.has_value()) {
+        for (size_t a = 0; a < 4; ++a) reach_[a] = static_cast<int>(std::max<int64_t>(1, needs_.pool[a] / s.period[a]));
+        find_columns();
+    }
+
+    std::string text() {
+        constants();
+        t.line("// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.");
+        t.line("template <int WG> struct Fragments {");
+        members();
+        insides();
+        tile();
+        finish();
+        t.line("};");
+        return t.str();
+    }
+
+private:
+    // Columns of a lane after the pool: the first pixel of each window, and which 8-pixel groups hold its members.
+    void find_columns() {
+        if (!pooled_) {
+            for (int j = 0; j < s_.run_pixels / 8; ++j)
+                for (int f = 0; f < 2; ++f) columns_.push_back({j, f});
+            return;
+        }
+        const int row = static_cast<int>(s_.extent[3]) / 8, plane = static_cast<int>(s_.extent[2]) * row, image = static_cast<int>(s_.extent[1]) * plane;
+        for (int n = 0; n < c_.run[0]; ++n)
+            for (int d = 0; d < c_.run[1]; d += reach_[1])
+                for (int h = 0; h < c_.run[2]; h += reach_[2])
+                    for (int j = 0; j < (c_.run[3] + 7) / 8; ++j)
+                        for (int f = 0; f < (reach_[3] == 1 ? 2 : 1); ++f) columns_.push_back({n * image + d * plane + h * row + j, f});
+        for (int d = 0; d < reach_[1]; ++d)
+            for (int h = 0; h < reach_[2]; ++h) members_.push_back(d * plane + h * row);
+    }
+
+    void constants() {
+        t.line("constexpr bool FRAGMENTS = true;");
+        auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
+        constant("SEGMENTS", s_.segments), constant("WRITERS", fragment_writers(c_));
+        constant("RESULTS", columns_.size()), constant("RESULT_ROWS", s_.segments > 1 ? 1 : 2);   // of a lane: columns and channels
+        constant("STATS", epilogue_.stats()), constant("MASKS", pooled_ ? 1 : s_.blocks), constant("MASK_ROWS", !pooled_ && s_.segments > 1 ? 2 : 1);
+        std::string list;
+        for (const Column& c : columns_) list += (list.empty() ? "" : ", ") + num(c.group * 8 + c.pixel);
+        t.line("__constant__ short result_pixels[] = {" + list + "};   // each result's first pixel, but for the lane's own");
+        if (!pooled_) phases();
+        t.line(std::string("typedef ") + (columns_.size() > 32 ? "unsigned long long" : "unsigned") + " Mask;");
+    }
+
+    // Which phase a segment of an accumulator belongs to: residues d·65536 + h·256 + w, −1: none.
+    void phases() {
+        std::vector<std::array<int, 2>> outer;
+        const auto d = epilogue_.problem().axes[1].phases(), h = epilogue_.problem().axes[2].phases();
+        for (size_t i = 0; i < d.size(); ++i)
+            for (size_t j = 0; j < h.size(); ++j) outer.push_back({static_cast<int>(i), static_cast<int>(j)});
+        const int groups = c_.split == Split::phases ? 2 : 1;
+        std::string codes;
+        for (int v = 0; v < s_.variants; ++v)
+            for (int g = 0; g < 2; ++g)
+                for (int block = 0; block < s_.blocks; ++block)
+                    for (int segment = 0; segment < s_.segments; ++segment) {
+                        const bool side = s_.phases_w <= s_.segments;   // several outer phases share an accumulator
+                        const int bundle = (v * groups + (groups == 2 ? g : 0)) * c_.bundles + block / s_.planes_per_bundle;
+                        const int within = side ? segment / s_.phases_w : 0, w = side ? segment % s_.phases_w : block % s_.planes_per_bundle * s_.segments + segment;
+                        const int o = bundle * s_.bundle_phases + within;
+                        const bool real = within < s_.bundle_phases && o < static_cast<int>(outer.size()) && w < s_.phases_w;
+                        codes += (codes.empty() ? "" : ", ") + num(real ? outer[static_cast<size_t>(o)][0] * 65536 + outer[static_cast<size_t>(o)][1] * 256 + w : -1);
+                    }
+        t.line("__constant__ int segment_phases[] = {" + codes + "};   // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w");
+    }
+
+    void members() {
+        t.line("const REAL* table;");
+        t.line("const Sizes& s;");
+        t.line("const Operands& operands;");
+        t.line("int column, channel, segment;     // of the lane: first column; first row's channel and segment");
+        t.line("bool counts;                      // false: another lane has the same results");
+        t.line("unsigned limits[MASKS][MASK_ROWS];");
+        t.line("Mask inside[MASKS][MASK_ROWS];    // bit k: result k lies in the output");
+        t.line("REAL sums[RESULT_ROWS][STATS];");
+        t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];");
+        t.line("}");
+        t.line("__device__ __forceinline__ void clear(REAL (&to)[RESULT_ROWS][STATS]) {");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
+        each_stat([&](const Partial& p, const std::string& k) { t.line("to[i][" + k + "] = " + identity(p.reduction.op) + ";"); });
+        t.line("}");
+        t.line("}");
+        t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given) {");
+        t.line("const int lane = t % 32, row = lane / 4, warp = t / 32;");
+        t.line("column = lane % 4 * 2;");
+        t.line("channel = (SPLIT_CHANNELS ? WG * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);");
+        t.line("segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: one more");
+        // Where windows join lanes, the first of them counts.
+        std::string counts = "true";
+        if (pooled_ && s_.segments >= 4) counts += " && segment == 0";
+        if (pooled_ && reach_[3] > 2) counts += " && lane % " + num(reach_[3] / 2) + " == 0";
+        t.line("counts = " + counts + ";");
+        t.line("clear(sums);");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < MASKS * MASK_ROWS; i++) limits[i / MASK_ROWS][i % MASK_ROWS] = 0, inside[i / MASK_ROWS][i % MASK_ROWS] = 0;");
+        t.line("}");
+    }
+
+    // Which results lie in the output: seldom different from the tile before.
+    void insides() {
+        t.line("__device__ __forceinline__ void find_inside(unsigned& known, Mask& mask, const Place& at, int code) {");
+        for (int a = 0; a < 4; ++a) {
+            static const char* names[4] = {"N", "D", "H", "W"};
+            static const char* residues[4] = {"0", "(code >> 16)", "(code >> 8 & 255)", "(code & 255)"};
+            const std::string x = names[a], out = "s.out[" + num(a) + "]";
+            const std::string end = pooled_ ? out + " / " + num(needs_.pool[static_cast<size_t>(a)]) + " * " + num(reach_[static_cast<size_t>(a)])
+                                            : "(" + out + " - " + residues[a] + " + PERIOD_" + x + " - 1) / PERIOD_" + x;
+            t.line("const unsigned end_" + x + " = max(0, min(RUN_" + x + ", " + end + " - at.u[" + num(a) + "] - WG * SECOND_" + x + "));");
+        }
+        t.line("const unsigned now = code < 0 || !counts ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;");
+        t.line("if (now == known) return;");
+        t.line("known = now;");
+        t.line("mask = 0;");
+        t.line("#pragma unroll 1");
+        t.line("for (int k = 0; k < RESULTS && now; k++) {");
+        t.line("const unsigned p = result_pixels[k] + column, r = p / EXTENT_W;");
+        t.line("if (p % EXTENT_W < end_W && r % EXTENT_H < end_H && r / EXTENT_H % EXTENT_D < end_D && r / (EXTENT_H * EXTENT_D) < end_N) mask |= (Mask)1 << k;");
+        t.line("}");
+        t.line("}");
+    }
+
+    void tile() {
+        t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {");
+        t.line("const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + channel, image = at.u[0];");
+        t.line("(void)group, (void)first_channel, (void)image;");
+        t.line("#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))");
+        t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
+        t.line("REAL parts[RESULT_ROWS][STATS];");
+        t.line("clear(parts);");
+        pooled_ ? pooled_tile() : plain_tile();
+        const std::string row = "(tile / PARTS * VARIANTS + tile % PARTS / FIXED) * WRITERS + (WRITERS > 1 ? WG : 0)";
+        if (fragment_rows_per_tile(epilogue_, s_)) {
+            t.line("write(parts, group * COUT + first_channel, first_channel, s.total / FIXED * WRITERS, " + row + ");");
+        } else {
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
+            each_stat([&](const Partial& p, const std::string& k) { t.line("sums[i][" + k + "] = " + combined(join(p), "sums[i][" + k + "]", "parts[i][" + k + "]") + ";"); });
+            t.line("}");
+        }
+        t.line("#undef CHANNEL");
+        t.line("#undef CHANNEL_OK");
+        t.line("}");
+    }
+
+    void plain_tile() {
+        const std::string value = "v" + num(program_.around->pass.anchor);
+        t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
+        t.line("#pragma unroll");
+        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < MASK_ROWS; i++) find_inside(limits[b][i], inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
+        t.line("REAL " + value + "[BATCH][VECTOR];");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++)");
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < VECTOR; e++) " + value + "[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];");
+        chain_.anchor();
+        chain_.steps(false);
+        add("inside[b][SEGMENTS > 1 ? i : 0]", "SEGMENTS > 1 ? 0 : i");
+        t.line("}");
+    }
+
+    // Every phase of a window is an accumulator, a row or a lane; its neighbours are columns of the lane or of the next lanes.
+    void pooled_tile() {
+        const std::string value = "v" + num(program_.around->pass.anchor), pooled = "v" + num(program_.pool_value);
+        const bool sums = program_.pool->kind == TilePool::Kind::sum;
+        const Op op = program_.pool->kind == TilePool::Kind::max ? Op::amax : sums ? Op::sum : Op::amin;
+        std::string members;
+        for (int m : members_) members += (members.empty() ? "" : ", ") + num(m);
+        std::string groups;
+        for (const Column& c : columns_) groups += (groups.empty() ? "" : ", ") + num(c.group);
+        t.line("constexpr int members[] = {" + members + "}, groups[] = {" + groups + "};   // in 8-pixel groups");
+        t.line("REAL " + pooled + "[RESULT_ROWS][RESULTS];");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < RESULT_ROWS * RESULTS; i++) " + pooled + "[i / RESULTS][i % RESULTS] = " + identity(op) + ";");
+        t.line("#pragma unroll");
+        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.line("constexpr int BATCH = 2, VECTOR = ACCUMULATORS / 2;");
+        t.line("REAL " + value + "[BATCH][VECTOR];");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++)");
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < VECTOR; e++) " + value + "[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];");
+        chain_.anchor();
+        chain_.steps(false);
+        const ValueId before = epilogue_.graph()[program_.pool_value].args[0];
+        const Chain::Kind kind = chain_.kind(before);
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++)");
+        t.line("#pragma unroll");
+        t.line("for (int k = 0; k < RESULTS; k++)");
+        t.line("#pragma unroll");
+        t.line("for (int m = 0; m < " + num(static_cast<int64_t>(members_.size())) + "; m++)");
+        t.line("#pragma unroll");
+        t.line(reach_[3] == 1 ? "for (int f = k % 2; f <= k % 2; f++) {" : "for (int f = 0; f < 2; f++) {");
+        const std::string to = pooled + "[SEGMENTS > 1 ? 0 : i][k]";
+        t.line(to + " = " + combined(op, to, chain_.name(before) + (kind.c ? "[i]" : "") + (kind.x ? "[(groups[k] + members[m]) * 2 + f]" : "")) + ";");
+        t.line("}");
+        t.line("}");
+        std::vector<int> lanes;
+        for (int k = 2; k < reach_[3]; k *= 2) lanes.push_back(k / 2);
+        if (s_.segments >= 4) lanes.push_back(16);
+        if (s_.segments >= 8) lanes.push_back(8);
+        t.line("constexpr int BATCH = RESULT_ROWS, VECTOR = RESULTS;");
+        const Chain::Kind all{true, true};
+        for (int k : lanes) {
+            chain_.loops(all);
+            t.line(pooled + "[i][e] = " + combined(op, pooled + "[i][e]", "__shfl_xor_sync(~0u, " + pooled + "[i][e], " + num(k) + ")") + ";");
+        }
+        if (sums && program_.pool->scale != 1) {
+            chain_.loops(all);
+            t.line(pooled + "[i][e] *= " + literal(program_.pool->scale, epilogue_.real()) + ";");
+        }
+        chain_.begin_after_pool(pooled);
+        chain_.steps(true);
+        t.line("find_inside(limits[0][0], inside[0][0], at, 0);");
+        add("inside[0][0]", "i");
+    }
+
+    // All statistics of a result at once, so that its mask is looked at once.
+    void add(const std::string& mask, const std::string& row) {
+        std::vector<std::string> values;
+        each_stat([&](const Partial& p, const std::string&) { values.push_back(chain_.operand(p.reduction.of)); });
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < VECTOR; e++)");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++)");
+        t.line("if (" + mask + " >> e & 1) {");
+        size_t n = 0;
+        each_stat([&](const Partial& p, const std::string& k) {
+            const std::string part = "parts[" + row + "][" + k + "]";
+            t.line(part + " = " + combined(join(p), part, values[n++]) + ";");
+        });
+        t.line("}");
+    }
+
+    // A channel's results over the lanes that share it, in a fixed order, to the writer's row.
+    void finish() {
+        t.line("__device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
+        std::vector<int> lanes{1, 2};
+        if (s_.segments >= 4) lanes.push_back(16);
+        if (s_.segments >= 8) lanes.push_back(8);
+        for (int k : lanes)
+            each_stat([&](const Partial& p, const std::string& n) { t.line("parts[i][" + n + "] = " + combined(join(p), "parts[i][" + n + "]", "__shfl_xor_sync(~0u, parts[i][" + n + "], " + num(k) + ")") + ";"); });
+        t.line("if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {");
+        each_stat([&](const Partial&, const std::string& n) { t.line("operands.partial[(" + n + " * rows + row) * " + num(epilogue_.channels()) + " + channel_at + i * 8] = parts[i][" + n + "];"); });
+        t.line("}");
+        t.line("}");
+        t.line("}");
+        t.line("__device__ __forceinline__ void finish() {");
+        if (!fragment_rows_per_tile(epilogue_, s_)) t.line("write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? WG : 0));");
+        t.line("}");
+    }
+
+    template <class F>
+    void each_stat(F&& each) {
+        for (const Partial& p : epilogue_.partials()) each(p, num(p.first_stat));
+    }
+    static Op join(const Partial& p) { return p.reduction.op == Op::mean ? Op::sum : p.reduction.op; }
+
+    struct Column { int group, pixel; };   // 8-pixel group, and pixel of the lane's two
+    const Epilogue& epilogue_;
+    const TileProgram& program_;
+    const Schedule& s_;
+    const Config& c_;
+    Lines t;
+    FragmentChain chain_;
+    const Needs needs_;
+    const bool pooled_;
+    std::array<int, 4> reach_{};
+    std::vector<Column> columns_;
+    std::vector<int> members_;
+};
+
+}  // namespace
+
+bool runs_in_fragments(const Epilogue& epilogue) {
+    const TileProgram& program = epilogue.program();
+    const Problem& problem = epilogue.problem();
+    if (problem.family != Family::wgmma) return false;   // its warps hold other pixels
+    if (program.channel_reductions || !epilogue.stores().empty() || epilogue.partials().empty()) return false;
+    for (const Partial& p : epilogue.partials()) {
+        const Op op = p.reduction.op;
+        if (!p.reduction.whole || (op != Op::sum && op != Op::mean && op != Op::amax && op != Op::amin)) return false;
+        if (epilogue.graph()[p.reduction.of].type.shape[1] != epilogue.channels()) return false;
+    }
+    for (ValueId v : program.steps)
+        for (ValueId a : epilogue.graph()[v].args)
+            for (size_t k = 0; k < epilogue.reads().size(); ++k)
+                if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0 && (epilogue.image_table_of(k) < 0 || !epilogue.reads()[k].depends[1])) return false;
+    // A residue without taps has no accumulator.
+    for (const Lattice& axis : problem.axes)
+        for (const Phase& phase : axis.phases())
+            if (phase.taps.empty()) return false;
+    if (!program.pool) return true;
+    const Needs needs = program.needs(static_cast<int>(problem.axes[3].period()));
+    int64_t phases = 1;
+    for (size_t a = 1; a < 4; ++a) {
+        const int64_t period = problem.axes[a].period();
+        phases *= period;
+        if (needs.pool[a] % period != 0) return false;   // some phases apart, others together
+    }
+    const int64_t reach = needs.pool[3] / problem.axes[3].period();
+    const int64_t side = problem.cout <= 8 ? 8 : problem.cout <= 16 ? 4 : problem.cout <= 32 ? 2 : 1;   // phases in the rows of an accumulator
+    if (reach != 1 && reach != 2 && reach != 4 && reach != 8) return false;
+    // Every row of an accumulator has a phase.
+    const int64_t along_w = problem.axes[3].period(), outer = phases / along_w;
+    return side % along_w == 0 ? outer % (side / along_w) == 0 : along_w % side == 0;
+}
+
+int fragment_writers(const Config& config) { return config.split == Split::channels ? 1 : 2; }
+
+// With several blocks of channels a thread's rows change from tile to tile.
+bool fragment_rows_per_tile(const Epilogue& epilogue, const Schedule& schedule) { return epilogue.per_tile() || schedule.fixed > 1; }
+
+std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
+    if (config.store_groups == 0) return FragmentProgram(epilogue, schedule, config).text();
+    return "constexpr bool FRAGMENTS = false;   // the store role runs the tile program\n"
+           "template <int WG> struct Fragments {\n"
+           "    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int) {}\n"
+           "    __device__ __forceinline__ void tile(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int) {}\n"
+           "    __device__ __forceinline__ void finish() {}\n"
+           "};\n";
+}
+
+}  // namespace transfuse::cuda

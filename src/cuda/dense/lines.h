@@ -1,0 +1,29 @@
+// Generated text, line by line, indented by the braces that enclose it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace transfuse::cuda {
+
+class Lines {
+public:
+    void line(const std::string& text) {
+        if (text.empty()) return blank();
+        const bool closes = text[0] == '}';
+        if (closes) --depth_;
+        if (text[0] != '#') body_.append(static_cast<size_t>(depth_) * 4, ' ');
+        body_ += text + "\n";
+        if (text.back() == '{') ++depth_;
+    }
+    void blank() { body_ += "\n"; }
+    const std::string& str() const { return body_; }
+
+private:
+    std::string body_;
+    int depth_ = 0;
+};
+
+inline std::string num(int64_t v) { return std::to_string(v); }
+
+}  // namespace transfuse::cuda

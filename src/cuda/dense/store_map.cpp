@@ -1,0 +1,68 @@
+#include "cuda/dense/store_map.h"
+
+#include <algorithm>
+
+namespace transfuse::cuda {
+
+namespace {
+
+StoreMap pixel_major_map(const Schedule& s, const Config& c, StoreMap m) {
+    m.vector = m.channels >= 64 ? 4 : m.channels >= 16 ? 2 : 1;
+    m.lanes = std::min(32, m.channels / m.vector);
+    m.rows = 128 / m.lanes;
+    m.items = (s.chunk_rows * c.chunk_width * s.phases_w + m.rows - 1) / m.rows;
+    m.batch = std::min(m.items, std::max(1, (c.store_groups > 1 ? 8 : 24) / m.vector));
+    m.turns = 1;
+    return m;
+}
+
+}  // namespace
+
+StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c) {
+    const TileProgram& program = epilogue.program();
+    StoreMap m;
+    const int chunk_pixels = s.chunk_rows * c.chunk_width;
+    m.channels = s.segments > 1 ? s.segment : (s.joint && s.rows_per_plane == 2 ? 128 : 64);
+    if (program.pixel_major) return pixel_major_map(s, c, m);
+    int columns;
+    if (program.pool) {
+        int64_t window = 1;
+        for (int a = 0; a < 4; ++a) window *= std::max<int64_t>(1, program.needs(s.phases_w).pool[a] / s.period[a]);
+        columns = chunk_pixels / static_cast<int>(window);
+    } else {
+        m.vectors = program.vector > 1 && program.vector % s.phases_w == 0;
+        m.vector = m.vectors ? program.vector : 1;
+        m.pixels = m.vectors ? program.vector / s.phases_w : 1;
+        columns = m.vectors ? chunk_pixels / m.pixels : chunk_pixels * s.phases_w;
+    }
+    int operands = 0;            // per-channel ones: each is as many registers as there are rows
+    for (size_t k = 0; k < epilogue.reads().size(); ++k) operands += epilogue.table_of(k) >= 0 || epilogue.image_table_of(k) >= 0;
+    const int most = c.store_groups > 1 || operands > 2 ? 16 : 32;   // values a thread holds
+    // All channels of a pixel in one warp: partial results meet by shuffles, without a barrier. Not where whole rows of
+    // single elements are stored: eight of them side by side touch twice the sectors that 32 do.
+    const bool scattered = m.vector == 1 && columns % 32 == 0 && !epilogue.stores().empty() && epilogue.stores()[0].depends[1];
+    if (program.channel_reductions && columns % 4 == 0 && epilogue.stats() == 0 && !scattered) {
+        m.warps_along_w = true;
+        m.lanes = 8;
+        while (columns % (4 * m.lanes)) m.lanes /= 2;
+        while ((m.channels + 32 / m.lanes - 1) / (32 / m.lanes) * m.vector > most && m.lanes > 1) m.lanes /= 2;
+        m.rows = 32 / m.lanes;
+        m.turns = columns / (4 * m.lanes);
+        m.items = m.batch = (m.channels + m.rows - 1) / m.rows;
+        return m;
+    }
+    // Plain stores: as many columns side by side as there are, since what a column costs (its place) is shared by its channels.
+    m.lanes = program.channel_reductions || epilogue.stats() ? 32 : 128;
+    while (columns % m.lanes) m.lanes /= 2;
+    auto items = [&] { return (m.channels + 128 / m.lanes - 1) / (128 / m.lanes); };
+    if (program.channel_reductions)
+        while (items() * m.vector > most && m.lanes > 4) m.lanes /= 2;
+    m.rows = 128 / m.lanes;
+    m.turns = columns / m.lanes;
+    m.items = items();
+    m.batch = program.channel_reductions ? m.items : std::min(m.items, std::max(1, most / m.vector));
+    m.neighbours = m.lanes >= 32;   // a warp reads one row at a time: any distance is free of bank conflicts
+    return m;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,511 @@
+#include "cuda/dense/store_role.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cuda/dense/chain.h"
+#include "cuda/dense/store_map.h"
+#include "cuda/expression.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+// The chain on a chunk: partial results over channels meet by shuffles and, where several warps share a pixel, in `exchange`.
+class ChunkChain : public Chain {
+public:
+    ChunkChain(const Epilogue& epilogue, Lines& lines, const StoreMap& map) : Chain(epilogue, lines, epilogue.program().pixel_major), m_(map) {}
+
+protected:
+    void across(const std::string& result, Op op, const std::string& term) override {
+        in_warp(result, op, term);
+        if (!exchanged()) return;
+        const Kind x{false, true};
+        send({result});
+        loops(x);
+        t.line(ref(result, x) + " = " + combined(op, combined(op, part(0, 0, 1), part(1, 0, 1)), combined(op, part(2, 0, 1), part(3, 0, 1))) + ";");
+        t.line("exchange_turn ^= 1;");
+    }
+
+    // Each warp's exponentials relative to its own maximum: one meeting for maximum and sum.
+    void exponentials(const std::string& v, const std::string& term) override {
+        if (!exchanged()) return Chain::exponentials(v, term);
+        const Kind x{false, true};
+        const std::string none = "__int_as_float(0xff800000)", top = ref(v + "_top", x), mass = ref(v + "_mass", x), share = ref(v + "_share", x);
+        in_warp(v + "_top", Op::amax, term);
+        exponentials_below(v, term);
+        in_warp(v + "_mass", Op::sum, v + "_exp[i][e]");
+        send({v + "_top", v + "_mass"});
+        t.line("REAL " + v + "_share" + dims(x) + ";");
+        loops(x);
+        t.line("{");
+        t.line("const REAL own = " + top + ";");
+        t.line(top + " = " + combined(Op::amax, combined(Op::amax, part(0, 0, 2), part(1, 0, 2)), combined(Op::amax, part(2, 0, 2), part(3, 0, 2))) + ";");
+        auto factor = [&](const std::string& of) { return "(" + of + " == " + none + " ? (REAL)0 : tf_exp(" + of + " - " + top + "))"; };
+        std::string sum;
+        for (int k = 0; k < 4; ++k) sum += (k ? " + " : "") + part(k, 1, 2) + " * " + factor(part(k, 0, 2));
+        t.line(mass + " = " + sum + ";");
+        t.line(share + " = tf_quotient(" + factor("own") + ", " + mass + ");");
+        t.line("}");
+        t.line("exchange_turn ^= 1;");
+    }
+
+private:
+    bool exchanged() const { return !pixel_major_ && !m_.warps_along_w; }
+
+    void in_warp(const std::string& result, Op op, const std::string& term) {
+        const Kind x{false, true};
+        t.line("REAL " + result + dims(x) + ";");
+        loops(x);
+        t.line(ref(result, x) + " = " + identity(op) + ";");
+        loops({true, true});
+        t.line("if (CHANNEL_OK(" + channel_var() + ")) " + ref(result, x) + " = " + combined(op, ref(result, x), term) + ";");
+        loops(x);
+        const std::string first = pixel_major_ ? "1" : "LANES_W", end = pixel_major_ ? "LANES_W" : "32";
+        t.line("for (int k = " + first + "; k < " + end + "; k *= 2) " + ref(result, x) + " = " + combined(op, ref(result, x), "__shfl_xor_sync(~0u, " + ref(result, x) + ", k)") + ";");
+    }
+
+    // Two places in turn: when one is written again, everybody has passed the barrier after reading it.
+    void send(const std::vector<std::string>& values) {
+        const Kind x{false, true};
+        const std::string many = num(static_cast<int64_t>(values.size()));
+        t.line("if ((t & 31) < LANES_W) {");
+        for (size_t k = 0; k < values.size(); ++k) {
+            loops(x);
+            t.line("exchange[exchange_turn * 512 + (((t >> 5) * LANES_W + lane_column) * VECTOR + e) * " + many + " + " + num(static_cast<int64_t>(k)) + "] = " + ref(values[k], x) + ";");
+        }
+        t.line("}");
+        t.line("barrier_named(2 + store_group, 128);");
+    }
+    static std::string part(int warp, int value, int values) {
+        return "exchange[exchange_turn * 512 + ((" + num(warp) + " * LANES_W + lane_column) * VECTOR + e) * " + num(values) + " + " + num(value) + "]";
+    }
+
+    const StoreMap& m_;
+};
+
+class StoreRole {
+public:
+    StoreRole(const Epilogue& epilogue, const Schedule& s, const Config& c)
+        : epilogue_(epilogue), program_(epilogue.program()), s_(s), c_(c), m_(store_map(epilogue, s, c)), chain_(epilogue, t, m_), value_("v" + num(program_.around->pass.anchor)) {}
+
+    std::string text() {
+        constants();
+        begin();
+        macros();
+        if (program_.pixel_major) pixels();
+        else if (program_.pool) windows();
+        else columns();
+        end();
+        return t.str();
+    }
+
+private:
+    void constants() {
+        auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
+        constant("VECTOR", m_.vector), constant("VECTOR_PIXELS", m_.pixels), constant("LANES_W", m_.lanes), constant("ROWS", m_.rows);
+        constant("TURNS", m_.turns), constant("PHASE_CHANNELS", m_.channels), constant("ITEMS", m_.items), constant("BATCH", m_.batch);
+        constant("BATCHES", (m_.items + m_.batch - 1) / m_.batch);
+        constant("ROW_STEP", m_.neighbours ? 1 : m_.rows);   // channels from one of a thread's rows to the next
+        constant("WRITERS", s_.joint ? 1 : 2), constant("CHUNK_OUTER", s_.chunk_outer), constant("PHASES_W", s_.phases_w);
+        std::string codes;
+        for (const auto& sets : s_.phase_table)
+            for (const auto& list : sets)
+                for (const ChunkPhase& p : list) codes += (codes.empty() ? "" : ", ") + num(p.d < 0 ? -1 : p.d * 256 + p.h);
+        t.line("__constant__ int phase_codes[" + num(static_cast<int64_t>(s_.phase_table.size()) * s_.sets * s_.chunk_outer) + "] = {" + codes + "};   // residue along d * 256 + along h");
+        row_of();
+        t.line("template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {");
+        t.line("tf_vector<S, N> whole;");
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);");
+        t.line("if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);");
+        t.line("else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);");
+        t.line("else *(tf_vector<S, N>*)to = whole;");
+        t.line("}");
+        int64_t together = 4;   // channels of a table read at once
+        while (!m_.neighbours || epilogue_.channels() % together || epilogue_.problem().cout % together || m_.items % together || m_.batch % together)
+            if ((together /= 2) == 1) break;
+        t.line("// A table's entries for the thread's rows.");
+        t.line("static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {");
+        t.line("#pragma unroll");
+        if (together > 1) t.line("for (int i = 0; i < BATCH; i += " + num(together) + ") *(tf_vector<REAL, " + num(together) + ">*)(r + i) = *(const tf_vector<REAL, " + num(together) + ">*)(from + i);");
+        else t.line("for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];");
+        t.line("}");
+        t.blank();
+    }
+
+    void row_of() {
+        t.line("// The first row of a phase in the chunk, −1 where it has no taps.");
+        t.line("static __device__ __forceinline__ constexpr int row_of(int outer, int w) {");
+        bool affine = true;
+        const int step = s_.phases_w > 1 ? s_.row_of(0, 1) - s_.row_of(0, 0) : 0, jump = s_.real_outer > 1 ? s_.row_of(1, 0) - s_.row_of(0, 0) : 0;
+        for (int q = 0; q < s_.real_outer; ++q)
+            for (int w = 0; w < s_.phases_w; ++w) affine = affine && s_.row_of(q, w) >= 0 && s_.row_of(q, w) == q * jump + w * step;
+        if (affine) {
+            t.line("return outer < " + num(s_.real_outer) + " ? outer * " + num(jump) + " + w * " + num(step) + " : -1;");
+        } else {
+            for (int q = 0; q < s_.real_outer; ++q)
+                for (int w = 0; w < s_.phases_w; ++w)
+                    if (s_.row_of(q, w) >= 0) t.line("if (outer == " + num(q) + " && w == " + num(w) + ") return " + num(s_.row_of(q, w)) + ";");
+            t.line("return -1;");
+        }
+        t.line("}");
+    }
+
+    // From the role's beginning into the loop over chunks.
+    void begin() {
+        const bool pm = program_.pixel_major;
+        t.line("// Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.");
+        t.line("static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {");
+        t.line("const REAL* table = (const REAL*)(shared + TABLES_AT);");
+        t.line("REAL* slots = (REAL*)(shared + TABLES_AT + " + num(epilogue_.slots_at()) + " + store_group * " + num(epilogue_.group_bytes()) + ");");
+        t.line("REAL* image_table = slots + " + num(epilogue_.images_at() / epilogue_.real_bytes()) + ";");
+        t.line("REAL* exchange = slots + " + num(epilogue_.exchange_at() / epilogue_.real_bytes()) + ";");
+        t.line("int exchange_turn = 0;");
+        if (m_.warps_along_w) t.line("const int lane_column = t / 32 * LANES_W + t % LANES_W, lane_row = t % 32 / LANES_W;");
+        else t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W" + std::string(m_.neighbours ? " * ITEMS;" : ";"));
+        t.line(std::string("constexpr int COLUMNS_AT_ONCE = ") + (m_.warps_along_w ? "4 * " : "") + "LANES_W;");
+        t.line("const unsigned ROW_LANES = LANES_W >= 32 ? ~0u : ((1u << (LANES_W & 31)) - 1) << ((t & 31) / LANES_W * LANES_W);");
+        t.line("(void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn, (void)ROW_LANES;");
+        for (size_t k = 0; k < epilogue_.stores().size(); ++k) {
+            const Operand& o = epilogue_.stores()[k];
+            const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * m_.vector), ys = "operands.ys" + id;
+            t.line("const bool wide" + id + " = VECTOR > 1 && " + (pm ? ys + ".c == 1 && " : ys + ".w == 1 && ") + "(((unsigned long long)operands.y" + id + " | " + num(bytes(o.dtype)) + "ull * (" + ys + ".n | " +
+                   (pm ? ys + ".w" : ys + ".c") + " | " + ys + ".d | " + ys + ".h)) % " + size + ") == 0 && " + size + " <= 16;");
+        }
+        t.line("int slot = 0, turn = 0;");
+        if (epilogue_.image_tables()) t.line("int image = -1;");
+        t.line("for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {");
+        t.line("const Place at = place_of(tile, s);");
+        t.line("const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);");
+        if (epilogue_.image_tables()) load_image_tables();
+        t.line("for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)");
+        t.line("for (int set = 0; set < SETS; set++)");
+        t.line("for (int wg = 0; wg < WRITERS; wg++) {");
+        t.line("if (STORE_GROUPS > 1 && slot % STORE_GROUPS != store_group) {");
+        t.line("if (++slot == BUFFERS) { slot = 0; turn++; }");
+        t.line("continue;");
+        t.line("}");
+        t.line("barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);");
+        t.line("const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);");
+        t.line("const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;");
+        t.line("const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group");
+        t.line("const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;");
+    }
+
+    void load_image_tables() {
+        const std::string channels = num(epilogue_.channels());
+        t.line("if (at.u[0] != image) {");
+        t.line("image = at.u[0];");
+        t.line("barrier_named(2 + store_group, 128);");
+        t.line("for (int c = t; c < " + channels + "; c += 128) {");
+        for (size_t k = 0; k < epilogue_.reads().size(); ++k) {
+            if (epilogue_.image_table_of(k) < 0) continue;
+            const std::string id = num(static_cast<int64_t>(k));
+            t.line("image_table[" + num(epilogue_.image_table_of(k) * epilogue_.channels()) + " + c] = tf_load<REAL>(operands.r" + id + " + (image * operands.rs" + id + ".n + c * operands.rs" + id + ".c));");
+        }
+        t.line("}");
+        t.line("barrier_named(2 + store_group, 128);");
+        t.line("}");
+    }
+
+    void macros() {
+        if (!program_.pixel_major) {
+            const bool exact = epilogue_.problem().cout % 64 == 0 && s_.channel_blocks % s_.blocks_per_tile == 0 && m_.items * m_.rows == m_.channels;
+            t.line("#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)");
+            t.line("#define CHANNEL(i) (first_channel + ROW(i))");
+            t.line(exact ? "#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)" : "#define CHANNEL_OK(i) (hb * BATCH + (i) < ITEMS && ROW(i) < PHASE_CHANNELS && CHANNEL(i) < COUT)");
+            t.line("#define PN(e) ((long long)pn)");
+            t.line("#define PD(e) ((long long)pd)");
+            t.line("#define PH(e) ((long long)ph)");
+            t.line("#define PW(e) ((long long)(pw + (e)))");
+            t.line("#define VALID(e) ((e) < count)");
+        } else {
+            t.line("#define CHANNEL(e) (first_channel + lane_column * VECTOR + (e))");
+            t.line("#define CHANNEL_OK(e) (lane_column * VECTOR + (e) < PHASE_CHANNELS && CHANNEL(e) < COUT)");
+            t.line("#define PN(i) ((long long)pn[i])");
+            t.line("#define PD(i) ((long long)pd[i])");
+            t.line("#define PH(i) ((long long)ph[i])");
+            t.line("#define PW(i) ((long long)pw[i])");
+            t.line("#define VALID(i) ok[i]");
+        }
+    }
+
+    void run(bool after_pool) {
+        if (!after_pool) chain_.anchor();
+        chain_.steps(after_pool);
+    }
+
+    void sinks() {
+        for (size_t k = 0; k < epilogue_.stores().size(); ++k) program_.pixel_major ? store_pixels(k) : store_rows(k);
+        for (const Partial& p : epilogue_.partials())
+            if (p.reduction.whole) accumulate(p);
+    }
+
+    void pixels() {
+        t.line("#pragma unroll");
+        t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
+        t.line("const int code = codes[q];");
+        t.line("if (code < 0) continue;");
+        t.line("for (int hb = 0; hb < BATCHES; hb++) {");
+        t.line("int pn[BATCH], pd[BATCH], ph[BATCH], pw[BATCH];");
+        t.line("bool ok[BATCH];");
+        t.line("REAL " + value_ + "[BATCH][VECTOR];");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++) {");
+        t.line("const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % PHASES_W;");
+        t.line("const int r = chunk_index * CHUNK_WIDTH + px;");
+        t.line("const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);");
+        t.line("pn[i] = first_n + n; pd[i] = PERIOD_D * (first_d + d) + (code >> 8); ph[i] = PERIOD_H * (first_h + h) + (code & 255); pw[i] = PERIOD_W * (first_w + w) + w_phase;");
+        t.line("ok[i] = px < CHUNK_WIDTH && r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N && pn[i] < s.out[0] && pd[i] < s.out[1] && ph[i] < s.out[2] && pw[i] < s.out[3];");
+        t.line("const int row = row_of(q, w_phase);");
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < VECTOR; e++) " + value_ + "[i][e] = row < 0 || px >= CHUNK_WIDTH ? 0.f : chunk[px * PITCH + row + lane_column * VECTOR + e];");
+        t.line("}");
+        run(false);
+        sinks();
+        t.line("}");
+        t.line("}");
+    }
+
+    void columns() {
+        t.line("for (int k = 0; k < TURNS; k++) {");
+        t.line("const int column = k * COLUMNS_AT_ONCE + lane_column;");
+        t.line(m_.vectors ? "const int px = column * VECTOR_PIXELS, w_phase = 0;" : "const int px = column / PHASES_W, w_phase = column % PHASES_W;");
+        t.line("const int r = chunk_index * CHUNK_WIDTH + px;");
+        t.line("const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);");
+        t.line("const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;");
+        t.line("#pragma unroll");
+        t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
+        t.line("const int code = codes[q];");
+        t.line("if (code < 0) continue;");
+        t.line("const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 8), ph = PERIOD_H * (first_h + h) + (code & 255), pw = PERIOD_W * (first_w + w) + w_phase;");
+        t.line("const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;");
+        // Threads that meet over channels or columns leave together.
+        if (epilogue_.stats() == 0) t.line(program_.channel_reductions ? "if (!__any_sync(~0u, count > 0)) continue;" : "if (count <= 0) continue;");
+        t.line("for (int hb = 0; hb < BATCHES; hb++) {");
+        t.line("REAL " + value_ + "[BATCH][VECTOR];");
+        if (m_.vectors) {
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < BATCH; i++)");
+            t.line("#pragma unroll");
+            t.line("for (int f = 0; f < PHASES_W; f++) {");
+            t.line("if (row_of(q, f) < 0) {");
+            t.line("#pragma unroll");
+            t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + value_ + "[i][p * PHASES_W + f] = 0.f;");
+            t.line("} else {");
+            t.line("const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + ROW(i)) * PITCH + px);");
+            t.line("#pragma unroll");
+            t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + value_ + "[i][p * PHASES_W + f] = in.lane[p];");
+            t.line("}");
+            t.line("}");
+        } else {
+            t.line("const int row = row_of(q, w_phase);");
+            t.line("const REAL* from = chunk + (row + lane_row) * PITCH + px;");
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < BATCH; i++) " + value_ + "[i][0] = row < 0 ? 0.f : from[(hb * BATCH + i) * (ROW_STEP * PITCH)];");
+        }
+        run(false);
+        sinks();
+        t.line("}");
+        t.line("}");
+        t.line("}");
+    }
+
+    // Windows side by side: each thread gathers whole windows, element by element.
+    void windows() {
+        const Needs needs = program_.needs(s_.phases_w);
+        std::array<int, 4> reach;
+        for (int a = 0; a < 4; ++a) reach[a] = static_cast<int>(std::max<int64_t>(1, needs.pool[a] / s_.period[a]));
+        std::string px, rows, ds, hs, ws;
+        int count = 0;
+        const auto& list = s_.phase_table[0][0];
+        for (int jd = 0; jd < reach[1]; ++jd)
+            for (int rd = 0; rd < s_.period[1]; ++rd)
+                for (int jh = 0; jh < reach[2]; ++jh)
+                    for (int rh = 0; rh < s_.period[2]; ++rh)
+                        for (int jw = 0; jw < reach[3]; ++jw)
+                            for (int rw = 0; rw < s_.phases_w; ++rw, ++count) {
+                                int row = -1;
+                                for (int q = 0; q < s_.real_outer; ++q)
+                                    if (list[q].d == rd && list[q].h == rh) row = s_.row_of(q, rw);
+                                const std::string comma = count ? ", " : "";
+                                px += comma + num((jd * c_.run[2] + jh) * c_.chunk_width + jw);
+                                rows += comma + num(row);
+                                ds += comma + num(jd * s_.period[1] + rd), hs += comma + num(jh * s_.period[2] + rh), ws += comma + num(jw * s_.period[3] + rw);
+                            }
+        const std::string kd = num(reach[1]), kh = num(reach[2]), kw = num(reach[3]);
+        t.line("constexpr int WINDOW = " + num(count) + ", POOLED_W = CHUNK_WIDTH / " + kw + ", POOLED_H = RUN_H / " + kh + ", POOLED_D = RUN_D / " + kd + ";");
+        t.line("constexpr int window_px[] = {" + px + "}, window_row[] = {" + rows + "};");
+        t.line("constexpr int window_d[] = {" + ds + "}, window_h[] = {" + hs + "}, window_w[] = {" + ws + "};");
+        t.line("for (int k = 0; k < TURNS; k++) {");
+        t.line("const int column = k * COLUMNS_AT_ONCE + lane_column;");
+        t.line("const int cw = column % POOLED_W, ch = column / POOLED_W % POOLED_H, cd = column / (POOLED_W * POOLED_H) % POOLED_D, n = column / (POOLED_W * POOLED_H * POOLED_D);");
+        t.line("const int h = ch * " + kh + ", d = cd * " + kd + ", w = chunk_index * CHUNK_WIDTH + cw * " + kw + ";");
+        t.line("const int px = ((n * RUN_D + d) * RUN_H + h) * CHUNK_WIDTH + cw * " + kw + ";");
+        t.line("const int pooled_n = first_n + n, pooled_d = (first_d + d) / " + kd + ", pooled_h = (first_h + h) / " + kh + ", pooled_w = (first_w + w) / " + kw + ";");
+        t.line("const int inside = n < RUN_N && w < RUN_W && pooled_n < s.out[0] && pooled_d < s.out[1] / " + num(needs.pool[1]) + " && pooled_h < s.out[2] / " + num(needs.pool[2]) + " && pooled_w < s.out[3] / " + num(needs.pool[3]) + ";");
+        t.line("for (int hb = 0; hb < BATCHES; hb++) {");
+        const std::string pooled = "v" + num(program_.pool_value);
+        const bool sums = program_.pool->kind == TilePool::Kind::sum;
+        const Op op = program_.pool->kind == TilePool::Kind::max ? Op::amax : sums ? Op::sum : Op::amin;
+        t.line("REAL " + pooled + "[BATCH][VECTOR];");
+        chain_.loops({true, true});
+        t.line(pooled + "[i][e] = " + identity(op) + ";");
+        t.line("#pragma unroll");
+        t.line("for (int j = 0; j < WINDOW; j++) {");
+        t.line("const int count = inside;");
+        t.line("const int pn = pooled_n, pd = pooled_d * " + num(needs.pool[1]) + " + window_d[j], ph = pooled_h * " + num(needs.pool[2]) + " + window_h[j], pw = pooled_w * " + num(needs.pool[3]) + " + window_w[j];");
+        t.line("(void)count; (void)pn; (void)pd; (void)ph; (void)pw;");
+        t.line("REAL " + value_ + "[BATCH][VECTOR];");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++) " + value_ + "[i][0] = window_row[j] < 0 ? 0.f : chunk[(window_row[j] + ROW(i)) * PITCH + px + window_px[j]];");
+        run(false);
+        const std::string element = chain_.operand(epilogue_.graph()[program_.pool_value].args[0]);
+        chain_.loops({true, true});
+        t.line(pooled + "[i][e] = " + combined(op, pooled + "[i][e]", element) + ";");
+        t.line("}");
+        if (sums && program_.pool->scale != 1) {
+            chain_.loops({true, true});
+            t.line(pooled + "[i][e] *= " + literal(program_.pool->scale, epilogue_.real()) + ";");
+        }
+        chain_.begin_after_pool(pooled);
+        t.line("const int count = inside, pn = pooled_n, pd = pooled_d, ph = pooled_h, pw = pooled_w;");
+        t.line("(void)count; (void)pn; (void)pd; (void)ph; (void)pw;");
+        run(true);
+        sinks();
+        t.line("}");
+        t.line("}");
+    }
+
+    void store_pixels(size_t k) {
+        const Operand& o = epilogue_.stores()[k];
+        const std::string id = num(static_cast<int64_t>(k)), value = chain_.operand(o.value), type(storage_name(o.dtype));
+        const Chain::Kind kind = chain_.kind(o.value);
+        t.line("{");
+        if (!kind.c) t.line("if (lane_column == 0) {");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++) {");
+        t.line("if (!VALID(i)) continue;");
+        t.line(type + "* to = operands.y" + id + " + (PN(i) * operands.ys" + id + ".n + PD(i) * operands.ys" + id + ".d + PH(i) * operands.ys" + id + ".h + PW(i) * operands.ys" + id + ".w);");
+        if (kind.c) {
+            t.line("to += (long long)(group * COUT + CHANNEL(0)) * operands.ys" + id + ".c;");
+            t.line("if (wide" + id + " && CHANNEL_OK(VECTOR - 1)) store_vector<VECTOR>(to, " + chain_.name(o.value) + (kind.x ? "[i]" : "") + ");");
+            t.line("else {");
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) if (CHANNEL_OK(e)) tf_store(to + e * operands.ys" + id + ".c, " + value + ");");
+            t.line("}");
+        } else {
+            t.line("tf_store(to, " + value + ");");
+        }
+        t.line("}");
+        if (!kind.c) t.line("}");
+        t.line("}");
+    }
+
+    void store_rows(size_t k) {
+        const Operand& o = epilogue_.stores()[k];
+        const std::string id = num(static_cast<int64_t>(k)), value = chain_.operand(o.value), type(storage_name(o.dtype)), ys = "operands.ys" + id;
+        const Chain::Kind kind = chain_.kind(o.value);
+        const std::string rows = kind.c ? "BATCH" : "1";
+        t.line(kind.c ? "if (count > 0) {" : m_.neighbours ? "if (count > 0 && t < LANES_W && hb == 0) {" : "if (count > 0 && lane_row == 0 && hb == 0) {");
+        t.line("const long long step = ROW_STEP * " + ys + ".c;");
+        t.line(type + "* to = operands.y" + id + " + (PN(0) * " + ys + ".n + PD(0) * " + ys + ".d + PH(0) * " + ys + ".h + PW(0) * " + ys + ".w" +
+               (o.depends[1] || kind.c ? " + (long long)(group * COUT + CHANNEL(0)) * " + ys + ".c" : "") + ");");
+        if (m_.vector > 1) {
+            t.line("if (wide" + id + " && count == VECTOR) {");
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
+            if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
+            t.line("REAL whole[VECTOR];");
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) whole[e] = " + value + ";");
+            t.line("store_vector<VECTOR>(to, whole);");
+            t.line("}");
+            t.line("} else {");
+        }
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
+        if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * " + ys + ".w, " + value + ");");
+        t.line("}");
+        if (m_.vector > 1) t.line("}");
+        t.line("}");
+    }
+
+    // Adds the chunk's part of a grid reduction to its slots: one slot a channel, touched by the same threads always.
+    void accumulate(const Partial& p) {
+        const Op op = p.reduction.op, join = op == Op::mean ? Op::sum : op;
+        const std::string value = chain_.operand(p.reduction.of), channels = num(epilogue_.channels());
+        const Chain::Kind kind = chain_.kind(p.reduction.of);
+        t.line(kind.c ? "#pragma unroll" : m_.neighbours ? "if (t < LANES_W && hb == 0) {" : "if (lane_row == 0 && hb == 0) {");
+        if (kind.c) t.line("for (int i = 0; i < BATCH; i++) {");
+        t.line("REAL part = " + identity(op) + ";");
+        if (op == Op::logsumexp) {
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = tf_max(part, " + value + ");");
+            t.line("for (int k = 1; k < LANES_W; k *= 2) part = tf_max(part, __shfl_xor_sync(ROW_LANES, part, k));");
+            t.line("REAL mass = 0.f;");
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != __int_as_float(0xff800000)) mass += tf_exp(" + value + " - part);");
+            t.line("for (int k = 1; k < LANES_W; k *= 2) mass += __shfl_xor_sync(ROW_LANES, mass, k);");
+        } else {
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = " + combined(join, "part", value) + ";");
+            t.line("for (int k = 1; k < LANES_W; k *= 2) part = " + combined(join, "part", "__shfl_xor_sync(ROW_LANES, part, k)") + ";");
+        }
+        const std::string at = num(p.first_stat * epilogue_.channels()) + (kind.c ? " + group * COUT + CHANNEL(i)" : "");
+        t.line(std::string("if (lane_column == 0") + (kind.c ? " && CHANNEL_OK(i)" : "") + ") {");
+        t.line("REAL* slot_of = slots + (" + at + ");");
+        if (op == Op::logsumexp) {
+            t.line("const REAL top = tf_max(slot_of[0], part);");
+            t.line("if (top != __int_as_float(0xff800000)) slot_of[" + channels + "] = slot_of[" + channels + "] * tf_exp(slot_of[0] - top) + mass * tf_exp(part - top);");
+            t.line("slot_of[0] = top;");
+        } else {
+            t.line("slot_of[0] = " + combined(join, "slot_of[0]", "part") + ";");
+        }
+        t.line("}");
+        t.line("}");
+    }
+
+    void end() {
+        for (const char* macro : {"ROW", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"}) t.line(std::string("#undef ") + macro);
+        t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
+        t.line("if (++slot == BUFFERS) { slot = 0; turn++; }");
+        t.line("}");
+        if (epilogue_.stats() && epilogue_.per_tile()) flush("tile");
+        t.line("}");
+        if (epilogue_.stats() && !epilogue_.per_tile()) flush("blockIdx.x");
+        t.line("}");
+    }
+
+    void flush(const std::string& row) {
+        const std::string channels = num(epilogue_.channels());
+        t.line("barrier_named(2 + store_group, 128);");
+        for (const Partial& p : epilogue_.partials())
+            for (int j = 0; j < p.stats && p.reduction.whole; ++j) {
+                const std::string at = num((p.first_stat + j) * epilogue_.channels());
+                t.line("for (int c = t; c < " + channels + "; c += 128) {");
+                t.line("operands.partial[(" + num(p.first_stat + j) + "ll * " + (epilogue_.per_tile() ? "s.total" : "gridDim.x") + " * STORE_GROUPS + " + row + " * STORE_GROUPS + store_group) * " + channels + " + c] = slots[" + at + " + c];");
+                if (epilogue_.per_tile()) t.line("slots[" + at + " + c] = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
+                t.line("}");
+            }
+        t.line("barrier_named(2 + store_group, 128);");
+    }
+
+    const Epilogue& epilogue_;
+    const TileProgram& program_;
+    const Schedule& s_;
+    const Config& c_;
+    const StoreMap m_;
+    Lines t;
+    ChunkChain chain_;
+    const std::string value_;   // the accumulators' name
+};
+
+}  // namespace
+
+std::string store_role(const Epilogue& epilogue, const Schedule& schedule, const Config& config) { return StoreRole(epilogue, schedule, config).text(); }
+
+}  // namespace transfuse::cuda
