@@ -30,6 +30,7 @@ struct CallMode {
     Fp32Precision precision = Fp32Precision::strict;
     bool freeze = false;    // parameters will not change
     bool inference = true;  // no gradient will be asked for
+    bool keep = false;      // forward gives, behind its outputs, what backward then takes behind the gradients
     bool operator==(const CallMode&) const = default;
 };
 

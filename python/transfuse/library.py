@@ -10,7 +10,7 @@ import torch
 from transfuse import fallback
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
-FREEZE, INFERENCE, TF32, REFERENCE = 1, 2, 4, 8
+FREEZE, INFERENCE, TF32, REFERENCE, KEEP = 1, 2, 4, 8, 16
 
 DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
@@ -177,7 +177,7 @@ def _backward(ctx, gradients):
     return found, None, [None] * len(ctx.sizes), None
 
 
-def _gradients(ctx, leaves, gradients, needed):
+def _gradients(ctx, leaves, gradients, needed, kept=()):
     outputs = [i for i, gradient in enumerate(gradients) if gradient is not None]
     wanted = [i for i, need in enumerate(needed) if need]
     if not outputs or not wanted:
@@ -188,7 +188,7 @@ def _gradients(ctx, leaves, gradients, needed):
     if fallback.refused_backward(handle):
         return _eager_gradients(ctx, leaves, gradients, needed)
     try:
-        given = [gradients[i] for i in outputs]
+        given = [*[gradients[i] for i in outputs], *kept]
         found = iter(run_backward(leaves, given, handle, ctx.sizes, ctx.mode & ~(INFERENCE | FREEZE), outputs, wanted))
     except RuntimeError as error:
         fallback.backward_failed(handle, error)
@@ -197,25 +197,31 @@ def _gradients(ctx, leaves, gradients, needed):
 
 
 class Run(torch.autograd.Function):
-    """The same gradient without the dispatcher's Python detour: what eager calls use."""
+    """The same gradient without the dispatcher's Python detour: what eager calls use. Small sums of the inputs that the gradients
+    of collapsed chains need are kept from forward to backward."""
 
     @staticmethod
-    def forward(ctx, program, sizes, mode, reach, *leaves):
+    def forward(ctx, program, sizes, mode, count, reach, *leaves):
+        mode |= KEEP
         ctx.program, ctx.sizes, ctx.mode = program, sizes, mode
-        ctx.save_for_backward(*leaves)
         ctx.set_materialize_grads(False)
         with torch._C._AutoDispatchBelowAutograd():
             outputs = run(leaves, program, sizes, mode)
+        ctx.save_for_backward(*leaves, *outputs[count:])
+        del outputs[count:]
         wants = ctx.needs_input_grad
         # An output that no gradient can flow to does not require one, as in PyTorch; statistics never do.
-        still = [o for i, o in enumerate(outputs) if i >= len(reach) or not any([wants[4 + j] for j in reach[i]])]
+        still = [o for i, o in enumerate(outputs) if i >= len(reach) or not any([wants[5 + j] for j in reach[i]])]
         if still:
             ctx.mark_non_differentiable(*still)
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx, *gradients):
-        return None, None, None, None, *_gradients(ctx, list(ctx.saved_tensors), gradients, list(ctx.needs_input_grad[4:]))
+        needed = list(ctx.needs_input_grad[5:])
+        saved = list(ctx.saved_tensors)
+        leaves, kept = saved[: len(needed)], saved[len(needed) :]
+        return None, None, None, None, None, *_gradients(ctx, leaves, gradients, needed, kept)
 
 
 torch.library.register_autograd("transfuse::run", _backward, setup_context=_save_for_backward)

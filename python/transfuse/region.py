@@ -46,6 +46,7 @@ class Region:
         # Frozen parameters live in the executable, so programs of different models must not be shared.
         self.handle = library.define(self.text, next(_salts) if self.options.freeze else 0)
         library.remember(self.handle, self.text, self.eager)
+        self.outputs = self.text.rpartition("return ")[2].count("%")
         if self.options.require_full_compilation:
             fallback.strict_handles.add(self.handle)
         self.mode = library.REFERENCE if self.options.engine == "reference" else 0
@@ -97,7 +98,7 @@ class Region:
                 if not choice.takes_ours:
                     return self.eager(*arguments)
             if grad:
-                return library.Run.apply(self.handle, sizes, mode, self.reach, *leaves)
+                return library.Run.apply(self.handle, sizes, mode, self.outputs, self.reach, *leaves)
             with torch._C._AutoDispatchBelowAutograd():
                 return library.run(leaves, self.handle, sizes, mode)
         except RuntimeError as error:
@@ -132,7 +133,9 @@ class Region:
         own = [leaf.detach().requires_grad_(grad and leaf.requires_grad) for leaf in leaves]
 
         def ours():
-            return library.Run.apply(self.handle, sizes, mode, self.reach, *own) if grad else library.run(own, self.handle, sizes, mode)
+            if grad:
+                return library.Run.apply(self.handle, sizes, mode, self.outputs, self.reach, *own)
+            return library.run(own, self.handle, sizes, mode)
 
         def pytorch():
             return self.eager(*own, *sizes)
@@ -183,9 +186,10 @@ def _wait(like: torch.Tensor) -> None:
         torch.cuda.synchronize(like.device)
 
 
+@torch.compiler.assume_constant_result
 def allows_tf32() -> bool:
     """What PyTorch's switches say of fp32 convolutions on CUDA."""
-    precision = getattr(torch.backends.cudnn.conv, "fp32_precision", "none")
+    precision = torch._C._get_fp32_precision_getter("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
     if precision in ("tf32", "ieee"):
         return precision == "tf32"
     try:

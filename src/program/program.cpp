@@ -3,6 +3,7 @@
 #include <charconv>
 #include <thread>
 
+#include "program/kept.h"
 #include "program/layout.h"
 #include "transfuse/algebra.h"
 #include "transfuse/error.h"
@@ -27,7 +28,7 @@ std::vector<int64_t> signature(std::span<const TensorView> leaves, std::span<con
     std::vector<int64_t> key;
     key.reserve(leaves.size() * 9 + sizes.size() + 4);
     key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
-                  int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.device} << 16);
+                  int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 | int64_t{mode.device} << 16);
     append_signature(key, leaves);
     key.insert(key.end(), sizes.begin(), sizes.end());
     return key;
@@ -174,7 +175,11 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
     return find(signature(leaves, sizes, mode), [&] {
         const Graph written = graph(leaves, sizes);
         const Derivation derivation = rewrite(written, {.inference = mode.inference, .without = {}, .only = {}});
-        return make_instance(derivation.rewritten, mode, strides_of(leaves), output_layout(written, leaves));
+        std::vector<Sizes> output_strides = output_layout(written, leaves);
+        if (!mode.keep) return make_instance(derivation.rewritten, mode, strides_of(leaves), std::move(output_strides));
+        const std::vector<ValueId> kept = kept_sums(derivation.rewritten);
+        for (ValueId id : kept) output_strides.push_back(contiguous_strides(derivation.rewritten[id].type.shape));
+        return make_instance(giving(derivation.rewritten, kept), mode, strides_of(leaves), std::move(output_strides));
     });
 }
 
@@ -188,9 +193,11 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     append_signature(key, gradients);
     return find(key, [&] {
         const Derivation forward = rewrite(graph(leaves, sizes), {.inference = false, .without = {}, .only = {}});
-        require(request.outputs.size() == gradients.size(), "backward: ", request.outputs.size(),
-                " gradients expected, got ", gradients.size());
-        const Derivation derivation = rewrite(gradient(forward.rewritten, request));
+        const std::vector<ValueId> kept = mode.keep ? kept_sums(forward.rewritten) : std::vector<ValueId>{};
+        require(request.outputs.size() + kept.size() == gradients.size(), "backward: ", request.outputs.size(),
+                " gradients and ", kept.size(), " kept tensors expected, got ", gradients.size());
+        Derivation derivation = rewrite(gradient(forward.rewritten, request));
+        if (!kept.empty()) derivation.rewritten = taking(derivation.rewritten, forward.rewritten, kept);
         std::vector<Sizes> strides = strides_of(leaves);
         for (const TensorView& view : gradients) strides.push_back(view.strides);
         // A gradient has the layout of its leaf, as autograd's accumulation would make it.

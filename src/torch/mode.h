@@ -5,6 +5,6 @@
 
 namespace transfuse::mode_bits {
 
-inline constexpr int64_t freeze = 1, inference = 2, tf32 = 4, reference = 8;
+inline constexpr int64_t freeze = 1, inference = 2, tf32 = 4, reference = 8, keep = 16;
 
 }  // namespace transfuse::mode_bits

@@ -148,6 +148,7 @@ CallMode call_mode(int64_t mode, const Place& place) {
     CallMode call;
     call.freeze = (mode & mode_bits::freeze) != 0;
     call.inference = (mode & mode_bits::inference) != 0;
+    call.keep = (mode & mode_bits::keep) != 0;
     call.precision = (mode & mode_bits::tf32) != 0 ? Fp32Precision::tf32 : Fp32Precision::strict;
     const bool on_cuda = place.type == aoti_torch_device_type_cuda();
     call.engine = on_cuda ? Engine::cuda : (mode & mode_bits::reference) != 0 ? Engine::reference : Engine::cpu;

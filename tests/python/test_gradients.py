@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import transfuse
+from transfuse import library
 
 
 class Chain(nn.Module):
@@ -206,3 +207,26 @@ def test_gradient_accumulation_and_retain_graph():
         y.square().sum().backward()
     for a, b in zip(ours.parameters(), plain.parameters()):
         assert torch.allclose(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_collapsed_gradients_do_not_read_the_input_again():
+    class Averages(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv_transpose = nn.ConvTranspose2d(4, 8, 3, stride=2, padding=1, output_padding=1)
+
+        def forward(self, x):
+            return self.conv_transpose(x).mean((2, 3))
+
+    model, x = Averages(), torch.rand(2, 4, 32, 32, requires_grad=True)
+    ours = transfuse.optimize(copy.deepcopy(model), x, never_slower=False)
+    wide = copy.deepcopy(model).double()
+    g = torch.rand(2, 8)
+    found = torch.autograd.grad(ours(x), [x, *ours.parameters()], g)
+    wide_x = x.detach().double().requires_grad_()
+    for a, b in zip(found, torch.autograd.grad(wide(wide_x), [wide_x, *wide.parameters()], g.double())):
+        assert torch.allclose(a.double(), b, rtol=1e-5, atol=1e-7)
+    region = next(iter(ours.__dict__["_transfuse"].entries.values())).region
+    forward_and_backward = library.describe(region.handle)["executables"]
+    assert len(forward_and_backward) == 2
+    assert sum("moments" in text for text in forward_and_backward) == 1
