@@ -1,188 +1,34 @@
 // On a machine with a GPU: compile_cuda against the float64 reference, and times. A plain program (no test framework).
 //
-//     check random FIRST COUNT [dtype] [last] [tf32]      random graphs, twice each, over many processes; without a
-//     dtype
-//                                                         every precision, layout, alignment and size is drawn as well
-//     check gradient FIRST COUNT [dtype] [last] [tf32]    their gradients in all leaves
-//     check rows                                          the benchmark's chains, cut small, in every precision and
-//     layout check file FILE.tf|ROW [last] [tf32]                one graph at its own size (small ones: the reference
-//     is slow) check time FILE.tf|ROW [last] [tf32]                median time with the L2 flushed, launches, resources
-//     check copy                                          bandwidth of a copy
+//   check random FIRST COUNT [dtype] [last] [tf32]
+//       random graphs, twice each, over many processes; without a dtype every precision, layout, alignment and size
+//       is drawn as well
+//   check gradient FIRST COUNT [dtype] [last] [tf32]
+//       their gradients in all leaves
+//   check rows
+//       the benchmark's chains, cut small, in every precision and layout
+//   check families [alone [FIRST COUNT]]
+//       small graphs that use every kind of kernel, for compute-sanitizer; alone: in this process
+//   check file FILE.tf|ROW [last] [tf32]
+//       one graph at its own size (small ones: the reference is slow)
+//   check time FILE.tf|ROW [last] [tf32]
+//       median time with the L2 flushed, launches, resources
+//   check copy
+//       bandwidth of a copy
 //
 // Exit status 1 where anything is wrong.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <optional>
 #include <sstream>
-#include <thread>
 
-#include "gpu/session.h"
-#include "gpu/workers.h"
-#include "random_graphs.h"
-#include "rows.h"
+#include "gpu/trials.h"
 
 using namespace transfuse;
 using namespace transfuse::cuda;
 
 namespace {
-
-// What the command line fixes; the rest is drawn.
-struct Wanted {
-    std::optional<DType> dtype;
-    Setting setting;
-};
-
-struct Drawn {
-    RandomGraphOptions options;
-    Setting setting;
-};
-
-Drawn draw(uint64_t seed, const Wanted& wanted) {
-    Random random(seed ^ 0x5e771465);
-    Drawn drawn;
-    drawn.setting = wanted.setting;
-    drawn.options.dtype = DType::f32;
-    if (wanted.dtype) {
-        drawn.options.dtype = *wanted.dtype;
-    } else {
-        const double sort = random.uniform();
-        drawn.options.dtype = sort < 0.5    ? DType::f32
-                              : sort < 0.7  ? DType::f16
-                              : sort < 0.85 ? DType::bf16
-                                            : DType::f64;
-        drawn.setting.precision = random.chance(0.5) ? Fp32Precision::tf32 : Fp32Precision::strict;
-        drawn.setting.last = random.chance(0.4);
-        drawn.setting.unaligned = random.chance(0.1);
-        drawn.setting.freeze = random.chance(0.1);
-    }
-    // Small tensors for the borders, wide ones for tiles of channels, large ones for tiles of pixels.
-    const double size = random.uniform();
-    if (size > 0.8)
-        drawn.options.max_channels = 80, drawn.options.max_extent = 10;
-    else if (size > 0.5)
-        drawn.options.max_channels = 24, drawn.options.max_extent = 40, drawn.options.max_extent_3d = 12;
-    return drawn;
-}
-
-// Each case in one of many processes: a graph, data for its leaves, and how it is to be run.
-struct Trial {
-    std::string what;
-    Graph graph;
-    uint64_t seed;
-    Setting setting;
-};
-
-// An empty string where the trial is right, else a complaint.
-std::string complaint_of(const std::function<Trial()>& trial) {
-    std::string told, text;
-    try {
-        ContextGuard guard(device(0));
-        const Trial t = trial();
-        told = t.what + " " + to_string(t.setting) + ": ";
-        text = "\n" + print(t.graph).substr(0, 1800);
-        const Verdict verdict = examine(t.graph, random_leaves(t.graph, t.seed), t.setting);
-        if (verdict.right) return {};
-        char numbers[80];
-        std::snprintf(numbers, sizeof numbers, "error %.3g, allowed %.3g", verdict.error, verdict.allowed);
-        return told + numbers + text;
-    } catch (const std::exception& error) {
-        return told + std::string(error.what()).substr(0, 900) + text;
-    }
-}
-
-int in_processes(const std::string& what, uint64_t first, uint64_t count, const std::function<Trial(uint64_t)>& trial) {
-    const auto begin = std::chrono::steady_clock::now();
-    const uint64_t wrong =
-        Workers::run(first, count, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), 40, 12,
-                     [&](uint64_t number) { return complaint_of([&] { return trial(number); }); });
-    std::printf("%s: %llu graphs, %llu wrong (%.0f s)\n", what.c_str(), static_cast<unsigned long long>(count),
-                static_cast<unsigned long long>(wrong),
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    return wrong != 0;
-}
-
-Trial random_trial(uint64_t seed, const Wanted& wanted, bool gradients) {
-    Drawn drawn = draw(seed, wanted);
-    drawn.options.smooth_only = gradients;
-    Trial trial{std::string(name(drawn.options.dtype)), random_graph(seed, drawn.options), seed, drawn.setting};
-    if (!gradients) return trial;
-    const Graph forward = rewrite(trial.graph).rewritten;
-    GradientRequest request;
-    for (size_t i = 0; i < forward.outputs().size(); ++i) request.outputs.push_back(static_cast<ValueId>(i));
-    for (size_t i = 0; i < forward.leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
-    trial.graph = gradient(forward, request);
-    return trial;
-}
-
-int check_rows() {
-    struct Precision {
-        DType dtype;
-        Fp32Precision fp32;
-    };
-    static constexpr Precision precisions[] = {{DType::f32, Fp32Precision::strict},
-                                               {DType::f32, Fp32Precision::tf32},
-                                               {DType::f16, Fp32Precision::strict},
-                                               {DType::bf16, Fp32Precision::strict},
-                                               {DType::f64, Fp32Precision::strict}};
-    const auto& rows = tests::rows();
-    return in_processes("rows", 0, rows.size() * 10, [&](uint64_t n) {
-        const Precision precision = precisions[n / 2 % 5];
-        const std::string_view row = rows[n / 10].first;
-        Setting setting;
-        setting.precision = precision.fp32, setting.last = n % 2 == 1;
-        return Trial{std::string(row) + " " + std::string(name(precision.dtype)),
-                     tests::row(row, tests::Scale::small, precision.dtype), n, setting};
-    });
-}
-
-// Every kind of kernel once or twice: tiles with each chain, precision, loader and sink; moments and their tails;
-// statistics; weight gradients; general kernels.
-int check_families(bool alone) {
-    struct Family {
-        const char* row;
-        DType dtype;
-        Fp32Precision precision;
-        bool last;
-    };
-    using enum DType;
-    using enum Fp32Precision;
-    static constexpr Family families[] = {
-        {"D", f32, tf32, false},       {"D", f32, strict, false},  {"D", f16, strict, false},
-        {"D", f16, strict, true},      {"D", f64, strict, false},  {"d2", bf16, strict, false},
-        {"d5", f32, strict, true},     {"d6", f32, tf32, true},    {"f1", f32, tf32, false},
-        {"f1", f32, strict, false},    {"f2", f16, strict, false}, {"f3", f32, tf32, false},
-        {"f4", f32, tf32, false},      {"f5", f32, tf32, false},   {"f6", f32, tf32, true},
-        {"f7", f32, tf32, false},      {"f8", f32, tf32, false},   {"f8", f16, strict, true},
-        {"f9", f32, strict, false},    {"f10", f32, tf32, false},  {"f11", f32, tf32, false},
-        {"f12", f32, tf32, false},     {"A", f32, tf32, false},    {"A", f16, strict, true},
-        {"B", f32, tf32, false},       {"C", f32, tf32, false},    {"C", f32, strict, false},
-        {nullptr, f32, strict, false}, {nullptr, f32, tf32, true}};
-    constexpr uint64_t count = std::size(families);
-    auto trial = [](uint64_t n) {
-        const Family& family = families[n];
-        Setting setting;
-        setting.precision = family.precision, setting.last = family.last;
-        if (family.row == nullptr)
-            return Trial{"weight gradient",
-                         parse("graph g {\n  %x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %w = "
-                               "correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]\n  return %w\n}\n"),
-                         n, setting};
-        return Trial{std::string(family.row) + " " + std::string(name(family.dtype)),
-                     tests::row(family.row, tests::Scale::small, family.dtype), n, setting};
-    };
-    if (!alone) return in_processes("families", 0, count, trial);
-    int wrong = 0;
-    for (uint64_t n = 0; n < count; ++n) {
-        const std::string complaint = complaint_of([&] { return trial(n); });
-        if (complaint.empty()) continue;
-        ++wrong;
-        std::printf("case %llu: %s\n", static_cast<unsigned long long>(n), complaint.c_str());
-    }
-    std::printf("families: %llu graphs, %d wrong\n", static_cast<unsigned long long>(count), wrong);
-    return wrong != 0;
-}
 
 Graph read(const char* path) {
     for (const auto& [name, text] : tests::rows())
@@ -293,8 +139,11 @@ int main(int argc, char** argv) {
         if ((verb == "random" || verb == "gradient") && argc >= 4)
             return in_processes(verb, std::stoull(argv[2]), std::stoull(argv[3]),
                                 [&](uint64_t seed) { return random_trial(seed, wanted, verb == "gradient"); });
-        if (verb == "rows") return check_rows();
-        if (verb == "families") return check_families(argc > 2 && std::strcmp(argv[2], "alone") == 0);
+        if (verb == "rows") return in_processes("rows", 0, row_count(), row_trial);
+        if (verb == "families" && argc < 3) return in_processes("families", 0, family_count(), family_trial);
+        if (verb == "families")
+            return in_turn("families", argc > 4 ? std::stoull(argv[3]) : 0,
+                           argc > 4 ? std::stoull(argv[4]) : family_count(), family_trial);
         ContextGuard guard(device(0));
         if (verb == "file" && argc >= 3) return check_file(argv[2], wanted.setting);
         if (verb == "time" && argc >= 3) {

@@ -1,0 +1,181 @@
+// What is tried on a GPU: random graphs and their gradients, the benchmark's chains, one graph for each kind of kernel.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "gpu/session.h"
+#include "gpu/workers.h"
+#include "random_graphs.h"
+#include "rows.h"
+
+namespace transfuse::cuda {
+
+// What the command line fixes; the rest is drawn.
+struct Wanted {
+    std::optional<DType> dtype;
+    Setting setting;
+};
+
+struct Drawn {
+    RandomGraphOptions options;
+    Setting setting;
+};
+
+inline Drawn draw(uint64_t seed, const Wanted& wanted) {
+    Random random(seed ^ 0x5e771465);
+    Drawn drawn;
+    drawn.setting = wanted.setting;
+    drawn.options.dtype = DType::f32;
+    if (wanted.dtype) {
+        drawn.options.dtype = *wanted.dtype;
+    } else {
+        const double sort = random.uniform();
+        drawn.options.dtype = sort < 0.5    ? DType::f32
+                              : sort < 0.7  ? DType::f16
+                              : sort < 0.85 ? DType::bf16
+                                            : DType::f64;
+        drawn.setting.precision = random.chance(0.5) ? Fp32Precision::tf32 : Fp32Precision::strict;
+        drawn.setting.last = random.chance(0.4);
+        drawn.setting.unaligned = random.chance(0.1);
+        drawn.setting.freeze = random.chance(0.1);
+    }
+    // Small tensors for the borders, wide ones for tiles of channels, large ones for tiles of pixels.
+    const double size = random.uniform();
+    if (size > 0.8)
+        drawn.options.max_channels = 80, drawn.options.max_extent = 10;
+    else if (size > 0.5)
+        drawn.options.max_channels = 24, drawn.options.max_extent = 40, drawn.options.max_extent_3d = 12;
+    return drawn;
+}
+
+// Each case in one of many processes: a graph, data for its leaves, and how it is to be run.
+struct Trial {
+    std::string what;
+    Graph graph;
+    uint64_t seed;
+    Setting setting;
+};
+
+// An empty string where the trial is right, else a complaint.
+inline std::string complaint_of(const std::function<Trial()>& trial) {
+    std::string told, text;
+    try {
+        ContextGuard guard(device(0));
+        const Trial t = trial();
+        told = t.what + " " + to_string(t.setting) + ": ";
+        text = "\n" + print(t.graph).substr(0, 1800);
+        const Verdict verdict = examine(t.graph, random_leaves(t.graph, t.seed), t.setting);
+        if (verdict.right) return {};
+        char numbers[80];
+        std::snprintf(numbers, sizeof numbers, "error %.3g, allowed %.3g", verdict.error, verdict.allowed);
+        return told + numbers + text;
+    } catch (const std::exception& error) {
+        return told + std::string(error.what()).substr(0, 900) + text;
+    }
+}
+
+inline int in_processes(const std::string& what, uint64_t first, uint64_t count,
+                        const std::function<Trial(uint64_t)>& trial) {
+    const auto begin = std::chrono::steady_clock::now();
+    const uint64_t wrong =
+        Workers::run(first, count, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), 40, 12,
+                     [&](uint64_t number) { return complaint_of([&] { return trial(number); }); });
+    std::printf("%s: %llu graphs, %llu wrong (%.0f s)\n", what.c_str(), static_cast<unsigned long long>(count),
+                static_cast<unsigned long long>(wrong),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    return wrong != 0;
+}
+
+// The same, one after the other in this process.
+inline int in_turn(const std::string& what, uint64_t first, uint64_t count,
+                   const std::function<Trial(uint64_t)>& trial) {
+    int wrong = 0;
+    for (uint64_t number = first; number < first + count; ++number) {
+        const std::string complaint = complaint_of([&] { return trial(number); });
+        if (complaint.empty()) continue;
+        ++wrong;
+        std::printf("case %llu: %s\n", static_cast<unsigned long long>(number), complaint.c_str());
+    }
+    std::printf("%s: %llu graphs, %d wrong\n", what.c_str(), static_cast<unsigned long long>(count), wrong);
+    return wrong != 0;
+}
+
+inline Trial random_trial(uint64_t seed, const Wanted& wanted, bool gradients) {
+    Drawn drawn = draw(seed, wanted);
+    drawn.options.smooth_only = gradients;
+    Trial trial{std::string(name(drawn.options.dtype)), random_graph(seed, drawn.options), seed, drawn.setting};
+    if (!gradients) return trial;
+    const Graph forward = rewrite(trial.graph).rewritten;
+    GradientRequest request;
+    for (size_t i = 0; i < forward.outputs().size(); ++i) request.outputs.push_back(static_cast<ValueId>(i));
+    for (size_t i = 0; i < forward.leaves().size(); ++i) request.wrt.push_back(static_cast<ValueId>(i));
+    trial.graph = gradient(forward, request);
+    return trial;
+}
+
+// The benchmark's chains: every row in five precisions and two layouts.
+inline uint64_t row_count() { return tests::rows().size() * 10; }
+inline Trial row_trial(uint64_t n) {
+    struct Precision {
+        DType dtype;
+        Fp32Precision fp32;
+    };
+    static constexpr Precision precisions[] = {{DType::f32, Fp32Precision::strict},
+                                               {DType::f32, Fp32Precision::tf32},
+                                               {DType::f16, Fp32Precision::strict},
+                                               {DType::bf16, Fp32Precision::strict},
+                                               {DType::f64, Fp32Precision::strict}};
+    const Precision precision = precisions[n / 2 % 5];
+    const std::string_view row = tests::rows()[n / 10].first;
+    Setting setting;
+    setting.precision = precision.fp32, setting.last = n % 2 == 1;
+    return {std::string(row) + " " + std::string(name(precision.dtype)),
+            tests::row(row, tests::Scale::small, precision.dtype), n, setting};
+}
+
+// Every kind of kernel once or twice: tiles with each chain, precision, loader and sink; moments and their tails;
+// statistics; weight gradients; general kernels.
+struct Family {
+    const char* row;  // nullptr: a weight gradient
+    DType dtype;
+    Fp32Precision precision;
+    bool last;
+};
+constexpr Family families[] = {
+    {"D", DType::f32, Fp32Precision::tf32, false},    {"D", DType::f32, Fp32Precision::strict, false},
+    {"D", DType::f16, Fp32Precision::strict, false},  {"D", DType::f16, Fp32Precision::strict, true},
+    {"D", DType::f64, Fp32Precision::strict, false},  {"d2", DType::bf16, Fp32Precision::strict, false},
+    {"d5", DType::f32, Fp32Precision::strict, true},  {"d6", DType::f32, Fp32Precision::tf32, true},
+    {"f1", DType::f32, Fp32Precision::tf32, false},   {"f1", DType::f32, Fp32Precision::strict, false},
+    {"f2", DType::f16, Fp32Precision::strict, false}, {"f3", DType::f32, Fp32Precision::tf32, false},
+    {"f4", DType::f32, Fp32Precision::tf32, false},   {"f5", DType::f32, Fp32Precision::tf32, false},
+    {"f6", DType::f32, Fp32Precision::tf32, true},    {"f7", DType::f32, Fp32Precision::tf32, false},
+    {"f8", DType::f32, Fp32Precision::tf32, false},   {"f8", DType::f16, Fp32Precision::strict, true},
+    {"f9", DType::f32, Fp32Precision::strict, false}, {"f10", DType::f32, Fp32Precision::tf32, false},
+    {"f11", DType::f32, Fp32Precision::tf32, false},  {"f12", DType::f32, Fp32Precision::tf32, false},
+    {"A", DType::f32, Fp32Precision::tf32, false},    {"A", DType::f16, Fp32Precision::strict, true},
+    {"B", DType::f32, Fp32Precision::tf32, false},    {"C", DType::f32, Fp32Precision::tf32, false},
+    {"C", DType::f32, Fp32Precision::strict, false},  {nullptr, DType::f32, Fp32Precision::strict, false},
+    {nullptr, DType::f32, Fp32Precision::tf32, true},
+};
+
+inline uint64_t family_count() { return std::size(families); }
+inline Trial family_trial(uint64_t n) {
+    const Family& family = families[n];
+    Setting setting;
+    setting.precision = family.precision, setting.last = family.last;
+    if (family.row == nullptr)
+        return {"weight gradient",
+                parse("graph g {\n  %x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %w = correlate(%x, %g) "
+                      "up=[2,2] offset=[1,1] taps=[3,3]\n  return %w\n}\n"),
+                n, setting};
+    return {std::string(family.row) + " " + std::string(name(family.dtype)),
+            tests::row(family.row, tests::Scale::small, family.dtype), n, setting};
+}
+
+}  // namespace transfuse::cuda
