@@ -102,18 +102,17 @@ struct Chooser {
     }
 };
 
-constexpr int64_t fewest_paired_terms = 32;  // of an output and a row tap: below, adding the parts up costs too much
+// What it costs to write parts and to merge them, in products of one output: pairs must save more than that.
+constexpr int64_t merging = 20;
 
-// Whether pairs of rows save at least a tenth of the products.
 bool worth_pairing(const DenseGeometry& g, const std::array<std::vector<Phase>, 3>& phases,
                    const std::vector<std::vector<PairTerm>>& terms, const DenseDemands& demands) {
-    if (demands.element_bytes != 4 || g.advance[1] != 1 || g.y[3] < 2 * g.period[1]) return false;
-    const int64_t others = g.axis[0].taps * g.axis[2].taps / (g.period[0] * g.period[2]);
-    if (g.in * others < fewest_paired_terms || g.outs < 4) return false;
-    size_t single = 0, paired = 0;
-    for (const Phase& phase : phases[1]) single += 2 * phase.taps.size();
-    for (const std::vector<PairTerm>& of_phase : terms) paired += of_phase.size();
-    return 10 * paired <= 9 * single;
+    if (demands.element_bytes != 4 || g.advance[1] != 1 || g.y[3] < 2 * g.period[1] || g.outs < 4) return false;
+    int64_t saved = 0;  // products of a pair of rows of every phase
+    for (const Phase& phase : phases[1]) saved += 2 * static_cast<int64_t>(phase.taps.size());
+    for (const std::vector<PairTerm>& of_phase : terms) saved -= static_cast<int64_t>(of_phase.size());
+    const int64_t outputs = 2 * g.period[0] * g.period[1] * g.period[2];
+    return g.in * g.axis[0].taps * g.axis[2].taps * saved >= merging * outputs;
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
-#include <list>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -17,12 +16,21 @@
 namespace transfuse::cpu {
 namespace {
 
+void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#endif
+}
+constexpr int patience = 2000;  // pauses before a thread sleeps
+
 struct Loop {
     const std::function<void(int64_t)>* body;
     int64_t count;
-    int helpers_wanted;
+    int helpers_wanted;  // guarded by the pool's gate
     std::atomic<int64_t> next{0};
-    int helpers_inside = 0;  // guarded by the pool's mutex
+    std::atomic<int> helpers_inside{0};
     std::exception_ptr error = nullptr;
     std::mutex error_mutex{};
 
@@ -40,6 +48,22 @@ struct Loop {
     bool has_work() const { return next.load(std::memory_order_relaxed) < count; }
 };
 
+// Held for a few instructions at a time: a mutex would send a crowd of helpers to sleep at every loop.
+class Gate {
+public:
+    void lock() {
+        for (int spin = 0; flag_.test_and_set(std::memory_order_acquire); ++spin)
+            spin < patience ? pause() : std::this_thread::yield();
+    }
+    void unlock() { flag_.clear(std::memory_order_release); }
+
+private:
+    std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+};
+
+// Loops follow each other within microseconds, so both sides look a little while before they sleep. Whoever changes
+// what a sleeper waits for (places_, helpers_inside) then looks at the number of sleepers, whoever goes to sleep counts
+// itself before it looks again: one of the two always sees the other.
 class Pool {
 public:
     // Never destroyed: helpers may still be waiting when static objects of other libraries go.
@@ -50,69 +74,80 @@ public:
 
     void run(Loop& loop) {
         const int helpers = loop.helpers_wanted;  // once the loop is listed, helpers count this down
+        recruit(helpers);
         {
-            std::lock_guard lock(mutex_);
-            while (static_cast<int>(threads_) < helpers) {
-                std::thread([this] { help(); }).detach();
-                ++threads_;
-            }
+            std::lock_guard hold(gate_);
             loops_.push_back(&loop);
-            open_.store(static_cast<int>(loops_.size()), std::memory_order_relaxed);
+            places_ += helpers;
         }
-        if (helpers == 1)
-            wake_.notify_one();
-        else
-            wake_.notify_all();
+        if (sleepers_ > 0) {
+            std::lock_guard lock(mutex_);
+            helpers == 1 ? wake_.notify_one() : wake_.notify_all();
+        }
         loop.work();
-        std::unique_lock lock(mutex_);
-        loops_.remove(&loop);
-        open_.store(static_cast<int>(loops_.size()), std::memory_order_relaxed);
+        {
+            std::lock_guard hold(gate_);
+            std::erase(loops_, &loop);
+            places_ -= loop.helpers_wanted;
+        }
         // Only helpers that did enter are waited for: a pool without living helpers (after fork) still finishes.
+        for (int spin = 0; spin < patience && loop.helpers_inside > 0; ++spin) pause();
+        if (loop.helpers_inside == 0) return;
+        std::unique_lock lock(mutex_);
+        ++callers_asleep_;
         done_.wait(lock, [&] { return loop.helpers_inside == 0; });
+        --callers_asleep_;
     }
 
 private:
-    Loop* find() {
-        for (Loop* loop : loops_)
-            if (loop->helpers_wanted > 0 && loop->has_work()) return loop;
+    void recruit(int helpers) {
+        if (threads_ >= helpers) return;
+        std::lock_guard lock(mutex_);
+        for (; threads_ < helpers; ++threads_) std::thread([this] { help(); }).detach();
+    }
+
+    Loop* enter() {
+        std::lock_guard hold(gate_);
+        for (Loop* loop : loops_) {
+            if (loop->helpers_wanted == 0) continue;
+            if (loop->has_work()) {
+                --loop->helpers_wanted;
+                --places_;
+                ++loop->helpers_inside;
+                return loop;
+            }
+            places_ -= loop->helpers_wanted;  // too late: what is left is being done
+            loop->helpers_wanted = 0;
+        }
         return nullptr;
     }
 
     void help() {
-        std::unique_lock lock(mutex_);
         for (;;) {
-            Loop* loop = find();
-            if (!loop) {
-                // Loops of one plan follow each other within microseconds: look a little while before sleeping.
-                lock.unlock();
-                for (int spin = 0; spin < 2000 && open_.load(std::memory_order_relaxed) == 0; ++spin) pause();
-                lock.lock();
-                if (!(loop = find())) {
-                    wake_.wait(lock, [&] { return (loop = find()) != nullptr; });
+            if (Loop* loop = enter()) {
+                loop->work();
+                // The last touch of the loop: its caller may leave.
+                if (--loop->helpers_inside == 0 && callers_asleep_ > 0) {
+                    std::lock_guard lock(mutex_);
+                    done_.notify_all();
                 }
+                continue;
             }
-            --loop->helpers_wanted;
-            ++loop->helpers_inside;
-            lock.unlock();
-            loop->work();
-            lock.lock();
-            if (--loop->helpers_inside == 0) done_.notify_all();
+            for (int spin = 0; spin < patience && places_ == 0; ++spin) pause();
+            if (places_ > 0) continue;
+            std::unique_lock lock(mutex_);
+            ++sleepers_;
+            wake_.wait(lock, [&] { return places_ > 0; });
+            --sleepers_;
         }
     }
 
-    static void pause() {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        asm volatile("isb" ::: "memory");
-#endif
-    }
-
+    Gate gate_;
+    std::vector<Loop*> loops_;    // guarded by the gate
+    std::atomic<int> places_{0};  // helpers that the listed loops still want
     std::mutex mutex_;
     std::condition_variable wake_, done_;
-    std::list<Loop*> loops_;
-    std::atomic<int> open_{0};
-    size_t threads_ = 0;
+    std::atomic<int> sleepers_{0}, callers_asleep_{0}, threads_{0};
 };
 
 // Blocks of the thread's scratch memory; a block is never moved while something in it is in use.
