@@ -152,7 +152,7 @@ public:
         body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
         write_body();
         std::string text = std::string(device_math()) + index_code(parameters.wide_index()) + Emitter::combine_code() +
-                           sequence_code() + block_sum_code() + tables +
+                           sequence_code() + warp_sum_code() + tables +
                            "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry_ + "(" +
                            parameters.declaration() + ") {\n" + body.text() + "}\n";
         Launch launch;
@@ -258,19 +258,12 @@ private:
         return count;
     }
 
-    static std::string block_sum_code() {
+    static std::string warp_sum_code() {
         return R"cuda(
-// The sum over the block in a fixed order; every thread must call it, thread 0 has the result.
-TF_FUNCTION double tf_block_sum(double v, double* warps) {
+// The sum over a warp in a fixed order: lane 0 has it.
+TF_FUNCTION double tf_warp_sum(double v) {
     for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = v;
-    __syncthreads();
-    double total = 0;
-    if (threadIdx.x == 0)
-        for (int w = 0; w < )cuda" +
-               number(threads / 32) + R"cuda(; ++w) total += warps[w];
-    __syncthreads();
-    return total;
+    return v;
 }
 )cuda";
     }
@@ -284,7 +277,7 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         const auto box_count = static_cast<int64_t>(box_intervals().size());
         const int64_t width = columns_bound();
         if (inner_.reduced) {
-            body.line("__shared__ double tf_warps[" + number(threads / 32) + "], tf_sums[" +
+            body.line("__shared__ double tf_warps[" + number(threads / 32 * sums_at_once()) + "], tf_sums[" +
                       number(cell_count_ * inner_boxes()) + "];");
         } else {
             body.line("__shared__ double tf_sums[" + number(cell_count_ * width * vector_) + "];");
@@ -357,10 +350,11 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
         }
         write_rows(here, count, line, inside, column, outer, sums);
         if (inner_.reduced)
-            finish_reduced_inner(cell, sums, separate, column, inside);
+            finish_reduced_inner(cell, count, sums, separate, column, inside);
         else
             finish_kept_inner(cell, sums, place, line, inside, width);
         emitter_->close();
+        if (inner_.reduced && sums_at_once() > inner_boxes()) add_warps("0", sums_at_once());
         body.line("__syncthreads();");
         write_boxes(box_count, chunk, column_block, column, place, line, inside, outer, width);
     }
@@ -529,9 +523,16 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
 
     int64_t inner_boxes() const { return inner_.reduced ? static_cast<int64_t>(inner_.intervals.size()) : 1; }
 
-    void finish_reduced_inner(const std::string& cell, const std::vector<std::string>& sums, bool separate,
-                              const std::string& column, const std::string& inside) {
+    // The sums of all cells meet at once where their warps' parts fit shared memory, else cell by cell.
+    int64_t sums_at_once() const {
+        const int64_t all = cell_count_ * inner_boxes();
+        return all <= 512 ? all : inner_boxes();
+    }
+
+    void finish_reduced_inner(const std::string& cell, const std::string& count, const std::vector<std::string>& sums,
+                              bool separate, const std::string& column, const std::string& inside) {
         Body& body = *body_;
+        const bool at_once = sums_at_once() > inner_boxes() || cell_count_ == 1;
         for (int64_t j = 0; j < inner_boxes(); ++j) {
             const Interval& interval = inner_.intervals[static_cast<size_t>(j)];
             std::string mine = "0.0";
@@ -546,11 +547,28 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
                     mine += " + (" + test + " ? " + sums[l] + " : 0.0)";
                 }
             }
-            const std::string total =
-                emitter_->let("double", "tf_block_sum(" + inside + " ? " + mine + " : 0.0, tf_warps)", "total");
-            body.line("if (threadIdx.x == 0) tf_sums[" + plus(times(cell, number(inner_boxes())), number(j)) +
-                      "] = " + total + ";");
+            // Many chunks have no row of a border's cell.
+            const std::string total = emitter_->let(
+                "double", count + " > 0 ? tf_warp_sum(" + inside + " ? " + mine + " : 0.0) : 0.0", "total");
+            body.line("if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * " + number(sums_at_once()) + " + " +
+                      plus(at_once ? times(cell, number(inner_boxes())) : "0", number(j)) + "] = " + total + ";");
         }
+        if (at_once && cell_count_ > 1) return;
+        add_warps(times(cell, number(inner_boxes())), inner_boxes());
+        body.line("__syncthreads();");
+    }
+
+    // tf_sums[first + i] = the sum of all warps' parts i, one thread each.
+    void add_warps(const std::string& first, int64_t count) {
+        Body& body = *body_;
+        body.line("__syncthreads();");
+        const std::string i = body.fresh("i"), total = body.fresh("total"), warp = body.fresh("warp");
+        body.open("for (int " + i + " = threadIdx.x; " + i + " < " + number(count) + "; " + i + " += " + number(threads) + ")");
+        body.line("double " + total + " = 0.0;");
+        body.line("for (int " + warp + " = 0; " + warp + " < " + number(threads / 32) + "; ++" + warp + ") " + total +
+                  " += tf_warps[" + warp + " * " + number(sums_at_once()) + " + " + i + "];");
+        body.line("tf_sums[" + plus(first, i) + "] = " + total + ";");
+        body.close();
     }
 
     void finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums, const std::string& place,
@@ -641,17 +659,35 @@ TF_FUNCTION double tf_block_sum(double v, double* warps) {
             offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
         offset = emitter_->let("long long", offset, "to");
         if (inner_.reduced) {
-            emitter_->open("if (threadIdx.x == 0)");
-            for (int64_t b = 0; b < boxes; ++b)
-                body.line(
-                    "tf_store(" + pointer + " + " + plus(offset, times(number(b), integer(channel_stride))) + ", " +
-                    box_sum(intervals[static_cast<size_t>(b)],
-                            [&](int64_t cell) {
-                                return "tf_sums[" +
-                                       number(cell * inner_boxes() + intervals[static_cast<size_t>(b)].back()) + "]";
-                            }) +
-                    ");");
-            emitter_->close();
+            // One thread a box; for each axis, the box's interval and the masks of its cells.
+            const std::string b = body.fresh("box");
+            body.open("for (int " + b + " = threadIdx.x; " + b + " < " + number(boxes) + "; " + b + " += " +
+                      number(threads) + ")");
+            const std::string sum = body.fresh("sum");
+            body.line("double " + sum + " = 0.0;");
+            const auto axes = static_cast<int64_t>(rows_.size()) + 1;
+            std::string list;
+            for (const auto& of_box : intervals)
+                for (int64_t interval : of_box) list += (list.empty() ? "" : ", ") + number(interval);
+            body.line("static const unsigned char tf_intervals[] = {" + list + "};");
+            const std::string of = body.fresh("of");
+            body.line("const unsigned char* " + of + " = tf_intervals + " + times(b, number(axes)) + ";");
+            for (int64_t c = 0; c < cell_count_; ++c) {
+                int64_t rest = c;
+                std::string in;
+                for (size_t i = rows_.size(); i-- > 0;) {
+                    const auto count = static_cast<int64_t>(cells_[i].size());
+                    const Cell& cell = cells_[i][static_cast<size_t>(rest % count)];
+                    const auto all = (int64_t{1} << rows_[i].intervals.size()) - 1;
+                    if ((cell.mask & all) != all)
+                        in += (in.empty() ? "if (" : " && ") + number(cell.mask) + "ll >> " + of + "[" + number(static_cast<int64_t>(i)) + "] & 1";
+                    rest /= count;
+                }
+                body.line((in.empty() ? "" : in + ") ") + sum + " += tf_sums[" + number(c * inner_boxes()) + " + " + of + "[" +
+                          number(axes - 1) + "]];");
+            }
+            body.line("tf_store(" + pointer + " + (" + plus(offset, times(b, integer(channel_stride))) + "), " + sum + ");");
+            body.close();
             return;
         }
         emitter_->open("if (" + inside + " && " + line + " == 0)");

@@ -104,8 +104,8 @@ private:
         t.line("const Operands& operands;");
         t.line("int column, channel, segment;     // of the lane: first column; first row's channel and segment");
         t.line("bool counts;                      // false: another lane has the same results");
-        t.line("unsigned limits[MASKS][MASK_ROWS];");
-        t.line("Mask inside[MASKS][MASK_ROWS];    // bit k: result k lies in the output");
+        t.line("struct Inside { unsigned ends, other_ends; Mask mask, other; };   // of this tile and of the last one with other ends");
+        t.line("Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output");
         t.line("REAL sums[RESULT_ROWS][STATS];");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
         t.line("#pragma unroll");
@@ -129,13 +129,13 @@ private:
         t.line("counts = " + counts + ";");
         t.line("clear(sums);");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < MASKS * MASK_ROWS; i++) limits[i / MASK_ROWS][i % MASK_ROWS] = 0, inside[i / MASK_ROWS][i % MASK_ROWS] = 0;");
+        t.line("for (int i = 0; i < MASKS * MASK_ROWS; i++) inside[i / MASK_ROWS][i % MASK_ROWS] = Inside{0, 0, 0, 0};");
         t.line("}");
     }
 
-    // Which results lie in the output: seldom different from the tile before.
+    // Which results lie in the output. Tiles inside alternate with tiles at a border: two answers are kept.
     void insides() {
-        t.line("__device__ __forceinline__ void find_inside(unsigned& known, Mask& mask, const Place& at, int code) {");
+        t.line("__device__ __forceinline__ Mask find_inside(Inside& known, const Place& at, int code) {");
         for (int a = 0; a < 4; ++a) {
             static const char* names[4] = {"N", "D", "H", "W"};
             static const char* residues[4] = {"0", "(code >> 16)", "(code >> 8 & 255)", "(code & 255)"};
@@ -145,14 +145,19 @@ private:
             t.line("const unsigned end_" + x + " = max(0, min(RUN_" + x + ", " + end + " - at.u[" + num(a) + "] - WG * SECOND_" + x + "));");
         }
         t.line("const unsigned now = code < 0 || !counts ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;");
-        t.line("if (now == known) return;");
-        t.line("known = now;");
-        t.line("mask = 0;");
+        t.line("if (now == known.ends) return known.mask;");
+        t.line("const bool back = now == known.other_ends;");
+        t.line("Mask mask = back ? known.other : 0;");
+        t.line("known.other = known.mask;");
+        t.line("known.other_ends = known.ends;");
+        t.line("if (!back)");
         t.line("#pragma unroll 1");
-        t.line("for (int k = 0; k < RESULTS && now; k++) {");
+        t.line("for (int k = 0; k < RESULTS; k++) {");
         t.line("const unsigned p = result_pixels[k] + column, r = p / EXTENT_W;");
         t.line("if (p % EXTENT_W < end_W && r % EXTENT_H < end_H && r / EXTENT_H % EXTENT_D < end_D && r / (EXTENT_H * EXTENT_D) < end_N) mask |= (Mask)1 << k;");
         t.line("}");
+        t.line("known.ends = now;");
+        t.line("return known.mask = mask;");
         t.line("}");
     }
 
@@ -184,8 +189,9 @@ private:
         t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.line("Mask mask[MASK_ROWS];");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < MASK_ROWS; i++) find_inside(limits[b][i], inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
+        t.line("for (int i = 0; i < MASK_ROWS; i++) mask[i] = find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
         t.line("REAL " + value + "[BATCH][VECTOR];");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++)");
@@ -193,7 +199,7 @@ private:
         t.line("for (int e = 0; e < VECTOR; e++) " + value + "[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];");
         chain_.anchor();
         chain_.steps(false);
-        add("inside[b][SEGMENTS > 1 ? i : 0]", "SEGMENTS > 1 ? 0 : i");
+        add("mask[SEGMENTS > 1 ? i : 0]", "SEGMENTS > 1 ? 0 : i");
         t.line("}");
     }
 
@@ -250,8 +256,8 @@ private:
         }
         chain_.begin_after_pool(pooled);
         chain_.steps(true);
-        t.line("find_inside(limits[0][0], inside[0][0], at, 0);");
-        add("inside[0][0]", "i");
+        t.line("const Mask mask = find_inside(inside[0][0], at, 0);");
+        add("mask", "i");
     }
 
     // All statistics of a result at once, so that its mask is looked at once.
