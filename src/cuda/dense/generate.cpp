@@ -55,39 +55,60 @@ std::string machine(const Problem& problem, const Schedule& s) {
 }
 
 // Strict: each product is three, low·high, high·low and high·high. Tensor cores cut what they add towards zero, so that a chain of
-// full-size terms drifts by half a unit in the last place each; the small terms come first, where a unit is small, and chains of
-// at most eight full-size terms are added up by `promote`, which rounds.
+// full-size terms drifts by half a unit in the last place each. So chains are short, the small terms come first, where a unit is
+// small, and `promote` adds up the chains, rounding.
 struct StrictStep { int block; int64_t tile, pixel; std::string at; };   // `at`: a run-time part of the window's place
-void strict_products(Lines& t, const std::vector<StrictStep>& steps, int64_t low, bool three) {
-    const int longest = three ? 8 : 3;
-    std::map<int, int> terms, chain;
-    for (const StrictStep& step : steps) ++terms[step.block];
-    int limit = 0;
-    for (const auto& [block, count] : terms) {
-        const int chains = (count + longest - 1) / longest;
-        limit = std::max(limit, (count + chains - 1) / chains);
-    }
-    std::set<int> begun;
-    auto product = [&](const StrictStep& step, int64_t dw, int64_t dp) {
-        t.line("product(acc[" + num(step.block) + "], tiles + " + num(step.tile + dw) + "ll, pixels + " + step.at + num(step.pixel + dp) + "ll, " + (begun.insert(step.block).second ? "0" : "1") + ");");
-    };
-    auto promote = [&] {
-        t.line("products_commit();");
-        t.line("products_wait<0>();");
-        for (int block : begun) t.line("promote(acc[" + num(block) + "], total[" + num(block) + "]);");
-        begun.clear(), chain.clear();
-    };
-    if (three)
-        for (const StrictStep& step : steps) product(step, 128, 0), product(step, 0, low);
-    for (const StrictStep& step : steps) {
-        if (chain[step.block]++ == limit) {
-            promote();
-            t.line("products_begin();");
-            ++chain[step.block];
+class StrictProducts {
+public:
+    // longest: full-size terms of an accumulator in a chain; three: the three terms are products of their own (mma.sync makes
+    // all of them in one); low: pixels from the high terms of a patch to its low ones.
+    StrictProducts(Lines& t, int longest, bool three, int64_t low) : t_(t), longest_(longest), three_(three), low_(low) {}
+
+    void operator()(const std::vector<StrictStep>& steps) {
+        std::vector<StrictStep> chain;
+        std::map<int, int> terms;
+        for (const StrictStep& step : steps) {
+            if (terms[step.block] == longest_) {
+                write(chain);
+                t_.line("products_begin();");
+                chain.clear(), terms.clear();
+            }
+            ++terms[step.block];
+            chain.push_back(step);
         }
-        product(step, 0, 0);
+        write(chain);
     }
-    promote();
+
+private:
+    void write(const std::vector<StrictStep>& chain) {
+        std::set<int> begun;
+        auto product = [&](const StrictStep& step, int64_t dw, int64_t dp) {
+            t_.line("product(acc[" + num(step.block) + "], tiles + " + num(step.tile + dw) + "ll, pixels + " + step.at + num(step.pixel + dp) + "ll, " + (begun.insert(step.block).second ? "0" : "1") + ");");
+        };
+        if (three_)
+            for (const StrictStep& step : chain) product(step, 128, 0), product(step, 0, low_);
+        for (const StrictStep& step : chain) product(step, 0, 0);
+        t_.line("products_commit();");
+        t_.line("products_wait<0>();");
+        for (int block : begun) t_.line("promote(acc[" + num(block) + "], total[" + num(block) + "]);");
+    }
+
+    Lines& t_;
+    const int longest_;
+    const bool three_;
+    const int64_t low_;
+};
+
+// Short sums have small errors, in PyTorch as well, and are bound by memory: their chains are single terms.
+int longest_chain(const Config& config, const Schedule& s) {
+    std::map<int, int> terms;
+    int most = 0;
+    for (const auto& variant : s.steps)
+        for (const auto& group : variant) {
+            terms.clear();
+            for (const WindowStep& step : group) most = std::max(most, ++terms[step.block]);
+        }
+    return most * s.k_steps(config) <= 16 ? 1 : 2;
 }
 
 // So many slabs of one accumulator's windows that the tap loop is better a loop.
@@ -108,10 +129,9 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
     if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
     t.line("(void)slab, (void)slab_turn, (void)b, (void)variant, (void)total;");
     const bool strict = problem.terms() == 2;
-    const int64_t low = static_cast<int64_t>(s.vectors) * s.plane;   // pixels' low terms lie behind the high ones
     const int bodies = config.split == Split::phases ? 2 : 1;
     const bool at_once = problem.family == Family::mma;   // products are done when their instruction is: nothing is held
-    const bool three = problem.family == Family::wgmma;   // strict: mma.sync's product makes all three terms itself
+    StrictProducts strict_products(t, strict ? longest_chain(config, s) : 1, problem.family == Family::wgmma, static_cast<int64_t>(s.vectors) * s.plane);
     for (int v = 0; v < s.variants; ++v) {
         if (s.variants > 1) t.line((v ? "else if (variant == " : "if (variant == ") + num(v) + ") {");
         for (int g = 0; g < bodies; ++g) {
@@ -125,7 +145,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         steps.push_back({step.block, (static_cast<int64_t>(kk) * static_cast<int64_t>(s.tiles.size()) + step.tile) * s.tile_bytes / 16,
                                          step.pixel + 2 * kk * s.plane + (s.pairs ? (static_cast<int64_t>(step.halves) - s.plane) * (1 << 16) : 0), ""});
                 t.line("products_begin();");
-                strict_products(t, steps, low, three);
+                strict_products(steps);
                 t.line("held.stage = slot;");
                 t.line("held.release(b);");
                 if (bodies == 2) t.line("}");
@@ -151,7 +171,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         auto part = [&](int count) {
                             std::vector<StrictStep> steps;
                             for (int i = 0; i < count; ++i) steps.push_back({0, static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16, 2 * kk * s.plane, "window[" + num(i) + "] + "});
-                            strict_products(t, steps, low, three);
+                            strict_products(steps);
                         };
                         const std::string last = num(static_cast<int64_t>(slabs) - 1);
                         if (total % per != 0) t.line("if (part < " + last + ") {");
@@ -206,7 +226,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         else t.line("product(acc[" + num(step.block) + "], tiles + " + num(a) + "ll, pixels + " + num(p) + "ll, " + (!step.first || kk > 0 ? "1" : "stage > 0") + ");");
                     }
                     if (strict) {
-                        strict_products(t, steps, low, three);
+                        strict_products(steps);
                         t.line("held.slab = slab;");
                         if (last) t.line("held.stage = slot;");
                         t.line("held.release(b);");
