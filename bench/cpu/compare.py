@@ -1,7 +1,7 @@
 """PyTorch's CPU times beside those of the CPU engine, row by row, in one run.
 
     ninja -C build cpu_rows
-    python bench/cpu/compare.py build/bin/cpu_rows [--wall] [--threads N] [--compile] [--json FILE] [--out FILE] [row ...]
+    python bench/cpu/compare.py build/bin/cpu_rows [--wall] [--threads N] [--peers eager,compile] [--json FILE] [--out FILE] [row ...]
 
 By default both are measured by the processor time of all threads divided by their number: on a machine that others use at
 the same time, that is what the clock on the wall would show without them. `--wall` uses the wall clock. Either way the best
@@ -25,7 +25,7 @@ import torch
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 ROWS = ["A", "B", "C", "D", "d1", "d2", "d3", "d4", "d5", "d6"] + [f"f{i}" for i in range(1, 13)]
 PLAIN = {"D", "d1", "d2", "d3", "d4", "d5", "d6"}
-COLUMNS = ["eager", "channels_last", "compile"]
+PEERS = ["eager", "channels_last", "compile"]
 
 
 def model_and_inputs(name, divisor):
@@ -54,12 +54,14 @@ def milliseconds(call, options, patience=math.inf):
 
 def pytorch(name, options):
     model, inputs = model_and_inputs(name, options.batch_divisor)
-    times = {"eager": milliseconds(lambda: model(*inputs), options)}
-    if options.compile:
+    times = {}
+    if "eager" in options.peers:
+        times["eager"] = milliseconds(lambda: model(*inputs), options)
+    if "compile" in options.peers:
         compiled = torch.compile(model)
         times["compile"] = milliseconds(lambda: compiled(*inputs), options, 60)
     rank = inputs[0].dim()
-    if rank > 3 and name not in options.skip_channels_last:
+    if "channels_last" in options.peers and rank > 3 and name not in options.skip_channels_last:
         layout = torch.channels_last if rank == 4 else torch.channels_last_3d
         try:
             last, moved = model.to(memory_format=layout), [x.to(memory_format=layout) for x in inputs]
@@ -75,7 +77,7 @@ def compile_ahead(options):
     for name in options.rows:
         child = os.fork()
         if child == 0:
-            torch.set_num_threads(1)
+            torch.set_num_threads(options.threads)  # compiled code depends on it
             model, inputs = model_and_inputs(name, options.batch_divisor)
             with torch.no_grad():
                 torch.compile(model)(*inputs)
@@ -85,26 +87,26 @@ def compile_ahead(options):
         os.waitpid(child, 0)
 
 
-def ours(name, options):
+def ours(rows, options):
     command = [options.binary, "--threads", str(options.threads), "--batch-divisor", str(options.batch_divisor), "--no-peak",
-               "--seconds", str(options.seconds), name]  # fmt: skip
+               "--seconds", str(options.seconds), *rows]  # fmt: skip
     if not options.wall:
         command.insert(1, "--processor-time")
-    row = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[1:]
     keys = ["milliseconds", "gflops_written", "gflops_run", "gbytes_run"]
-    return dict(zip(keys, map(float, [row[1], row[2], row[3], row[5]]), strict=True))
+    return {r[0]: dict(zip(keys, map(float, [r[1], r[2], r[3], r[5]]), strict=True)) for r in map(str.split, lines)}
 
 
 def peak(options):
-    command = [options.binary, "--threads", str(options.threads), "--json-peak"]
+    command = [options.binary, "--threads", str(options.threads), "--json-peak"] + ([] if options.wall else ["--processor-time"])
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def processor():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
+    for line in subprocess.run(["lscpu"], capture_output=True, text=True).stdout.splitlines():
+        if line.startswith("Model name"):
             return line.split(":", 1)[1].strip()
-    return platform.machine()
+    return "unknown processor"
 
 
 def geomean(ratios):
@@ -112,20 +114,20 @@ def geomean(ratios):
 
 
 def table(run):
-    columns = [c for c in COLUMNS if any(c in row["pytorch_ms"] for row in run["rows"].values())]
+    columns = [c for c in PEERS if any(c in row["pytorch_ms"] for row in run["rows"].values())]
     head = ["row", *[f"PyTorch {c}, ms" for c in columns], "transfuse, ms", "GFLOP/s as written", "GFLOP/s run", "of peak",
             "GB/s", "ratio to the fastest", "ratio to eager"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     fastest, plain_eager = [], []
     for name, row in run["rows"].items():
         times, own = row["pytorch_ms"], row["transfuse"]
-        ratio, eager = min(times.values()) / own["milliseconds"], times["eager"] / own["milliseconds"]
+        ratio, eager = min(times.values()) / own["milliseconds"], times.get("eager", math.nan) / own["milliseconds"]
         fastest.append(ratio)
         if name in PLAIN:
             plain_eager.append((ratio, eager))
         cells = [f"{times[c]:.1f}" if c in times else "—" for c in columns]
         cells += [f"{own['milliseconds']:.3f}", f"{own['gflops_written']:.0f}", f"{own['gflops_run']:.0f}",
-                  f"{100 * own['gflops_run'] / run['peak']['product_gflops']:.0f} %", f"{own['gbytes_run']:.0f}",
+                  f"{100 * own['gflops_run'] / run['peak']['multiply_add_gflops']:.0f} %", f"{own['gbytes_run']:.0f}",
                   f"{ratio:.2f}", f"{eager:.2f}"]  # fmt: skip
         lines.append("| " + " | ".join([name, *cells]) + " |")
     lines += ["", f"Geometric means: all {len(fastest)} rows {geomean(fastest):.2f} to the fastest"]
@@ -145,14 +147,19 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.5, help="how long the engine runs each row, twice")
     parser.add_argument("--wall", action="store_true")
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--peers", default="eager,channels_last", help=f"of {','.join(PEERS)}")
+    parser.add_argument("--only-compile-ahead", action="store_true", help="fill torch.compile's cache and measure nothing")
+    parser.add_argument("--once", action="store_true", help="the engine runs before PyTorch only")
     parser.add_argument("--skip-channels-last", nargs="*", default=["B", "d1", "d2", "f4"], help="rows where it takes minutes")
     parser.add_argument("--json", help="where the figures go")
     parser.add_argument("--out", help="where the table goes")
     options = parser.parse_intermixed_args()
     options.rows = options.rows or ROWS
-    if options.compile:
+    options.peers = options.peers.split(",")
+    if "compile" in options.peers:
         compile_ahead(options)
+    if options.only_compile_ahead:
+        return
     torch.set_num_threads(options.threads)
     run = {
         "command": " ".join(["python", "bench/cpu/compare.py", *sys.argv[1:]]),
@@ -168,12 +175,16 @@ def main():
         "peak": peak(options),
         "rows": {},
     }
+    own = ours(options.rows, options)
     for name in options.rows:
-        before, times, after = ours(name, options), pytorch(name, options), ours(name, options)
-        best = min(before, after, key=lambda r: r["milliseconds"])
-        run["rows"][name] = {"transfuse": best, "pytorch_ms": times}
-        print(name, f"{best['milliseconds']:.3f}", {k: round(v, 1) for k, v in times.items()},
-              f"{min(times.values()) / best['milliseconds']:.2f}", flush=True)  # fmt: skip
+        times = pytorch(name, options)
+        if not options.once:
+            own[name] = min(own[name], ours([name], options)[name], key=lambda r: r["milliseconds"])
+        run["rows"][name] = {"transfuse": own[name], "pytorch_ms": times}
+        print(name, f"{own[name]['milliseconds']:.3f}", {k: round(v, 1) for k, v in times.items()},
+              f"{min(times.values()) / own[name]['milliseconds']:.2f}", flush=True)  # fmt: skip
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(run, indent=1) + "\n")
     lines = [
         f"    {run['command']}", "",
         f"{run['machine']}, {run['threads']} threads; level {run['peak']['level']}; multiply-add peak "
@@ -182,8 +193,6 @@ def main():
         f"PyTorch {run['pytorch']}, batch {run['batch']}, {run['clock']}, load {run['load']:.1f}, {run['date']}, commit {run['commit']}.",
         "", *table(run), "",
     ]  # fmt: skip
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(run, indent=1) + "\n")
     if options.out:
         pathlib.Path(options.out).write_text("\n".join(lines))
     print("\n".join(lines))

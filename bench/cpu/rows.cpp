@@ -141,12 +141,15 @@ struct Tensors {
     std::vector<std::vector<float>> memory;
     std::vector<TensorView> views;
     Tensors(const Graph& graph, const std::vector<ValueId>& ids) {
-        uint32_t state = 12345;
         for (ValueId id : ids) {
-            const Type& type = graph[id].type;
-            memory.emplace_back(static_cast<size_t>(numel(type.shape)));
-            for (float& v : memory.back())
-                v = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
+            const int64_t count = numel(graph[id].type.shape), block = 1 << 16;
+            std::vector<float>& values = memory.emplace_back(static_cast<size_t>(count));
+            cpu::parallel_for(0, (count + block - 1) / block, [&](int64_t b) {
+                auto state = static_cast<uint32_t>(12345 + b);
+                for (int64_t i = b * block; i < std::min(count, (b + 1) * block); ++i)
+                    values[static_cast<size_t>(i)] =
+                        static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
+            });
         }
         for (size_t i = 0; i < ids.size(); ++i) {
             const Type& type = graph[ids[i]].type;
