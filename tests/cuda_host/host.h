@@ -131,7 +131,7 @@ public:
                   ("transfuse-host-" + std::to_string(getpid()) + "-" + std::to_string(serial()++));
         std::filesystem::create_directories(folder_);
         std::ofstream(folder_ / "kernels.cpp") << "#include \"shim.h\"\n" << source_;
-        const std::string command = "c++ -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -I" + shim_folder + " " +
+        const std::string command = "c++ -std=c++17 -O0 -U_FORTIFY_SOURCE -w -fPIC -shared -ffp-contract=off -I" + shim_folder + " " +
                                     (folder_ / "kernels.cpp").string() + " -o " + (folder_ / "kernels.so").string();
         require(std::system(command.c_str()) == 0, "generated kernels do not compile as C++");
         library_ = dlopen((folder_ / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
