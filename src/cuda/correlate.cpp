@@ -56,10 +56,11 @@ TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)
 }
 )cuda"
                   : R"cuda(
+// Factors were rounded when they were staged.
 TF_FUNCTION void tf_product(float (&c)[4], const float (&x)[4], const float (&y)[2]) {
     unsigned a[4], b[2];
-    for (int i = 0; i < 4; ++i) a[i] = tf_tf32(x[i]);
-    for (int i = 0; i < 2; ++i) b[i] = tf_tf32(y[i]);
+    for (int i = 0; i < 4; ++i) a[i] = __float_as_uint(x[i]);
+    for (int i = 0; i < 2; ++i) b[i] = __float_as_uint(y[i]);
     tf_mma(c, a, b);
 }
 )cuda");
@@ -157,6 +158,9 @@ public:
 
 private:
     bool strict() const { return s_.precision == Fp32Precision::strict && graph_[id_].type.dtype == DType::f32; }
+    std::string staged(const std::string& value) const {
+        return strict() ? value : "__uint_as_float(tf_tf32(" + value + "))";
+    }
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
     int64_t shared_floats() const { return 2 * (rows_ + columns_) * pitch; }  // two stages of both tiles
@@ -245,9 +249,9 @@ private:
         emitter_->close();
         body.line("stage ^= 1;");
         body.line("for (int j = 0; j < " + number(a_loads) + "; ++j) tf_a[stage][(" + warp + " + j * 8) * " +
-                  number(pitch) + " + " + lane + "] = next_a[j];");
+                  number(pitch) + " + " + lane + "] = " + staged("next_a[j]") + ";");
         body.line("for (int j = 0; j < " + number(b_loads) + "; ++j) tf_b[stage][(" + warp + " + j * 8) * " +
-                  number(pitch) + " + " + lane + "] = next_b[j];");
+                  number(pitch) + " + " + lane + "] = " + staged("next_b[j]") + ";");
         body.line("__syncthreads();");
         emitter_->close();
         // Into this slice's slot.

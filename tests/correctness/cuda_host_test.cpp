@@ -106,20 +106,23 @@ const char* const correlations[] = {
     "up=[2,2] dil=[2,1] offset=[2,1] taps=[3,4]",
 };
 
-TEST(CudaHost, WeightGradients) {
+void weight_gradients(Fp32Precision precision, double tolerance) {
     std::vector<HostCase> cases;
     int tiled = 0;
     uint64_t seed = 9000;
     for (const char* body : correlations) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %w\n}\n");
         ++seed;
-        cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true, general()));
+        cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true, general(), precision));
         for (const BoundLaunch& bound : cases.back().assembly.launches)
             tiled += bound.launch.source->entry == "tf_correlate";
     }
     EXPECT_EQ(tiled, 6);
-    check(cases, 1e-5);
+    check(cases, tolerance);
 }
+
+TEST(CudaHost, WeightGradients) { weight_gradients(Fp32Precision::strict, 1e-5); }
+TEST(CudaHost, WeightGradientsTf32) { weight_gradients(Fp32Precision::tf32, 2e-3); }
 
 // Sums so long that several blocks share one: the bias and the divisor are still applied, once.
 TEST(CudaHost, SplitSumsEndAsWholeOnesDo) {
