@@ -32,6 +32,7 @@ struct RewriteOptions {
     std::vector<std::string> without;         // rules not to use (tests, and the curious)
     std::vector<std::string> only;            // if not empty: nothing but these and the expansions
     bool heed_cost = true;                    // false: exact rules fire even where the cost model sees no gain (tests)
+    bool forks = true;                        // a convolution may stand in two forms at once, dense and collapsed, say
 };
 
 Derivation rewrite(const Graph& graph, const RewriteOptions& options = {});
@@ -47,5 +48,9 @@ struct GradientRequest {
     std::vector<ValueId> wrt;                 // positions in forward.leaves()
 };
 Graph gradient(const Graph& forward, const GradientRequest& request);
+// The gradient of a graph as written, rewritten. The forward graph is rewritten before it is differentiated; where that left
+// a convolution in two forms, dense and collapsed, the gradients of both would meet as a difference of large terms, and the
+// graph as written is differentiated instead, unless that costs twice as much.
+Derivation derive_gradient(const Graph& written, const GradientRequest& request);
 
 }  // namespace transfuse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 
 import torch
@@ -9,10 +10,11 @@ from torch import nn
 
 from transfuse import fallback
 from transfuse.regions import Options, cut
+from transfuse.translate import Unsupported
 
 # The graphs that torch.compile handed us, in order; a report of a compiled model shows those made since it was compiled.
 _entries: list = []
-_by_model: "weakref.WeakKeyDictionary[nn.Module, list]" = weakref.WeakKeyDictionary()
+_by_model: weakref.WeakKeyDictionary[nn.Module, list] = weakref.WeakKeyDictionary()
 
 
 class CompiledEntry:
@@ -34,15 +36,17 @@ def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.
     from torch._guards import detect_fake_mode
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    fakes = []
-    mode = detect_fake_mode(example_inputs)
-    for node, value in zip((n for n in graph_module.graph.nodes if n.op == "placeholder"), example_inputs):
-        fake = node.meta.get("example_value", value)
-        if isinstance(fake, torch.Tensor) and not isinstance(fake, torch._subclasses.FakeTensor) and mode is not None:
-            fake = mode.from_tensor(fake)
-        fakes.append(fake)
+    placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    values = [node.meta.get("example_value", value) for node, value in zip(placeholders, example_inputs)]
+    modes = [v.fake_mode for v in values if isinstance(v, torch._subclasses.FakeTensor)]
+    mode = modes[0] if modes else detect_fake_mode(example_inputs)
+    fakes = [
+        mode.from_tensor(v) if isinstance(v, torch.Tensor) and not isinstance(v, torch._subclasses.FakeTensor) and mode else v
+        for v in values
+    ]
     traced = make_fx(graph_module, tracing_mode="fake" if mode is None else "real", pre_dispatch=True, _allow_non_fake_inputs=True)
-    with torch.enable_grad():
+    # Constants that a decomposition makes must be fake as well.
+    with mode or contextlib.nullcontext(), torch.enable_grad():
         return traced(*fakes)
 
 
@@ -67,6 +71,8 @@ def backend(graph_module: torch.fx.GraphModule, example_inputs: list, *, options
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     fixed = [_is_parameter(n, v) for n, v in zip(placeholders, example_inputs)]
     try:
+        if any(node.target is torch.amp.autocast_mode._enter_autocast for node in graph_module.graph.nodes):
+            raise Unsupported("autocast is entered inside it")
         traced = _aten(graph_module, example_inputs)
         names = {n.name for n, is_fixed in zip((n for n in traced.graph.nodes if n.op == "placeholder"), fixed) if is_fixed}
         result = cut(traced, names, chosen)

@@ -15,9 +15,15 @@ import torch.utils._pytree as pytree
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from transfuse.guards import Watch
+
 
 class CaptureError(Exception):
     """Why a model cannot be captured."""
+
+
+class LastingError(CaptureError):
+    """The same whatever the inputs are."""
 
 
 @dataclass
@@ -29,39 +35,34 @@ class Capture:
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
     dynamic: bool
-    _inputs: list  # of each user placeholder: its sizes (whole numbers or sympy expressions), or None
-    _ranges: dict
-    _guards: list
+    # Of each user input: its sizes as (number, name, or None where a relation tells; low; high) and dtype, or None and the value.
+    _inputs: list
+    _relations: object  # (flat inputs) → bool, or None: what else must hold between sizes
 
-    def admits(self, flat_inputs: list, bound) -> bool:
-        """Whether the graph holds for inputs of these shapes (structure, dtypes and ranks agree already)."""
+    def inputs(self) -> list[str]:
+        """The tensors it takes, readable; sizes that may vary by name."""
+        tensors = [(sizes, dtype) for sizes, dtype in self._inputs if sizes is not None]
+        return [f"{str(dtype).removeprefix('torch.')}[{','.join(str(s[0] or '…') for s in sizes)}]" for sizes, dtype in tensors]
+
+    def admits(self, flat_inputs: list) -> bool:
+        """Whether the graph holds for inputs of these shapes. Plain comparisons alone: torch.compile traces them, too."""
+        if len(flat_inputs) != len(self._inputs):
+            return False
         symbols: dict = {}
-        later = []
-        for sizes, value in zip(self._inputs, flat_inputs):
+        for (sizes, kind), value in zip(self._inputs, flat_inputs):
             if sizes is None:
+                if isinstance(value, torch.Tensor) or value != kind:
+                    return False
                 continue
-            for size, got in zip(sizes, value.shape):
+            if not isinstance(value, torch.Tensor) or value.dtype != kind or value.dim() != len(sizes):
+                return False
+            for (size, low, high), got in zip(sizes, value.shape):
                 if isinstance(size, int):
                     if size != got:
                         return False
-                elif size.is_Symbol:
-                    if symbols.setdefault(size, got) != got:
-                        return False
-                else:
-                    later.append((size, got))
-        for symbol, value in symbols.items():
-            bounds = self._ranges.get(symbol)
-            if bounds is not None and not (bounds.lower <= value <= bounds.upper):
-                return False
-        if any(expression.xreplace({s: v for s, v in symbols.items()}) != got for expression, got in later):
-            return False
-        if self._guards:
-            names = bound()  # the arguments by the names that forward gives them
-            try:
-                return all(eval(guard, {"L": names, "torch": torch}) for guard in self._guards)
-            except Exception:
-                return False  # a guard about something that is not a plain input: capture anew
-        return True
+                elif size is not None and (symbols.setdefault(size, got) != got or got < low or (high is not None and got > high)):
+                    return False
+        return self._relations is None or self._relations(flat_inputs)
 
 
 _capturing = threading.local()
@@ -167,12 +168,35 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     if found:
         raise CaptureError(found)
     view = _double(plain_view(module, base))
+    changes = _note_changes(view)
     with torch.inference_mode(False), torch.enable_grad(), _capturing_here(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))
+        paths = _paths(base.forward, view, args, kwargs)
         shapes = _dynamic_shapes(base.forward, view, args, kwargs) if dynamic else None
         program = torch.export.export(view, args, kwargs, dynamic_shapes=shapes, strict=False)
-    return _lifted(program, dynamic)
+    if changes:
+        raise LastingError("its forward() changes attributes of the module")
+    return _lifted(program, dynamic, paths)
+
+
+def _note_changes(view: nn.Module) -> list:
+    """A list that will hold something once forward() has changed a plain attribute. (torch.export puts such changes back, so
+    they must be seen before it does.)"""
+    changes: list = []
+    original = view.forward
+
+    @functools.wraps(original)
+    def forward(*args, **kwargs):
+        watch = Watch(view)
+        before = watch.state()
+        result = original(*args, **kwargs)
+        if not watch.holds() or watch.state() != before:
+            changes.append(True)
+        return result
+
+    view.__dict__["forward"] = forward
+    return changes
 
 
 def _double(view: nn.Module) -> nn.Module:
@@ -188,7 +212,7 @@ def _double(view: nn.Module) -> nn.Module:
         return view  # something in it cannot be copied
 
 
-def _lifted(program, dynamic: bool) -> Capture:
+def _lifted(program, dynamic: bool, paths: dict[str, int]) -> Capture:
     from torch.export.graph_signature import InputKind, OutputKind
 
     signature = program.graph_signature
@@ -197,14 +221,12 @@ def _lifted(program, dynamic: bool) -> Capture:
             raise CaptureError(f"an output of kind {output.kind.name}")
     graph_module = program.graph_module
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
-    sources, inputs, lifted = [], [], set()
+    sources, lifted = [], set()
+    inputs = 0
     kinds = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
     for spec, node in zip(signature.input_specs, placeholders):
         if spec.kind is InputKind.USER_INPUT:
-            value = node.meta.get("val")
-            tensor = isinstance(value, torch.Tensor)
-            inputs.append([s if isinstance(s, int) else s.node.expr for s in value.shape] if tensor else None)
-            inputs[-1] = inputs[-1] and [int(s) if not isinstance(s, int) and s.is_Integer else s for s in inputs[-1]]
+            inputs += 1
         elif spec.kind in kinds:
             if inputs:
                 raise CaptureError("a lifted tensor comes after the inputs")
@@ -215,9 +237,47 @@ def _lifted(program, dynamic: bool) -> Capture:
     shared = [v for v in program.constants.values() if not isinstance(v, torch.Tensor)]
     if shared:
         raise CaptureError(f"an object of type {type(shared[0]).__name__} is used in the graph")
-    # Equalities of single sizes are in the placeholders already; what is left are relations.
-    guards = [g for g in program._guards_code] if hasattr(program, "_guards_code") else []
+    relations = list(getattr(program, "_guards_code", None) or ()) if dynamic else []
+    ranges = program.range_constraints
+    users = [n for n in placeholders if n.name not in lifted]
     return Capture(
         graph_module, sources, dict(program.constants), lifted, program.call_spec.in_spec, program.call_spec.out_spec, dynamic,
-        inputs, dict(program.range_constraints), guards if dynamic else [],
+        [_input(node.meta.get("val"), ranges) for node in users], _relation(relations, paths) if relations else None,
     )  # fmt: skip
+
+
+def _input(value, ranges: dict):
+    """What an input must look like."""
+    if not isinstance(value, torch.Tensor):
+        return None, value
+    sizes = []
+    for size in value.shape:
+        size = size if isinstance(size, int) else size.node.expr
+        if isinstance(size, int) or size.is_Integer:
+            sizes.append((int(size), None, None))
+        elif size.is_Symbol:
+            bounds = ranges.get(size)
+            low, high = (0, None) if bounds is None else (bounds.lower, bounds.upper)
+            sizes.append((str(size), int(low), int(high) if getattr(high, "is_Integer", False) else None))
+        else:
+            sizes.append((None, None, None))
+    return sizes, value.dtype
+
+
+def _relation(guards: list[str], paths: dict[str, int]):
+    """torch.export's guards, which speak of arguments by name, as a function of the flat inputs."""
+    text = " and ".join(f"({guard})" for guard in guards)
+    for path in sorted(paths, key=len, reverse=True):
+        text = text.replace(path + ".", f"f[{paths[path]}].")
+    if "L[" in text:
+        raise CaptureError("a condition on something that is no plain input")
+    return eval(f"lambda f: {text}", {"torch": torch})
+
+
+def _paths(forward, module, args, kwargs) -> dict[str, int]:
+    """By what name a guard calls each tensor → its place among the flat inputs."""
+    bound = inspect.signature(forward).bind(module, *args, **kwargs).arguments
+    bound.pop(next(iter(bound)))
+    place = {id(value): i for i, value in enumerate(pytree.tree_leaves((args, kwargs)))}
+    named, _ = pytree.tree_flatten_with_path(dict(bound))
+    return {f"L{pytree.keystr(path)}": place[id(value)] for path, value in named if isinstance(value, torch.Tensor)}

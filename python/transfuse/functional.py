@@ -70,7 +70,7 @@ def functionalize(graph: Graph) -> None:
             node.target = getattr(getattr(torch.ops.aten, packet), overload)
         except AttributeError:
             continue
-        base.replace_all_uses_with(node, delete_user_cb=lambda user: order[user] > here)
+        base.replace_all_uses_with(node, delete_user_cb=lambda user, here=here: order[user] > here)
 
 
 def mutated(graph: Graph) -> set[Node]:

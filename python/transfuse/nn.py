@@ -23,7 +23,7 @@ class _Eager(nn.Module):
         return (self.function(x, weight, bias, **self.attributes),)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _region(rank: int, batched: bool, with_bias: bool, stride, padding, output_padding, dilation, groups: int) -> Region:
     """One program for each configuration, whatever the shapes."""
     ones = ",".join(["1"] * rank)
@@ -41,7 +41,8 @@ def _region(rank: int, batched: bool, with_bias: bool, stride, padding, output_p
     )  # fmt: skip
     return Region(
         name=f"conv_transpose{rank}d", text=text, example=text, eager=eager, leaf_count=3 if with_bias else 2, inputs=[0],
-        differentiable=1, reach=[list(range(3 if with_bias else 2))], options=Options(never_slower=False), ops=[f"aten.conv_transpose{rank}d"],
+        differentiable=1, reach=[list(range(3 if with_bias else 2))], options=Options(never_slower=False),
+        ops=[f"aten.conv_transpose{rank}d"],
     )  # fmt: skip
 
 

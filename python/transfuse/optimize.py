@@ -11,8 +11,11 @@ import torch.utils._pytree as pytree
 from torch import nn
 
 from transfuse import fallback
-from transfuse.capture import Capture, CaptureError, capture, plain_view
+from transfuse.capture import Capture, CaptureError, LastingError, capture, plain_view
+from transfuse.guards import Watch, autocast_state, places
 from transfuse.regions import Cut, Options, cut
+
+MOST_VARIANTS = 8  # of a module whose attributes change: as many graphs as torch.compile would make
 
 
 class Entry:
@@ -24,6 +27,9 @@ class Entry:
         spec = captured.out_spec
         self.single = spec.is_leaf() if callable(getattr(spec, "is_leaf", None)) else spec.num_leaves == 1 and spec.num_children == 0
         self.whole = self._whole()
+        self.flags: list = []  # the training flags it was captured with
+        self.spec = None
+        self.places: list = []  # where constants of the graph were found in the module
 
     def _whole(self):
         """If the model is one region and nothing else: the region, which inputs it takes, which of its outputs are wanted."""
@@ -39,7 +45,7 @@ class Entry:
             return None
         return self.cut.regions[0], [position[n] for n in calls[0].args], [n.args[1] for n in results]
 
-    def bind(self, module: nn.Module) -> "Bound":
+    def bind(self, module: nn.Module) -> Bound:
         return Bound(self, [self._owner(module, *source) for source in self.capture.sources])
 
     def _owner(self, module: nn.Module, kind: str, target: str):
@@ -56,9 +62,13 @@ class Bound:
     def __init__(self, entry: Entry, owners: list):
         self.entry, self.owners = entry, owners
         self.run, self.single, self.out_spec = entry.run, entry.single, entry.capture.out_spec
-        self.whole = entry.whole
+        self.whole, self.fixed = entry.whole, entry.places
         if self.whole is not None:
             self.region, self.takes, self.gives = self.whole
+
+    def fits(self) -> bool:
+        """Whether the tensors that were captured as constants are still the ones in the module."""
+        return all([table.get(name) is tensor for table, name, tensor in self.fixed])
 
     def __call__(self, flat: list):
         values = [table[name] for table, name in self.owners]
@@ -80,11 +90,17 @@ class State:
         self.base, self.options, self.dynamic = base, options, dynamic
         self.entries: dict = {}  # full key, with shapes → Bound, or a reason to run PyTorch
         self.captures: dict = {}  # key without shapes → [Entry]
+        self.watch: Watch | None = None
+        self.variants: set = set()  # states of the module that were met
         self.failures: list[str] = []
+        self.refused: str | None = None  # why no call of this module can be ours
         self.lock = threading.RLock()
-        self.compiled = None  # torch.compile of the plain forward: where capture fails
 
-    def fresh(self) -> "State":
+    @property
+    def traceable(self) -> list:
+        return [entry for found in self.captures.values() for entry in found]
+
+    def fresh(self) -> State:
         return State(self.base, self.options, self.dynamic)
 
     def __deepcopy__(self, memo):
@@ -92,30 +108,6 @@ class State:
 
     def __reduce__(self):
         return State, (self.base, self.options, self.dynamic)
-
-
-def _mode_key(module: nn.Module):
-    """What besides the inputs decides which graph holds: the modules, their training flags and hooks, and autocast."""
-    flags: list = []
-    _walk(module, flags)
-    autocast = None
-    if torch._C._is_any_autocast_enabled():
-        autocast = tuple(
-            torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in ("cpu", "cuda")
-        )
-    return tuple(flags), autocast
-
-
-def _walk(module: nn.Module, flags: list) -> None:
-    d = module.__dict__
-    flags.append(d["training"])
-    for child in d["_modules"].values():
-        if child is not None:
-            flags.append(id(child))
-            c = child.__dict__
-            if c["_forward_hooks"] or c["_forward_pre_hooks"] or c["_backward_hooks"]:
-                flags.append((*c["_forward_hooks"], *c["_forward_pre_hooks"], *c["_backward_hooks"]))
-            _walk(child, flags)
 
 
 def _flatten(args: tuple, kwargs: dict):
@@ -141,20 +133,15 @@ def _value(a):
     return (type(a), a)
 
 
-def _parameters_key(module: nn.Module):
-    first = _first_parameter(module)
-    return None if first is None else (first.dtype, first.device)
-
-
-def _first_parameter(module: nn.Module):
-    for parameter in module._parameters.values():
-        if parameter is not None:
-            return parameter
-    for child in module._modules.values():
-        found = None if child is None else _first_parameter(child)
-        if found is not None:
-            return found
-    return None
+def _mode(module: nn.Module, state: State) -> tuple:
+    """What besides the inputs decides which graph holds."""
+    watch = state.watch
+    if watch is None or not watch.holds():
+        with state.lock:
+            # Another structure: what was bound to the old one's tables must not be found again.
+            state.watch = watch = Watch(module)
+            state.entries, state.captures, state.variants = {}, {}, set()
+    return watch.state(), autocast_state()
 
 
 def forward(module: nn.Module, args: tuple, kwargs: dict):
@@ -163,11 +150,13 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
         return _traced(module, state, args, kwargs)
     if _transformed():  # vmap, torch.func.grad, …: a transform needs to see PyTorch's own operators
         return _plain(module, state, args, kwargs)
+    if state.refused is not None:
+        return _plain(module, state, args, kwargs)
     flat, spec = _flatten(args, kwargs)
-    mode = _mode_key(module)
-    key = (mode, _shapes(flat), spec, _parameters_key(module))
+    mode = _mode(module, state)
+    key = (mode, _shapes(flat), spec)
     entry = state.entries.get(key)
-    if entry is None:
+    if entry is None or (entry.__class__ is Bound and entry.fixed and not entry.fits()):
         entry = _find(module, state, args, kwargs, flat, spec, mode, key)
     if isinstance(entry, str):
         return _plain(module, state, args, kwargs)
@@ -179,13 +168,11 @@ def _transformed() -> bool:
 
 
 def _traced(module: nn.Module, state: State, args, kwargs):
-    """Inside torch.compile or torch.export: the captured graph if there is one that fits, else PyTorch's own forward."""
-    training = module.training
-    for (flags, *_), found in state.captures.items():
-        if flags[0][0] != training:
-            continue
-        for entry in found:
-            flat, _ = _flatten(args, kwargs)
+    """Inside torch.compile or torch.export: a captured graph that surely fits, else PyTorch's own forward."""
+    flags = [child.training for child in module.modules()]
+    flat, spec = _flatten(args, kwargs)
+    for entry in state.traceable:
+        if entry.flags == flags and entry.spec == spec and entry.capture.admits(flat):
             return entry.bind(module)(flat)
     return state.base.forward(module, *args, **kwargs)
 
@@ -195,22 +182,23 @@ def _plain(module: nn.Module, state: State, args, kwargs):
 
 
 def _find(module, state: State, args, kwargs, flat, spec, mode, key):
-    loose = (mode, _ranks(flat), spec, _parameters_key(module))
+    loose = (mode, _ranks(flat), spec)
     with state.lock:
-        if key in state.entries:
-            return state.entries[key]
-
-        def bound():
-            import inspect
-
-            names = inspect.signature(state.base.forward).bind(module, *args, **kwargs).arguments
-            names.pop(next(iter(names)))
-            return names
+        known = state.entries.get(key)
+        if isinstance(known, str) or (known is not None and known.fits()):
+            return known
 
         for entry in state.captures.get(loose, ()):
-            if entry.capture.admits(flat, bound):
-                state.entries[key] = bound_entry = entry.bind(module)
-                return bound_entry
+            if entry.capture.admits(flat) and (candidate := entry.bind(module)).fits():
+                state.entries[key] = candidate
+                return candidate
+        state.variants.add(mode)
+        if len(state.variants) > MOST_VARIANTS and len(state.captures) > MOST_VARIANTS:
+            reason = f"attributes of {type(module).__name__} take ever new values, each of which is another graph"
+            fallback.warn(reason)
+            state.failures.append(reason)
+            state.refused = reason
+            return reason
         try:
             entry = _capture(module, state, args, kwargs)
         except Exception as error:
@@ -223,11 +211,15 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
             fallback.warn(reason)
             state.failures.append(reason)
             state.entries[key] = reason
+            if isinstance(error, LastingError):
+                state.refused = reason
             return reason
         if state.options.require_full_compilation:
             left = [line for line in entry.cut.lines if line.left]
             if left:
                 raise RuntimeError(f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}")
+        entry.flags, entry.spec = [child.training for child in module.modules()], spec
+        entry.places = places(module, entry.capture.constants.values())
         state.captures.setdefault(loose, []).append(entry)
         state.entries[key] = entry.bind(module)
         return state.entries[key]
@@ -264,7 +256,7 @@ def _first_line(error: Exception) -> str:
 # The class of optimised modules ----------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _optimized_class(base: type) -> type:
     @functools.wraps(base.forward)
     def run(self, *args, **kwargs):
@@ -347,7 +339,7 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
     """Captures for inputs like these in the module's present mode, without running it."""
     state: State = module.__dict__["_transfuse"]
     flat, spec = _flatten(args, kwargs)
-    mode = _mode_key(module)
-    key = (mode, _shapes(flat), spec, _parameters_key(module))
+    mode = _mode(module, state)
+    key = (mode, _shapes(flat), spec)
     if key not in state.entries:
         _find(module, state, args, kwargs, flat, spec, mode, key)

@@ -53,7 +53,7 @@ class Region:
         self.forced: str | None = None  # "ours" or "pytorch"
         self.on_cuda = False
 
-    def module(self) -> "RegionCall":
+    def module(self) -> RegionCall:
         return RegionCall(self)
 
     def module_call(self, arguments: tuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import operator
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 import transfuse.translate_shape  # noqa: F401  (fills the table)
 from transfuse import library
 from transfuse.functional import functionalize, lower_sizes, mutated, roots
+from transfuse.gradmode import detach_what_needs_no_gradient
 from transfuse.region import Region
 from transfuse.translate import Translator, Unsupported, arguments_of, functional_name, op_name, reason, value_of
 
@@ -196,6 +198,7 @@ def _types(node: Node, parameters: set[Node]) -> str:
 def cut(graph_module: GraphModule, parameter_names: set[str], options: Options) -> Cut:
     """Replaces every region of a graph by a call; the rest stays as it is."""
     graph = graph_module.graph
+    detach_what_needs_no_gradient(graph_module)
     functionalize(graph)
     lower_sizes(graph)
     verdicts = judge(graph, options)
@@ -286,7 +289,8 @@ def _replace(graph_module: GraphModule, nodes: list[Node], name: str, parameters
     region = Region(
         name=name, text=text, example=example, eager=_eager(nodes, leaves, sizes, outputs, statistics),
         leaf_count=len(leaves), inputs=[i for i, leaf in enumerate(leaves) if leaf not in parameters],
-        differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), options=options, ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
+        differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), options=options,
+        ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
     )  # fmt: skip
     graph_module.add_submodule(name, region.module())
     # After everything it reads, before everything that reads it: right after the last of its nodes' operands.
@@ -299,7 +303,7 @@ def _replace(graph_module: GraphModule, nodes: list[Node], name: str, parameters
         with graph.inserting_after(cursor):
             cursor = graph.call_function(operator.getitem, (call, i))
         cursor.meta = dict(node.meta)
-        node.replace_all_uses_with(cursor, delete_user_cb=lambda user: user not in inside and user is not cursor)
+        node.replace_all_uses_with(cursor, delete_user_cb=lambda user, made=cursor: user not in inside and user is not made)
     for i, (buffer, momentum, _, _) in enumerate(statistics):
         with graph.inserting_after(cursor):
             cursor = graph.call_function(operator.getitem, (call, len(outputs) + i))
@@ -351,7 +355,7 @@ def _sort(graph: Graph) -> None:
                 heapq.heappush(ready, position[user])
     if len(ordered) != len(position):
         raise Unsupported("a cycle through what stays with PyTorch")
-    for earlier, later in zip(ordered, ordered[1:]):
+    for earlier, later in itertools.pairwise(ordered):
         if earlier.next is not later:
             earlier.append(later)
 

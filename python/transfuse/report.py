@@ -118,15 +118,11 @@ def report(model: nn.Module) -> Report:
     if is_optimized(model):
         state: State = model.__dict__["_transfuse"]
         result.failures = list(dict.fromkeys(state.failures))
-        for (mode, ranks, *_), entries in state.captures.items():
+        for (mode, *_), entries in state.captures.items():
             for entry in entries:
-                inputs = ", ".join(
-                    f"{library.DTYPES.get(r[1], r[1])}[{','.join(map(str, s))}]"
-                    for r, s in zip(ranks, [s for s in entry.capture._inputs])
-                    if s is not None and isinstance(r[0], int)
-                )
+                inputs = ", ".join(entry.capture.inputs())
                 autocast = ", autocast" if mode[1] else ""
-                result.graphs.append(_graph_report(entry, f"{'training' if mode[0][0] else 'eval'}{autocast}, inputs {inputs}"))
+                result.graphs.append(_graph_report(entry, f"{'training' if entry.flags[0] else 'eval'}{autocast}, inputs {inputs}"))
     else:
         for i, entry in enumerate(compiled_entries(model)):
             result.graphs.append(_graph_report(entry, f"graph {i} of torch.compile"))

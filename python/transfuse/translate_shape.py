@@ -351,7 +351,7 @@ def _(t, x, dtype, non_blocking, copy, memory_format):
 
 @op("to.dtype_layout", "_to_copy.default")
 def _(t, x, dtype, layout, device, pin_memory, non_blocking, *rest):
-    if device is not None and torch.device(device).type != tensor(x).device.type or pin_memory:
+    if (device is not None and torch.device(device).type != tensor(x).device.type) or pin_memory:
         raise Unsupported("a move to another device")
     if rest[-1] not in (None, torch.preserve_format):
         raise Unsupported("a change of the memory format")

@@ -24,7 +24,7 @@ ValueId inverse_deviation(Rewriter& r, ValueId variance, double eps) {
 // of the same rounded values: var = E[d²] − E[d]², out = (d − E[d])·s + bias.
 ValueId normalise(Rewriter& r, ValueId x, const Sizes& dims, double eps, ValueId weight, ValueId bias) {
     const ValueId m = reduce(r, Op::mean, x, dims);
-    if (collapse_pays(r, x, dims)) {
+    if (r.forks() && collapse_pays(r, x, dims)) {
         const ValueId d = minus(r, x, m);
         const ValueId squares = reduce(r, Op::mean, unary(r, Op::square, d), dims);
         const ValueId e = reduce(r, Op::mean, d, dims);

@@ -1,5 +1,6 @@
 // Reductions commute with what is constant along the axes they reduce, and merge with each other.
 #include <algorithm>
+#include <cmath>
 
 #include "algebra/affine.h"
 #include "algebra/blocks.h"
@@ -149,6 +150,18 @@ ValueId reduce_affine(Rewriter& r, ValueId id) {
     return cast(r, reapply(r, chain, reduced, count), node.type.dtype);
 }
 
+// Σx · 1/n = mean(x), −Σx · 1/n = −mean(x): one rounding instead of three. Gradients of means are made of such sums.
+ValueId sum_is_mean(Rewriter& r, ValueId id) {
+    const std::optional<double> factor = number(r, r.arg(id, 1));
+    const bool negative = r.is(r.arg(id), Op::neg);
+    const ValueId sum = negative ? r.arg(r.arg(id)) : r.arg(id);
+    if (!factor || !r.is(sum, Op::sum) || !(std::abs(*factor * reduced_count(r, sum) - 1) < 1e-12)) return -1;
+    const Node node = r[sum];
+    r.say("a sum over ", node.attributes.integers(Key::dims), " divided by their extent is a mean");
+    const ValueId mean = r.add(Op::mean, {node.args[0]}, node.attributes);
+    return negative ? negate(r, mean) : mean;
+}
+
 bool leads_to_lattice(const Rewriter& r, ValueId v, const Sizes& dims) {
     return r.is(affine_chain(r, v, dims).value, Op::lattice);
 }
@@ -179,6 +192,7 @@ std::span<const Rule> reduction_rules() {
         {"reduce_full", Family::simplify, all, reduce_full},
         {"reduce_expanded", Family::simplify, all, reduce_expanded},
         {"reduce_reshaped", Family::simplify, all, reduce_reshaped, true},
+        {"sum_is_mean", Family::simplify, {Op::mul}, sum_is_mean},
         {"reduce_affine", Family::collapse, linear, reduce_affine},
         {"reduce_sum_of_two", Family::collapse, linear, reduce_sum_of_two},
     };

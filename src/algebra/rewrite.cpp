@@ -41,7 +41,7 @@ const Dispatch& usual_dispatch(bool finishing) {
 }
 
 // Tries the rules on one value until none applies; returns what stands for it.
-ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, bool heed_cost, const Cost& rest,
+ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOptions& options, const Cost& rest,
                 std::vector<Step>& steps) {
     for (int firing = 0; firing < most_firings_on_a_value; ++firing) {
         bool fired = false;
@@ -56,7 +56,10 @@ ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, bool heed_cost, 
             r.hold(next);
             r.release(id);
             r.drop_unused();
-            if (heed_cost && !rule->any_cost && !(r.total() < before)) {
+            const bool dearer = options.heed_cost && !rule->any_cost && !(r.total() < before);
+            const bool forked =
+                !options.forks && rule->family != Family::expand && r.total().convolutions > before.convolutions;
+            if (dearer || forked) {
                 r.hold(id);
                 r.release(next);
                 r.drop_unused();
@@ -79,7 +82,7 @@ ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, bool heed_cost, 
 
 // One round; true if any rule fired.
 bool round(Graph& graph, const RewriteOptions& options, const Dispatch& table, std::vector<Step>& steps) {
-    Rewriter r(graph, options.inference);
+    Rewriter r(graph, options);
     const size_t before = steps.size();
     std::vector<Cost> costs;
     costs.reserve(graph.nodes().size());
@@ -92,7 +95,7 @@ bool round(Graph& graph, const RewriteOptions& options, const Dispatch& table, s
         const ValueId id = r.rebuild(old);
         rest.flops -= costs[static_cast<size_t>(old)].flops;
         rest.bytes -= costs[static_cast<size_t>(old)].bytes;
-        r.settle(old, improve(r, id, table, options.heed_cost, rest, steps));
+        r.settle(old, improve(r, id, table, options, rest, steps));
     }
     if (steps.size() == before) return false;
     graph = r.finish(graph.output_names());

@@ -20,7 +20,8 @@ bool covers_space(const Node& node, int64_t rank) {
 
 }  // namespace
 
-Rewriter::Rewriter(const Graph& graph, bool inference) : graph_(graph), inference_(inference), builder_(graph.name()) {
+Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options)
+    : graph_(graph), inference_(options.inference), forks_(options.forks), builder_(graph.name()) {
     const size_t count = graph.nodes().size();
     now_.assign(count, -1);
     old_uses_.assign(count, 0);
@@ -54,18 +55,23 @@ void Rewriter::charge(const Price& price, double sign) {
     live_.cost.bytes += sign * price.cost.bytes;
     live_.objective += sign * price.objective;
     live_.nodes += sign > 0 ? 1 : -1;
+    if (price.convolution) live_.convolutions += sign > 0 ? 1 : -1;
 }
 
 // A value the builder made just now.
 void Rewriter::learn(ValueId id) {
     const Node& node = builder_[id];
-    bool parameter = node.op != Op::input;
-    for (ValueId arg : node.args) parameter = parameter && parameter_[at(arg)];
+    bool parameter = node.op != Op::input, number = !is_leaf(node.op);
+    for (ValueId arg : node.args) {
+        parameter = parameter && parameter_[at(arg)];
+        number = number && number_[at(arg)];
+    }
     const Cost cost = node_cost(builder_, node);
     uses_.push_back(0);
     alive_.push_back(false);
     parameter_.push_back(parameter);
-    price_.push_back({cost, objective(node.op, cost)});
+    number_.push_back(number);
+    price_.push_back({cost, objective(node.op, cost), node.op == Op::lattice && !number_[at(node.args[1])]});
 }
 
 void Rewriter::revive(ValueId id) {

@@ -15,7 +15,7 @@ namespace transfuse {
 
 class Rewriter {
 public:
-    Rewriter(const Graph& graph, bool inference);
+    Rewriter(const Graph& graph, const RewriteOptions& options);
 
     // What rules look at. References do not survive add().
     const Node& operator[](ValueId id) const { return builder_[id]; }
@@ -28,6 +28,7 @@ public:
     bool is_parameter(ValueId id) const { return parameter_[at(id)]; }  // of params and constants alone
     int uses(ValueId id) const { return uses_[at(id)]; }
     bool inference() const { return inference_; }
+    bool forks() const { return forks_; }
     // The mean beside a variance, taken as E[d²] − E[d]² or as such: it belongs to the same sums and must stay with
     // them.
     bool is_moment() const { return candidate_is_moment_; }
@@ -50,6 +51,7 @@ public:
         Cost cost;
         double objective = 0;
         int64_t nodes = 0;
+        int64_t convolutions = 0;  // lattices by a weight that is no number
         bool operator<(const Total& other) const {
             return objective < other.objective || (objective == other.objective && nodes < other.nodes);
         }
@@ -69,6 +71,7 @@ private:
     struct Price {
         Cost cost;
         double objective = 0;
+        bool convolution = false;
     };
     static size_t at(ValueId id) { return static_cast<size_t>(id); }
     void append(std::string_view text) { remark_ += text; }
@@ -82,14 +85,14 @@ private:
     void charge(const Price& price, double sign);
 
     const Graph& graph_;
-    bool inference_;
+    bool inference_, forks_;
     Builder builder_;
     std::vector<ValueId> now_;  // old value -> what stands for it
     std::vector<int> old_uses_;
     std::vector<bool> moment_;  // old values that are first moments of a variance
     bool candidate_is_moment_ = false;
     std::vector<int> uses_;
-    std::vector<bool> alive_, parameter_;
+    std::vector<bool> alive_, parameter_, number_;  // number: of constants alone
     std::vector<Price> price_;
     std::vector<ValueId> born_;
     Total live_;

@@ -192,12 +192,13 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     key.insert(key.end(), request.wrt.begin(), request.wrt.end());
     append_signature(key, gradients);
     return find(key, [&] {
-        const Derivation forward = rewrite(graph(leaves, sizes), {.inference = false, .without = {}, .only = {}});
-        const std::vector<ValueId> kept = mode.keep ? kept_sums(forward.rewritten) : std::vector<ValueId>{};
+        const Graph written = graph(leaves, sizes);
+        const Graph forward = rewrite(written, {.inference = false, .without = {}, .only = {}}).rewritten;
+        const std::vector<ValueId> kept = mode.keep ? kept_sums(forward) : std::vector<ValueId>{};
         require(request.outputs.size() + kept.size() == gradients.size(), "backward: ", request.outputs.size(),
                 " gradients and ", kept.size(), " kept tensors expected, got ", gradients.size());
-        Derivation derivation = rewrite(gradient(forward.rewritten, request));
-        if (!kept.empty()) derivation.rewritten = taking(derivation.rewritten, forward.rewritten, kept);
+        Derivation derivation = derive_gradient(written, request);
+        if (!kept.empty()) derivation.rewritten = taking(derivation.rewritten, forward, kept);
         std::vector<Sizes> strides = strides_of(leaves);
         for (const TensorView& view : gradients) strides.push_back(view.strides);
         // A gradient has the layout of its leaf, as autograd's accumulation would make it.

@@ -271,6 +271,8 @@ TEST(gradient, random_graphs_with_kinks) {
         const Graph forward = rewrite(graph, training).rewritten;
         const Graph of_rewritten = rewrite(gradient(forward, everything(forward)), training).rewritten;
         ASSERT_LE(difference(expected, evaluate_gradient(of_rewritten, leaves, cotangents)), 1e-8) << "seed " << seed;
+        const Graph derived = derive_gradient(graph, everything(graph)).rewritten;
+        ASSERT_LE(difference(expected, evaluate_gradient(derived, leaves, cotangents)), 1e-8) << "seed " << seed;
     }
 }
 
@@ -285,6 +287,8 @@ TEST(gradient, rows) {
         const Values expected = evaluate_gradient(gradient(graph, everything(graph)), leaves, cotangents);
         const Graph backward = rewrite(gradient(forward, everything(forward)), training).rewritten;
         EXPECT_LE(difference(expected, evaluate_gradient(backward, leaves, cotangents)), 1e-9) << name;
+        const Graph derived = derive_gradient(graph, everything(graph)).rewritten;
+        EXPECT_LE(difference(expected, evaluate_gradient(derived, leaves, cotangents)), 1e-9) << name;
     }
 }
 
@@ -297,6 +301,15 @@ TEST(gradient, of_a_collapsed_graph_is_collapsed) {
     for (const Node& node : backward.nodes())
         EXPECT_LE(numel(node.type.shape), int64_t{16} * 64 * 128 * 128) << name(node.op);
     EXPECT_LT(cost(backward).flops, 1e8);
+}
+
+// A convolution that stays dense is differentiated in its dense form alone; one whose every use is collapsed,
+// collapsed.
+TEST(gradient, of_one_form_of_each_convolution) {
+    const Graph norm = tests::row("f5");
+    const Graph dense = derive_gradient(norm, {.outputs = {0}, .wrt = {0, 1}}).rewritten;
+    for (const Node& node : dense.nodes()) EXPECT_TRUE(node.op != Op::box_sums && node.op != Op::box_spread);
+    EXPECT_LT(cost(derive_gradient(tests::row("A"), {.outputs = {0}, .wrt = {0, 1}}).rewritten).flops, 1e8);
 }
 
 }  // namespace

@@ -41,6 +41,14 @@ TEST(rules_cancel, subtracting_a_spatial_mean) {
                  {.inference = true, .without = {}, .only = {}, .heed_cost = false}, 3);
 }
 
+TEST(rules_statistics, a_sum_over_its_count_is_a_mean) {
+    const std::string x = "%x = input f64[2,3,4]\n";
+    expect_fires("sum_is_mean", x + "%s = sum(%x) dims=[0,2] keepdim=1\n%z = mul(%s, 0.125)\nreturn %z");
+    expect_fires("sum_is_mean",
+                 x + "%s = sum(%x) dims=[1] keepdim=1\n%n = neg(%s)\n%z = mul(%n, 0.3333333333333333)\nreturn %z");
+    expect_stays("sum_is_mean", x + "%s = sum(%x) dims=[0,2] keepdim=1\n%z = mul(%s, 0.25)\nreturn %z");
+}
+
 TEST(rules_statistics, variance_is_centred) {
     for (const char* dims : {"[0,2,3]", "[2,3]", "[1,2,3]"})
         for (const char* correction : {"0", "1"}) {

@@ -9,9 +9,8 @@ import zoo
 import transfuse
 
 MODES = ("train", "eval")
-# Gradients through a norm whose result is centred again cancel; ours are differentiated after folding and lose a few more bits.
-# f9's is the gradient of one scalar, a sum of terms that nearly cancel: three draws do not average its luck away.
-SLACK = {"f5": 8.0, "f9": 4.0, "f10": 2.0, "unet": 2.0, "nnunet": 2.0, "dcgan": 2.0}
+# f9's first scale is one number, a sum over the weights of terms that nearly cancel, each rounded to f32.
+SLACK = {"f9": 4.0}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -101,7 +101,7 @@ def test_channels_last_in_and_out(rank, weights, no_fallback):
     for given in (x, x.contiguous(memory_format=form)):
         expected, got = model(given), ours(given)
         assert torch.allclose(got, expected, atol=1e-5)
-        if rank == 2 or given is x and not weights:
+        if rank == 2 or (given is x and not weights):
             assert got.is_contiguous(memory_format=form) == expected.is_contiguous(memory_format=form)
     given = x.contiguous(memory_format=form).requires_grad_()
     (mine,) = torch.autograd.grad(ours(given).square().sum(), given)

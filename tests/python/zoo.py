@@ -53,29 +53,33 @@ def outputs(module, inputs):
         return accuracy.tensors(module(*inputs))
 
 
-def assert_as_good_as_pytorch(ours, module, inputs, run=outputs, slack=1.0, draws=3):
+def assert_as_good_as_pytorch(ours, module, inputs, run=outputs, slack=1.0, draws=(3, 12, 48)):
     """`ours` and a copy of `module` on the same inputs, a few draws of them: our error against float64, pooled over the draws,
-    is like PyTorch's own (RMS at most 1.2 times, the worst element at most twice, a few units in the last place allowed)."""
+    is like PyTorch's own (RMS at most 1.2 times, the worst element at most twice, a few units in the last place allowed). The
+    ratio of two errors of a few numbers is a matter of luck: where three draws say no, more of them decide."""
     plain, wide = copy.deepcopy(module), copy.deepcopy(module).double()
     found = []
-    for draw in range(draws):
-        if draw:
-            generator = torch.Generator().manual_seed(draw)
-            inputs = [torch.rand(t.shape, generator=generator, dtype=t.dtype) if t.is_floating_point() else t for t in inputs]
-        mine, theirs, truth = run(ours, inputs), run(plain, inputs), run(wide, [t.double() for t in inputs])
-        assert [t.shape for t in mine] == [t.shape for t in theirs]
-        assert [t.dtype for t in mine] == [t.dtype for t in theirs]
+
+    def draw(number):
+        generator = torch.Generator().manual_seed(number)
+        drawn = [torch.rand(t.shape, generator=generator, dtype=t.dtype) if number and t.is_floating_point() else t for t in inputs]
+        mine, theirs, truth = run(ours, drawn), run(plain, drawn), run(wide, [t.double() for t in drawn])
+        assert [(t.shape, t.dtype) for t in mine] == [(t.shape, t.dtype) for t in theirs]
         found.append((accuracy.errors(mine, truth), accuracy.errors(theirs, truth)))
-        dtypes = [t.dtype for t in theirs]
+        return [t.dtype for t in theirs]
 
-    def pooled(errors):
+    def pooled(errors, factor=1.0):
         rms = math.sqrt(sum(e.rms**2 for e in errors) / len(errors))
-        return accuracy.Error(rms, max(e.worst for e in errors))
+        return accuracy.Error(factor * rms, factor * max(e.worst for e in errors))
 
-    mine = [pooled(errors) for errors in zip(*(m for m, _ in found))]
-    theirs = [pooled(errors) for errors in zip(*(t for _, t in found))]
-    theirs = [accuracy.Error(slack * e.rms, slack * e.worst) for e in theirs]
-    verdict = accuracy.verdict(mine, theirs, dtypes)
+    for count in draws:
+        while len(found) < count:
+            dtypes = draw(len(found))
+        mine = [pooled(errors) for errors in zip(*(m for m, _ in found))]
+        theirs = [pooled(errors, slack) for errors in zip(*(t for _, t in found))]
+        verdict = accuracy.verdict(mine, theirs, dtypes)
+        if verdict == "right":
+            break
     assert verdict == "right", verdict
     for (name, buffer), other in zip(ours.named_buffers(), plain.buffers()):
         assert torch.allclose(buffer.double(), other.double(), rtol=1e-5, atol=1e-6), name

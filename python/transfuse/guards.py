@@ -1,0 +1,72 @@
+"""What besides its inputs decides which graph of a module holds: its parts, their flags and plain attributes, and hooks.
+
+A graph is captured with the numbers and names that forward() reads from the module (`self.alpha`, a mode, a list of factors)
+as they are then. So they are part of the key under which the graph is found again.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+
+import torch
+from torch import nn
+
+# Hashable and compared by value, or functions: what forward() may branch on.
+_PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, types.FunctionType, types.BuiltinFunctionType)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _is_plain(value) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
+
+
+class Watch:
+    """The places to look at, found once; only reading them is left for every call."""
+
+    def __init__(self, module: nn.Module):
+        self.modules = list(module.modules())
+        tables = [m.__dict__ for m in self.modules]
+        self.sizes = [(table, len(table)) for table in tables]
+        self.children = [(t["_modules"], list(t["_modules"].values())) for t in tables if t["_modules"]]
+        self.plain, self.lists = [], []
+        for table in tables:
+            names = [name for name, value in table.items() if name == "training" or (name[0] != "_" and _is_plain(value))]
+            self.plain.append((operator.itemgetter(*names), table))
+            listed = [name for name, value in table.items() if isinstance(value, list) and name[0] != "_" and all(map(_is_plain, value))]
+            self.lists += [(table, name) for name in listed]
+        # The root's own hooks run around forward(), outside of what is captured.
+        self.hooks = [t[name] for t in tables[1:] for name in _HOOKS]
+        self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers") if t[kind]]
+
+    def holds(self) -> bool:
+        """Whether the module still has the parts and attributes that are watched."""
+        for table, size in self.sizes:
+            if len(table) != size:
+                return False
+        for table, children in self.children:
+            if list(table.values()) != children:
+                return False
+        return True
+
+    def state(self) -> tuple:
+        """Equal as long as nothing watched has changed."""
+        return (
+            tuple([get(table) for get, table in self.plain]),
+            tuple([p.dtype for table in self.parameters for p in table.values() if p is not None]),
+            tuple([tuple(table[name]) for table, name in self.lists]) if self.lists else None,
+            tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
+        )
+
+
+def places(module: nn.Module, tensors) -> list[tuple[dict, str, torch.Tensor]]:
+    """Where a module keeps tensors that are neither parameters nor buffers: (table, name, the tensor there now)."""
+    wanted = {id(t) for t in tensors}
+    tables = [m.__dict__ for m in module.modules()]
+    return [(table, name, value) for table in tables for name, value in table.items() if id(value) in wanted]
+
+
+def autocast_state():
+    if not torch._C._is_any_autocast_enabled():
+        return None
+    return tuple(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in ("cpu", "cuda"))
