@@ -18,7 +18,7 @@ char* transfuse_explain(const char* text, const char* machine, char** error);
 char* transfuse_summary(const char* text, const char* machine, char** error);
 /* "f32[2,3]\n…": the types of the outputs. */
 char* transfuse_infer(const char* text, char** error);
-/* Statistics of a program and, for each signature it met, what its executable says of itself; JSON. */
+/* Statistics of a program, its largest workspace and, for each signature it met, what its executable says of itself; JSON. */
 char* transfuse_describe(int64_t handle, char** error);
 /* NULL if CUDA can be used, else why not. */
 char* transfuse_cuda_unavailable(void);

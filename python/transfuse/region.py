@@ -10,20 +10,30 @@ import torch
 from torch import nn
 
 from transfuse import fallback, library
+from transfuse.memory import peak
 
 _salts = itertools.count(1)
 
 
+SPARE = 1 << 20  # bytes that ours may need beyond PyTorch's: packed weights of a model whose images are small
+
+
 @dataclass
 class Choice:
-    """A quick measurement for one size: seconds a call."""
+    """A quick measurement for one size: seconds a call, and bytes at the peak of one."""
 
     ours: float
     pytorch: float
+    ours_bytes: int = 0
+    pytorch_bytes: int = 0
 
     @property
     def takes_ours(self) -> bool:
-        return self.ours <= self.pytorch
+        return self.ours <= self.pytorch and not self.needs_more_memory
+
+    @property
+    def needs_more_memory(self) -> bool:
+        return self.ours_bytes > self.pytorch_bytes + SPARE
 
 
 @dataclass
@@ -147,7 +157,11 @@ class Region:
             outputs = [o for o in call()[: self.differentiable] if o.requires_grad]
             torch.autograd.grad(outputs, [t for t in own if t.requires_grad], [torch.ones_like(o) for o in outputs], allow_unused=True)
 
-        return Choice(_seconds(lambda: step(ours), leaves[0]), _seconds(lambda: step(pytorch), leaves[0]))
+        times = _seconds(lambda: step(ours), leaves[0]), _seconds(lambda: step(pytorch), leaves[0])
+        if grad and leaves[0].is_cuda:  # autograd's threads for devices are not counted in
+            return Choice(*times)
+        workspace = library.describe(self.handle)["workspace_bytes"]
+        return Choice(*times, peak(lambda: step(ours)) + workspace, peak(lambda: step(pytorch)))
 
     def nearby(self, leaves, sizes, mode, grad) -> Choice | None:
         """A size within a factor of two of one that was measured decides alike: a hundred lengths are not measured each."""

@@ -98,9 +98,12 @@ def _graph_report(entry: Entry, title: str) -> GraphReport:
             shapes = "×".join(str(s) for shape in key[2:3] for s in shape)
             kind = "with gradients" if key[0] else "forward"
             winner = "ours" if choice.takes_ours else "PyTorch's"
-            decisions.append(
-                f"{shapes} {kind}: {winner} is used (ours {1e3 * choice.ours:.3g} ms, PyTorch {1e3 * choice.pytorch:.3g} ms)"
+            why = ", which needs less memory" if choice.needs_more_memory else ""
+            ours, theirs = (
+                f"{1e3 * seconds:.3g} ms" + (f" {_si(size)}B" if size else "")
+                for seconds, size in ((choice.ours, choice.ours_bytes), (choice.pytorch, choice.pytorch_bytes))
             )
+            decisions.append(f"{shapes} {kind}: {winner} is used{why} (ours {ours}, PyTorch {theirs})")
         regions.append(
             RegionReport(
                 region.name, region.ops, region.example, "cuda" if region.on_cuda else "cpu", decisions, region.failure,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -118,11 +119,13 @@ char* transfuse_describe(int64_t handle, char** error) {
         std::string out = "{\"plans\":" + std::to_string(statistics.plans) +
                           ",\"failures\":" + std::to_string(statistics.failures) + ",\"executables\":[";
         bool first = true;
+        size_t workspace = 0;
         for (const auto& instance : found.instances()) {
             out += (first ? "" : ",") + quoted(instance->executable->describe());
             first = false;
+            workspace = std::max(workspace, instance->workspace_bytes);
         }
-        return copy(out + "]}");
+        return copy(out + "],\"workspace_bytes\":" + std::to_string(workspace) + "}");
     });
 }
 

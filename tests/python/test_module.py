@@ -380,6 +380,11 @@ def test_never_slower_measures_and_says_so():
     with torch.no_grad():
         same(ours(x), model(x))
     assert "PyTorch's is used" in str(transfuse.report(ours))
+    region.choices.clear()
+    region.measure = lambda *_: transfuse.region.Choice(1.0, 2.0, 3 << 20, 1 << 20)
+    with torch.no_grad():
+        same(ours(x), model(x))
+    assert "PyTorch's is used, which needs less memory" in str(transfuse.report(ours))
 
 
 def test_a_failing_region_falls_back_with_one_warning(pair, monkeypatch):

@@ -1,0 +1,47 @@
+"""How much memory a call needs at its peak: the tensors that operators make in it and that live at the same time."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+import torch.utils._pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Peak(TorchDispatchMode):
+    """Counts storages from the operator that makes them until they are freed. What an operator takes and gives back inside itself
+    is not seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.live = self.bytes = 0
+        self.known: set[int] = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for storage in [t.untyped_storage() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]:
+            self.known.add(storage._cdata)  # was there before
+        for tensor in pytree.tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self._made(tensor.untyped_storage())
+        return result
+
+    def _made(self, storage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key in self.known:
+            return
+        self.known.add(key)
+        self.live += size
+        self.bytes = max(self.bytes, self.live)
+        weakref.finalize(storage, self._freed, key, size)
+
+    def _freed(self, key: int, size: int) -> None:
+        self.known.discard(key)
+        self.live -= size
+
+
+def peak(call) -> int:
+    with Peak() as counted:
+        call()
+    return counted.bytes
