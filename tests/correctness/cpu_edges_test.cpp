@@ -1,4 +1,6 @@
 // The CPU engine at the edges: nothing to do, almost nothing to do, far too much to do, and several callers at once.
+#include <sys/mman.h>
+
 #include <thread>
 
 #include "cpu/thread_pool.h"
@@ -132,8 +134,16 @@ TEST(CpuEdges, StoresIntoASliceOfTheResult) {
         {.outputs = Layout::channels_last});
 }
 
-// A tensor of more than 2³¹ elements by its strides: two images that lie 2³¹ + 64 elements apart would need 8 GiB, so
-// the strides repeat one row (stride 0) and step backwards instead; and an output is spread over a sparse mapping.
+TEST(CpuEdges, AxesOfSizeZero) {
+    check("graph g { %x = input f32[2,3,0,5] %y = exp(%x) %m = sum(%y) dims=[2] return %y, %m }");
+    check("graph g { %x = input f32[2,0,4,5] %y = relu(%x) %s = sum(%y) dims=[1,2,3] return %y, %s }");
+    // Nothing is left of the convolution's result, and of what is computed from it; its neighbour is whole.
+    check(
+        "graph g { %x = input f32[2,3,5,6] %w = param f32[3,4,3,3] %y = conv_transpose(%x, %w) %s = slice(%y) axis=2 "
+        "start=3 end=3 %z = tanh(%s) return %z, %y }");
+}
+
+// A tensor of more than 2³¹ elements by its strides: one row, repeated (stride 0).
 TEST(CpuEdges, RepeatedRowsStandForHugeTensors) {
     const Graph graph = parse("graph g { %x = input f32[1,2,70000,40000] %m = mean(%x) dims=[2,3] return %m }");
     const Plan ready = plan_for_cpu(graph);
@@ -152,6 +162,65 @@ TEST(CpuEdges, RepeatedRowsStandForHugeTensors) {
     engine->run(std::span(&x, 1), std::span(&y, 1), context);
     EXPECT_NEAR(out[0], want, 1e-5);
     EXPECT_NEAR(out[1], want, 1e-5);
+}
+
+// Memory that exists only where it is touched.
+struct SparseMemory {
+    size_t size;
+    void* data;
+    explicit SparseMemory(size_t bytes)
+        : size(bytes),
+          data(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+    ~SparseMemory() {
+        if (data != MAP_FAILED) munmap(data, size);
+    }
+};
+
+// Images, then channels, then rows lie more than 2³¹ elements apart, in the input and in the result, forwards and
+// backwards: every index is 64 bits wide, or some element lands elsewhere.
+TEST(CpuEdges, OffsetsBeyondTwoToThe31) {
+    constexpr int64_t far = (int64_t{1} << 31) + 64;
+    const Graph graph = parse(
+        "graph g { %x = input f32[2,24,6,9] %w = param f32[24,8,3,3] %y = conv_transpose(%x, %w) padding=[1,1] %t = "
+        "tanh(%y) %m = mean(%x) dims=[3] return %t, %m }");
+    const Plan ready = plan_for_cpu(graph);
+    const auto engine = compile_cpu(ready);
+    const auto leaves = random_leaves(graph, 21);
+    const auto want = run_cpu(ready, leaves, {});
+    HostTensor w(graph[graph.leaves()[1]].type, Layout::contiguous),
+        m(graph[graph.outputs()[1]].type, Layout::contiguous);
+    w.fill(leaves[1]);
+    std::vector<char> workspace(engine->workspace_bytes() + 512);
+    RunContext context;
+    context.workspace = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 255) / 256 * 256);
+    for (size_t axis : {size_t{0}, size_t{1}, size_t{2}})
+        for (bool backwards : {false, true}) {
+            const auto spread = [&](const Type& type, SparseMemory& memory) {
+                TensorView view{memory.data, type.dtype, type.shape, contiguous_strides(type.shape)};
+                view.strides[axis] = backwards ? -far : far;
+                if (backwards) view.data = static_cast<float*>(memory.data) + far * (type.shape[axis] - 1);
+                return view;
+            };
+            const Type &in = graph[graph.leaves()[0]].type, &out = graph[graph.outputs()[0]].type;
+            const auto reach = [&](const Type& t) { return static_cast<size_t>(4 * (far * t.shape[axis] + 4096)); };
+            SparseMemory x_memory(reach(in)), y_memory(reach(out));
+            if (x_memory.data == MAP_FAILED || y_memory.data == MAP_FAILED)
+                GTEST_SKIP() << "no address space for " << reach(in) << " bytes";
+            const TensorView x = spread(in, x_memory), y = spread(out, y_memory);
+            cpu::Odometer at(in.shape, 0);
+            for (size_t i = 0; i < leaves[0].size(); ++i, at.next())
+                cpu::set(x, at.offset(x.strides), static_cast<float>(leaves[0][i]));
+            const TensorView ins[] = {x, w.view()}, outs[] = {y, m.view()};
+            engine->run(ins, outs, context);
+            std::vector<double> got(want[0].size());
+            cpu::Odometer place(out.shape, 0);
+            for (double& v : got) {
+                v = cpu::get(y, place.offset(y.strides));
+                place.next();
+            }
+            EXPECT_EQ(got, want[0]) << "axis " << axis << (backwards ? ", backwards" : "");
+            EXPECT_EQ(m.values(), want[1]) << "axis " << axis;
+        }
 }
 
 TEST(CpuEdges, ViewsThatDoNotFitAreRefused) {
