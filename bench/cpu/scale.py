@@ -38,7 +38,7 @@ def graph(chain, batch_size=2, channels=64, size=64, length=2):
         lines.append(f"%s{step} = mul({y}, {1.0 + 0.125 * step})")
         y = f"%s{step}"
         if chain == "decoder":
-            lines.append(f"%r{step} = leaky_relu({y}) slope=0.1")
+            lines.append(f"%r{step} = leaky_relu({y}) negative_slope=0.1")
             y = f"%r{step}"
     if chain == "pooled":
         lines.append(f"%m = mean({y}) dims=[2,3]")
