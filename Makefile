@@ -4,6 +4,7 @@
 #     make test      every test, C++ and Python
 #     make build     builds everything, tests nothing
 #     make bench     side by side with PyTorch on the device found; BENCH="--rows A,B --json out/bench.json" passes options on
+#     make emitted   writes examples/emitted anew (after a change to what generates kernels)
 #     make format    clang-format and ruff, in place
 #     make clean     removes the build folder (.venv stays)
 #
@@ -27,7 +28,7 @@ endif
 export JOBS BUILD
 run := PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH} PATH=$(abspath $(BUILD))/bin:$$PATH
 
-.PHONY: demo test build bench format lint clean packages packages-test venv configure
+.PHONY: demo test build bench emitted format lint clean packages packages-test venv configure
 .DEFAULT_GOAL := build
 
 demo: packages venv configure
@@ -43,6 +44,10 @@ build: packages packages-test venv configure
 bench: packages venv configure
 	@tools/compile.sh demo
 	@$(run) $(python) -m transfuse bench $(BENCH)
+
+emitted: packages venv configure
+	@tools/compile.sh demo
+	@$(run) $(python) tools/emitted.py
 
 format: venv
 	@command -v clang-format >/dev/null || { echo "clang-format is not installed (Debian package clang-format)." >&2; exit 1; }

@@ -20,6 +20,9 @@ char* transfuse_summary(const char* text, const char* machine, char** error);
 char* transfuse_infer(const char* text, char** error);
 /* Statistics of a program, its largest workspace and, for each signature it met, what its executable says of itself; JSON. */
 char* transfuse_describe(int64_t handle, char** error);
+/* For `emit`, JSON: the kernels chosen for the graph `example`, with the arguments of their launches for the same graph at
+ * the sizes of `text`. options: words from tf32, unaligned, general, arch=80, gradient=0,1:0,2 (outputs : leaves). */
+char* transfuse_stated(const char* example, const char* text, const char* options, char** error);
 /* NULL if CUDA can be used, else why not. */
 char* transfuse_cuda_unavailable(void);
 void transfuse_free(char* text);

@@ -15,6 +15,7 @@ USAGE = """transfuse: compiles transposed convolutions together with everything 
 
 usage: transfuse explain FILE        the derivation of a reference file (.py) or a graph (.tf)
        transfuse check FILE          runs a reference file optimised and compares it with PyTorch and float64
+       transfuse emit FILE -o NEW    one self-contained Python file with inline CUDA
        transfuse bench [ROWS …]      times models side by side with PyTorch
        transfuse report [JSON …]     one HTML page from a benchmark's JSON
        transfuse demo                the four seed models
@@ -71,7 +72,9 @@ def explain(words: list[str]) -> int:
 
 
 def check(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="transfuse check", description="Compares a reference file, optimised, with PyTorch.")
+    parser = argparse.ArgumentParser(
+        prog="transfuse check", description="Compares a reference file, optimised, with PyTorch."
+    )
     parser.add_argument("file")
     parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("--seeds", type=int, default=3)
@@ -121,7 +124,9 @@ def _results(model, inputs, backward: bool) -> list:
     if not backward:
         with torch.no_grad():
             return tensors(model(*inputs))
-    inputs = [t.detach().requires_grad_() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs]
+    inputs = [
+        t.detach().requires_grad_() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs
+    ]
     outputs = tensors(model(*inputs))
     leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.requires_grad] + list(model.parameters())
     from transfuse.bench.peers import ramp
@@ -171,8 +176,41 @@ def demo(words: list[str]) -> int:
     return subprocess.run([sys.executable, "-m", "transfuse.bench.demo", *words]).returncode
 
 
+def emit(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="transfuse emit",
+        description="Writes a reference file anew: one Python file with a class ModelNew and its kernels inline, which needs torch alone.",
+    )
+    parser.add_argument("file", help="a reference file (.py)")
+    parser.add_argument("-o", "--output", help="the file to write (default: standard output)")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="runs the written file in a fresh process beside the reference, and times both",
+    )
+    parser.add_argument("--seeds", type=int, default=5, help="of --check")
+    parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="of --check")
+    parser.add_argument("--no-backward", action="store_true", help="--check compares no gradients")
+    options = parser.parse_args(words)
+    from transfuse import emit as emitter
+
+    if options.check and not options.output:
+        parser.error("--check needs a file to check: -o")
+    text = emitter.emit(options.file)
+    if not options.output:
+        print(text, end="")
+        return 0
+    emitter.write(text, options.output)
+    print(f"{options.output}: {text.count(chr(10))} lines")
+    if not options.check:
+        return 0
+    script = Path(emitter.__file__).with_name("check.py").read_text()
+    given = [f"seeds={options.seeds}", f"dtype={options.dtype}", f"backward={int(not options.no_backward)}"]
+    return subprocess.run([sys.executable, "-c", script, options.file, options.output, *given]).returncode
+
+
 COMMANDS = {
-    "explain": explain, "check": check, "bench": bench, "report": page, "collect-env": collect_env, "demo": demo,
+    "explain": explain, "check": check, "emit": emit, "bench": bench, "report": page, "collect-env": collect_env, "demo": demo,
 }  # fmt: skip
 
 

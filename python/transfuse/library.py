@@ -35,6 +35,7 @@ def _load() -> ctypes.CDLL:
         ("transfuse_define", ctypes.c_int64, (text, ctypes.c_uint64, error)),
         ("transfuse_explain", ctypes.c_void_p, (text, text, error)),
         ("transfuse_summary", ctypes.c_void_p, (text, text, error)),
+        ("transfuse_stated", ctypes.c_void_p, (text, text, text, error)),
         ("transfuse_infer", ctypes.c_void_p, (text, error)),
         ("transfuse_describe", ctypes.c_void_p, (ctypes.c_int64, error)),
         ("transfuse_cuda_unavailable", ctypes.c_void_p, ()),
@@ -76,6 +77,10 @@ def explain(text: str, machine: str = "cpu") -> str:
 
 def summary(text: str, machine: str = "cpu") -> dict:
     return json.loads(_taken(_call(_core.transfuse_summary, text.encode(), machine.encode())))
+
+
+def stated(example: str, text: str, options: str = "") -> dict:
+    return json.loads(_taken(_call(_core.transfuse_stated, example.encode(), text.encode(), options.encode())))
 
 
 def infer(text: str) -> list[str]:

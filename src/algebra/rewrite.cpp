@@ -7,9 +7,12 @@
 
 #include "algebra/cost.h"
 #include "algebra/rule.h"
+#include "algebra/verdicts.h"
 #include "transfuse/error.h"
 
 namespace transfuse {
+
+thread_local Verdicts* verdicts = nullptr;
 
 namespace {
 
@@ -40,6 +43,8 @@ const Dispatch& usual_dispatch(bool finishing) {
     return finishing ? after : before;
 }
 
+bool cheaper(bool weighed) { return verdicts ? verdicts->take(weighed) : weighed; }
+
 // Tries the rules on one value until none applies; returns what stands for it.
 ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOptions& options, const Cost& rest,
                 std::vector<Step>& steps) {
@@ -56,7 +61,7 @@ ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOpt
             r.hold(next);
             r.release(id);
             r.drop_unused();
-            const bool dearer = options.heed_cost && !rule->any_cost && !(r.total() < before);
+            const bool dearer = options.heed_cost && !rule->any_cost && !cheaper(r.total() < before);
             const bool forked =
                 !options.forks && rule->family != Family::expand && r.total().convolutions > before.convolutions;
             if (dearer || forked) {

@@ -148,7 +148,7 @@ private:
             // First fit among the regions alive at the same time.
             std::vector<std::pair<int64_t, int64_t>> busy;
             for (const Region& region : taken)
-                if (region.life.first <= life.last && life.first <= region.life.last)
+                if (target_.stated() || (region.life.first <= life.last && life.first <= region.life.last))
                     busy.emplace_back(region.begin, region.end);
             std::sort(busy.begin(), busy.end());
             int64_t at = 0;
@@ -285,13 +285,20 @@ private:
         return program;
     }
 
+    size_t scratch_of(size_t pass) {
+        auto [at, fresh] = scratch_begins_.try_emplace(pass, scratch_bytes_);
+        return at->second;
+    }
+
     void note(const std::string& text) {
         assembly_.notes.resize(plan_.passes.size());
         assembly_.notes[pass_] = text;
     }
 
-    // Scratch lies behind the buffers; passes follow each other on one stream, so they share it.
+    // Scratch lies behind the buffers; passes follow each other on one stream, so they share it. (Which of them is the
+    // largest depends on sizes: where formulas are wanted, each has its own.)
     void bind(const Program& program, const Pass& pass) {
+        const size_t scratch_begin = target_.stated() ? scratch_of(pass_) : 0;
         const bool keeps = options_.freeze && program.kept_bytes > 0;
         const auto kept_begin = static_cast<int64_t>((assembly_.kept_bytes + 255) / 256 * 256);
         if (keeps) assembly_.kept_bytes = static_cast<size_t>(kept_begin) + program.kept_bytes;
@@ -320,13 +327,13 @@ private:
                         else
                             bound.addresses.push_back(
                                 {Address::Kind::workspace, 0,
-                                 static_cast<int64_t>(assembly_.workspace_bytes) + argument.offset});
+                                 static_cast<int64_t>(assembly_.workspace_bytes + scratch_begin) + argument.offset});
                         break;
                 }
             }
             assembly_.launches.push_back(std::move(bound));
         }
-        scratch_bytes_ = std::max(scratch_bytes_, (program.scratch_bytes + 255) / 256 * 256);
+        scratch_bytes_ = std::max(scratch_bytes_, scratch_begin + (program.scratch_bytes + 255) / 256 * 256);
     }
 
     void copy_repeated_outputs() {
@@ -356,6 +363,7 @@ private:
     std::vector<std::optional<Address>> addresses_;
     Assembly assembly_;
     size_t scratch_bytes_ = 0, pass_ = 0;
+    std::map<size_t, size_t> scratch_begins_;  // of each pass
     bool beside_ = false;
 };
 

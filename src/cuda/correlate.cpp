@@ -114,13 +114,13 @@ public:
         const int64_t wanted = (4 * s_.target.multiprocessors + blocks - 1) / blocks;
         int64_t slices = std::max(wanted, (pixels_ + 32767) / 32768);
         slices = std::max<int64_t>(1, std::min(slices, pixels_ / 256));
-        slice_ = ((pixels_ + slices - 1) / slices + depth - 1) / depth * depth;
+        slice_ = s_.target.decide(((pixels_ + slices - 1) / slices + depth - 1) / depth * depth);
         slices_ = (pixels_ + slice_ - 1) / slice_;
         return true;
     }
 
     Launch write() {
-        Parameters parameters(false);
+        Parameters parameters(false, s_.target.stated());
         Body body;
         std::string tables;
         Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, 1);
@@ -176,7 +176,7 @@ private:
         body.line("TF_SEQUENCE();");
         std::string rest = "(int)blockIdx.x";
         auto take = [&](int64_t extent, bool dynamic, std::string_view prefix) {
-            if (extent == 1) return std::string("0");
+            if (extent == 1 && !(dynamic && s_.target.stated())) return std::string("0");
             const std::string q = let(parameters_->quotient(rest, extent, dynamic), "q"),
                               r = let(parameters_->remainder(rest, q, extent, dynamic), prefix);
             rest = q;

@@ -53,6 +53,8 @@ struct Fold {
     struct Loop {
         int64_t count;
         bool dynamic;
+        bool always = false;  // a loop even where it runs once
+        bool once() const { return count == 1 && !always; }
     };
     std::vector<Loop> loops;
     bool innermost_is_vector = false;  // the last loop runs over a contiguous axis of the operand: may step by V

@@ -11,9 +11,29 @@
 #include <vector>
 
 #include "transfuse/engine.h"
+#include "transfuse/error.h"
 #include "transfuse/plan.h"
 
 namespace transfuse::cuda {
+
+// What generators choose by weighing sizes. Recorded while kernels are made for one shape and repeated for another: the
+// text stays, only its arguments change, which then can be stated as formulas of the sizes (see src/emit).
+class Decisions {
+public:
+    int64_t take(int64_t chosen) {
+        if (!repeating_) words_.push_back(chosen);
+        require(next_ < words_.size(), "CUDA: more decisions than were recorded");
+        return words_[next_++];
+    }
+    void repeat() { repeating_ = true, next_ = 0; }
+    bool repeating() const { return repeating_; }
+    bool spent() const { return next_ == words_.size(); }
+
+private:
+    std::vector<int64_t> words_;
+    size_t next_ = 0;
+    bool repeating_ = false;
+};
 
 // The device a kernel is generated for.
 struct Target {
@@ -22,7 +42,11 @@ struct Target {
     int shared_bytes = 227 * 1024;  // most dynamic shared memory a block can have
     bool general_only = false;      // only the general kernels (tests run them without a device)
     bool portable_only = false;     // dense passes never on wgmma (tests)
+    Decisions* decisions = nullptr;  // given: what sizes alone decided is recorded or repeated, no size is taken for 1
     bool operator==(const Target&) const = default;
+
+    int64_t decide(int64_t chosen) const { return decisions ? decisions->take(chosen) : chosen; }
+    bool stated() const { return decisions != nullptr; }
 };
 
 // One translation unit, and the one kernel in it. Equal sources are compiled once per process and cached on disk, so

@@ -122,10 +122,10 @@ public:
         }
         storage_ = direct_ ? places_.at(x_).storage : type.dtype;
         real_ = real_of(type.dtype);
-        choose_vector();
+        vector_ = static_cast<int>(s_.target.decide(choose_vector()));
         // A single long row becomes rows of one block's width.
-        if (rows_.empty() && inner_.reduced && inner_.whole() && inner_.extent > 4 * threads * vector_ && direct_)
-            virtual_rows_ = true;
+        virtual_rows_ = s_.target.decide(rows_.empty() && inner_.reduced && inner_.whole() &&
+                                         inner_.extent > 4 * threads * vector_ && direct_);
         for (const Axis& row : rows_) {
             cells_.push_back(cells_of(row.intervals, row.extent));
             if (cells_.back().empty()) return refuse(why_not, "all intervals are empty");
@@ -140,12 +140,12 @@ public:
         if (reach >= (int64_t{1} << 31) - 65536) return refuse(why_not, "more than 2^31 elements are summed into one");
         int64_t summed = inner_.reduced ? inner_.extent : 1;
         for (const Axis& row : rows_) summed *= row.extent;
-        if (inner_.reduced && summed < 512) return refuse(why_not, "few elements in each sum");
+        if (s_.target.decide(inner_.reduced && summed < 512)) return refuse(why_not, "few elements in each sum");
         return true;
     }
 
     Launch write() {
-        Parameters parameters(false);  // offsets within one sum fit 32 bits, the base is a pointer
+        Parameters parameters(false, s_.target.stated());  // offsets within one sum fit 32 bits, the base is a pointer
         Body body;
         std::string tables;
         Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, vector_);
@@ -176,14 +176,14 @@ public:
         place.strides = destination_ ? destination_->strides : contiguous_strides(graph_[box_].type.shape);
         place.aligned = destination_ ? destination_->aligned : true;
         place.read_only = false;
-        if (!destination_ && slots() > 1) place.partials = Partials{slots(), numel(graph_[box_].type.shape), 1};
+        if (!destination_ && partial_) place.partials = Partials{slots(), numel(graph_[box_].type.shape), 1};
         return place;
     }
     int64_t slots() const { return chunks_ * (inner_.reduced ? column_blocks_ : 1); }
     int64_t scratch_bytes() const { return destination_ ? 0 : slots() * numel(graph_[box_].type.shape) * 8; }
     // A sum that one block completes may go straight to its memory.
     void store_to(const Place& destination) {
-        if (slots() == 1) destination_ = destination;
+        if (!partial_) destination_ = destination;
     }
     bool stores() const { return destination_.has_value(); }
 
@@ -207,13 +207,15 @@ private:
         return contiguous_strides(shape);
     }
 
-    void choose_vector() {
-        for (vector_ = static_cast<int>(16 / bytes(storage_)); vector_ > 1; vector_ /= 2) {
-            bool fits = inner_.extent % vector_ == 0 && (direct_ ? places_.at(x_).aligned : true);
+    int choose_vector() const {
+        int vector = static_cast<int>(16 / bytes(storage_));
+        for (; vector > 1; vector /= 2) {
+            bool fits = inner_.extent % vector == 0 && (direct_ ? places_.at(x_).aligned : true);
             for (const auto* list : {&rows_, &outer_})
-                for (const Axis& axis : *list) fits = fits && (axis.extent == 1 || axis.stride % vector_ == 0);
-            if (fits) return;
+                for (const Axis& axis : *list) fits = fits && (axis.extent == 1 || axis.stride % vector == 0);
+            if (fits) break;
         }
+        return vector;
     }
 
     void choose_shape() {
@@ -228,6 +230,7 @@ private:
             if (!inner_.reduced) {
                 int64_t lines = 1;
                 while (lines < 8 && row_count / (2 * lines) >= 16) lines *= 2;
+                lines = s_.target.decide(lines);
                 widest = threads / lines;
                 // Shared memory: a column's sum for each cell, and one of each line.
                 while (widest > 8 &&
@@ -236,7 +239,8 @@ private:
             }
             column_blocks_ = ceil_div(vectors, widest);
             columns_ = ceil_div(vectors, column_blocks_);
-            lines_ = std::max<int64_t>(1, std::min<int64_t>(threads / columns_, std::max<int64_t>(1, row_count)));
+            lines_ = threads / columns_;  // those beyond the rows have nothing to do
+            if (!s_.target.stated()) lines_ = std::max<int64_t>(1, std::min(lines_, row_count));
             row_extent_ = rows_.empty() ? 1 : rows_[0].extent;
         }
         // Chunks of the outermost row axis: about 256 KB each, more of them where the device would stand idle.
@@ -249,7 +253,10 @@ private:
             chunks = std::max(chunks, std::min(ceil_div(wanted, others), std::max<int64_t>(1, total / (16 * 1024))));
         chunks = std::min(chunks, row_extent_);
         chunk_rows_ = ceil_div(row_extent_, chunks);
+        const bool single = s_.target.decide(chunk_rows_ == row_extent_);
+        chunk_rows_ = single ? row_extent_ : s_.target.decide(chunk_rows_);
         chunks_ = ceil_div(row_extent_, chunk_rows_);
+        partial_ = s_.target.stated() ? inner_.reduced || !single : slots() > 1;
     }
 
     int64_t outer_count() const {
@@ -302,7 +309,7 @@ TF_FUNCTION double tf_warp_sum(double v) {
         // Which sum, which columns, which rows.
         std::string rest = "(int)blockIdx.x";
         auto take = [&](int64_t extent, std::string_view prefix) {
-            if (extent == 1) return std::string("0");
+            if (extent == 1 && !s_.target.stated()) return std::string("0");
             const std::string q = let(parameters_->quotient(rest, extent, true), "q");
             const std::string r = let(parameters_->remainder(rest, q, extent, true), prefix);
             rest = q;
@@ -655,7 +662,7 @@ TF_FUNCTION double tf_warp_sum(double v) {
         };
         for (size_t i = 0; i < outer_.size(); ++i) add(outer_[i], outer[i]);
         const std::string slot = inner_.reduced ? plus(times(chunk, integer(column_blocks_)), column_block) : chunk;
-        if (!destination_ && slots() > 1)
+        if (!destination_ && partial_)
             offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
         offset = emitter_->let("long long", offset, "to");
         if (inner_.reduced) {
@@ -733,6 +740,7 @@ TF_FUNCTION double tf_warp_sum(double v) {
     const std::string entry_;
     const std::vector<bool> parameter_values_ = transfuse::parameter_values(s_.plan.graph);
     bool direct_ = false, virtual_rows_ = false;
+    bool partial_ = false;  // several blocks share a sum: slots are left
     std::vector<Axis> axes_, rows_, outer_;
     Axis inner_;
     std::vector<std::vector<Cell>> cells_;

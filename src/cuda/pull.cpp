@@ -106,10 +106,10 @@ private:
             if (!is_view(node.op)) {
                 if (terms > 1 && evaluations_[at] > 1.5 * elements && evaluations_[at] * terms > 1 << 20) keep = true;
                 if (terms <= 1 && evaluations_[at] > 16 * elements && evaluations_[at] > 1 << 22) keep = true;
-                if (terms >= 64 && can_be_group(graph_, v, places_) && elements < 1 << 18)
-                    group_.insert(v);
-                else if (terms >= 32 && is_reduction(node.op) && !placed && reduces_last(node))
-                    group_.insert(v);
+                const bool group = (terms >= 64 && can_be_group(graph_, v, places_) && elements < 1 << 18) ||
+                                   (terms >= 32 && is_reduction(node.op) && !placed && reduces_last(node));
+                keep = decide(keep);
+                if (decide(group)) group_.insert(v);
             }
             if (keep) kept_.insert(v);
             const double times = keep || sinks_.contains(v) ? elements : evaluations_[at];
@@ -145,6 +145,8 @@ private:
         }
     }
 
+    int64_t decide(int64_t chosen) const { return request_.target.decide(chosen); }
+
     bool reduces_last(const Node& node) const {
         const Sizes& dims = node.attributes.integers(Key::dims);
         return !dims.empty() && dims.back() + 1 == graph_[node.args[0]].type.rank();
@@ -159,8 +161,8 @@ private:
         const int64_t per_block = rows ? 1 : 32, slices = rows ? 256 : 8;
         const int64_t blocks = (outputs + per_block - 1) / per_block;
         const int64_t wanted = 8 * request_.target.multiprocessors;
-        if (blocks * 4 > wanted || terms < slices * 64) return 1;
-        return std::max<int64_t>(1, std::min(terms / (slices * 32), (wanted + blocks - 1) / blocks));
+        if (decide(blocks * 4 > wanted || terms < slices * 64)) return 1;
+        return decide(std::max<int64_t>(1, std::min(terms / (slices * 32), (wanted + blocks - 1) / blocks)));
     }
 
     Place new_scratch(ValueId value, DType storage, int64_t copies) {
@@ -197,7 +199,7 @@ private:
             const int64_t elements = numel(graph_[root].type.shape);
             job.terms = job.fold >= 0 ? trips(graph_, job.fold, places_) : 1;
             job.work = work_of(root, static_cast<double>(elements));
-            job.wide = request_.exact && job.work <= 1 << 25 && elements <= 1 << 20;
+            job.wide = decide(request_.exact && job.work <= 1 << 25 && elements <= 1 << 20);
             job.splits = job.fold >= 0 && job.fold == root ? splits_of(root) : 1;
             job.rows = job.fold >= 0 && is_reduction(graph_[job.fold].op) && !places_.contains(job.fold) &&
                        reduces_last(graph_[job.fold]);
@@ -223,7 +225,7 @@ private:
             }
             if (kept_.contains(root)) {
                 const DType dtype = graph_[root].type.dtype;
-                const bool fine = dtype == DType::f64 || job.splits > 1 || elements <= 1 << 20;
+                const bool fine = decide(dtype == DType::f64 || job.splits > 1 || elements <= 1 << 20);
                 const int64_t parts = job.splits > 1 ? job.splits * Emitter::components(combine_of(root)) : 1;
                 const bool in_sink = sinks_.contains(root) && job.splits == 1;
                 Place place = in_sink ? sinks_.at(root)[0] : new_scratch(root, fine ? DType::f64 : DType::f32, parts);
@@ -325,6 +327,7 @@ private:
             int end = level + 1;
             if (work[static_cast<size_t>(level)] <= small)
                 while (end < levels && work[static_cast<size_t>(end)] <= small) ++end;
+            end = static_cast<int>(decide(end));
             std::vector<std::vector<const Job*>> stages;
             for (int l = level; l < end; ++l) {
                 stages.emplace_back();

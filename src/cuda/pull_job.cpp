@@ -36,7 +36,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 class KernelWriter {
 public:
     KernelWriter(const PullRequest& request, const Places& kept, bool wide_index)
-        : request_(request), graph_(request.graph), kept_(kept), parameters_(wide_index) {}
+        : request_(request), graph_(request.graph), kept_(kept), parameters_(wide_index, request.target.stated()) {}
 
     Launch write(const std::vector<std::vector<const Job*>>& stages, int serial) {
         const bool staged = stages.size() > 1;
@@ -116,6 +116,8 @@ private:
                            [&](ValueId arg) { return vectorises(arg, places, depth + 1); });
     }
 
+    int decide(int64_t chosen) const { return static_cast<int>(request_.target.decide(chosen)); }
+
     // Lanes along the axis the destination is contiguous in.
     int element_vector(const Job& job, const std::vector<size_t>& order, const Places& places) const {
         if (job.destinations.empty() || order.empty() || job.wide) return 1;
@@ -123,7 +125,7 @@ private:
         const Sizes& shape = graph_[job.root].type.shape;
         const size_t inner = order.back();
         const auto width = static_cast<int>(16 / bytes(place.storage));
-        if (!place.aligned || place.strides[inner] != 1 || shape[inner] % width != 0) return 1;
+        if (decide(!place.aligned || place.strides[inner] != 1 || shape[inner] % width != 0)) return 1;
         for (size_t a = 0; a < shape.size(); ++a)
             if (a != inner && shape[a] != 1 && place.strides[a] % width != 0) return 1;
         return vectorises(job.root, places) ? width : 1;
@@ -137,11 +139,11 @@ private:
         if (job.fold < 0) {
             shape.vector = element_vector(job, shape.order, places);
         } else if (job.rows) {
-            shape.slices = job.terms <= 2048 && job.splits == 1 ? 32 : threads;
+            shape.slices = decide(job.terms <= 2048 && job.splits == 1 ? 32 : threads);
             shape.outputs = threads / shape.slices;
         } else {
             // Eight neighbours fill a sector; more where there are blocks enough.
-            shape.outputs = numel(extents) * job.splits < 1 << 15 ? 8 : 32;
+            shape.outputs = decide(numel(extents) * job.splits < 1 << 15 ? 8 : 32);
             shape.slices = threads / shape.outputs;
         }
         return shape;
@@ -253,13 +255,13 @@ private:
 
     // Lanes along the innermost loop of the fold, where the operand is contiguous there.
     int fold_vector(const Job& job, const Places& places) const {
-        if (!job.rows || job.terms < 1024) return 1;
+        if (decide(!job.rows || job.terms < 1024)) return 1;
         const ValueId source = graph_[job.fold].args[0];
         const Type& type = graph_[source].type;
         int64_t smallest = 4;
         if (!vectorises(source, places)) return 1;
         smallest = bytes(type.dtype) == 2 ? 8 : bytes(type.dtype) == 8 ? 2 : 4;
-        return type.shape.back() % smallest == 0 ? static_cast<int>(smallest) : 1;
+        return decide(type.shape.back() % smallest == 0 ? smallest : 1);
     }
 
     void group_job(const Job& job, const Shape& shape, const Places& places, const std::string& block) {
@@ -289,7 +291,7 @@ private:
         const auto fold = emitter.fold(job.fold, *at_fold);
         require(fold.has_value(), "CUDA: ", name(graph_[job.fold].op), " is no fold");
 
-        const bool wide = job.wide || fold->trips() > 64 || graph_[job.fold].type.dtype == DType::f64;
+        const bool wide = decide(job.wide || fold->trips() > 64 || graph_[job.fold].type.dtype == DType::f64);
         const auto accumulator = emitter.declare(fold->combine, wide, 1);
         write_terms(emitter, *fold, accumulator, slice, shape, job, split, vector);
         combine(emitter, accumulator, lane, slice, shape);
@@ -340,13 +342,13 @@ private:
         std::vector<Coordinate> variables(loops.size(), Coordinate{"0"});
         std::string rest = t;
         for (size_t i = loops.size(); i-- > 0;) {
-            if (loops[i].count == 1) {
+            if (loops[i].once()) {
                 if (i + 1 == loops.size() && vector > 1) variables[i] = {"0", true};
                 continue;
             }
             bool outermost = true;
             for (size_t j = 0; j < i; ++j)
-                if (loops[j].count != 1) outermost = false;
+                if (!loops[j].once()) outermost = false;
             std::string here = rest;
             if (!outermost) {
                 const std::string q =
@@ -429,7 +431,8 @@ bool needs_wide_index(const PullRequest& request, const std::vector<std::vector<
 
 Launch write_kernel(const PullRequest& request, const std::vector<std::vector<const Job*>>& stages, const Places& kept,
                     int serial) {
-    return KernelWriter(request, kept, needs_wide_index(request, stages)).write(stages, serial);
+    const bool wide_index = request.target.decide(needs_wide_index(request, stages));
+    return KernelWriter(request, kept, wide_index).write(stages, serial);
 }
 
 }  // namespace transfuse::cuda

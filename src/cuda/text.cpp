@@ -51,8 +51,9 @@ std::string Parameters::pointer(const Argument& argument, const std::string& typ
 }
 
 std::string Parameters::integer(int64_t value, bool dynamic) {
-    if (!dynamic || (value >= -1 && value <= 1)) return number(value);
-    auto [at, fresh] = integer_names_.try_emplace(value, "n" + std::to_string(integer_names_.size()));
+    if (!dynamic || (value >= -1 && value <= 1 && !stated_)) return number(value);
+    if (stated_) integer_names_.clear();  // equal by chance
+    auto [at, fresh] = integer_names_.try_emplace(value, "n" + std::to_string(integers_.size()));
     if (fresh)
         integers_.push_back(
             {wide_index_ ? "long long" : "int", at->second,
@@ -84,13 +85,14 @@ Divisor32 divisor32(uint32_t d) {
 }  // namespace
 
 std::string Parameters::quotient(const std::string& a, int64_t extent, bool dynamic) {
-    if (extent == 1) return a;
+    if (extent == 1 && !(stated_ && dynamic)) return a;
     if (is_number(a)) {
         if (!dynamic) return number(std::atoll(a.c_str()) / extent);
         if (a == "0") return a;
     }
     if (!dynamic) return "(" + a + " / " + number(extent) + ")";
-    auto [at, fresh] = divisor_names_.try_emplace(extent, "d" + std::to_string(divisor_names_.size()));
+    if (stated_) divisor_names_.clear();
+    auto [at, fresh] = divisor_names_.try_emplace(extent, "d" + std::to_string(divisors_.size()));
     if (fresh)
         divisors_.push_back({"tf_divisor", at->second,
                              wide_index_ ? Argument::of(static_cast<long long>(extent))
@@ -99,7 +101,7 @@ std::string Parameters::quotient(const std::string& a, int64_t extent, bool dyna
 }
 
 std::string Parameters::remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic) {
-    if (extent == 1) return "0";
+    if (extent == 1 && !(stated_ && dynamic)) return "0";
     if (is_number(a) && !dynamic) return number(std::atoll(a.c_str()) % extent);
     return minus(a, times(quotient, integer(extent, dynamic)));
 }

@@ -21,7 +21,7 @@ std::string number(int64_t value);
 // share a parameter); those the graph fixes (channels, taps) are written into the text.
 class Parameters {
 public:
-    explicit Parameters(bool wide_index) : wide_index_(wide_index) {}
+    explicit Parameters(bool wide_index, bool stated = false) : wide_index_(wide_index), stated_(stated) {}
 
     // The name of a pointer parameter. `type` is the pointee, e.g. "const float"; read-only memory is marked restrict.
     std::string pointer(const Argument& argument, const std::string& type, bool read_only);
@@ -33,6 +33,7 @@ public:
     std::string remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic);
 
     bool wide_index() const { return wide_index_; }
+    bool stated() const { return stated_; }
     std::string declaration() const;  // "const float* __restrict__ p0, int n0, tf_divisor d0"
     std::vector<Argument> arguments() const;
 
@@ -42,6 +43,7 @@ private:
         Argument argument;
     };
     bool wide_index_;
+    bool stated_;  // every size has a parameter of its own: that it is 1, or equals another, holds at one shape only
     std::vector<Item> pointers_, integers_, counts_, divisors_;
     std::map<int64_t, std::string> integer_names_, divisor_names_;
 };

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <thread>
 
 #include "plan/pass_name.h"
+#include "emit/stated.h"
 #include "transfuse/algebra.h"
 #include "transfuse/c.h"
 #include "transfuse/error.h"
@@ -71,6 +73,33 @@ std::string json(const Plan& plan) {
     return out.str();
 }
 
+std::vector<ValueId> numbers(const std::string& text) {
+    std::vector<ValueId> list;
+    std::istringstream in(text);
+    for (std::string item; std::getline(in, item, ',');) list.push_back(std::stoi(item));
+    return list;
+}
+
+void read_options(const char* options, emit::Request& request) {
+    std::istringstream in(options);
+    for (std::string word; in >> word;) {
+        if (word == "tf32") {
+            request.precision = Fp32Precision::tf32;
+        } else if (word == "unaligned") {
+            request.aligned = false;
+        } else if (word == "general") {
+            request.target.general_only = true;
+        } else if (word.rfind("arch=", 0) == 0) {
+            request.target.arch = std::stoi(word.substr(5));
+        } else if (word.rfind("gradient=", 0) == 0) {
+            const size_t colon = word.find(':');
+            request.gradient = {numbers(word.substr(9, colon - 9)), numbers(word.substr(colon + 1))};
+        } else {
+            fail("transfuse_stated: unknown option ", word);
+        }
+    }
+}
+
 }  // namespace
 
 extern "C" {
@@ -126,6 +155,14 @@ char* transfuse_describe(int64_t handle, char** error) {
             workspace = std::max(workspace, instance->workspace_bytes);
         }
         return copy(out + "],\"workspace_bytes\":" + std::to_string(workspace) + "}");
+    });
+}
+
+char* transfuse_stated(const char* example, const char* text, const char* options, char** error) {
+    return guarded(error, static_cast<char*>(nullptr), [&] {
+        emit::Request request{.example = example, .text = text, .target = {}, .gradient = {}};
+        read_options(options, request);
+        return copy(emit::json(emit::state(request)));
     });
 }
 

@@ -29,6 +29,23 @@ int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
+// The best estimate, or the configuration that was decided for another shape.
+std::optional<Choice> chosen(const Problem& problem, const Needs& needs, const Target& target) {
+    std::vector<Choice> choices;
+    if (!target.decisions || !target.decisions->repeating()) choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
+    if (!target.decide(!choices.empty())) return std::nullopt;
+    Config c = choices.empty() ? Config{} : choices[0].config;
+    for (int* word : {&c.run[0], &c.run[1], &c.run[2], &c.run[3], &c.runs[0], &c.runs[1], &c.runs[2], &c.runs[3], &c.bundles, &c.k_steps, &c.stages, &c.raw, &c.piece, &c.slab_tiles, &c.slabs,
+                      &c.chunk_width, &c.buffers, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers})
+        *word = static_cast<int>(target.decide(*word));
+    c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
+    c.resident = target.decide(c.resident);
+    if (!choices.empty()) return choices[0];
+    auto s = schedule(problem, needs, c, target.shared_bytes);
+    if (!s) return std::nullopt;
+    return Choice{c, std::move(*s)};
+}
+
 // The pass on the kernels of one family.
 std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not) {
     auto program = read_tile_program(around, why_not);
@@ -41,17 +58,17 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
     needs.one_image = epilogue.one_image();
     needs.fragments = runs_in_fragments(epilogue);
-    auto choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes);
-    if (choices.empty() && needs.fragments) {
+    auto choice = chosen(*problem, needs, around.target);
+    if (!choice && needs.fragments) {
         needs.fragments = false;
-        choices = choose(*problem, needs, around.target.multiprocessors, around.target.shared_bytes);
+        choice = chosen(*problem, needs, around.target);
     }
-    if (choices.empty()) {
+    if (!choice) {
         if (why_not) *why_not = "no tile fits registers and shared memory";
         return std::nullopt;
     }
-    const Config& config = choices[0].config;
-    const Schedule& s = choices[0].schedule;
+    const Config& config = choice->config;
+    const Schedule& s = choice->schedule;
 
     KernelSizes sizes;
     int64_t total = static_cast<int64_t>(s.fixed) * s.variants;

@@ -1,0 +1,614 @@
+# B.py with its kernels: ModelNew computes what Model does. The model as written:
+#
+#     class Model(nn.Module):
+#         def __init__(self, in_channels, out_channels, kernel_size, bias_shape):
+#             super().__init__()
+#             self.conv_transpose = nn.ConvTranspose2d(in_channels, out_channels, kernel_size)
+#             self.bias = nn.Parameter(torch.randn(bias_shape))
+#
+#         def forward(self, x):
+#             x = self.conv_transpose(x)
+#             x = torch.mean(x, dim=(2, 3), keepdim=True)
+#             x = x + self.bias
+#             x = torch.logsumexp(x, dim=1, keepdim=True)
+#             x = torch.sum(x, dim=(2, 3))
+#             x = x * 10.0
+#             return x
+#
+# Derivation, each rule exact:
+#   expand_conv: conv_transpose f32[16,128,514,514] is a lattice convolution
+#   collapse: reducing [2,3] of f32[16,128,514,514] before the convolution: 1 box
+#   merge_shifts: two shifts are one
+#   keep_dims: sum keeps its dims, a reshape drops them
+#   sink_reshape: a reshape sinks below mul
+#   permute_of_permute: permute of axes of extent 1 is a reshape
+#   reshape_of_reshape: reshape of reshape
+#   size_one_axes: sum over axes of extent 1 is the value itself
+#   in all 620 Gflop and 5.4 GB became 269 Mflop and 1.07 GB.
+# Plan:
+#   prepare: 197 kflop, 329 kB
+#   moments: 269 Mflop, 1.07 GB
+# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 0.269 ms at
+# the sizes of get_inputs(); the operators one by one, as written, not less than 1.55 ms.
+
+import ctypes
+
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
+FORWARD_GENERAL_MOMENTS = r"""
+#define TF_FUNCTION static __device__ __forceinline__
+struct tf_half { unsigned short bits; };
+struct tf_bfloat { unsigned short bits; };
+TF_FUNCTION float tf_half_to_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+TF_FUNCTION unsigned short tf_float_to_half(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+
+// min and max that pass NaN through, in one instruction.
+TF_FUNCTION float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+TF_FUNCTION float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
+TF_FUNCTION double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+TF_FUNCTION float tf_bfloat_to_float(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+template <class R> TF_FUNCTION R tf_to(double v) { return (R)v; }
+template <class R> TF_FUNCTION R tf_to(float v) { return (R)v; }
+template <class R> TF_FUNCTION R tf_to(tf_half v) { return (R)tf_half_to_float(v.bits); }
+template <class R> TF_FUNCTION R tf_to(tf_bfloat v) { return (R)tf_bfloat_to_float(v.bits); }
+TF_FUNCTION void tf_from(double& s, double v) { s = v; }
+TF_FUNCTION void tf_from(float& s, double v) { s = (float)v; }
+TF_FUNCTION void tf_from(float& s, float v) { s = v; }
+TF_FUNCTION void tf_from(double& s, float v) { s = (double)v; }
+TF_FUNCTION void tf_from(tf_half& s, float v) { s.bits = tf_float_to_half(v); }
+TF_FUNCTION void tf_from(tf_bfloat& s, float v) { s.bits = tf_float_to_bfloat(v); }
+TF_FUNCTION void tf_from(tf_half& s, double v) { s.bits = tf_float_to_half((float)v); }
+TF_FUNCTION void tf_from(tf_bfloat& s, double v) { s.bits = tf_float_to_bfloat((float)v); }
+template <class R, class S> TF_FUNCTION R tf_load(const S* p) { return tf_to<R>(*p); }
+template <class S, class R> TF_FUNCTION void tf_store(S* p, R v) { S s; tf_from(s, v); *p = s; }
+
+#ifdef TF_AFTER_PRODUCT
+// Two instructions. Rounding x·log2(e) shifts the result no more than rounding x itself does, and x is a rounded sum here.
+TF_FUNCTION float tf_exp(float x) { return tf_exp2(x * 1.44269504089f); }
+#else
+TF_FUNCTION float tf_exp(float x) { return expf(x); }
+#endif
+TF_FUNCTION double tf_exp(double x) { return exp(x); }
+TF_FUNCTION float tf_log(float x) { return logf(x); }
+TF_FUNCTION double tf_log(double x) { return log(x); }
+TF_FUNCTION float tf_abs(float x) { return fabsf(x); }
+TF_FUNCTION double tf_abs(double x) { return fabs(x); }
+
+// N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
+template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
+typedef int tf_index;
+
+// Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of an infinite one).
+template <class R> TF_FUNCTION R tf_pivot(R m) { return tf_abs(m) == (R)__int_as_float(0x7f800000) ? (R)0 : m; }
+
+template <class R> TF_FUNCTION void tf_merge_logsumexp(R& m, R& s, R m2, R s2) {
+    R top = tf_max(m, m2), pivot = tf_pivot(top);
+    s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + (s2 == (R)0 ? s2 : s2 * tf_exp(tf_pivot(m2) - pivot));
+    m = top;
+}
+
+template <class R> TF_FUNCTION void tf_add_logsumexp(R& m, R& s, R x) {
+    R top = tf_max(m, x), pivot = tf_pivot(top);
+    s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + tf_exp(x - pivot);
+    m = top;
+}
+struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
+
+TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
+    return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
+}
+
+#if __CUDA_ARCH__ >= 900
+#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+#else
+#define TF_SEQUENCE()
+#define TF_BESIDE()
+#define TF_AFTER()
+#define TF_CLUSTER_BARRIER() __syncthreads()
+#endif
+
+// The sum over a warp in a fixed order: lane 0 has it.
+TF_FUNCTION double tf_warp_sum(double v) {
+    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
+    return v;
+}
+
+__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_3, int n9, int height_x_width, int n30, tf_divisor per_count_2, tf_divisor per_batch) {
+    __shared__ double tf_warps[8], tf_sums[1];
+    TF_SEQUENCE();
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2);
+    const int chunk1 = ((int)blockIdx.x - (q0 * count_2));
+    const int q2 = q0 / 1;
+    const int columns3 = q0 - q2;
+    const int q4 = q2 / 64;
+    const int outer5 = (q2 - (q4 * 64));
+    const int q6 = tf_quotient_of(q4, per_batch);
+    const int outer7 = (q4 - (q6 * batch));
+    const int line8 = 0;
+    const int place9 = (int)threadIdx.x;
+    const int column10 = (((columns3 * 256) + place9)) * 4;
+    const bool inside11 = line8 < 1;
+    const int begin12 = chunk1 * 64;
+    const int end13 = min((begin12 + 64), count_3);
+    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
+    for (int cell15 = 0; cell15 < 1; ++cell15) {
+        const int rows16 = end13 - begin12;
+        const int count17 = rows16;
+        double sum18 = 0.0;
+        if (inside11 && count17 > 0) {
+            for (int t19 = line8; t19 < count17; t19 += 8) {
+                const int at20 = ((begin12 + t19)) * 1024 + column10;
+                const bool fits21 = at20 < height_x_width;
+                const int at22 = min(at20, height_x_width - 4);
+                const tf_vector<STORED, 4> pack23 = *(const tf_vector<STORED, 4>*)(from14 + at22);
+                const int row24 = t19 + 1;
+                const int row25 = min(row24, count17 - 1);
+                const int at26 = ((begin12 + row25)) * 1024 + column10;
+                const bool fits27 = row24 < count17 && at26 < height_x_width;
+                const int at28 = min(at26, height_x_width - 4);
+                const tf_vector<STORED, 4> pack29 = *(const tf_vector<STORED, 4>*)(from14 + at28);
+                const int row30 = t19 + 2;
+                const int row31 = min(row30, count17 - 1);
+                const int at32 = ((begin12 + row31)) * 1024 + column10;
+                const bool fits33 = row30 < count17 && at32 < height_x_width;
+                const int at34 = min(at32, height_x_width - 4);
+                const tf_vector<STORED, 4> pack35 = *(const tf_vector<STORED, 4>*)(from14 + at34);
+                const int row36 = t19 + 3;
+                const int row37 = min(row36, count17 - 1);
+                const int at38 = ((begin12 + row37)) * 1024 + column10;
+                const bool fits39 = row36 < count17 && at38 < height_x_width;
+                const int at40 = min(at38, height_x_width - 4);
+                const tf_vector<STORED, 4> pack41 = *(const tf_vector<STORED, 4>*)(from14 + at40);
+                const int row42 = t19 + 4;
+                const int row43 = min(row42, count17 - 1);
+                const int at44 = ((begin12 + row43)) * 1024 + column10;
+                const bool fits45 = row42 < count17 && at44 < height_x_width;
+                const int at46 = min(at44, height_x_width - 4);
+                const tf_vector<STORED, 4> pack47 = *(const tf_vector<STORED, 4>*)(from14 + at46);
+                const int row48 = t19 + 5;
+                const int row49 = min(row48, count17 - 1);
+                const int at50 = ((begin12 + row49)) * 1024 + column10;
+                const bool fits51 = row48 < count17 && at50 < height_x_width;
+                const int at52 = min(at50, height_x_width - 4);
+                const tf_vector<STORED, 4> pack53 = *(const tf_vector<STORED, 4>*)(from14 + at52);
+                const int row54 = t19 + 6;
+                const int row55 = min(row54, count17 - 1);
+                const int at56 = ((begin12 + row55)) * 1024 + column10;
+                const bool fits57 = row54 < count17 && at56 < height_x_width;
+                const int at58 = min(at56, height_x_width - 4);
+                const tf_vector<STORED, 4> pack59 = *(const tf_vector<STORED, 4>*)(from14 + at58);
+                const int row60 = t19 + 7;
+                const int row61 = min(row60, count17 - 1);
+                const int at62 = ((begin12 + row61)) * 1024 + column10;
+                const bool fits63 = row60 < count17 && at62 < height_x_width;
+                const int at64 = min(at62, height_x_width - 4);
+                const tf_vector<STORED, 4> pack65 = *(const tf_vector<STORED, 4>*)(from14 + at64);
+                sum18 += (double)((((((fits21 ? (float)tf_to<float>(pack23.lane[0]) : 0.0f) + (fits27 ? (float)tf_to<float>(pack29.lane[0]) : 0.0f)) + ((fits33 ? (float)tf_to<float>(pack35.lane[0]) : 0.0f) + (fits39 ? (float)tf_to<float>(pack41.lane[0]) : 0.0f))) + (((fits45 ? (float)tf_to<float>(pack47.lane[0]) : 0.0f) + (fits51 ? (float)tf_to<float>(pack53.lane[0]) : 0.0f)) + ((fits57 ? (float)tf_to<float>(pack59.lane[0]) : 0.0f) + (fits63 ? (float)tf_to<float>(pack65.lane[0]) : 0.0f)))) + ((((fits21 ? (float)tf_to<float>(pack23.lane[1]) : 0.0f) + (fits27 ? (float)tf_to<float>(pack29.lane[1]) : 0.0f)) + ((fits33 ? (float)tf_to<float>(pack35.lane[1]) : 0.0f) + (fits39 ? (float)tf_to<float>(pack41.lane[1]) : 0.0f))) + (((fits45 ? (float)tf_to<float>(pack47.lane[1]) : 0.0f) + (fits51 ? (float)tf_to<float>(pack53.lane[1]) : 0.0f)) + ((fits57 ? (float)tf_to<float>(pack59.lane[1]) : 0.0f) + (fits63 ? (float)tf_to<float>(pack65.lane[1]) : 0.0f))))) + (((((fits21 ? (float)tf_to<float>(pack23.lane[2]) : 0.0f) + (fits27 ? (float)tf_to<float>(pack29.lane[2]) : 0.0f)) + ((fits33 ? (float)tf_to<float>(pack35.lane[2]) : 0.0f) + (fits39 ? (float)tf_to<float>(pack41.lane[2]) : 0.0f))) + (((fits45 ? (float)tf_to<float>(pack47.lane[2]) : 0.0f) + (fits51 ? (float)tf_to<float>(pack53.lane[2]) : 0.0f)) + ((fits57 ? (float)tf_to<float>(pack59.lane[2]) : 0.0f) + (fits63 ? (float)tf_to<float>(pack65.lane[2]) : 0.0f)))) + ((((fits21 ? (float)tf_to<float>(pack23.lane[3]) : 0.0f) + (fits27 ? (float)tf_to<float>(pack29.lane[3]) : 0.0f)) + ((fits33 ? (float)tf_to<float>(pack35.lane[3]) : 0.0f) + (fits39 ? (float)tf_to<float>(pack41.lane[3]) : 0.0f))) + (((fits45 ? (float)tf_to<float>(pack47.lane[3]) : 0.0f) + (fits51 ? (float)tf_to<float>(pack53.lane[3]) : 0.0f)) + ((fits57 ? (float)tf_to<float>(pack59.lane[3]) : 0.0f) + (fits63 ? (float)tf_to<float>(pack65.lane[3]) : 0.0f))))));
+            }
+        }
+        const double total66 = count17 > 0 ? tf_warp_sum(inside11 ? sum18 : 0.0) : 0.0;
+        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 1 + cell15] = total66;
+        __syncthreads();
+        for (int i67 = threadIdx.x; i67 < 1; i67 += 256) {
+            double total68 = 0.0;
+            for (int warp69 = 0; warp69 < 8; ++warp69) total68 += tf_warps[warp69 * 1 + i67];
+            tf_sums[(cell15 + i67)] = total68;
+        }
+        __syncthreads();
+    }
+    __syncthreads();
+    const long long to70 = ((((long long)outer7 * 64) + ((long long)outer5 * 1)) + ((long long)(chunk1 + columns3) * n30));
+    for (int box71 = threadIdx.x; box71 < 1; box71 += 256) {
+        double sum72 = 0.0;
+        static const unsigned char tf_intervals[] = {0};
+        const unsigned char* of73 = tf_intervals + box71;
+        sum72 += tf_sums[0 + of73[0]];
+        tf_store(p1 + ((to70 + box71)), sum72);
+    }
+}
+
+__global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2, const STORED* __restrict__ p3, float* p4) {
+    TF_BESIDE();
+    for (int block0 = blockIdx.x; block0 < 33; block0 += gridDim.x) {
+        if (block0 < 32) {
+            const int block1 = block0;
+            const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t2 < 8192) {
+                const tf_index i3 = t2 / 128;
+                const tf_index i4 = (t2 - (i3 * 128));
+                const float v5 = tf_load<float>(p0 + ((i3 * 1152) + (i4 * 9)));
+                const float v6 = tf_load<float>(p0 + (((i3 * 1152) + (i4 * 9)) + 3));
+                const float v7 = tf_load<float>(p0 + (((i3 * 1152) + (i4 * 9)) + 6));
+                const double v8 = (double)v5 * 1.0 + (double)v6 * 1.0 + (double)v7 * 1.0;
+                const float v9 = tf_load<float>(p0 + (((i3 * 1152) + (i4 * 9)) + 1));
+                const float v10 = tf_load<float>(p0 + ((((i3 * 1152) + (i4 * 9)) + 3) + 1));
+                const float v11 = tf_load<float>(p0 + ((((i3 * 1152) + (i4 * 9)) + 6) + 1));
+                const double v12 = (double)v9 * 1.0 + (double)v10 * 1.0 + (double)v11 * 1.0;
+                const float v13 = tf_load<float>(p0 + (((i3 * 1152) + (i4 * 9)) + 2));
+                const float v14 = tf_load<float>(p0 + ((((i3 * 1152) + (i4 * 9)) + 3) + 2));
+                const float v15 = tf_load<float>(p0 + ((((i3 * 1152) + (i4 * 9)) + 6) + 2));
+                const double v16 = (double)v13 * 1.0 + (double)v14 * 1.0 + (double)v15 * 1.0;
+                const double v17 = (double)v8 * 1.0 + (double)v12 * 1.0 + (double)v16 * 1.0;
+                tf_store(p1 + ((i3 * 128) + i4), v17);
+            }
+        } else {
+            const int block18 = block0 - 32;
+            const tf_index t19 = (tf_index)block18 * 256 + threadIdx.x;
+            if (t19 < 128) {
+                const float v20 = tf_load<float>(p2 + t19);
+                const float v21 = tf_load<float>(p3 + t19);
+                const float v22 = v20 + v21;
+                tf_store(p4 + t19, v22);
+            }
+        }
+    }
+    TF_AFTER();
+}
+
+__global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, double* p3, int count_2, int n5, int count0, int count1, double scale0) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+        {
+            const int lane1 = threadIdx.x % 8;
+            const int slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
+            const tf_index i5 = o4 / 128;
+            const tf_index i6 = (o4 - (i5 * 128));
+            double a7 = 0.0;
+            #pragma unroll 4
+            for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
+                double a9 = 0.0;
+                for (tf_index r10 = 0; r10 < count_2; ++r10) {
+                    const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n5))];
+                    a9 += v11;
+                }
+                const double v12 = (double)(a9);
+                const float v13 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                a7 += ((double)v12 * (double)v13);
+            }
+            const int s14 = slice2 * 8 + lane1;
+            tf_shared[s14] = (double)a7;
+            __syncthreads();
+            for (int half15 = 16; half15 > 0; half15 /= 2) {
+                if (slice2 < half15) {
+                    const int s16 = s14 + half15 * 8;
+                    a7 += tf_shared[s16];
+                    tf_shared[s14] = (double)a7;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v17 = (double)a7;
+                const double v18 = v17 * scale0;
+                const float v19 = tf_load<float>(p2 + i6);
+                const double v20 = v18 + (double)v19;
+                tf_store(p3 + ((i5 * 128) + i6), v20);
+            }
+            __syncthreads();
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_1, int batch) {
+    __shared__ double tf_shared[512];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count_1; block0 += gridDim.x) {
+        {
+            const int lane1 = threadIdx.x % 8;
+            const int slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1;
+            const tf_index o4 = min(o3, (tf_index)(batch - 1));
+            double a5 = __longlong_as_double(0xfff0000000000000LL);
+            double a6 = 0.0;
+            #pragma unroll 4
+            for (tf_index t7 = slice2; t7 < 128; t7 += 32) {
+                const double v8 = tf_load<double>(p0 + ((o4 * 128) + t7));
+                tf_add_logsumexp(a5, a6, (v8));
+            }
+            const int s9 = slice2 * 8 + lane1;
+            tf_shared[s9] = (double)a5;
+            tf_shared[(s9 + 256)] = (double)a6;
+            __syncthreads();
+            for (int half10 = 16; half10 > 0; half10 /= 2) {
+                if (slice2 < half10) {
+                    const int s11 = s9 + half10 * 8;
+                    tf_merge_logsumexp(a5, a6, (tf_shared[s11]), (tf_shared[s11 + 256]));
+                    tf_shared[s9] = (double)a5;
+                    tf_shared[(s9 + 256)] = (double)a6;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < batch) {
+                const double v12 = (double)((tf_pivot(a5) + tf_log(a6)));
+                const double v13 = v12 * 10.0;
+                tf_store(p1 + o4, v13);
+            }
+            __syncthreads();
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_3, int n9, int height_x_width, int n30, tf_divisor per_count_2, tf_divisor per_batch) {
+    __shared__ double tf_warps[8], tf_sums[1];
+    TF_SEQUENCE();
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2);
+    const int chunk1 = ((int)blockIdx.x - (q0 * count_2));
+    const int q2 = q0 / 1;
+    const int columns3 = q0 - q2;
+    const int q4 = q2 / 64;
+    const int outer5 = (q2 - (q4 * 64));
+    const int q6 = tf_quotient_of(q4, per_batch);
+    const int outer7 = (q4 - (q6 * batch));
+    const int line8 = 0;
+    const int place9 = (int)threadIdx.x;
+    const int column10 = (((columns3 * 256) + place9)) * 1;
+    const bool inside11 = line8 < 1;
+    const int begin12 = chunk1 * 258;
+    const int end13 = min((begin12 + 258), count_3);
+    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
+    for (int cell15 = 0; cell15 < 1; ++cell15) {
+        const int rows16 = end13 - begin12;
+        const int count17 = rows16;
+        double sum18 = 0.0;
+        if (inside11 && count17 > 0) {
+            for (int t19 = line8; t19 < count17; t19 += 8) {
+                const int at20 = ((begin12 + t19)) * 256 + column10;
+                const bool fits21 = at20 < height_x_width;
+                const int at22 = min(at20, height_x_width - 1);
+                const float v23 = tf_load<float>(from14 + at22);
+                const int row24 = t19 + 1;
+                const int row25 = min(row24, count17 - 1);
+                const int at26 = ((begin12 + row25)) * 256 + column10;
+                const bool fits27 = row24 < count17 && at26 < height_x_width;
+                const int at28 = min(at26, height_x_width - 1);
+                const float v29 = tf_load<float>(from14 + at28);
+                const int row30 = t19 + 2;
+                const int row31 = min(row30, count17 - 1);
+                const int at32 = ((begin12 + row31)) * 256 + column10;
+                const bool fits33 = row30 < count17 && at32 < height_x_width;
+                const int at34 = min(at32, height_x_width - 1);
+                const float v35 = tf_load<float>(from14 + at34);
+                const int row36 = t19 + 3;
+                const int row37 = min(row36, count17 - 1);
+                const int at38 = ((begin12 + row37)) * 256 + column10;
+                const bool fits39 = row36 < count17 && at38 < height_x_width;
+                const int at40 = min(at38, height_x_width - 1);
+                const float v41 = tf_load<float>(from14 + at40);
+                const int row42 = t19 + 4;
+                const int row43 = min(row42, count17 - 1);
+                const int at44 = ((begin12 + row43)) * 256 + column10;
+                const bool fits45 = row42 < count17 && at44 < height_x_width;
+                const int at46 = min(at44, height_x_width - 1);
+                const float v47 = tf_load<float>(from14 + at46);
+                const int row48 = t19 + 5;
+                const int row49 = min(row48, count17 - 1);
+                const int at50 = ((begin12 + row49)) * 256 + column10;
+                const bool fits51 = row48 < count17 && at50 < height_x_width;
+                const int at52 = min(at50, height_x_width - 1);
+                const float v53 = tf_load<float>(from14 + at52);
+                const int row54 = t19 + 6;
+                const int row55 = min(row54, count17 - 1);
+                const int at56 = ((begin12 + row55)) * 256 + column10;
+                const bool fits57 = row54 < count17 && at56 < height_x_width;
+                const int at58 = min(at56, height_x_width - 1);
+                const float v59 = tf_load<float>(from14 + at58);
+                const int row60 = t19 + 7;
+                const int row61 = min(row60, count17 - 1);
+                const int at62 = ((begin12 + row61)) * 256 + column10;
+                const bool fits63 = row60 < count17 && at62 < height_x_width;
+                const int at64 = min(at62, height_x_width - 1);
+                const float v65 = tf_load<float>(from14 + at64);
+                sum18 += (double)((((fits21 ? (float)v23 : 0.0f) + (fits27 ? (float)v29 : 0.0f)) + ((fits33 ? (float)v35 : 0.0f) + (fits39 ? (float)v41 : 0.0f))) + (((fits45 ? (float)v47 : 0.0f) + (fits51 ? (float)v53 : 0.0f)) + ((fits57 ? (float)v59 : 0.0f) + (fits63 ? (float)v65 : 0.0f))));
+            }
+        }
+        const double total66 = count17 > 0 ? tf_warp_sum(inside11 ? sum18 : 0.0) : 0.0;
+        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 1 + cell15] = total66;
+        __syncthreads();
+        for (int i67 = threadIdx.x; i67 < 1; i67 += 256) {
+            double total68 = 0.0;
+            for (int warp69 = 0; warp69 < 8; ++warp69) total68 += tf_warps[warp69 * 1 + i67];
+            tf_sums[(cell15 + i67)] = total68;
+        }
+        __syncthreads();
+    }
+    __syncthreads();
+    const long long to70 = ((((long long)outer7 * 64) + ((long long)outer5 * 1)) + ((long long)(chunk1 + columns3) * n30));
+    for (int box71 = threadIdx.x; box71 < 1; box71 += 256) {
+        double sum72 = 0.0;
+        static const unsigned char tf_intervals[] = {0};
+        const unsigned char* of73 = tf_intervals + box71;
+        sum72 += tf_sums[0 + of73[0]];
+        tf_store(p1 + ((to70 + box71)), sum72);
+    }
+}
+
+static bool aligned(void* const* leaf, int count) {
+    return std::all_of(leaf, leaf + count, [](void* p) { return (size_t)p % 16 == 0; });
+}
+static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
+
+// early: the kernel may start while its predecessor ends; it waits for it before it reads.
+template <class... P, class... A>
+static void launch(void (*kernel)(P...), long long grid, int block, int shared, bool early, cudaStream_t stream, A... a) {
+    cudaLaunchAttribute attributes[1];
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)grid), config.blockDim = dim3((unsigned)block);
+    config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = attributes;
+    if (early) {
+        attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (shared > 48 * 1024) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    cudaLaunchKernelEx(&config, kernel, P(a)...);
+}
+
+// n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
+static tf_divisor divisor(long long d) {
+    unsigned shift = 0;
+    while ((1ull << shift) < (unsigned long long)d) ++shift;
+    return {(unsigned)((((1ull << shift) - d) << 32) / d + 1), shift};
+}
+
+extern "C" long long forward(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
+    const long long batch = size[0], height = size[1], width = size[2];
+    if (width % 16 == 0 && aligned(leaf, 4)) {
+        const long long mid_height = height + 2;
+        const long long mid_width = width + 2;
+        const long long count_1 = (batch + 7) / 8;
+        const long long count_2 = ceil_div(height * width, 65536);
+        const long long count_3 = ceil_div(height * width, 1024);
+        const long long at_1 = 32768;
+        const long long at_2 = at_1 + 512;
+        const long long at_3 = at_2 + 512 * batch * count_2;
+        if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
+        if (!workspace) return at_3 + 1024 * batch;
+        launch(forward_moments, 64 * batch * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), count_2, batch, count_3, 64 * height * width, height * width, 64 * batch, divisor(count_2), divisor(batch));
+        launch(forward_prepare, 33, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (const STORED*)leaf[3], (float*)(workspace + at_1));
+        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (double*)(workspace + at_3), count_2, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_height * mid_width));
+        launch(forward_moments_tail_3, count_1, 256, 0, arch >= 90, stream, (const double*)(workspace + at_3), (STORED*)out[0], count_1, batch);
+        return (long long)cudaGetLastError();
+    }
+    const long long mid_height = height + 2;
+    const long long mid_width = width + 2;
+    const long long count_1 = (batch + 7) / 8;
+    const long long count_2 = ceil_div(height * width, 66048);
+    const long long count_3 = ceil_div(height * width, 256);
+    const long long at_1 = 32768;
+    const long long at_2 = at_1 + 512;
+    const long long at_3 = at_2 + 512 * batch * count_2;
+    if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
+    if (!workspace) return at_3 + 1024 * batch;
+    launch(forward_general_moments, 64 * batch * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), count_2, batch, count_3, 64 * height * width, height * width, 64 * batch, divisor(count_2), divisor(batch));
+    launch(forward_prepare, 33, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (const STORED*)leaf[3], (float*)(workspace + at_1));
+    launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (double*)(workspace + at_3), count_2, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_height * mid_width));
+    launch(forward_moments_tail_3, count_1, 256, 0, arch >= 90, stream, (const double*)(workspace + at_3), (STORED*)out[0], count_1, batch);
+    return (long long)cudaGetLastError();
+}
+"""
+
+# What is compiled for which arithmetic: fp32 as PyTorch's TF32 switch allows, strict fp32, 16 bits.
+SOURCES = {
+    "fp32": FORWARD_GENERAL_MOMENTS,
+}
+
+_built = {}
+ELEMENTS = {torch.float32: "fp32", torch.float16: "half", torch.bfloat16: "bfloat"}
+
+
+def library(dtype, device):
+    """The compiled kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
+    arithmetic = ELEMENTS[dtype]
+    if arithmetic == "fp32" and not torch.backends.cudnn.allow_tf32 and "strict" in SOURCES:
+        arithmetic = "strict"
+    major, minor = torch.cuda.get_device_capability(device)
+    key = arithmetic, major, minor
+    if key not in _built:
+        source = SOURCES.get("half" if arithmetic == "bfloat" else arithmetic, SOURCES["fp32"])
+        if arithmetic == "bfloat" and "half" in SOURCES:
+            source = source.replace(".f16.f16", ".bf16.bf16")  # the one instruction that names the type
+        stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
+        arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
+        path = load_inline(
+            name=f"transfuse_fba71b1abf30_{arithmetic}_sm{major}{minor}",
+            cpp_sources="",
+            cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
+            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
+            is_python_module=False,
+            no_implicit_headers=True,
+        )
+        _built[key] = ctypes.CDLL(path), 10 * major + minor
+    return _built[key]
+
+
+def pointers(tensors):
+    return (ctypes.c_void_p * max(len(tensors), 1))(*[t.data_ptr() for t in tensors])
+
+
+def run(name, leaves, expected, sizes_at, outputs):
+    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    first = leaves[0]
+    if not first.is_cuda:
+        raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
+    if first.dtype not in ELEMENTS:
+        raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
+    for leaf, (label, shape) in zip(leaves, expected):
+        if leaf.dtype != first.dtype or leaf.device != first.device:
+            raise ValueError(f"{label} must be {first.dtype} on {first.device} like {expected[0][0]}, got {leaf.dtype} on {leaf.device}")
+        if leaf.dim() != len(shape):
+            raise ValueError(f"{label} must have {len(shape)} axes {shape}, got {tuple(leaf.shape)}")
+        for axis, size in enumerate(shape):
+            if isinstance(size, int) and leaf.shape[axis] != size:
+                raise ValueError(f"{label} must have size {size} along axis {axis}, got {leaf.shape[axis]}")
+    kernels, arch = library(first.dtype, first.device)
+    function = getattr(kernels, name)
+    function.restype = ctypes.c_longlong
+    leaves = [leaf.contiguous() for leaf in leaves]
+    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
+    out = [first.new_empty(shape) for shape in outputs(*sizes)]
+    counts, inputs, results = (ctypes.c_longlong * len(sizes))(*sizes), pointers(leaves), pointers(out)
+    with torch.cuda.device(first.device):
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        need = function(inputs, results, counts, None, stream, arch)
+        if need < 0:
+            raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
+        workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=first.device)
+        failure = function(inputs, results, counts, ctypes.c_void_p(workspace.data_ptr()), stream, arch)
+    if failure:
+        raise RuntimeError(f"{name}: CUDA error {failure}")
+    return out
+
+def forward_as_written(x, conv_transpose_weight, conv_transpose_bias, bias):
+    """In PyTorch's operators: what the backward of this file differentiates."""
+    conv_transpose2d = torch.ops.aten.conv_transpose2d.input(x, conv_transpose_weight, conv_transpose_bias)
+    mean = torch.ops.aten.mean.dim(conv_transpose2d, [2, 3], True)
+    add = torch.ops.aten.add.Tensor(mean, bias)
+    logsumexp = torch.ops.aten.logsumexp(add, [1], True)
+    sum_1 = torch.ops.aten.sum.dim_IntList(logsumexp, [2, 3])
+    mul = torch.ops.aten.mul.Tensor(sum_1, 10.0)
+    return [mul]
+
+
+class Forward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *leaves):
+        ctx.save_for_backward(*leaves)
+        out = run(
+            "forward", leaves,
+            [("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,)), ("bias", (128, 1, 1))],
+            [(0, 0), (0, 2), (0, 3)],
+            lambda batch, height, width: [(batch, 1)],
+        )  # fmt: skip
+        ctx.mark_non_differentiable(*out[1:])
+        return tuple(out)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        again = torch.is_grad_enabled()
+        with torch.enable_grad():
+            leaves = ctx.saved_tensors if again else [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
+            pairs = [(y, g) for y, g in zip(forward_as_written(*leaves), gradients) if g is not None]
+            wanted = [t for t in leaves if t.requires_grad]
+            found = iter(torch.autograd.grad([y for y, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True))
+        return tuple(next(found) if t.requires_grad else None for t in leaves)
+
+class ModelNew(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, bias_shape):
+        if (in_channels, out_channels, kernel_size, tuple(bias_shape)) != (64, 128, 3, (128, 1, 1)):
+            expected = "(in_channels, out_channels, kernel_size, bias_shape) = 64, 128, 3, (128, 1, 1)"
+            raise ValueError(f"the kernels of this file were written for {expected}, got {(in_channels, out_channels, kernel_size, tuple(bias_shape))}")
+        super().__init__()
+        self.conv_transpose = nn.ConvTranspose2d(in_channels, out_channels, kernel_size)
+        self.bias = nn.Parameter(torch.randn(bias_shape))
+
+    def forward(self, x):
+        y = Forward.apply(x, self.conv_transpose.weight, self.conv_transpose.bias, self.bias)[0]
+        return y

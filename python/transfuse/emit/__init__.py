@@ -1,0 +1,130 @@
+"""`transfuse emit`: a reference file becomes one Python file with inline CUDA that needs nothing but torch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from transfuse import library, problem
+from transfuse.capture import capture
+from transfuse.emit import file
+from transfuse.emit.formula import Unstated
+from transfuse.emit.model import Reference, reference
+from transfuse.emit.program import Program, state
+from transfuse.emit.sizes import Sized, sized
+from transfuse.problem import ProblemError
+from transfuse.regions import Cut, Options, cut
+
+
+@dataclass
+class Part:
+    """A region of the model in one mode: its programs for each arithmetic, and how PyTorch would compute it."""
+
+    name: str
+    sized: Sized
+    programs: dict[str, list[tuple[str, Program]]]  # "fp32", "strict", "half" → variants with their conditions
+    summary: dict
+
+
+@dataclass
+class Mode:
+    """The model in train or eval mode: the captured graph with regions cut out."""
+
+    training: bool
+    capture: object
+    cut: Cut
+    parts: list[Part]
+
+    @property
+    def key(self) -> tuple:
+        return tuple(p.sized.region.text for p in self.parts), self.cut.graph_module.code
+
+
+def inputs_of(reference_problem) -> list:
+    """Tensors like get_inputs() gives, without filling gigabytes with random numbers where that can be avoided."""
+    try:
+        with torch.device("meta"):
+            made = reference_problem.module.get_inputs()
+        if all(isinstance(t, torch.Tensor) for t in made):
+            return [torch.empty(t.shape, dtype=t.dtype) for t in made]
+    except Exception:  # get_inputs() needs real tensors
+        made = None
+    return reference_problem.inputs()
+
+
+def captured(reference_problem, training: bool) -> Mode:
+    model = reference_problem.model().train(training)
+    try:
+        found = capture(model, type(model), tuple(inputs_of(reference_problem)), {}, True)
+    except Exception as error:
+        line = str(error).strip().splitlines()
+        raise ProblemError(
+            f"{reference_problem.path}: the model cannot be captured: {line[0] if line else type(error).__name__}"
+        ) from error
+    result = cut(found.graph_module, found.parameter_names, Options())
+    if not result.regions:
+        reasons = sorted({line.reason for line in result.lines if line.reason})
+        raise ProblemError(
+            f"{reference_problem.path}: nothing of the model can be taken ({'; '.join(reasons) or 'no convolution'})"
+        )
+    return Mode(training, found, result, [])
+
+
+def stated(mode: Mode, prefix: str) -> None:
+    calls = {n.target: n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module"}
+    for i, region in enumerate(mode.cut.regions):
+        name = prefix if len(mode.cut.regions) == 1 else f"{prefix}_{i}"
+        try:
+            at = sized(region, calls[region.name])
+            mode.parts.append(Part(name, at, variants(at, name), library.summary(at.text(at.example), "cuda")))
+        except (Unstated, ValueError) as error:
+            raise ProblemError(f"a program for all sizes was not found: {error}") from error
+
+
+def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
+    fast = state(at, "tf32", True, "f32", f"{name}_")
+    general = state(at, "general unaligned", False, "f32", f"{name}_general_")
+    conditions = [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1]
+    if any("wgmma" in k.text for k in fast.kernels):
+        conditions.insert(0, "arch == 90")
+    when = " && ".join([*conditions, "aligned"])
+    programs = {"fp32": [(when, fast), ("", general)]}
+    if any("transfuse_dense" in source for source in fast.entries):  # other arithmetic, other tiles
+        programs["strict"] = [(when, state(at, "", True, "f32", f"{name}_")), ("", general)]
+        programs["half"] = [(when, state(at, "", True, "f16", f"{name}_")), ("", general)]
+    return programs
+
+
+def emit(path) -> str:
+    """The text of the new file."""
+    found = problem.load(path)
+    ref: Reference = reference(found.path, found.module)
+    train, evaluation = captured(found, True), captured(found, False)
+    stated(train, "forward")
+    modes = [train]
+    if train.key != (tuple(r.text for r in evaluation.cut.regions), evaluation.cut.graph_module.code):
+        train.parts.clear()
+        stated(train, "train")
+        stated(evaluation, "eval")
+        modes.append(evaluation)
+    text = file.write(found, ref, modes)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return text.replace("@DIGEST@", digest)
+
+
+def write(text: str, path) -> None:
+    """All of it or nothing."""
+    path = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w") as out:
+            out.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,145 @@
+"""Run by `transfuse emit --check` in a process of its own, where transfuse cannot be imported: an emitted file beside its reference.
+
+Arguments: reference file, emitted file, and options as key=value (device, seeds, backward, dtype)."""
+
+import sys
+
+sys.modules["transfuse"] = None
+
+import copy  # noqa: E402
+import time  # noqa: E402
+
+import torch  # noqa: E402
+
+
+def loaded(path: str) -> dict:
+    """As a harness does it: the text is executed, there is no __file__."""
+    space = {"__name__": "emitted"}
+    with open(path) as file:
+        exec(compile(file.read(), path, "exec"), space)
+    return space
+
+
+def made(cls, arguments, seed: int, device: str, dtype):
+    torch.manual_seed(seed)
+    model = cls(**arguments) if isinstance(arguments, dict) else cls(*arguments)
+    return model.to(device=device, dtype=dtype)
+
+
+def tensors(value) -> list:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def ramp(t):
+    return torch.linspace(-1, 1, t.numel(), dtype=torch.float64, device=t.device).reshape(t.shape).to(t.dtype)
+
+
+def results(model, inputs, backward: bool) -> list:
+    """Outputs, the gradients of inputs and parameters if asked for, and every buffer."""
+    if not backward:
+        with torch.no_grad():
+            found = tensors(model(*inputs))
+    else:
+        inputs = [t.detach().requires_grad_() for t in inputs]
+        found = tensors(model(*inputs))
+        wanted = inputs + list(model.parameters())
+        grads = torch.autograd.grad(found, wanted, [ramp(t) for t in found], allow_unused=True)
+        found = [t.detach() for t in found] + [g for g in grads if g is not None]
+    return found + [b.clone() for b in model.buffers() if b.is_floating_point()]
+
+
+def errors(got: list, truth: list) -> list:
+    """Of each tensor the rms and the worst error, relative to the truth's rms."""
+    list_ = []
+    for a, b in zip(got, truth):
+        difference = (a.double() - b).abs()
+        scale = b.pow(2).mean().sqrt().item() or 1.0
+        list_.append((difference.pow(2).mean().sqrt().item() / scale, difference.max().item() / scale))
+    return list_
+
+
+def seconds(call, device: str) -> float:
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+    for _ in range(3):
+        call()
+    wait()
+    start = time.perf_counter()
+    call()
+    wait()
+    count = max(3, min(200, int(0.2 / max(time.perf_counter() - start, 1e-6))))
+    best = float("inf")
+    for _ in range(5):
+        wait()
+        if device == "cuda":
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            for _ in range(count):
+                call()
+            end.record()
+            wait()
+            best = min(best, begin.elapsed_time(end) / 1e3 / count)
+        else:
+            start = time.perf_counter()
+            for _ in range(max(1, count // 5)):
+                call()
+            best = min(best, (time.perf_counter() - start) / max(1, count // 5))
+    return best
+
+
+def main(reference: str, emitted: str, *words: str) -> int:
+    options = dict(word.split("=") for word in words)
+    device, seeds = options.get("device", "cuda"), int(options.get("seeds", 5))
+    dtype = getattr(torch, options.get("dtype", "float32"))
+    backward = options.get("backward", "1") == "1"
+    theirs, ours = loaded(reference), loaded(emitted)
+    arguments = theirs["get_init_inputs"]()
+    floor = {torch.float32: 1e-7, torch.float16: 5e-4, torch.bfloat16: 4e-3, torch.float64: 1e-15}[dtype]
+    if dtype == torch.float32 and device == "cuda" and torch.backends.cudnn.allow_tf32:
+        floor = 4e-4  # TF32 is allowed: 10 bits of mantissa, whichever of PyTorch's kernels happens to be exact
+    wrong = 0
+    print(f"{'mode':<7}{'seed':>5}{'rms':>11}{'torch rms':>11}{'worst':>11}{'torch worst':>13}  verdict")
+    for training in (True, False):
+        for seed in range(seeds):
+            model = made(theirs["Model"], arguments, seed, device, dtype).train(training)
+            new = made(ours["ModelNew"], arguments, seed, device, dtype).train(training)
+            mine, base = new.state_dict(), model.state_dict()
+            same = list(mine) == list(base) and all(torch.equal(mine[k], base[k]) for k in base)
+            torch.manual_seed(1000 + seed)
+            inputs = [t.to(device=device, dtype=dtype) for t in theirs["get_inputs"]()]
+            grads = backward and seed == 0
+            wide = copy.deepcopy(model).double()
+            got = results(new, inputs, grads)
+            other = results(model, inputs, grads)
+            truth = results(wide, [t.double() for t in inputs], grads)
+            a, b = errors(got, truth), errors(other, truth)
+            right = (
+                same
+                and len(got) == len(truth)
+                and all(g.shape == t.shape and g.dtype == o.dtype for g, t, o in zip(got, truth, other))
+            )
+            # Gradients through a norm cancel: twice PyTorch's error is allowed there.
+            slack = 2.0 if grads else 1.2
+            right = right and all(
+                x[0] <= max(slack * y[0], floor) and x[1] <= max(2 * y[1], 8 * floor) for x, y in zip(a, b)
+            )
+            wrong += not right
+            top = lambda e, i: max(x[i] for x in e)  # noqa: E731
+            verdict = "right" if right else "other parameters" if not same else "WRONG"
+            name = ("train" if training else "eval") + ("+b" if grads else "")
+            print(
+                f"{name:<7}{seed:>5}{top(a, 0):>11.2e}{top(b, 0):>11.2e}{top(a, 1):>11.2e}{top(b, 1):>13.2e}  {verdict}",
+                flush=True,
+            )
+            del wide, got, other, truth
+    for training in (True, False):
+        new.train(training), model.train(training)
+        mine, base = seconds(lambda: new(*inputs), device), seconds(lambda: model(*inputs), device)
+        print(
+            f"{'train' if training else 'eval'}: {mine * 1e3:.4f} ms, PyTorch {base * 1e3:.4f} ms, {base / mine:.2f} times as fast",
+            flush=True,
+        )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,376 @@
+"""The emitted file: a header that says what was derived and why it is fast, the kernels, and the class ModelNew."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from dataclasses import replace
+
+from transfuse.emit import device, host
+from transfuse.emit.model import Printer, Reference, as_written, attribute, user_inputs
+from transfuse.emit.pieces import pieces
+from transfuse.emit.program import Kernel
+from transfuse.problem import ProblemError
+
+DTYPES = {"f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16", "f64": "torch.float64"}
+
+
+def write(found, ref: Reference, modes) -> str:
+    parts = [part for mode in modes for part in mode.parts]
+    builds, hosts = {}, {}
+    every = [program for part in parts for variants in part.programs.values() for _, program in variants]
+    clusters = any(launch.cluster > 1 for program in every for launch in program.launches)
+    for arithmetic in dict.fromkeys(a for part in parts for a in part.programs):
+        kernels, functions = {}, []  # of each text its kernel
+        for part in parts:
+            variants = [
+                (_aligned(c, part), _share(program, kernels))
+                for c, program in part.programs.get(arithmetic, part.programs["fp32"])
+            ]
+            functions.append("\n" + host.function(part.name, [s.name for s in part.sized.symbols], variants, clusters))
+        builds[arithmetic] = [(k.name, k.text) for k in kernels.values()]
+        hosts[arithmetic] = [
+            *host.support("".join(functions), clusters),
+            *(re.sub(r"\btf_half\b", "STORED", f) for f in functions),
+        ]
+    code = device.assembled(builds)
+    strings, joined = pieces({key: [*code[key], *hosts[key]] for key in builds})
+    code = "\n\n".join(f'{s.name} = r"""{_newline(s.text)}\n"""' for s in strings)
+    table = "\n".join(
+        f'    "{key}": {" + ".join(names)},'
+        for key, names in joined.items()
+        if names != joined.get("fp32") or key == "fp32"
+    )
+    sections = [
+        header(found, ref, modes),
+        "import ctypes\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
+        + _lines(ref.imports),
+        "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
+        + code,
+        "# What is compiled for which arithmetic: fp32 as PyTorch's TF32 switch allows, strict fp32, 16 bits.\nSOURCES = {\n"
+        + table
+        + "\n}",
+        RUNTIME,
+        *(_region(part) for part in parts),
+        _lines(ref.helpers).strip("\n"),
+        _class(found, ref, modes),
+    ]
+    return "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
+
+
+def _share(program, kernels: dict):
+    """The program with kernels that differ in names alone being one."""
+    launches = []
+    for launch in program.launches:
+        kernel = launch.kernel
+        plain = kernel.text.replace(kernel.name, "@")
+        for i, parameter in enumerate(kernel.parameters):
+            plain = re.sub(rf"\b{parameter.name}\b", f"@{i}", plain)
+        same = Kernel(kernels.setdefault(plain, kernel).name, kernel.text, kernel.parameters)
+        launches.append(replace(launch, kernel=same))
+    return replace(program, launches=launches)
+
+
+def _newline(text: str) -> str:
+    return text if text.startswith("\n") else f"\n{text}"
+
+
+def _lines(text: str) -> str:
+    return text + "\n" if text else ""
+
+
+def _aligned(condition: str, part) -> str:
+    count = len(part.sized.names)
+    return condition.replace("aligned", f"aligned(leaf, {count})") if condition else condition
+
+
+# The header ----------------------------------------------------------------------------------------------------------
+
+
+def header(found, ref: Reference, modes) -> str:
+    lines = [f"{found.path.name} with its kernels: ModelNew computes what Model does. The model as written:", ""]
+    lines += ["    " + line for line in ref.written.splitlines()]
+    for mode in modes:
+        for part in mode.parts:
+            told = part.summary
+            before, after = told["before"], told["after"]
+            title = "" if len(modes) == 1 else f" ({'train' if mode.training else 'eval'} mode)"
+            lines += ["", f"Derivation{title}, each rule exact:"]
+            lines += _steps(told["steps"])
+            lines += [
+                f"  in all {_cost(before)} became {_cost(after)}.",
+                "Plan:",
+            ]
+            flops = sum(p["cost"]["flops"] for p in told["plan"]["passes"])
+            moved = sum(p["cost"]["bytes"] for p in told["plan"]["passes"])
+            for p in told["plan"]["passes"]:
+                why = f"; {p['why']}" if p["why"] else ""
+                lines.append(f"  {p['kind']}: {_flops(p['cost']['flops'])}, {_bytes(p['cost']['bytes'])}{why}")
+            floor = max(flops / 400e12, moved / 4.0e12) * 1e3
+            written = max(before["flops"] / 400e12, before["bytes"] / 4.0e12) * 1e3
+            lines += textwrap.wrap(
+                f"Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than {floor:.3g} ms"
+                f" at the sizes of get_inputs(); the operators one by one, as written, not less than {written:.3g} ms.", 118,
+            )  # fmt: skip
+    return "\n".join(f"# {line}".rstrip() for line in lines)
+
+
+def _steps(steps) -> list[str]:
+    out, last = [], None
+    for step in steps:
+        text = f"  {step['rule']}: {step['what']}" if step["what"] else f"  {step['rule']}"
+        if text != last and len(text) < 400:
+            out.append(text[:150])
+        last = text
+    if len(out) > 14:
+        out = out[:13] + [f"  … and {len(out) - 13} more"]
+    return out
+
+
+def _cost(cost: dict) -> str:
+    return f"{_flops(cost['flops'])} and {_bytes(cost['bytes'])}"
+
+
+def _flops(value: float) -> str:
+    for unit, size in (("Gflop", 1e9), ("Mflop", 1e6), ("kflop", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} flop"
+
+
+def _bytes(value: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+# The run time --------------------------------------------------------------------------------------------------------
+
+RUNTIME = '''
+_built = {}
+ELEMENTS = {torch.float32: "fp32", torch.float16: "half", torch.bfloat16: "bfloat"}
+
+
+def library(dtype, device):
+    """The compiled kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
+    arithmetic = ELEMENTS[dtype]
+    if arithmetic == "fp32" and not torch.backends.cudnn.allow_tf32 and "strict" in SOURCES:
+        arithmetic = "strict"
+    major, minor = torch.cuda.get_device_capability(device)
+    key = arithmetic, major, minor
+    if key not in _built:
+        source = SOURCES.get("half" if arithmetic == "bfloat" else arithmetic, SOURCES["fp32"])
+        if arithmetic == "bfloat" and "half" in SOURCES:
+            source = source.replace(".f16.f16", ".bf16.bf16")  # the one instruction that names the type
+        stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
+        arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
+        path = load_inline(
+            name=f"transfuse_@DIGEST@_{arithmetic}_sm{major}{minor}",
+            cpp_sources="",
+            cuda_sources="#include <algorithm>\\n#include <cuda_runtime.h>\\n" + source,
+            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
+            is_python_module=False,
+            no_implicit_headers=True,
+        )
+        _built[key] = ctypes.CDLL(path), 10 * major + minor
+    return _built[key]
+
+
+def pointers(tensors):
+    return (ctypes.c_void_p * max(len(tensors), 1))(*[t.data_ptr() for t in tensors])
+
+
+def run(name, leaves, expected, sizes_at, outputs):
+    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    first = leaves[0]
+    if not first.is_cuda:
+        raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
+    if first.dtype not in ELEMENTS:
+        raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
+    for leaf, (label, shape) in zip(leaves, expected):
+        if leaf.dtype != first.dtype or leaf.device != first.device:
+            raise ValueError(f"{label} must be {first.dtype} on {first.device} like {expected[0][0]}, got {leaf.dtype} on {leaf.device}")
+        if leaf.dim() != len(shape):
+            raise ValueError(f"{label} must have {len(shape)} axes {shape}, got {tuple(leaf.shape)}")
+        for axis, size in enumerate(shape):
+            if isinstance(size, int) and leaf.shape[axis] != size:
+                raise ValueError(f"{label} must have size {size} along axis {axis}, got {leaf.shape[axis]}")
+    kernels, arch = library(first.dtype, first.device)
+    function = getattr(kernels, name)
+    function.restype = ctypes.c_longlong
+    leaves = [leaf.contiguous() for leaf in leaves]
+    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
+    out = [first.new_empty(shape) for shape in outputs(*sizes)]
+    counts, inputs, results = (ctypes.c_longlong * len(sizes))(*sizes), pointers(leaves), pointers(out)
+    with torch.cuda.device(first.device):
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        need = function(inputs, results, counts, None, stream, arch)
+        if need < 0:
+            raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
+        workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=first.device)
+        failure = function(inputs, results, counts, ctypes.c_void_p(workspace.data_ptr()), stream, arch)
+    if failure:
+        raise RuntimeError(f"{name}: CUDA error {failure}")
+    return out
+'''
+
+
+def _region(part) -> str:
+    at, region = part.sized, part.sized.region
+    program = part.programs["fp32"][-1][1]  # the one for all sizes
+    names = [_leaf_name(n) for n in at.names]
+    symbols = [s.name for s in at.symbols]
+    expected = ", ".join(
+        f'("{n}", ({", ".join(_extent(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
+        for n, shape in zip(names, at.shapes)
+    )
+    shapes = ", ".join(
+        f"({', '.join(_python(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
+        for _, shape in program.outputs
+    )
+    written = "\n".join(
+        f"    {line}"
+        for line in as_written(region.eager, [*names, *symbols][: len(names) + len(at.numbers)], region.differentiable)
+    )
+    title = part.name.capitalize()
+    return f'''
+def {part.name}_as_written({", ".join(names)}):
+    """In PyTorch's operators: what the backward of this file differentiates."""
+{written}
+
+
+class {title}(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *leaves):
+        ctx.save_for_backward(*leaves)
+        out = run(
+            "{part.name}", leaves,
+            [{expected}],
+            [{", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols)}],
+            lambda {", ".join(symbols)}: [{shapes}],
+        )  # fmt: skip
+        ctx.mark_non_differentiable(*out[{region.differentiable}:])
+        return tuple(out)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        again = torch.is_grad_enabled()
+        with torch.enable_grad():
+            leaves = ctx.saved_tensors if again else [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
+            pairs = [(y, g) for y, g in zip({part.name}_as_written(*leaves), gradients) if g is not None]
+            wanted = [t for t in leaves if t.requires_grad]
+            found = iter(torch.autograd.grad([y for y, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True))
+        return tuple(next(found) if t.requires_grad else None for t in leaves)'''
+
+
+def _leaf_name(name: str) -> str:
+    return re.sub(r"^[pb]_", "", name)
+
+
+def _extent(extent) -> str:
+    return str(extent) if isinstance(extent, int) else f'"{extent}"'
+
+
+def _python(formula: str, named: list[tuple[str, str]]) -> str:
+    """A formula of the sizes in Python."""
+    for name, inner in reversed(named):
+        inner = inner if re.fullmatch(r"\w+", inner) else f"({inner})"
+        formula = (
+            inner.strip("()") if formula == name and inner.count("(") == 1 else re.sub(rf"\b{name}\b", inner, formula)
+        )
+    return re.sub(r"ceil_div\(([^,]*), ([^()]*)\)", r"-(-(\1) // (\2))", formula).replace(" / ", " // ")
+
+
+# The class -----------------------------------------------------------------------------------------------------------
+
+
+def _class(found, ref: Reference, modes) -> str:
+    body = [textwrap.indent(_guarded(found, ref.init), "    ")]
+    forwards = [_forward(ref, mode) for mode in modes]
+    if len(modes) == 1:
+        body.append(textwrap.indent(f"{ref.signature}\n" + textwrap.indent("\n".join(forwards[0]), "    "), "    "))
+    else:
+        lines = ["if self.training:", *("    " + line for line in forwards[0]), *forwards[1]]
+        body.append(textwrap.indent(f"{ref.signature}\n" + textwrap.indent("\n".join(lines), "    "), "    "))
+    return "\nclass ModelNew(nn.Module):\n" + "\n\n".join(body)
+
+
+def _guarded(found, init: str) -> str:
+    """The constructor, refusing arguments other than those the kernels were written for."""
+    import inspect
+
+    given = found.module.get_init_inputs()
+    signature = inspect.signature(found.module.Model.__init__)
+    bound = signature.bind(None, **given) if isinstance(given, dict) else signature.bind(None, *given)
+    bound.apply_defaults()
+    tree = ast.parse(init)
+    first = tree.body[0].body[0]
+    lines = init.splitlines()
+    checks = []
+    for name, value in list(bound.arguments.items())[1:]:
+        if isinstance(value, list):
+            value = tuple(value)
+        if not isinstance(value, (int, float, bool, str, tuple, type(None))):
+            continue
+        mine = f"tuple({name})" if isinstance(value, tuple) else name
+        checks.append((name, mine, value))
+    if checks:
+        indent = " " * first.col_offset
+        wanted = ", ".join(repr(v) for _, _, v in checks)
+        mine = ", ".join(m for _, m, _ in checks)
+        names = ", ".join(n for n, _, _ in checks)
+        comma = "," if len(checks) == 1 else ""
+        guard = [
+            f"{indent}if ({mine}{comma}) != ({wanted}{comma}):",
+            f'{indent}    expected = "({names}) = {wanted}"',
+            f'{indent}    raise ValueError(f"the kernels of this file were written for {{expected}}, got {{({mine}{comma})}}")',
+        ]
+        lines[first.lineno - 1 : first.lineno - 1] = guard
+    return "\n".join(lines)
+
+
+def _forward(ref: Reference, mode) -> list[str]:
+    graph = mode.cut.graph_module.graph
+    holders = [n for n in graph.nodes if n.op == "placeholder"]
+    sources = mode.capture.sources
+    texts = {}
+    for node, (kind, target) in zip(holders, sources):
+        if kind == "constant":
+            raise ProblemError("the model uses a constant tensor, which a file cannot hold")
+        texts[node] = attribute(target)
+    inputs = holders[len(sources) :]
+    texts.update(zip(inputs, user_inputs(ref, len(inputs))))
+    printer = Printer(texts)
+    parts = {part.sized.region.name: part for part in mode.parts}
+    for node in graph.nodes:
+        if node.op == "call_module":
+            part = parts[node.target]
+            arguments = ", ".join(printer.argument(a) for a in node.args[: part.sized.region.leaf_count])
+            users = [u for u in node.users]
+            if len(part.programs["fp32"][0][1].outputs) == 1:
+                printer.lines.append(
+                    f"y{'' if len(parts) == 1 else node.target[-1]} = {part.name.capitalize()}.apply({arguments})[0]"
+                )
+                for user in users:
+                    printer.texts[user] = f"y{'' if len(parts) == 1 else node.target[-1]}"
+            else:
+                name = "y" if len(parts) == 1 else f"y{node.target[-1]}"
+                printer.lines.append(f"{name} = {part.name.capitalize()}.apply({arguments})")
+                for user in users:
+                    printer.texts[user] = f"{name}[{user.args[1]}]"
+        elif node.op == "call_function" and node not in printer.texts:
+            printer.statement(node)
+        elif node.op == "output":
+            results = [printer.argument(a) for a in node.args[0]]
+            spec = mode.capture.out_spec
+            if spec.num_leaves == 1 and spec.num_children == 0:
+                printer.lines.append(f"return {results[0]}")
+            elif spec.type in (tuple, list) and spec.num_children == len(results):
+                printer.lines.append(
+                    f"return {'[' if spec.type is list else ''}{', '.join(results)}{']' if spec.type is list else ''}"
+                )
+            else:
+                raise ProblemError("forward returns something other than a tensor or a tuple of tensors")
+    return printer.lines

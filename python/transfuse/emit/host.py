@@ -1,0 +1,111 @@
+"""Host code in C++: for each program a function that launches its kernels on a stream, sizes given at run time."""
+
+from __future__ import annotations
+
+import re
+
+from transfuse.emit.program import Program
+
+LAUNCH = r"""
+static bool aligned(void* const* leaf, int count) {
+    return std::all_of(leaf, leaf + count, [](void* p) { return (size_t)p % 16 == 0; });
+}
+static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
+
+// early: the kernel may start while its predecessor ends; it waits for it before it reads.
+template <class... P, class... A>
+static void launch(void (*kernel)(P...), long long grid, int block, int shared, int cluster, bool early, cudaStream_t stream, A... a) {
+    cudaLaunchAttribute attributes[2];
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)grid), config.blockDim = dim3((unsigned)block);
+    config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = attributes;
+@CLUSTER@    if (early) {
+        attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (shared > 48 * 1024) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    cudaLaunchKernelEx(&config, kernel, P(a)...);
+}
+"""
+
+CLUSTER = r"""    if (cluster > 1) {
+        attributes[0].id = cudaLaunchAttributeClusterDimension, config.numAttrs = 1;
+        attributes[0].val.clusterDim.x = cluster, attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+    }
+"""
+
+DIVISOR = r"""
+// n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
+static tf_divisor divisor(long long d) {
+    unsigned shift = 0;
+    while ((1ull << shift) < (unsigned long long)d) ++shift;
+    return {(unsigned)((((1ull << shift) - d) << 32) / d + 1), shift};
+}
+"""
+
+
+def support(functions: str, clusters: bool) -> list[str]:
+    """What the functions call."""
+    launch = LAUNCH.replace("@CLUSTER@", CLUSTER if clusters else "")
+    if not clusters:
+        launch = launch.replace(" int cluster,", "").replace("attributes[2]", "attributes[1]")
+    return [launch.rstrip("\n"), *([DIVISOR.rstrip("\n")] if "divisor(" in functions else [])]
+
+
+def function(name: str, symbols: list[str], variants: list[tuple[str, Program]], clusters: bool) -> str:
+    """extern "C": the bytes of workspace it needs, or with workspace the launches. The first variant whose condition holds."""
+    lines = [
+        f'extern "C" long long {name}(void* const* leaf, void* const* out, const long long* size, char* workspace, '
+        "cudaStream_t stream, int arch) {"
+    ]
+    unpack = ", ".join(f"{s} = size[{i}]" for i, s in enumerate(symbols))
+    lines.append(f"    const long long {unpack};")
+    for condition, program in variants:
+        indent = "    "
+        if condition:
+            lines.append(f"    if ({condition}) {{")
+            indent = "        "
+        body = _body(program, clusters)
+        lines += [indent + line for line in body]
+        if condition:
+            lines.append("    }")
+    lines.append("}")
+    return "\n".join(lines)
+
+
+def _body(program: Program, clusters: bool) -> list[str]:
+    calls = []
+    for i, launch in enumerate(program.launches):
+        early = "arch >= 90" if launch.early and i > 0 else "false"
+        cluster, grid = f"{launch.cluster}, " if clusters else "", launch.grid
+        if launch.cluster > 1:
+            cluster, grid = f"arch >= 90 ? {launch.cluster} : 1, ", f"arch >= 90 ? {launch.grid} : 1"
+        arguments = ", ".join(_value(p) for p in launch.kernel.parameters)
+        calls.append(
+            f"launch({launch.kernel.name}, {grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream, {arguments});"
+        )
+    most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
+    used = " ".join(calls) + " " + program.bytes + most
+    statements = _used([*program.extents, *program.workspace[1:]], used)
+    return [
+        *(f"const long long {name} = {formula};" for name, formula in statements),
+        f"if ({most} >= 1ll << 31) return -1;",
+        f"if (!workspace) return {program.bytes};",
+        *calls,
+        "return (long long)cudaGetLastError();",
+    ]
+
+
+def _value(p) -> str:
+    if p.value.startswith("{"):
+        return f"{p.type}{p.value}".replace("{", "{", 1)
+    return p.value
+
+
+def _used(named: list[tuple[str, str]], text: str) -> list[tuple[str, str]]:
+    kept: list[tuple[str, str]] = []
+    for name, formula in reversed(named):
+        if re.search(rf"\b{name}\b", text):
+            kept.insert(0, (name, formula))
+            text += " " + formula
+    return kept

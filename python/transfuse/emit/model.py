@@ -1,0 +1,202 @@
+"""The Python side of an emitted file: constructor, forward and gradient, printed from the captured graph."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+import re
+import textwrap
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from transfuse.problem import ProblemError
+from transfuse.regions import batch_norm_statistics, update_statistic
+
+
+def attribute(target: str) -> str:
+    return "self" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in target.split("."))
+
+
+@dataclass
+class Reference:
+    """A reference file's source, in the pieces that a new file needs."""
+
+    imports: str
+    helpers: str  # what the constructor uses
+    init: str
+    signature: str  # of forward, with self
+    names: list[str]  # of forward's parameters
+    star: str | None
+    written: str  # the class as written
+
+
+def reference(path, module) -> Reference:
+    source = path.read_text()
+    tree = ast.parse(source)
+    tops = {n.name: n for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
+    model = tops.get("Model")
+    if model is None:
+        raise ProblemError(f"{path}: Model must be a class of this file")
+    methods = {n.name: n for n in model.body if isinstance(n, ast.FunctionDef)}
+    if "forward" not in methods:
+        raise ProblemError(f"{path}: Model has no forward")
+    kept = [_text(source, n) for name, n in methods.items() if name not in ("forward", "__init__")]
+    init = (
+        _text(source, methods["__init__"]) if "__init__" in methods else "def __init__(self):\n    super().__init__()"
+    )
+    init = re.sub(r"\bModel\b", "ModelNew", "\n\n".join([init, *kept]))
+    helpers = _helpers(source, tree, _free(init))
+    imports = [_text(source, n) for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    plain = [
+        i
+        for i in imports
+        if not re.search(
+            r"torch\.nn\.functional|import torch$|import torch\.nn as nn$|from torch import nn$|__future__", i
+        )
+    ]
+    used = [i for i in plain if any(re.search(rf"\b{w}\b", init + helpers) for w in _bound(i))]
+    forward = methods["forward"]
+    arguments = forward.args
+    names = [a.arg for a in arguments.posonlyargs + arguments.args][1:]
+    fix = lambda text: re.sub(r"\btorch\.nn\.", "nn.", text)  # noqa: E731
+    return Reference(
+        "\n".join(used), fix(helpers), fix(init), f"def forward({ast.unparse(arguments)}):", names,
+        arguments.vararg.arg if arguments.vararg else None, _text(source, model),
+    )  # fmt: skip
+
+
+def _free(text: str) -> set[str]:
+    """Names that a piece of code takes from its module."""
+    found = set()
+    for scope in ast.parse(text).body:
+        own = {
+            a.arg
+            for n in ast.walk(scope)
+            if isinstance(n, ast.arguments)
+            for a in n.posonlyargs + n.args + n.kwonlyargs
+        }
+        own |= {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        found |= {n.id for n in ast.walk(scope) if isinstance(n, ast.Name)} - own
+        defaults = [
+            d for n in ast.walk(scope) if isinstance(n, ast.arguments) for d in [*n.defaults, *n.kw_defaults] if d
+        ]
+        found |= {n.id for d in defaults for n in ast.walk(d) if isinstance(n, ast.Name)}
+    return found
+
+
+def _bound(statement: str) -> list[str]:
+    node = ast.parse(statement).body[0]
+    return [a.asname or a.name.split(".")[0] for a in node.names]
+
+
+def _text(source: str, node) -> str:
+    lines = source.splitlines()[node.lineno - 1 : node.end_lineno]
+    first = getattr(node, "body", [None])[0]
+    if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str) and len(node.body) > 1:
+        del lines[first.lineno - node.lineno : first.end_lineno - node.lineno + 1]
+    return textwrap.dedent("\n".join(lines))
+
+
+def _helpers(source: str, tree, words: set[str]) -> str:
+    """Classes, functions and constants of the file that the constructor reaches; modules lose their forward."""
+    found: dict[str, str] = {}
+    grew = True
+    while grew:
+        grew = False
+        for node in tree.body:
+            names = [node.name] if isinstance(node, (ast.ClassDef, ast.FunctionDef)) else []
+            if isinstance(node, ast.Assign):
+                names = [t.id for t in node.targets if isinstance(t, ast.Name)]
+            for name in names:
+                if name in words and name not in found and name not in ("Model", "get_inputs", "get_init_inputs"):
+                    text = _text(source, node)
+                    if isinstance(node, ast.ClassDef):
+                        for method in node.body:
+                            if isinstance(method, ast.FunctionDef) and method.name == "forward":
+                                text = text.replace("\n" + textwrap.indent(_text(source, method), "    "), "")
+                    found[name] = text
+                    words |= _free(text)
+                    grew = True
+    order = [n.name if hasattr(n, "name") else None for n in tree.body]
+    order += [t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+    return "\n\n\n".join(found[n].rstrip() for n in dict.fromkeys(order) if n in found)
+
+
+class Printer:
+    """Statements of a graph whose placeholders have Python texts."""
+
+    def __init__(self, texts: dict[Node, str]):
+        self.texts = dict(texts)
+        self.lines: list[str] = []
+
+    def argument(self, value) -> str:
+        if isinstance(value, Node):
+            return self.texts[value]
+        if isinstance(value, (list, tuple)):
+            items = ", ".join(self.argument(v) for v in value)
+            return f"[{items}]" if isinstance(value, list) or not value else f"({items},)"
+        if isinstance(value, torch.dtype) or isinstance(value, torch.device):
+            return f"torch.device({str(value)!r})" if isinstance(value, torch.device) else str(value)
+        return repr(value)
+
+    def call(self, node: Node) -> str:
+        arguments = [self.argument(a) for a in node.args] + [f"{k}={self.argument(v)}" for k, v in node.kwargs.items()]
+        if node.target is operator.getitem:
+            return f"{arguments[0]}[{arguments[1]}]"
+        if isinstance(node.target, torch._ops.OpOverload):
+            name = str(node.target).removesuffix(".default")
+            return f"torch.ops.{name}({', '.join(arguments)})"
+        if node.target is batch_norm_statistics:
+            x, weight, bias, eps, _ = arguments
+            return f"torch.ops.aten.native_batch_norm({x}, {weight}, {bias}, None, None, True, 0.0, {eps})"
+        if getattr(node.target, "__module__", "") in ("_operator", "operator", "math"):
+            return f"{'math.' if node.target.__module__ == 'math' else 'operator.'}{node.target.__name__}({', '.join(arguments)})"
+        raise ProblemError(f"{node.target} cannot be written into a file")
+
+    def statement(self, node: Node) -> None:
+        if node.target is update_statistic:
+            buffer, momentum, value = (self.argument(a) for a in node.args)
+            keep = round(1.0 - float(momentum), 12)
+            self.lines.append(f"{buffer}.mul_({keep!r}).add_({value}, alpha={momentum})")
+        elif str(node.target) == "aten.add_.Tensor":
+            self.lines.append(f"{self.argument(node.args[0])}.add_({self.argument(node.args[1])})")
+            self.texts[node] = self.argument(node.args[0])
+        elif node.target is operator.getitem:
+            self.texts[node] = self.call(node)
+        else:
+            self.lines.append(f"{node.name} = {self.call(node)}")
+            self.texts[node] = node.name
+
+
+def as_written(eager, names: list[str], differentiable: int) -> list[str]:
+    """The region in PyTorch's own operators: what its backward differentiates."""
+    nodes = list(eager.graph.nodes)
+    holders = [n for n in nodes if n.op == "placeholder"]
+    printer = Printer(dict(zip(holders, names)))
+    results = nodes[-1].args[0][:differentiable]
+    wanted, stack = set(), list(results)
+    while stack:
+        node = stack.pop()
+        if node not in wanted:
+            wanted.add(node)
+            stack += node.all_input_nodes
+    for node in nodes:
+        if node in wanted and node.op == "call_function":
+            printer.statement(node)
+    return [*printer.lines, f"return [{', '.join(printer.argument(r) for r in results)}]"]
+
+
+def user_inputs(ref: Reference, count: int) -> list[str]:
+    if ref.star is None:
+        if len(ref.names) < count:
+            raise ProblemError("forward takes other inputs than tensors, which a file cannot")
+        return ref.names[:count]
+    plain = ref.names
+    return [*plain, *(f"{ref.star}[{i}]" for i in range(count - len(plain)))]
+
+
+def defaults(module) -> inspect.Signature:
+    return inspect.signature(module.Model.__init__)

@@ -1,0 +1,159 @@
+#include "emit/stated.h"
+
+#include <map>
+#include <sstream>
+
+#include "algebra/verdicts.h"
+#include "transfuse/error.h"
+
+namespace transfuse::emit {
+
+namespace {
+
+Graph prepared(const std::string& text, const Request& request, Verdicts& said) {
+    struct Scope {
+        explicit Scope(Verdicts* v) { verdicts = v; }
+        ~Scope() { verdicts = nullptr; }
+    } scope(&said);
+    if (request.gradient.wrt.empty())
+        return rewrite(parse(text), {.inference = request.inference, .without = {}, .only = {}}).rewritten;
+    const Derivation forward = rewrite(parse(text), {.inference = false, .without = {}, .only = {}});
+    return rewrite(gradient(forward.rewritten, request.gradient)).rewritten;
+}
+
+// Two graphs must be one program at two sizes.
+void require_alike(const Graph& a, const Graph& b) {
+    for (ValueId v = 0; v < std::min(a.size(), b.size()); ++v) {
+        const Node &x = a[v], &y = b[v];
+        if (x.op != y.op || x.args != y.args || x.type.rank() != y.type.rank())
+            fail("emit: at these sizes %", v, " is ", name(y.op), to_string(y.type.shape), ", at the example's ",
+                 name(x.op), to_string(x.type.shape));
+    }
+    require(a.size() == b.size() && a.outputs() == b.outputs(), "emit: at these sizes the graph is another one");
+}
+
+// The same passes over a graph of other sizes. Where a piece of a concat begins is counted anew.
+Plan resized(const Plan& plan, const Graph& graph) {
+    Plan result = plan;
+    result.graph = graph;
+    for (Pass& pass : result.passes)
+        for (Store& store : pass.stores) {
+            const Node& target = graph[store.target];
+            if (store.start.empty() || target.op != Op::concat) continue;
+            const auto axis = static_cast<size_t>(target.attributes.integer(Key::axis));
+            int64_t begin = 0;
+            for (ValueId piece : target.args) {
+                if (piece == store.value) store.start[axis] = begin;
+                begin += graph[piece].type.shape[axis];
+            }
+        }
+    return result;
+}
+
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\')
+            (out += '\\') += c;
+        else if (c == '\n')
+            out += "\\n";
+        else
+            out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+    return out + '"';
+}
+
+template <class List>
+std::string listed(const List& list) {
+    std::ostringstream out;
+    for (const auto& item : list) out << (out.tellp() > 0 ? "," : "") << item;
+    return "[" + out.str() + "]";
+}
+
+std::string_view kind(cuda::Address::Kind kind) {
+    switch (kind) {
+        case cuda::Address::Kind::leaf:
+            return "leaf";
+        case cuda::Address::Kind::output:
+            return "output";
+        default:
+            return "workspace";
+    }
+}
+
+std::string json(const cuda::BoundLaunch& bound, size_t source) {
+    const cuda::Launch& l = bound.launch;
+    std::string out = "{\"source\":" + std::to_string(source) + ",\"pass\":" + std::to_string(bound.pass) +
+                      ",\"grid\":" + listed(l.grid) + ",\"block\":" + listed(l.block) +
+                      ",\"cluster\":" + std::to_string(l.cluster) + ",\"shared\":" + std::to_string(l.shared_bytes) +
+                      ",\"early\":" + (l.early ? "true" : "false") + ",\"note\":" + quoted(l.note) + ",\"arguments\":[";
+    size_t pointer = 0;
+    bool first = true;
+    for (const cuda::Argument& argument : l.arguments) {
+        out += first ? "" : ",";
+        first = false;
+        if (argument.kind == cuda::Argument::Kind::bytes) {
+            static constexpr char digits[] = "0123456789abcdef";
+            out += '"';
+            for (int i = 0; i < argument.size; ++i) {
+                const auto byte = static_cast<unsigned>(argument.data[static_cast<size_t>(i)]);
+                (out += digits[byte >> 4]) += digits[byte & 15];
+            }
+            out += '"';
+        } else {
+            const cuda::Address& address = bound.addresses[pointer++];
+            out += "[" + quoted(kind(address.kind)) + "," + std::to_string(address.position) + "," +
+                   std::to_string(address.offset) + "]";
+        }
+    }
+    return out + "]}";
+}
+
+}  // namespace
+
+Stated state(const Request& request) {
+    Verdicts said;
+    const Graph example = prepared(request.example, request, said);
+    said.repeating = true, said.next = 0;
+    const Graph graph = prepared(request.text, request, said);
+    require_alike(example, graph);
+    const Plan chosen = plan(example, Machine::h200());
+    cuda::Decisions decisions;
+    cuda::Target target = request.target;
+    target.decisions = &decisions;
+    CompileOptions options;
+    options.precision = request.precision;
+    cuda::assemble(chosen, options, target, request.aligned);
+    decisions.repeat();
+    Stated stated{parse(request.text), resized(chosen, graph), {}};
+    stated.assembly = cuda::assemble(stated.plan, options, target, request.aligned);
+    require(decisions.spent(), "emit: fewer decisions at these sizes than at the example's");
+    return stated;
+}
+
+std::string json(const Stated& stated) {
+    const Graph& graph = stated.plan.graph;
+    auto types = [&](const std::vector<ValueId>& values) {
+        std::vector<std::string> list;
+        for (ValueId v : values)
+            list.push_back("[" + quoted(name(graph[v].type.dtype)) + "," + listed(graph[v].type.shape) + "]");
+        return listed(list);
+    };
+    std::vector<std::string> extents, launches, sources, notes;
+    for (const Graph* g : {&stated.written, &graph})
+        for (const Node& node : g->nodes()) extents.push_back(listed(node.type.shape));
+    std::map<std::string, size_t> known;
+    for (const cuda::BoundLaunch& bound : stated.assembly.launches) {
+        const cuda::Source& source = *bound.launch.source;
+        const auto [at, fresh] = known.try_emplace(source.text, known.size());
+        if (fresh)
+            sources.push_back("{\"entry\":" + quoted(source.entry) + ",\"text\":" + quoted(source.text) + "}");
+        launches.push_back(json(bound, at->second));
+    }
+    for (const std::string& note : stated.assembly.notes) notes.push_back(quoted(note));
+    return "{\"workspace\":" + std::to_string(stated.assembly.workspace_bytes) + ",\"leaves\":" + types(graph.leaves()) +
+           ",\"outputs\":" + types(graph.outputs()) + ",\"extents\":" + listed(extents) +
+           ",\"sources\":" + listed(sources) + ",\"launches\":" + listed(launches) + ",\"notes\":" + listed(notes) + "}";
+}
+
+}  // namespace transfuse::emit
