@@ -117,6 +117,31 @@ TEST_P(Pairs, StoreHalfPrecision) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Pairs, testing::ValuesIn(shapes), [](const auto& info) { return info.param.name; });
 
+// Results that do not depend on an infinite or undefined input stay what they are.
+TEST(RowPairs, InfinityReachesOnlyWhatDependsOnIt) {
+    const Graph graph = parse(
+        "graph g { %x = input f32[1,24,9,12] %w = param f32[24,8,3,3] %y = conv_transpose(%x, %w) padding=[1,1] return "
+        "%y }");
+    const Plan ready = plan_for_cpu(graph);
+    auto leaves = random_leaves(graph, 14);
+    const auto clean = run_cpu(ready, leaves, {});
+    for (double poison : {std::numeric_limits<double>::infinity(), std::nan("")})
+        for (int64_t row = 0; row < 9; ++row) {
+            auto touched = leaves;
+            touched[0][static_cast<size_t>((5 * 9 + row) * 12 + 6)] = poison;
+            const auto got = run_cpu(ready, touched, {});
+            for (int64_t i = 0; i < 8 * 9 * 12; ++i) {
+                const int64_t r = i / 12 % 9, column = i % 12;
+                const bool depends = std::abs(r - row) <= 1 && std::abs(column - 6) <= 1;
+                const auto at = static_cast<size_t>(i);
+                if (depends)
+                    EXPECT_FALSE(std::isfinite(got[0][at])) << "row " << r << " of " << row;
+                else
+                    EXPECT_EQ(got[0][at], clean[0][at]) << "row " << r << " of " << row;
+            }
+        }
+}
+
 TEST(RowPairs, PoolsAndPrologues) {
     const auto check = [](const std::string& text) {
         const Graph graph = parse(text);
