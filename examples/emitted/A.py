@@ -70,12 +70,10 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
 #define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
-#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
 #else
 #define TF_SEQUENCE()
 #define TF_BESIDE()
 #define TF_AFTER()
-#define TF_CLUSTER_BARRIER() __syncthreads()
 #endif
 
 // The sum over a warp in a fixed order: lane 0 has it.
@@ -99,30 +97,19 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     }
     __syncthreads();
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2);
-    const int chunk1 = ((int)blockIdx.x - (q0 * count_2));
-    const int q2 = tf_quotient_of(q0, per_count_1);
-    const int columns3 = (q0 - (q2 * count_1));
-    const int q4 = q2 / 64;
-    const int outer5 = (q2 - (q4 * 64));
-    const int q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch));
-    const int line8 = tf_quotient_of((int)threadIdx.x, per_count_3);
-    const int place9 = ((int)threadIdx.x - (line8 * count_3));
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2));
+    const int q2 = tf_quotient_of(q0, per_count_1), columns3 = (q0 - (q2 * count_1)), q4 = q2 / 64, outer5 = (q2 - (q4 * 64));
+    const int q6 = tf_quotient_of(q4, per_batch), outer7 = (q4 - (q6 * batch));
+    const int line8 = tf_quotient_of((int)threadIdx.x, per_count_3), place9 = ((int)threadIdx.x - (line8 * count_3));
     const int column10 = (((columns3 * count_3) + place9)) * 4;
     const bool inside11 = line8 < count_4 && column10 < width;
-    const int begin12 = chunk1 * 64;
-    const int end13 = min((begin12 + 64), height);
+    const int begin12 = chunk1 * 64, end13 = min((begin12 + 64), height);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n18) + ((long long)outer5 * height_x_width));
     for (int cell15 = 0; cell15 < 2; ++cell15) {
-        const int which16 = (cell15 - ((cell15 / 2) * 2));
-        const int at17 = which16 * 4;
-        const int lo18 = tf_cells[at17];
-        const int hi19 = tf_cells[at17 + 1];
-        const int step20 = tf_cells[at17 + 2];
+        const int which16 = (cell15 - ((cell15 / 2) * 2)), at17 = which16 * 4, lo18 = tf_cells[at17];
+        const int hi19 = tf_cells[at17 + 1], step20 = tf_cells[at17 + 2];
         const int first21 = begin12 <= lo18 ? lo18 : lo18 + (begin12 - lo18 + step20 - 1) / step20 * step20;
-        const int last22 = min(hi19, end13 - 1);
-        const int rows23 = last22 < first21 ? 0 : (last22 - first21) / step20 + 1;
+        const int last22 = min(hi19, end13 - 1), rows23 = last22 < first21 ? 0 : (last22 - first21) / step20 + 1;
         const int count24 = rows23;
         double sum25 = 0.0;
         double sum26 = 0.0;
@@ -130,42 +117,27 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         double sum28 = 0.0;
         if (inside11 && count24 > 0) {
             for (int t29 = line8; t29 < count24; t29 += (8 * count_4)) {
-                const int i30 = (first21 + (t29 * step20));
-                const int at31 = ((i30 * width) + column10);
+                const int i30 = (first21 + (t29 * step20)), at31 = ((i30 * width) + column10);
                 const tf_vector<STORED, 4> pack32 = *(const tf_vector<STORED, 4>*)(from14 + at31);
-                const int row33 = t29 + count_4;
-                const int row34 = min(row33, count24 - 1);
-                const int i35 = (first21 + (row34 * step20));
+                const int row33 = t29 + count_4, row34 = min(row33, count24 - 1), i35 = (first21 + (row34 * step20));
                 const int at36 = ((i35 * width) + column10);
                 const tf_vector<STORED, 4> pack37 = *(const tf_vector<STORED, 4>*)(from14 + at36);
-                const int row38 = t29 + (2 * count_4);
-                const int row39 = min(row38, count24 - 1);
-                const int i40 = (first21 + (row39 * step20));
+                const int row38 = t29 + (2 * count_4), row39 = min(row38, count24 - 1), i40 = (first21 + (row39 * step20));
                 const int at41 = ((i40 * width) + column10);
                 const tf_vector<STORED, 4> pack42 = *(const tf_vector<STORED, 4>*)(from14 + at41);
-                const int row43 = t29 + (3 * count_4);
-                const int row44 = min(row43, count24 - 1);
-                const int i45 = (first21 + (row44 * step20));
+                const int row43 = t29 + (3 * count_4), row44 = min(row43, count24 - 1), i45 = (first21 + (row44 * step20));
                 const int at46 = ((i45 * width) + column10);
                 const tf_vector<STORED, 4> pack47 = *(const tf_vector<STORED, 4>*)(from14 + at46);
-                const int row48 = t29 + (4 * count_4);
-                const int row49 = min(row48, count24 - 1);
-                const int i50 = (first21 + (row49 * step20));
+                const int row48 = t29 + (4 * count_4), row49 = min(row48, count24 - 1), i50 = (first21 + (row49 * step20));
                 const int at51 = ((i50 * width) + column10);
                 const tf_vector<STORED, 4> pack52 = *(const tf_vector<STORED, 4>*)(from14 + at51);
-                const int row53 = t29 + (5 * count_4);
-                const int row54 = min(row53, count24 - 1);
-                const int i55 = (first21 + (row54 * step20));
+                const int row53 = t29 + (5 * count_4), row54 = min(row53, count24 - 1), i55 = (first21 + (row54 * step20));
                 const int at56 = ((i55 * width) + column10);
                 const tf_vector<STORED, 4> pack57 = *(const tf_vector<STORED, 4>*)(from14 + at56);
-                const int row58 = t29 + (6 * count_4);
-                const int row59 = min(row58, count24 - 1);
-                const int i60 = (first21 + (row59 * step20));
+                const int row58 = t29 + (6 * count_4), row59 = min(row58, count24 - 1), i60 = (first21 + (row59 * step20));
                 const int at61 = ((i60 * width) + column10);
                 const tf_vector<STORED, 4> pack62 = *(const tf_vector<STORED, 4>*)(from14 + at61);
-                const int row63 = t29 + (7 * count_4);
-                const int row64 = min(row63, count24 - 1);
-                const int i65 = (first21 + (row64 * step20));
+                const int row63 = t29 + (7 * count_4), row64 = min(row63, count24 - 1), i65 = (first21 + (row64 * step20));
                 const int at66 = ((i65 * width) + column10);
                 const tf_vector<STORED, 4> pack67 = *(const tf_vector<STORED, 4>*)(from14 + at66);
                 sum25 += (double)((((float)tf_to<float>(pack32.lane[0]) + (row33 < count24 ? (float)tf_to<float>(pack37.lane[0]) : 0.0f)) + ((row38 < count24 ? (float)tf_to<float>(pack42.lane[0]) : 0.0f) + (row43 < count24 ? (float)tf_to<float>(pack47.lane[0]) : 0.0f))) + (((row48 < count24 ? (float)tf_to<float>(pack52.lane[0]) : 0.0f) + (row53 < count24 ? (float)tf_to<float>(pack57.lane[0]) : 0.0f)) + ((row58 < count24 ? (float)tf_to<float>(pack62.lane[0]) : 0.0f) + (row63 < count24 ? (float)tf_to<float>(pack67.lane[0]) : 0.0f))));
@@ -204,42 +176,29 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 32768) {
-                const tf_index i3 = t2 / 128;
-                const tf_index i4 = (t2 - (i3 * 128));
-                const tf_index i5 = i3 / 2;
-                const tf_index i6 = (i3 - (i5 * 2));
-                const tf_index i7 = i5 / 2;
+                const tf_index i3 = t2 / 128, i4 = (t2 - (i3 * 128)), i5 = i3 / 2, i6 = (i3 - (i5 * 2)), i7 = i5 / 2;
                 const tf_index i8 = (i5 - (i7 * 2));
-                const float v9 = tf_load<float>(p0 + ((i7 * 1152) + (i4 * 9)));
-                const float v10 = v9 * 0.5f;
+                const float v9 = tf_load<float>(p0 + ((i7 * 1152) + (i4 * 9))), v10 = v9 * 0.5f;
                 const double m11 = i8 == 1 ? 0.0 : 1.0;
-                const float v12 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 3));
-                const float v13 = v12 * 0.5f;
+                const float v12 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 3)), v13 = v12 * 0.5f;
                 const double m14 = i8 == 1 ? 1.0 : 0.0;
-                const float v15 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 6));
-                const float v16 = v15 * 0.5f;
+                const float v15 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 6)), v16 = v15 * 0.5f;
                 const double m17 = i8 == 1 ? 1.0 : 0.0;
                 const double v18 = (m11 != 0.0 ? (double)v10 * m11 : 0.0) + (m14 != 0.0 ? (double)v13 * m14 : 0.0) + (m17 != 0.0 ? (double)v16 * m17 : 0.0);
                 const double m19 = i6 == 1 ? 0.0 : 1.0;
-                const float v20 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 1));
-                const float v21 = v20 * 0.5f;
+                const float v20 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 1)), v21 = v20 * 0.5f;
                 const double m22 = i8 == 1 ? 0.0 : 1.0;
-                const float v23 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 3) + 1));
-                const float v24 = v23 * 0.5f;
+                const float v23 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 3) + 1)), v24 = v23 * 0.5f;
                 const double m25 = i8 == 1 ? 1.0 : 0.0;
-                const float v26 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 6) + 1));
-                const float v27 = v26 * 0.5f;
+                const float v26 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 6) + 1)), v27 = v26 * 0.5f;
                 const double m28 = i8 == 1 ? 1.0 : 0.0;
                 const double v29 = (m22 != 0.0 ? (double)v21 * m22 : 0.0) + (m25 != 0.0 ? (double)v24 * m25 : 0.0) + (m28 != 0.0 ? (double)v27 * m28 : 0.0);
                 const double m30 = i6 == 1 ? 1.0 : 0.0;
-                const float v31 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 2));
-                const float v32 = v31 * 0.5f;
+                const float v31 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 2)), v32 = v31 * 0.5f;
                 const double m33 = i8 == 1 ? 0.0 : 1.0;
-                const float v34 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 3) + 2));
-                const float v35 = v34 * 0.5f;
+                const float v34 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 3) + 2)), v35 = v34 * 0.5f;
                 const double m36 = i8 == 1 ? 1.0 : 0.0;
-                const float v37 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 6) + 2));
-                const float v38 = v37 * 0.5f;
+                const float v37 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 6) + 2)), v38 = v37 * 0.5f;
                 const double m39 = i8 == 1 ? 1.0 : 0.0;
                 const double v40 = (m33 != 0.0 ? (double)v32 * m33 : 0.0) + (m36 != 0.0 ? (double)v35 * m36 : 0.0) + (m39 != 0.0 ? (double)v38 * m39 : 0.0);
                 const double m41 = i6 == 1 ? 1.0 : 0.0;
@@ -250,8 +209,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const int block43 = block0 - 128;
             const tf_index t44 = (tf_index)block43 * 256 + threadIdx.x;
             if (t44 < 128) {
-                const float v45 = tf_load<float>(p2 + t44);
-                const float v46 = v45 * 0.5f;
+                const float v45 = tf_load<float>(p2 + t44), v46 = v45 * 0.5f;
                 tf_store(p3 + t44, v46);
             }
         }
@@ -264,11 +222,8 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         {
-            const int lane1 = threadIdx.x % 8;
-            const int slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1;
-            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
-            const tf_index i5 = o4 / 128;
+            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
             const tf_index i6 = (o4 - (i5 * 128));
             double a7 = 0.0;
             #pragma unroll 4
@@ -294,8 +249,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
                 __syncthreads();
             }
             if (slice2 == 0 && o3 < count1) {
-                const double v17 = (double)a7;
-                const double v18 = v17 * scale0;
+                const double v17 = (double)a7, v18 = v17 * scale0;
                 const float v19 = tf_load<float>(p2 + i6);
                 const double v20 = v18 + (double)v19;
                 tf_store(p3 + ((i5 * 128) + i6), v20);
@@ -320,70 +274,43 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     }
     __syncthreads();
     TF_SEQUENCE();
-    const int q0 = ((int)blockIdx.x / 1);
-    const int chunk1 = ((int)blockIdx.x - q0);
-    const int q2 = tf_quotient_of(q0, per_count_1);
-    const int columns3 = (q0 - (q2 * count_1));
-    const int q4 = q2 / 64;
-    const int outer5 = (q2 - (q4 * 64));
-    const int q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch));
-    const int line8 = tf_quotient_of((int)threadIdx.x, per_count_2);
-    const int place9 = ((int)threadIdx.x - (line8 * count_2));
-    const int column10 = (((columns3 * count_2) + place9)) * 1;
+    const int q0 = ((int)blockIdx.x / 1), chunk1 = ((int)blockIdx.x - q0), q2 = tf_quotient_of(q0, per_count_1);
+    const int columns3 = (q0 - (q2 * count_1)), q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
+    const int outer7 = (q4 - (q6 * batch)), line8 = tf_quotient_of((int)threadIdx.x, per_count_2);
+    const int place9 = ((int)threadIdx.x - (line8 * count_2)), column10 = (((columns3 * count_2) + place9)) * 1;
     const bool inside11 = line8 < count_3 && column10 < width;
-    const int begin12 = chunk1 * height;
-    const int end13 = min((begin12 + height), height);
+    const int begin12 = chunk1 * height, end13 = min((begin12 + height), height);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n18) + ((long long)outer5 * height_x_width));
     for (int cell15 = 0; cell15 < 2; ++cell15) {
-        const int which16 = (cell15 - ((cell15 / 2) * 2));
-        const int at17 = which16 * 4;
-        const int lo18 = tf_cells[at17];
-        const int hi19 = tf_cells[at17 + 1];
-        const int step20 = tf_cells[at17 + 2];
+        const int which16 = (cell15 - ((cell15 / 2) * 2)), at17 = which16 * 4, lo18 = tf_cells[at17];
+        const int hi19 = tf_cells[at17 + 1], step20 = tf_cells[at17 + 2];
         const int first21 = begin12 <= lo18 ? lo18 : lo18 + (begin12 - lo18 + step20 - 1) / step20 * step20;
-        const int last22 = min(hi19, end13 - 1);
-        const int rows23 = last22 < first21 ? 0 : (last22 - first21) / step20 + 1;
+        const int last22 = min(hi19, end13 - 1), rows23 = last22 < first21 ? 0 : (last22 - first21) / step20 + 1;
         const int count24 = rows23;
         double sum25 = 0.0;
         if (inside11 && count24 > 0) {
             for (int t26 = line8; t26 < count24; t26 += (8 * count_3)) {
-                const int i27 = (first21 + (t26 * step20));
-                const int at28 = ((i27 * width) + column10);
+                const int i27 = (first21 + (t26 * step20)), at28 = ((i27 * width) + column10);
                 const float v29 = tf_load<float>(from14 + at28);
-                const int row30 = t26 + count_3;
-                const int row31 = min(row30, count24 - 1);
-                const int i32 = (first21 + (row31 * step20));
+                const int row30 = t26 + count_3, row31 = min(row30, count24 - 1), i32 = (first21 + (row31 * step20));
                 const int at33 = ((i32 * width) + column10);
                 const float v34 = tf_load<float>(from14 + at33);
-                const int row35 = t26 + (2 * count_3);
-                const int row36 = min(row35, count24 - 1);
-                const int i37 = (first21 + (row36 * step20));
+                const int row35 = t26 + (2 * count_3), row36 = min(row35, count24 - 1), i37 = (first21 + (row36 * step20));
                 const int at38 = ((i37 * width) + column10);
                 const float v39 = tf_load<float>(from14 + at38);
-                const int row40 = t26 + (3 * count_3);
-                const int row41 = min(row40, count24 - 1);
-                const int i42 = (first21 + (row41 * step20));
+                const int row40 = t26 + (3 * count_3), row41 = min(row40, count24 - 1), i42 = (first21 + (row41 * step20));
                 const int at43 = ((i42 * width) + column10);
                 const float v44 = tf_load<float>(from14 + at43);
-                const int row45 = t26 + (4 * count_3);
-                const int row46 = min(row45, count24 - 1);
-                const int i47 = (first21 + (row46 * step20));
+                const int row45 = t26 + (4 * count_3), row46 = min(row45, count24 - 1), i47 = (first21 + (row46 * step20));
                 const int at48 = ((i47 * width) + column10);
                 const float v49 = tf_load<float>(from14 + at48);
-                const int row50 = t26 + (5 * count_3);
-                const int row51 = min(row50, count24 - 1);
-                const int i52 = (first21 + (row51 * step20));
+                const int row50 = t26 + (5 * count_3), row51 = min(row50, count24 - 1), i52 = (first21 + (row51 * step20));
                 const int at53 = ((i52 * width) + column10);
                 const float v54 = tf_load<float>(from14 + at53);
-                const int row55 = t26 + (6 * count_3);
-                const int row56 = min(row55, count24 - 1);
-                const int i57 = (first21 + (row56 * step20));
+                const int row55 = t26 + (6 * count_3), row56 = min(row55, count24 - 1), i57 = (first21 + (row56 * step20));
                 const int at58 = ((i57 * width) + column10);
                 const float v59 = tf_load<float>(from14 + at58);
-                const int row60 = t26 + (7 * count_3);
-                const int row61 = min(row60, count24 - 1);
-                const int i62 = (first21 + (row61 * step20));
+                const int row60 = t26 + (7 * count_3), row61 = min(row60, count24 - 1), i62 = (first21 + (row61 * step20));
                 const int at63 = ((i62 * width) + column10);
                 const float v64 = tf_load<float>(from14 + at63);
                 sum25 += (double)((((float)v29 + (row30 < count24 ? (float)v34 : 0.0f)) + ((row35 < count24 ? (float)v39 : 0.0f) + (row40 < count24 ? (float)v44 : 0.0f))) + (((row45 < count24 ? (float)v49 : 0.0f) + (row50 < count24 ? (float)v54 : 0.0f)) + ((row55 < count24 ? (float)v59 : 0.0f) + (row60 < count24 ? (float)v64 : 0.0f))));
@@ -492,7 +419,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_a00f2a7013da_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_6474e14616a7_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
@@ -503,12 +430,11 @@ def library(dtype, device):
     return _built[key]
 
 
-def pointers(tensors):
-    return (ctypes.c_void_p * max(len(tensors), 1))(*[t.data_ptr() for t in tensors])
+_calls = {}
 
 
-def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+def prepared(name, leaves, expected, sizes_at, outputs):
+    """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     first = leaves[0]
     if not first.is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
@@ -516,26 +442,41 @@ def run(name, leaves, expected, sizes_at, outputs):
         raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
     for leaf, (label, shape) in zip(leaves, expected):
         if leaf.dtype != first.dtype or leaf.device != first.device:
-            raise ValueError(f"{label} must be {first.dtype} on {first.device} like {expected[0][0]}, got {leaf.dtype} on {leaf.device}")
+            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape):
             raise ValueError(f"{label} must have {len(shape)} axes {shape}, got {tuple(leaf.shape)}")
         for axis, size in enumerate(shape):
             if isinstance(size, int) and leaf.shape[axis] != size:
                 raise ValueError(f"{label} must have size {size} along axis {axis}, got {leaf.shape[axis]}")
     kernels, arch = library(first.dtype, first.device)
-    function = getattr(kernels, name)
-    function.restype = ctypes.c_longlong
-    leaves = [leaf.contiguous() for leaf in leaves]
+    function, pointer = kernels[name], ctypes.c_void_p
+    function.restype, function.argtypes = ctypes.c_longlong, [pointer, pointer, pointer, pointer, pointer, ctypes.c_int]
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    out = [first.new_empty(shape) for shape in outputs(*sizes)]
-    counts, inputs, results = (ctypes.c_longlong * len(sizes))(*sizes), pointers(leaves), pointers(out)
+    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    need = function(addresses(leaves), None, counts, None, None, arch)
+    if need < 0:
+        raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
+    return function, counts, arch, max(need, 1), outputs(*sizes)
+
+
+def addresses(tensors):
+    return (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
+
+
+def run(name, leaves, expected, sizes_at, outputs):
+    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    leaves = [leaf.contiguous() for leaf in leaves]
+    first = leaves[0]
+    unaligned = any([leaf.data_ptr() % 16 for leaf in leaves])
+    key = name, unaligned, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves]
+    if key not in _calls:
+        _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
+    function, counts, arch, need, shapes = _calls[key]
+    out = [first.new_empty(shape) for shape in shapes]
+    workspace = torch.empty(need, dtype=torch.uint8, device=first.device)
     with torch.cuda.device(first.device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        need = function(inputs, results, counts, None, stream, arch)
-        if need < 0:
-            raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-        workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=first.device)
-        failure = function(inputs, results, counts, ctypes.c_void_p(workspace.data_ptr()), stream, arch)
+        stream = torch.cuda.current_stream().cuda_stream
+        failure = function(addresses(leaves), addresses(out), counts, workspace.data_ptr(), stream, arch)
     if failure:
         raise RuntimeError(f"{name}: CUDA error {failure}")
     return out

@@ -106,12 +106,10 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
 #define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
-#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
 #else
 #define TF_SEQUENCE()
 #define TF_BESIDE()
 #define TF_AFTER()
-#define TF_CLUSTER_BARRIER() __syncthreads()
 #endif
 
 // The sum over a warp in a fixed order: lane 0 has it.
@@ -123,24 +121,14 @@ TF_FUNCTION double tf_warp_sum(double v) {
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_3, int n9, int height_x_width, int n30, tf_divisor per_count_2, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2);
-    const int chunk1 = ((int)blockIdx.x - (q0 * count_2));
-    const int q2 = q0 / 1;
-    const int columns3 = q0 - q2;
-    const int q4 = q2 / 64;
-    const int outer5 = (q2 - (q4 * 64));
-    const int q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch));
-    const int line8 = 0;
-    const int place9 = (int)threadIdx.x;
-    const int column10 = (((columns3 * 256) + place9)) * 4;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0 / 1;
+    const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
+    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = (((columns3 * 256) + place9)) * 4;
     const bool inside11 = line8 < 1;
-    const int begin12 = chunk1 * 64;
-    const int end13 = min((begin12 + 64), count_3);
+    const int begin12 = chunk1 * 64, end13 = min((begin12 + 64), count_3);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     for (int cell15 = 0; cell15 < 1; ++cell15) {
-        const int rows16 = end13 - begin12;
-        const int count17 = rows16;
+        const int rows16 = end13 - begin12, count17 = rows16;
         double sum18 = 0.0;
         if (inside11 && count17 > 0) {
             for (int t19 = line8; t19 < count17; t19 += 8) {
@@ -148,45 +136,31 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
                 const bool fits21 = at20 < height_x_width;
                 const int at22 = min(at20, height_x_width - 4);
                 const tf_vector<STORED, 4> pack23 = *(const tf_vector<STORED, 4>*)(from14 + at22);
-                const int row24 = t19 + 1;
-                const int row25 = min(row24, count17 - 1);
-                const int at26 = ((begin12 + row25)) * 1024 + column10;
+                const int row24 = t19 + 1, row25 = min(row24, count17 - 1), at26 = ((begin12 + row25)) * 1024 + column10;
                 const bool fits27 = row24 < count17 && at26 < height_x_width;
                 const int at28 = min(at26, height_x_width - 4);
                 const tf_vector<STORED, 4> pack29 = *(const tf_vector<STORED, 4>*)(from14 + at28);
-                const int row30 = t19 + 2;
-                const int row31 = min(row30, count17 - 1);
-                const int at32 = ((begin12 + row31)) * 1024 + column10;
+                const int row30 = t19 + 2, row31 = min(row30, count17 - 1), at32 = ((begin12 + row31)) * 1024 + column10;
                 const bool fits33 = row30 < count17 && at32 < height_x_width;
                 const int at34 = min(at32, height_x_width - 4);
                 const tf_vector<STORED, 4> pack35 = *(const tf_vector<STORED, 4>*)(from14 + at34);
-                const int row36 = t19 + 3;
-                const int row37 = min(row36, count17 - 1);
-                const int at38 = ((begin12 + row37)) * 1024 + column10;
+                const int row36 = t19 + 3, row37 = min(row36, count17 - 1), at38 = ((begin12 + row37)) * 1024 + column10;
                 const bool fits39 = row36 < count17 && at38 < height_x_width;
                 const int at40 = min(at38, height_x_width - 4);
                 const tf_vector<STORED, 4> pack41 = *(const tf_vector<STORED, 4>*)(from14 + at40);
-                const int row42 = t19 + 4;
-                const int row43 = min(row42, count17 - 1);
-                const int at44 = ((begin12 + row43)) * 1024 + column10;
+                const int row42 = t19 + 4, row43 = min(row42, count17 - 1), at44 = ((begin12 + row43)) * 1024 + column10;
                 const bool fits45 = row42 < count17 && at44 < height_x_width;
                 const int at46 = min(at44, height_x_width - 4);
                 const tf_vector<STORED, 4> pack47 = *(const tf_vector<STORED, 4>*)(from14 + at46);
-                const int row48 = t19 + 5;
-                const int row49 = min(row48, count17 - 1);
-                const int at50 = ((begin12 + row49)) * 1024 + column10;
+                const int row48 = t19 + 5, row49 = min(row48, count17 - 1), at50 = ((begin12 + row49)) * 1024 + column10;
                 const bool fits51 = row48 < count17 && at50 < height_x_width;
                 const int at52 = min(at50, height_x_width - 4);
                 const tf_vector<STORED, 4> pack53 = *(const tf_vector<STORED, 4>*)(from14 + at52);
-                const int row54 = t19 + 6;
-                const int row55 = min(row54, count17 - 1);
-                const int at56 = ((begin12 + row55)) * 1024 + column10;
+                const int row54 = t19 + 6, row55 = min(row54, count17 - 1), at56 = ((begin12 + row55)) * 1024 + column10;
                 const bool fits57 = row54 < count17 && at56 < height_x_width;
                 const int at58 = min(at56, height_x_width - 4);
                 const tf_vector<STORED, 4> pack59 = *(const tf_vector<STORED, 4>*)(from14 + at58);
-                const int row60 = t19 + 7;
-                const int row61 = min(row60, count17 - 1);
-                const int at62 = ((begin12 + row61)) * 1024 + column10;
+                const int row60 = t19 + 7, row61 = min(row60, count17 - 1), at62 = ((begin12 + row61)) * 1024 + column10;
                 const bool fits63 = row60 < count17 && at62 < height_x_width;
                 const int at64 = min(at62, height_x_width - 4);
                 const tf_vector<STORED, 4> pack65 = *(const tf_vector<STORED, 4>*)(from14 + at64);
@@ -221,8 +195,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 8192) {
-                const tf_index i3 = t2 / 128;
-                const tf_index i4 = (t2 - (i3 * 128));
+                const tf_index i3 = t2 / 128, i4 = (t2 - (i3 * 128));
                 const float v5 = tf_load<float>(p0 + ((i3 * 1152) + (i4 * 9)));
                 const float v6 = tf_load<float>(p0 + (((i3 * 1152) + (i4 * 9)) + 3));
                 const float v7 = tf_load<float>(p0 + (((i3 * 1152) + (i4 * 9)) + 6));
@@ -242,9 +215,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const int block18 = block0 - 32;
             const tf_index t19 = (tf_index)block18 * 256 + threadIdx.x;
             if (t19 < 128) {
-                const float v20 = tf_load<float>(p2 + t19);
-                const float v21 = tf_load<float>(p3 + t19);
-                const float v22 = v20 + v21;
+                const float v20 = tf_load<float>(p2 + t19), v21 = tf_load<float>(p3 + t19), v22 = v20 + v21;
                 tf_store(p4 + t19, v22);
             }
         }
@@ -257,11 +228,8 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         {
-            const int lane1 = threadIdx.x % 8;
-            const int slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1;
-            const tf_index o4 = min(o3, (tf_index)(count1 - 1));
-            const tf_index i5 = o4 / 128;
+            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
             const tf_index i6 = (o4 - (i5 * 128));
             double a7 = 0.0;
             #pragma unroll 4
@@ -287,8 +255,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
                 __syncthreads();
             }
             if (slice2 == 0 && o3 < count1) {
-                const double v17 = (double)a7;
-                const double v18 = v17 * scale0;
+                const double v17 = (double)a7, v18 = v17 * scale0;
                 const float v19 = tf_load<float>(p2 + i6);
                 const double v20 = v18 + (double)v19;
                 tf_store(p3 + ((i5 * 128) + i6), v20);
@@ -303,10 +270,8 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count_1; block0 += gridDim.x) {
         {
-            const int lane1 = threadIdx.x % 8;
-            const int slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1;
-            const tf_index o4 = min(o3, (tf_index)(batch - 1));
+            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
             double a5 = __longlong_as_double(0xfff0000000000000LL);
             double a6 = 0.0;
             #pragma unroll 4
@@ -328,8 +293,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
                 __syncthreads();
             }
             if (slice2 == 0 && o3 < batch) {
-                const double v12 = (double)((tf_pivot(a5) + tf_log(a6)));
-                const double v13 = v12 * 10.0;
+                const double v12 = (double)((tf_pivot(a5) + tf_log(a6))), v13 = v12 * 10.0;
                 tf_store(p1 + o4, v13);
             }
             __syncthreads();
@@ -340,24 +304,14 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
 __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_3, int n9, int height_x_width, int n30, tf_divisor per_count_2, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2);
-    const int chunk1 = ((int)blockIdx.x - (q0 * count_2));
-    const int q2 = q0 / 1;
-    const int columns3 = q0 - q2;
-    const int q4 = q2 / 64;
-    const int outer5 = (q2 - (q4 * 64));
-    const int q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch));
-    const int line8 = 0;
-    const int place9 = (int)threadIdx.x;
-    const int column10 = (((columns3 * 256) + place9)) * 1;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0 / 1;
+    const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
+    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = (((columns3 * 256) + place9)) * 1;
     const bool inside11 = line8 < 1;
-    const int begin12 = chunk1 * 258;
-    const int end13 = min((begin12 + 258), count_3);
+    const int begin12 = chunk1 * 258, end13 = min((begin12 + 258), count_3);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     for (int cell15 = 0; cell15 < 1; ++cell15) {
-        const int rows16 = end13 - begin12;
-        const int count17 = rows16;
+        const int rows16 = end13 - begin12, count17 = rows16;
         double sum18 = 0.0;
         if (inside11 && count17 > 0) {
             for (int t19 = line8; t19 < count17; t19 += 8) {
@@ -365,45 +319,31 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
                 const bool fits21 = at20 < height_x_width;
                 const int at22 = min(at20, height_x_width - 1);
                 const float v23 = tf_load<float>(from14 + at22);
-                const int row24 = t19 + 1;
-                const int row25 = min(row24, count17 - 1);
-                const int at26 = ((begin12 + row25)) * 256 + column10;
+                const int row24 = t19 + 1, row25 = min(row24, count17 - 1), at26 = ((begin12 + row25)) * 256 + column10;
                 const bool fits27 = row24 < count17 && at26 < height_x_width;
                 const int at28 = min(at26, height_x_width - 1);
                 const float v29 = tf_load<float>(from14 + at28);
-                const int row30 = t19 + 2;
-                const int row31 = min(row30, count17 - 1);
-                const int at32 = ((begin12 + row31)) * 256 + column10;
+                const int row30 = t19 + 2, row31 = min(row30, count17 - 1), at32 = ((begin12 + row31)) * 256 + column10;
                 const bool fits33 = row30 < count17 && at32 < height_x_width;
                 const int at34 = min(at32, height_x_width - 1);
                 const float v35 = tf_load<float>(from14 + at34);
-                const int row36 = t19 + 3;
-                const int row37 = min(row36, count17 - 1);
-                const int at38 = ((begin12 + row37)) * 256 + column10;
+                const int row36 = t19 + 3, row37 = min(row36, count17 - 1), at38 = ((begin12 + row37)) * 256 + column10;
                 const bool fits39 = row36 < count17 && at38 < height_x_width;
                 const int at40 = min(at38, height_x_width - 1);
                 const float v41 = tf_load<float>(from14 + at40);
-                const int row42 = t19 + 4;
-                const int row43 = min(row42, count17 - 1);
-                const int at44 = ((begin12 + row43)) * 256 + column10;
+                const int row42 = t19 + 4, row43 = min(row42, count17 - 1), at44 = ((begin12 + row43)) * 256 + column10;
                 const bool fits45 = row42 < count17 && at44 < height_x_width;
                 const int at46 = min(at44, height_x_width - 1);
                 const float v47 = tf_load<float>(from14 + at46);
-                const int row48 = t19 + 5;
-                const int row49 = min(row48, count17 - 1);
-                const int at50 = ((begin12 + row49)) * 256 + column10;
+                const int row48 = t19 + 5, row49 = min(row48, count17 - 1), at50 = ((begin12 + row49)) * 256 + column10;
                 const bool fits51 = row48 < count17 && at50 < height_x_width;
                 const int at52 = min(at50, height_x_width - 1);
                 const float v53 = tf_load<float>(from14 + at52);
-                const int row54 = t19 + 6;
-                const int row55 = min(row54, count17 - 1);
-                const int at56 = ((begin12 + row55)) * 256 + column10;
+                const int row54 = t19 + 6, row55 = min(row54, count17 - 1), at56 = ((begin12 + row55)) * 256 + column10;
                 const bool fits57 = row54 < count17 && at56 < height_x_width;
                 const int at58 = min(at56, height_x_width - 1);
                 const float v59 = tf_load<float>(from14 + at58);
-                const int row60 = t19 + 7;
-                const int row61 = min(row60, count17 - 1);
-                const int at62 = ((begin12 + row61)) * 256 + column10;
+                const int row60 = t19 + 7, row61 = min(row60, count17 - 1), at62 = ((begin12 + row61)) * 256 + column10;
                 const bool fits63 = row60 < count17 && at62 < height_x_width;
                 const int at64 = min(at62, height_x_width - 1);
                 const float v65 = tf_load<float>(from14 + at64);
@@ -518,7 +458,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_fba71b1abf30_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_5905d2c68d68_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
@@ -529,12 +469,11 @@ def library(dtype, device):
     return _built[key]
 
 
-def pointers(tensors):
-    return (ctypes.c_void_p * max(len(tensors), 1))(*[t.data_ptr() for t in tensors])
+_calls = {}
 
 
-def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+def prepared(name, leaves, expected, sizes_at, outputs):
+    """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     first = leaves[0]
     if not first.is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
@@ -542,26 +481,41 @@ def run(name, leaves, expected, sizes_at, outputs):
         raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
     for leaf, (label, shape) in zip(leaves, expected):
         if leaf.dtype != first.dtype or leaf.device != first.device:
-            raise ValueError(f"{label} must be {first.dtype} on {first.device} like {expected[0][0]}, got {leaf.dtype} on {leaf.device}")
+            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape):
             raise ValueError(f"{label} must have {len(shape)} axes {shape}, got {tuple(leaf.shape)}")
         for axis, size in enumerate(shape):
             if isinstance(size, int) and leaf.shape[axis] != size:
                 raise ValueError(f"{label} must have size {size} along axis {axis}, got {leaf.shape[axis]}")
     kernels, arch = library(first.dtype, first.device)
-    function = getattr(kernels, name)
-    function.restype = ctypes.c_longlong
-    leaves = [leaf.contiguous() for leaf in leaves]
+    function, pointer = kernels[name], ctypes.c_void_p
+    function.restype, function.argtypes = ctypes.c_longlong, [pointer, pointer, pointer, pointer, pointer, ctypes.c_int]
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    out = [first.new_empty(shape) for shape in outputs(*sizes)]
-    counts, inputs, results = (ctypes.c_longlong * len(sizes))(*sizes), pointers(leaves), pointers(out)
+    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    need = function(addresses(leaves), None, counts, None, None, arch)
+    if need < 0:
+        raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
+    return function, counts, arch, max(need, 1), outputs(*sizes)
+
+
+def addresses(tensors):
+    return (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
+
+
+def run(name, leaves, expected, sizes_at, outputs):
+    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    leaves = [leaf.contiguous() for leaf in leaves]
+    first = leaves[0]
+    unaligned = any([leaf.data_ptr() % 16 for leaf in leaves])
+    key = name, unaligned, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves]
+    if key not in _calls:
+        _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
+    function, counts, arch, need, shapes = _calls[key]
+    out = [first.new_empty(shape) for shape in shapes]
+    workspace = torch.empty(need, dtype=torch.uint8, device=first.device)
     with torch.cuda.device(first.device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        need = function(inputs, results, counts, None, stream, arch)
-        if need < 0:
-            raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-        workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=first.device)
-        failure = function(inputs, results, counts, ctypes.c_void_p(workspace.data_ptr()), stream, arch)
+        stream = torch.cuda.current_stream().cuda_stream
+        failure = function(addresses(leaves), addresses(out), counts, workspace.data_ptr(), stream, arch)
     if failure:
         raise RuntimeError(f"{name}: CUDA error {failure}")
     return out

@@ -54,14 +54,8 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 
 #if __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
-#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
-#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
-#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
 #else
 #define TF_SEQUENCE()
-#define TF_BESIDE()
-#define TF_AFTER()
-#define TF_CLUSTER_BARRIER() __syncthreads()
 #endif
 
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
@@ -818,8 +812,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #define PW(e) ((long long)(pw + (e)))
 #define VALID(e) ((e) < count)
             for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
+                const int column = k * COLUMNS_AT_ONCE + lane_column, px = column * VECTOR_PIXELS, w_phase = 0;
                 const int r = chunk_index * CHUNK_WIDTH + px;
                 const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
                 const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
@@ -912,18 +905,14 @@ __global__ void __launch_bounds__(256) forward_general_dense(const STORED* __res
         {
             const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
             if (t1 < count1) {
-                const tf_index i2 = tf_quotient_of(t1, per_out_width);
-                const tf_index i3 = (t1 - (i2 * out_width));
-                const tf_index i4 = tf_quotient_of(i2, per_out_height);
-                const tf_index i5 = (i2 - (i4 * out_height));
-                const tf_index i6 = i4 / 128;
+                const tf_index i2 = tf_quotient_of(t1, per_out_width), i3 = (t1 - (i2 * out_width));
+                const tf_index i4 = tf_quotient_of(i2, per_out_height), i5 = (i2 - (i4 * out_height)), i6 = i4 / 128;
                 const tf_index i7 = (i4 - (i6 * 128));
                 double a8 = 0.0;
                 for (tf_index r9 = 0; r9 < 3; ++r9) {
                     for (tf_index r10 = 0; r10 < 5; ++r10) {
                         for (tf_index r11 = 0; r11 < 64; ++r11) {
-                            const tf_index i12 = i5 - r9;
-                            const tf_index i13 = i3 - r10;
+                            const tf_index i12 = i5 - r9, i13 = i3 - r10;
                             if (i12 >= 0 && i12 < height && i13 >= 0 && i13 < width) {
                                 const float v14 = tf_load<float>(p0 + ((((i6 * n4) + (r11 * height_x_width)) + (i12 * width)) + i13));
                                 const float v15 = tf_load<float>(p1 + ((((r11 * 1920) + (i7 * 15)) + (r9 * 5)) + r10));
@@ -1291,8 +1280,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #define PW(e) ((long long)(pw + (e)))
 #define VALID(e) ((e) < count)
             for (int k = 0; k < TURNS; k++) {
-                const int column = k * COLUMNS_AT_ONCE + lane_column;
-                const int px = column * VECTOR_PIXELS, w_phase = 0;
+                const int column = k * COLUMNS_AT_ONCE + lane_column, px = column * VECTOR_PIXELS, w_phase = 0;
                 const int r = chunk_index * CHUNK_WIDTH + px;
                 const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);
                 const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;
@@ -1424,7 +1412,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_99f836456178_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_4a4cbc558a66_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
@@ -1435,12 +1423,11 @@ def library(dtype, device):
     return _built[key]
 
 
-def pointers(tensors):
-    return (ctypes.c_void_p * max(len(tensors), 1))(*[t.data_ptr() for t in tensors])
+_calls = {}
 
 
-def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+def prepared(name, leaves, expected, sizes_at, outputs):
+    """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     first = leaves[0]
     if not first.is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
@@ -1448,26 +1435,41 @@ def run(name, leaves, expected, sizes_at, outputs):
         raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
     for leaf, (label, shape) in zip(leaves, expected):
         if leaf.dtype != first.dtype or leaf.device != first.device:
-            raise ValueError(f"{label} must be {first.dtype} on {first.device} like {expected[0][0]}, got {leaf.dtype} on {leaf.device}")
+            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape):
             raise ValueError(f"{label} must have {len(shape)} axes {shape}, got {tuple(leaf.shape)}")
         for axis, size in enumerate(shape):
             if isinstance(size, int) and leaf.shape[axis] != size:
                 raise ValueError(f"{label} must have size {size} along axis {axis}, got {leaf.shape[axis]}")
     kernels, arch = library(first.dtype, first.device)
-    function = getattr(kernels, name)
-    function.restype = ctypes.c_longlong
-    leaves = [leaf.contiguous() for leaf in leaves]
+    function, pointer = kernels[name], ctypes.c_void_p
+    function.restype, function.argtypes = ctypes.c_longlong, [pointer, pointer, pointer, pointer, pointer, ctypes.c_int]
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    out = [first.new_empty(shape) for shape in outputs(*sizes)]
-    counts, inputs, results = (ctypes.c_longlong * len(sizes))(*sizes), pointers(leaves), pointers(out)
+    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    need = function(addresses(leaves), None, counts, None, None, arch)
+    if need < 0:
+        raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
+    return function, counts, arch, max(need, 1), outputs(*sizes)
+
+
+def addresses(tensors):
+    return (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
+
+
+def run(name, leaves, expected, sizes_at, outputs):
+    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    leaves = [leaf.contiguous() for leaf in leaves]
+    first = leaves[0]
+    unaligned = any([leaf.data_ptr() % 16 for leaf in leaves])
+    key = name, unaligned, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves]
+    if key not in _calls:
+        _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
+    function, counts, arch, need, shapes = _calls[key]
+    out = [first.new_empty(shape) for shape in shapes]
+    workspace = torch.empty(need, dtype=torch.uint8, device=first.device)
     with torch.cuda.device(first.device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        need = function(inputs, results, counts, None, stream, arch)
-        if need < 0:
-            raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-        workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=first.device)
-        failure = function(inputs, results, counts, ctypes.c_void_p(workspace.data_ptr()), stream, arch)
+        stream = torch.cuda.current_stream().cuda_stream
+        failure = function(addresses(leaves), addresses(out), counts, workspace.data_ptr(), stream, arch)
     if failure:
         raise RuntimeError(f"{name}: CUDA error {failure}")
     return out

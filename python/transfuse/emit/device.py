@@ -119,6 +119,14 @@ def needed(source: list[Chunk]) -> list[Chunk]:
     return [chunk for i, chunk in enumerate(source) if i in kept]
 
 
+def _unused_macros_gone(chunk: Chunk, words: set[str]) -> Chunk:
+    """Of a group of macros for each architecture, those that are used."""
+    if not chunk.macro or len(chunk.names) < 2:
+        return chunk
+    lines = [l for l in chunk.text.split("\n") if not (m := re.match(r"#define (\w+)", l)) or m[1] in words]
+    return Chunk("\n".join(lines), chunk.names & words, kernel=False, macro=True)
+
+
 def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, list[str]]:
     """Of each build its device code, in blocks; given are (name, source) of its kernels. What all share comes first, in all."""
     sources = {
@@ -126,6 +134,9 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, list[str]]:
         for key, kernels in builds.items()
     }
     every = [source for list_ in sources.values() for source in list_]
+    used = set().union(*(c.words for _, source in every for c in source if not (c.macro and len(c.names) > 1)))
+    for _, source in every:
+        source[:] = [_unused_macros_gone(chunk, used) for chunk in source]
     # A chunk may be shared if it and everything it reaches read the same wherever its names stand.
     texts: dict[str, set[str]] = {}
     for _, source in every:
@@ -202,10 +213,22 @@ TIDY = [
 ]
 
 
+DECLARATION = re.compile(r"(\s+const (?:int|tf_index|float|double|long long|bool)) (\w+ = [^;{}\"]*);")
+
+
 def tidy(text: str) -> str:
     for pattern, by in TIDY:
         text = pattern.sub(by, text)
-    return text
+    # Neighbouring declarations of one type share a line.
+    lines: list[str] = []
+    for line in text.split("\n"):
+        last = DECLARATION.fullmatch(lines[-1]) if lines else None
+        this = DECLARATION.fullmatch(line)
+        if last and this and last[1] == this[1] and len(lines[-1]) + len(this[2]) < 126:
+            lines[-1] = f"{lines[-1][:-1]}, {this[2]};"
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _blocks(list_: list[Chunk]) -> list[str]:

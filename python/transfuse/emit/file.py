@@ -178,12 +178,11 @@ def library(dtype, device):
     return _built[key]
 
 
-def pointers(tensors):
-    return (ctypes.c_void_p * max(len(tensors), 1))(*[t.data_ptr() for t in tensors])
+_calls = {}
 
 
-def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+def prepared(name, leaves, expected, sizes_at, outputs):
+    """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     first = leaves[0]
     if not first.is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
@@ -191,26 +190,41 @@ def run(name, leaves, expected, sizes_at, outputs):
         raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
     for leaf, (label, shape) in zip(leaves, expected):
         if leaf.dtype != first.dtype or leaf.device != first.device:
-            raise ValueError(f"{label} must be {first.dtype} on {first.device} like {expected[0][0]}, got {leaf.dtype} on {leaf.device}")
+            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape):
             raise ValueError(f"{label} must have {len(shape)} axes {shape}, got {tuple(leaf.shape)}")
         for axis, size in enumerate(shape):
             if isinstance(size, int) and leaf.shape[axis] != size:
                 raise ValueError(f"{label} must have size {size} along axis {axis}, got {leaf.shape[axis]}")
     kernels, arch = library(first.dtype, first.device)
-    function = getattr(kernels, name)
-    function.restype = ctypes.c_longlong
-    leaves = [leaf.contiguous() for leaf in leaves]
+    function, pointer = kernels[name], ctypes.c_void_p
+    function.restype, function.argtypes = ctypes.c_longlong, [pointer, pointer, pointer, pointer, pointer, ctypes.c_int]
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    out = [first.new_empty(shape) for shape in outputs(*sizes)]
-    counts, inputs, results = (ctypes.c_longlong * len(sizes))(*sizes), pointers(leaves), pointers(out)
+    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    need = function(addresses(leaves), None, counts, None, None, arch)
+    if need < 0:
+        raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
+    return function, counts, arch, max(need, 1), outputs(*sizes)
+
+
+def addresses(tensors):
+    return (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
+
+
+def run(name, leaves, expected, sizes_at, outputs):
+    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    leaves = [leaf.contiguous() for leaf in leaves]
+    first = leaves[0]
+    unaligned = any([leaf.data_ptr() % 16 for leaf in leaves])
+    key = name, unaligned, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves]
+    if key not in _calls:
+        _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
+    function, counts, arch, need, shapes = _calls[key]
+    out = [first.new_empty(shape) for shape in shapes]
+    workspace = torch.empty(need, dtype=torch.uint8, device=first.device)
     with torch.cuda.device(first.device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        need = function(inputs, results, counts, None, stream, arch)
-        if need < 0:
-            raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-        workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=first.device)
-        failure = function(inputs, results, counts, ctypes.c_void_p(workspace.data_ptr()), stream, arch)
+        stream = torch.cuda.current_stream().cuda_stream
+        failure = function(addresses(leaves), addresses(out), counts, workspace.data_ptr(), stream, arch)
     if failure:
         raise RuntimeError(f"{name}: CUDA error {failure}")
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ def state(sized: Sized, options: str, aligned: bool, dtype: str = "f32", prefix:
     """The program that was chosen for the example's sizes (or, if not `aligned`, for odd ones like them)."""
     example = sized.example if aligned else {s.name: s.example | 1 for s in sized.symbols}
     ask = lambda sizes: library.stated(sized.text(example, dtype), sized.text(sizes, dtype), options)  # noqa: E731
-    found = _ask(ask, samples(sized.symbols, SAMPLES, 1, aligned))
+    found = _ask(ask, itertools.chain([example], samples(sized.symbols, SAMPLES, 1, aligned)))
     program = _Stating(sized, found, prefix).program(grains(sized.symbols, aligned))
     # What is rounded up changes at multiples of the divisors: the formulas must hold there as well, or others be found.
     for turn in (2, 3):
