@@ -24,6 +24,7 @@ if [ "$step" = build ]; then
     fi
 else
     header gtest/gtest.h || need libgtest-dev
+    have ccache || need ccache  # the wheel's test compiles the library a second time
     have clang++ || need clang
     if have clang++; then
         [ -n "$(find "$(clang++ -print-resource-dir)" -name 'libclang_rt.fuzzer*' 2>/dev/null | head -n 1)" ] || need libclang-rt-dev
