@@ -43,39 +43,33 @@ def cell(words, kind="") -> str:
 def results_table(report: dict, precision: str) -> str:
     results = [r for r in report["rows"] if r["precision"] == precision]
     columns = [name for name in table.NAMES if any(table.ms(r, name) is not None for r in results)]
-    head = [
-        "id",
-        *(table.NAMES[c] for c in columns),
-        "transfuse",
-        "× eager",
-        "× best",
-        "floor",
-        "error",
-        "peak MiB",
-        "launches",
-        "model",
-    ]
+    # Ours first: on a phone the first columns are what one sees.
+    launches = any(p.get("launches") is not None for r in results for p in r["peers"].values())
+    head = ["id", "transfuse", "× eager", "× best", *(table.NAMES[c] for c in columns), "floor", "error", "peak MiB"]
+    head += ["launches", "model"] if launches else ["model"]
     rows = []
     for r in results:
         mine, best, eager = table.ours(r), table.best_pytorch(r), table.ms(r, "eager")
-        line = [cell(r["id"])] + [cell(table.number(table.ms(r, c))) for c in columns]
+        peers = [cell(table.number(table.ms(r, c))) for c in columns]
+        title = r["title"]
         if mine:
             ratio, side = table.error_ratio(r), [r["peers"].get(n, {}) for n in ("eager", mine[0])]
-            line += [
+            line = [
                 cell(table.number(mine[1]) + table.left(r), "ours"),
                 cell(table.times(eager / mine[1] if eager else None)),
                 cell(table.times(best[1] / mine[1] if best else None), "ours"),
+                *peers,
                 cell(table.number(floor_ms(r, report))),
                 cell(f"{ratio[0]:.2f}/{ratio[1]:.2f}" if ratio else "—"),
-                cell(
-                    " → ".join("—" if s.get("peak_bytes") is None else f"{s['peak_bytes'] / 2**20:.0f}" for s in side)
-                ),
-                cell(" → ".join("—" if s.get("launches") is None else str(s["launches"]) for s in side)),
+                cell(" → ".join("—" if s.get("peak_bytes") is None else f"{s['peak_bytes'] / 2**20:.0f}" for s in side)),
             ]
+            line += [cell(" → ".join("—" if s.get("launches") is None else str(s["launches"]) for s in side))] if launches else []
         else:
             problem = table.wrong(r) or (r["status"] if r["status"] != "ok" else "not measured")
-            line.append(f'<td class="note" colspan="7">{escape(problem)}</td>')
-        rows.append("<tr>" + "".join(line) + cell(r["title"], "left") + "</tr>")
+            short, _, why = problem.partition(": ")
+            title += f" ({why})" if why else ""
+            line = [f'<td class="note" colspan="3">{escape(short)}</td>', *peers, *[cell("")] * (4 if launches else 3)]
+        rows.append("<tr>" + "".join([cell(r["id"]), *line]) + cell(title, "left") + "</tr>")
     header = "".join(f"<th{' class=left' if h == 'model' else ''}>{escape(h)}</th>" for h in head)
     return f'<div class="scroll"><table><thead><tr>{header}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
@@ -150,8 +144,8 @@ def page(reports: list[dict]) -> str:
 
 def meta(report: dict) -> str:
     versions = report["versions"]
-    cuda = f", CUDA {versions['cuda']}, cuDNN {versions['cudnn']}" if report["device_kind"] == "cuda" else ""
-    changes = " with changes" if report["dirty"] else ""
+    cuda = f", CUDA {versions['cuda']}, cuDNN {versions['cudnn']}" if report.get("device_kind") == "cuda" else ""
+    changes = " with changes" if report.get("dirty") else ""
     return (
         f'<p class="meta">{escape(report.get("device", ""))}, PyTorch {escape(versions["torch"])}{cuda}, '
         f"commit {escape(report['commit'])}{changes}, {escape(report['date'])}<br><code>{escape(report['command'])}</code></p>"
@@ -183,6 +177,8 @@ def main(arguments: list[str]) -> int:
             reports.append(json.loads(path.read_text()))
         except (OSError, ValueError) as problem:
             raise SystemExit(f"report: {path} is not a result of transfuse bench --json: {problem}") from None
+        if not isinstance(reports[-1], dict) or not isinstance(reports[-1].get("rows", reports[-1].get("scaling")), list):
+            raise SystemExit(f"report: {path} is not a result of transfuse bench --json: it has no list of rows")
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(page(reports))
     print(f"wrote {options.output}")
