@@ -9,6 +9,7 @@
 
 #include "cuda/expression.h"
 #include "cuda/text.h"
+#include "transfuse/lattice.h"
 
 namespace transfuse::cuda {
 
@@ -123,6 +124,10 @@ private:
     std::optional<Fold> fold_of(ValueId id, const Index& index);  // by the op alone, wherever the value lies
     std::optional<Fold> partial_fold(ValueId id, const Place& place, const Index& index);
     Fold reduction_fold(ValueId id, const Index& index);
+    Coordinate met(const Lattice& axis, const Coordinate& o, const Coordinate& k, const std::string& extent,
+                   std::string& inside);
+    void take_product(ValueId x, const Index& at_x, ValueId y, const Index& at_y, const std::string& inside,
+                      const std::function<void(const Lanes&)>& take);
     Fold lattice_fold(ValueId id, const Index& index);
     Fold correlate_fold(ValueId id, const Index& index);
     Fold pool_fold(ValueId id, const Index& index);

@@ -26,6 +26,30 @@ std::vector<Lattice> correlate_axes(const Graph& graph, ValueId id) {
 
 }  // namespace
 
+// The i with up·i = down·o + offset − dil·k; what must hold for it to lie inside joins `inside`.
+Coordinate Emitter::met(const Lattice& axis, const Coordinate& o, const Coordinate& k, const std::string& extent,
+                        std::string& inside) {
+    auto need = [&](const std::string& text) { inside += (inside.empty() ? "" : " && ") + text; };
+    const std::string reach =
+        let_index(minus(plus(times(number(axis.down), o.text), number(axis.offset)), times(number(axis.dil), k.text)))
+            .text;
+    const Coordinate i = axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
+    if (axis.up > 1) need(reach + " % " + number(axis.up) + " == 0");
+    need(reach + " >= 0");
+    need(i.text + " < " + extent);
+    return i;
+}
+
+void Emitter::take_product(ValueId x, const Index& at_x, ValueId y, const Index& at_y, const std::string& inside,
+                           const std::function<void(const Lanes&)>& take) {
+    if (!inside.empty()) open("if (" + inside + ")");
+    const Lanes a = value(x, at_x), b = value(y, at_y);
+    const Real real = wide_ || a.real == Real::f64 || b.real == Real::f64 ? Real::f64 : Real::f32;
+    const std::string type(real_name(real));
+    take({{"(" + type + ")" + a.text[0] + " * (" + type + ")" + b.text[0]}, {}, real});
+    if (!inside.empty()) close();
+}
+
 // y[n, co, o] = Σ w[g, ci, co', k]·x[n, g·Cin/G + ci, i] over down·o + offset = up·i + dil·k.
 Fold Emitter::lattice_fold(ValueId id, const Index& index) {
     const Node& node = graph_[id];
@@ -43,32 +67,13 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
                                                               const std::function<void(const Lanes&)>& take) {
         Index at_x = {index[0], let_index(plus(times(group.text, number(ci)), loop.back().text))};
         Index at_w = {group, loop.back(), channel};
-        std::string condition;
-        auto need = [&](const std::string& text) { condition += (condition.empty() ? "" : " && ") + text; };
+        std::string inside;
         for (size_t a = 0; a < axes.size(); ++a) {
-            const Lattice& axis = axes[a];
             at_w.push_back(loop[a]);
-            if (axis.trivial()) {
-                at_x.push_back({"0"});
-                continue;
-            }
-            const std::string reach =
-                let_index(minus(plus(times(number(axis.down), index[a + 2].text), number(axis.offset)),
-                                times(number(axis.dil), loop[a].text)))
-                    .text;
-            const Coordinate i =
-                axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
-            if (axis.up > 1) need(reach + " % " + number(axis.up) + " == 0");
-            need(reach + " >= 0");
-            need(i.text + " < " + extent(x, a + 2));
-            at_x.push_back(i);
+            at_x.push_back(axes[a].trivial() ? Coordinate{"0"}
+                                             : met(axes[a], index[a + 2], loop[a], extent(x, a + 2), inside));
         }
-        if (!condition.empty()) open("if (" + condition + ")");
-        const Lanes a = value(x, at_x), b = value(w, at_w);
-        const Real real = wide_ || a.real == Real::f64 || b.real == Real::f64 ? Real::f64 : Real::f32;
-        const std::string type(real_name(real));
-        take({{"(" + type + ")" + a.text[0] + " * (" + type + ")" + b.text[0]}, {}, real});
-        if (!condition.empty()) close();
+        take_product(x, at_x, w, at_w, inside, take);
     };
     fold.finish = [this, id, index](const Lanes& folded) {
         const Node& self = graph_[id];
@@ -95,28 +100,12 @@ Fold Emitter::correlate_fold(ValueId id, const Index& index) {
     fold.term = [this, x, g, axes, index, cx, cg](const std::vector<Coordinate>& loop,
                                                   const std::function<void(const Lanes&)>& take) {
         Index at_x = {loop[0], cx}, at_g = {loop[0], cg};
-        std::string condition;
-        auto need = [&](const std::string& text) { condition += (condition.empty() ? "" : " && ") + text; };
+        std::string inside;
         for (size_t a = 0; a < axes.size(); ++a) {
-            const Lattice& axis = axes[a];
             at_g.push_back(loop[a + 1]);
-            const std::string reach =
-                let_index(minus(plus(times(number(axis.down), loop[a + 1].text), number(axis.offset)),
-                                times(number(axis.dil), index[a + 3].text)))
-                    .text;
-            const Coordinate i =
-                axis.up == 1 ? Coordinate{reach} : let_index("(" + reach + " / " + number(axis.up) + ")");
-            if (axis.up > 1) need(reach + " % " + number(axis.up) + " == 0");
-            need(reach + " >= 0");
-            need(i.text + " < " + extent(x, a + 2));
-            at_x.push_back(i);
+            at_x.push_back(met(axes[a], loop[a + 1], index[a + 3], extent(x, a + 2), inside));
         }
-        if (!condition.empty()) open("if (" + condition + ")");
-        const Lanes a = value(x, at_x), b = value(g, at_g);
-        const Real real = wide_ || a.real == Real::f64 || b.real == Real::f64 ? Real::f64 : Real::f32;
-        const std::string type(real_name(real));
-        take({{"(" + type + ")" + a.text[0] + " * (" + type + ")" + b.text[0]}, {}, real});
-        if (!condition.empty()) close();
+        take_product(x, at_x, g, at_g, inside, take);
     };
     fold.finish = [this, id](const Lanes& folded) {
         const Real real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);

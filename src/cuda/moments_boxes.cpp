@@ -1,0 +1,208 @@
+// How a moments kernel joins its threads' sums of cells, and cells into boxes.
+#include "cuda/moments_writer.h"
+
+namespace transfuse::cuda {
+
+int64_t MomentsWriter::sums_at_once() const {
+    const int64_t all = cell_count_ * inner_boxes();
+    return all <= 512 ? all : inner_boxes();
+}
+
+void MomentsWriter::finish_reduced_inner(const std::string& cell, const std::string& count,
+                                         const std::vector<std::string>& sums, bool separate, const std::string& column,
+                                         const std::string& inside) {
+    Body& body = *body_;
+    const bool at_once = sums_at_once() > inner_boxes() || cell_count_ == 1;
+    for (int64_t j = 0; j < inner_boxes(); ++j) {
+        const Interval& interval = inner_.intervals[static_cast<size_t>(j)];
+        std::string mine = "0.0";
+        if (!separate) {
+            mine = sums[0];
+        } else {
+            for (size_t l = 0; l < sums.size(); ++l) {
+                const std::string i = "(" + column + " + " + number(static_cast<int64_t>(l)) + ")";
+                std::string test = i + " >= " + integer(interval.lo) + " && " + i + " <= " + integer(interval.hi);
+                if (interval.step > 1)
+                    test += " && (" + i + " - " + integer(interval.lo) + ") % " + integer(interval.step) + " == 0";
+                mine += " + (" + test + " ? " + sums[l] + " : 0.0)";
+            }
+        }
+        // Many chunks have no row of a border's cell.
+        const std::string total =
+            emitter_->let("double", count + " > 0 ? tf_warp_sum(" + inside + " ? " + mine + " : 0.0) : 0.0", "total");
+        body.line("if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * " + number(sums_at_once()) + " + " +
+                  plus(at_once ? times(cell, number(inner_boxes())) : "0", number(j)) + "] = " + total + ";");
+    }
+    if (at_once && cell_count_ > 1) return;
+    add_warps(times(cell, number(inner_boxes())), inner_boxes());
+    body.line("__syncthreads();");
+}
+
+void MomentsWriter::add_warps(const std::string& first, int64_t count) {
+    Body& body = *body_;
+    body.line("__syncthreads();");
+    const std::string i = body.fresh("i"), total = body.fresh("total"), warp = body.fresh("warp");
+    body.open("for (int " + i + " = threadIdx.x; " + i + " < " + number(count) + "; " + i + " += " + number(threads) +
+              ")");
+    body.line("double " + total + " = 0.0;");
+    body.line("for (int " + warp + " = 0; " + warp + " < " + number(threads / 32) + "; ++" + warp + ") " + total +
+              " += tf_warps[" + warp + " * " + number(sums_at_once()) + " + " + i + "];");
+    body.line("tf_sums[" + plus(first, i) + "] = " + total + ";");
+    body.close();
+}
+
+void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums,
+                                      const std::string& place, const std::string& line, const std::string& inside,
+                                      int64_t width) {
+    Body& body = *body_;
+    for (size_t l = 0; l < sums.size(); ++l) {
+        const std::string slot = "tf_sums[" +
+                                 plus(times(cell, number(width * vector_)),
+                                      plus(times(place, number(vector_)), number(static_cast<int64_t>(l)))) +
+                                 "]";
+        if (lines_ == 1) {
+            body.line("if (" + inside + ") " + slot + " = " + sums[l] + ";");
+        } else {
+            body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + number(static_cast<int64_t>(l)) +
+                      "] = " + inside + " ? " + sums[l] + " : 0.0;");
+        }
+    }
+    if (lines_ == 1) return;
+    body.line("__syncthreads();");
+    emitter_->open("if (" + line + " == 0)");
+    for (size_t l = 0; l < sums.size(); ++l) {
+        const std::string total = body.fresh("total"), other = body.fresh("line");
+        body.line("double " + total + " = 0.0;");
+        body.line("for (int " + other + " = 0; " + other + " < " + integer(lines_) + "; ++" + other + ") " + total +
+                  " += tf_lines[(" + other + " * " + integer(columns_) + " + " + place + ") * " + number(vector_) +
+                  " + " + number(static_cast<int64_t>(l)) + "];");
+        body.line("tf_sums[" +
+                  plus(times(cell, number(width * vector_)),
+                       plus(times(place, number(vector_)), number(static_cast<int64_t>(l)))) +
+                  "] = " + total + ";");
+    }
+    emitter_->close();
+    body.line("__syncthreads();");
+}
+
+std::vector<std::vector<int64_t>> MomentsWriter::box_intervals() const {
+    const Node& box = graph_[box_];
+    const Sizes &dims = box.attributes.integers(Key::dims), &counts = box.attributes.integers(Key::counts);
+    int64_t boxes = 1;
+    for (int64_t count : counts) boxes *= count;
+    std::vector<std::vector<int64_t>> result;
+    for (int64_t b = 0; b < boxes; ++b) {
+        std::vector<int64_t> of_dim(dims.size());
+        int64_t rest = b;
+        for (size_t j = dims.size(); j-- > 0;) of_dim[j] = rest % counts[j], rest /= counts[j];
+        std::vector<int64_t> row;
+        auto find = [&](const Axis& axis) {
+            for (size_t j = 0; j < dims.size(); ++j)
+                if (axis.logical.size() == 1 && static_cast<size_t>(dims[j]) == axis.logical[0]) return of_dim[j];
+            return int64_t{0};  // merged axes have one interval
+        };
+        for (const Axis& axis : rows_) row.push_back(find(axis));
+        row.push_back(inner_.reduced ? find(inner_) : 0);
+        result.push_back(std::move(row));
+    }
+    return result;
+}
+
+void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const std::string& column_block,
+                                const std::string& column, const std::string& place, const std::string& line,
+                                const std::string& inside, const std::vector<std::string>& outer, int64_t width) {
+    Body& body = *body_;
+    const Place to = this->place();
+    const std::string pointer = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
+    const auto intervals = box_intervals();
+    // The element of the result, without box and lane.
+    std::string offset = "0";
+    const Type& type = graph_[x_].type;
+    const auto channel_stride = to.strides[1];
+    auto logical_stride = [&](size_t axis) { return axis == 1 ? channel_stride * boxes : to.strides[axis]; };
+    auto add = [&](const Axis& axis, const std::string& text) {
+        std::string rest = text;
+        for (size_t k = axis.logical.size(); k-- > 0;) {
+            const size_t a = axis.logical[k];
+            std::string own = rest;
+            if (k > 0) {
+                const std::string q = let(parameters_->quotient(rest, type.shape[a], true), "q");
+                own = let(parameters_->remainder(rest, q, type.shape[a], true), "r");
+                rest = q;
+            }
+            offset = plus(offset, times("(long long)" + own, integer64(logical_stride(a))));
+        }
+    };
+    for (size_t i = 0; i < outer_.size(); ++i) add(outer_[i], outer[i]);
+    const std::string slot = inner_.reduced ? plus(times(chunk, integer(column_blocks_)), column_block) : chunk;
+    if (!destination_ && partial_)
+        offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
+    offset = emitter_->let("long long", offset, "to");
+    if (inner_.reduced) {
+        // One thread a box; for each axis, the box's interval and the masks of its cells.
+        const std::string b = body.fresh("box");
+        body.open("for (int " + b + " = threadIdx.x; " + b + " < " + number(boxes) + "; " + b +
+                  " += " + number(threads) + ")");
+        const std::string sum = body.fresh("sum");
+        body.line("double " + sum + " = 0.0;");
+        const auto axes = static_cast<int64_t>(rows_.size()) + 1;
+        std::string list;
+        for (const auto& of_box : intervals)
+            for (int64_t interval : of_box) list += (list.empty() ? "" : ", ") + number(interval);
+        body.line("static const unsigned char tf_intervals[] = {" + list + "};");
+        const std::string of = body.fresh("of");
+        body.line("const unsigned char* " + of + " = tf_intervals + " + times(b, number(axes)) + ";");
+        for (int64_t c = 0; c < cell_count_; ++c) {
+            int64_t rest = c;
+            std::string in;
+            for (size_t i = rows_.size(); i-- > 0;) {
+                const auto count = static_cast<int64_t>(cells_[i].size());
+                const Cell& cell = cells_[i][static_cast<size_t>(rest % count)];
+                const auto all = (int64_t{1} << rows_[i].intervals.size()) - 1;
+                if ((cell.mask & all) != all)
+                    in += (in.empty() ? "if (" : " && ") + number(cell.mask) + "ll >> " + of + "[" +
+                          number(static_cast<int64_t>(i)) + "] & 1";
+                rest /= count;
+            }
+            body.line((in.empty() ? "" : in + ") ") + sum + " += tf_sums[" + number(c * inner_boxes()) + " + " + of +
+                      "[" + number(axes - 1) + "]];");
+        }
+        body.line("tf_store(" + pointer + " + (" + plus(offset, times(b, integer(channel_stride))) + "), " + sum +
+                  ");");
+        body.close();
+        return;
+    }
+    emitter_->open("if (" + inside + " && " + line + " == 0)");
+    for (int64_t b = 0; b < boxes; ++b)
+        for (int l = 0; l < vector_; ++l) {
+            const std::string at = plus(times(place, number(vector_)), number(l));
+            const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) {
+                return "tf_sums[" + plus(number(cell * width * vector_), at) + "]";
+            });
+            const std::string saved = offset;
+            add(inner_, let(plus(column, number(l)), "column"));
+            body.line("tf_store(" + pointer + " + " + plus(offset, times(number(b), integer(channel_stride))) + ", " +
+                      sum + ");");
+            offset = saved;
+        }
+    emitter_->close();
+}
+
+std::string MomentsWriter::box_sum(const std::vector<int64_t>& interval,
+                                   const std::function<std::string(int64_t)>& cell_text) const {
+    std::string sum;
+    for (int64_t c = 0; c < cell_count_; ++c) {
+        int64_t rest = c;
+        bool in = true;
+        for (size_t i = rows_.size(); i-- > 0;) {
+            const auto count = static_cast<int64_t>(cells_[i].size());
+            const Cell& cell = cells_[i][static_cast<size_t>(rest % count)];
+            if (!(cell.mask >> interval[i] & 1)) in = false;
+            rest /= count;
+        }
+        if (in) sum += (sum.empty() ? "" : " + ") + cell_text(c);
+    }
+    return sum.empty() ? "0.0" : "(" + sum + ")";
+}
+
+}  // namespace transfuse::cuda

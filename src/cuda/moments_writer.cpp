@@ -1,0 +1,288 @@
+// The moments kernel. Memory is seen as [outer …][rows][inner]: the inner axis is the one that is contiguous, rows are
+// the other reduced axes. A thread owns one vector of columns and walks over rows, so whether a column lies in an
+// interval is decided once, at the end; rows are cut into cells (maximal sets that every interval takes or leaves
+// whole) and each is summed by itself. Every element is read once. Sums of eight rows are made in the input's
+// precision, all others in double; each block leaves its share in a slot of its own.
+#include "cuda/moments_writer.h"
+
+#include <functional>
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int unroll = 8;
+
+}  // namespace
+
+Launch MomentsWriter::write() {
+    Parameters parameters(false, s_.target.stated());  // offsets within one sum fit 32 bits, the base is a pointer
+    Body body;
+    std::string tables;
+    Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, vector_);
+    body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
+    write_body();
+    std::string text = std::string(device_math()) + index_code(parameters.wide_index()) + Emitter::combine_code() +
+                       sequence_code() + warp_sum_code() + tables +
+                       "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry_ + "(" +
+                       parameters.declaration() + ") {\n" + body.text() + "}\n";
+    Launch launch;
+    launch.source = std::make_shared<const Source>(Source{entry_, std::move(text), {}});
+    launch.grid = {static_cast<uint32_t>(outer_count() * column_blocks_ * chunks_), 1, 1};
+    launch.block = {threads, 1, 1};
+    launch.shared_bytes = 0;
+    launch.early = true;
+    launch.arguments = parameters.arguments();
+    launch.note = "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " +
+                  number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " + number(cell_count_) +
+                  " cells";
+    return launch;
+}
+
+std::string MomentsWriter::warp_sum_code() {
+    return R"cuda(
+// The sum over a warp in a fixed order: lane 0 has it.
+TF_FUNCTION double tf_warp_sum(double v) {
+    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
+    return v;
+}
+)cuda";
+}
+
+void MomentsWriter::write_body() {
+    Body& body = *body_;
+    const bool separate = !inner_.reduced || inner_.intervals.size() > 1 || !inner_.whole();
+    const auto box_count = static_cast<int64_t>(box_intervals().size());
+    const int64_t width = columns_bound();
+    if (inner_.reduced) {
+        body.line("__shared__ double tf_warps[" + number(threads / 32 * sums_at_once()) + "], tf_sums[" +
+                  number(cell_count_ * inner_boxes()) + "];");
+    } else {
+        body.line("__shared__ double tf_sums[" + number(cell_count_ * width * vector_) + "];");
+        if (lines_ > 1) body.line("__shared__ double tf_lines[" + number(threads * vector_) + "];");
+    }
+    const bool table = cell_count_ > 1;
+    int64_t table_size = 0;
+    for (const auto& list : cells_) table_size += static_cast<int64_t>(list.size()) * 4;
+    if (table) {
+        body.line("__shared__ int tf_cells[" + number(table_size) + "];");
+        body.open("if (threadIdx.x == 0)");
+        int64_t at = 0;
+        for (const auto& list : cells_)
+            for (const Cell& cell : list)
+                for (int64_t value : {cell.lo, cell.hi, cell.step, cell.mask})
+                    body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
+        body.close();
+        body.line("__syncthreads();");
+    }
+    body.line("TF_SEQUENCE();");
+
+    // Which sum, which columns, which rows.
+    std::string rest = "(int)blockIdx.x";
+    auto take = [&](int64_t extent, std::string_view prefix) {
+        if (extent == 1 && !s_.target.stated()) return std::string("0");
+        const std::string q = let(parameters_->quotient(rest, extent, true), "q");
+        const std::string r = let(parameters_->remainder(rest, q, extent, true), prefix);
+        rest = q;
+        return r;
+    };
+    const std::string chunk = take(chunks_, "chunk"), column_block = take(column_blocks_, "columns");
+    std::vector<std::string> outer(outer_.size());
+    for (size_t i = outer_.size(); i-- > 0;) outer[i] = take(outer_[i].extent, "outer");
+    const std::string columns = integer(columns_);
+    const std::string line =
+        let(columns_ == threads ? "0" : parameters_->quotient("(int)threadIdx.x", columns_, true), "line");
+    const std::string place =
+        let(columns_ == threads ? "(int)threadIdx.x" : minus("(int)threadIdx.x", times(line, columns)), "place");
+    const std::string column =
+        let("(" + plus(times(column_block, columns), place) + ") * " + number(vector_), "column");
+    const std::string inside = emitter_->let(
+        "bool",
+        line + " < " + integer(lines_) + (virtual_rows_ ? "" : " && " + column + " < " + integer(inner_.extent)),
+        "inside");
+    const std::string chunk_begin = let(times(chunk, integer(chunk_rows_)), "begin");
+    const std::string chunk_end =
+        let("min(" + plus(chunk_begin, integer(chunk_rows_)) + ", " + integer(row_extent_) + ")", "end");
+    if (direct_) {
+        std::string base = "0";
+        for (size_t i = 0; i < outer_.size(); ++i)
+            base = plus(base, times("(long long)" + outer[i], integer64(outer_[i].stride)));
+        pointer_ = body.fresh("from");
+        const std::string type = "const " + std::string(storage_name(storage_));
+        body.line(type + "* __restrict__ " + pointer_ + " = " + parameters_->pointer(places_.at(x_).base, type, true) +
+                  " + " + base + ";");
+    }
+
+    const std::string cell = body.fresh("cell");
+    emitter_->open("for (int " + cell + " = 0; " + cell + " < " + number(cell_count_) + "; ++" + cell + ")");
+    const std::vector<CellText> here = cell_texts(cell, chunk_begin, chunk_end);
+    std::string count = "1";
+    for (const CellText& c : here) count = times(count, c.count);
+    count = let(count, "count");
+    // Accumulators: one a lane where columns differ, else one.
+    const int lanes = separate ? vector_ : 1;
+    std::vector<std::string> sums;
+    for (int l = 0; l < lanes; ++l) {
+        sums.push_back(body.fresh("sum"));
+        body.line("double " + sums.back() + " = 0.0;");
+    }
+    write_rows(here, count, line, inside, column, outer, sums);
+    if (inner_.reduced)
+        finish_reduced_inner(cell, count, sums, separate, column, inside);
+    else
+        finish_kept_inner(cell, sums, place, line, inside, width);
+    emitter_->close();
+    if (inner_.reduced && sums_at_once() > inner_boxes()) add_warps("0", sums_at_once());
+    body.line("__syncthreads();");
+    write_boxes(box_count, chunk, column_block, column, place, line, inside, outer, width);
+}
+
+std::string MomentsWriter::integer64(int64_t value) {
+    if (value < int64_t{1} << 31) return integer(value);
+    // A stride beyond 32 bits: as high and low words.
+    return "((long long)" + integer(value >> 20) + " * 1048576 + " + integer(value & 1048575) + ")";
+}
+
+std::vector<MomentsWriter::CellText> MomentsWriter::cell_texts(const std::string& cell, const std::string& begin,
+                                                               const std::string& end) {
+    std::vector<CellText> texts;
+    if (rows_.empty()) {
+        if (virtual_rows_) texts.push_back({begin, "1", let(end + " - " + begin, "rows")});
+        return texts;
+    }
+    std::string rest = cell;
+    std::vector<std::string> which(rows_.size());
+    for (size_t i = rows_.size(); i-- > 0;) {
+        const auto count = static_cast<int64_t>(cells_[i].size());
+        const std::string q = parameters_->quotient(rest, count, false);
+        which[i] = let(parameters_->remainder(rest, q, count, false), "which");
+        rest = q;
+    }
+    int64_t table_begin = 0;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+        std::string lo, hi, step;
+        if (cell_count_ > 1) {
+            const std::string at = let(plus(times(which[i], "4"), number(table_begin)), "at");
+            lo = let("tf_cells[" + at + "]", "lo"), hi = let("tf_cells[" + at + " + 1]", "hi"),
+            step = let("tf_cells[" + at + " + 2]", "step");
+        } else {
+            lo = integer(cells_[i][0].lo), hi = integer(cells_[i][0].hi), step = integer(cells_[i][0].step);
+        }
+        table_begin += static_cast<int64_t>(cells_[i].size()) * 4;
+        if (i == 0) {
+            const std::string first = let(begin + " <= " + lo + " ? " + lo + " : " + lo + " + (" + begin + " - " + lo +
+                                              " + " + step + " - 1) / " + step + " * " + step,
+                                          "first");
+            const std::string last = let("min(" + hi + ", " + end + " - 1)", "last");
+            texts.push_back(
+                {first, step,
+                 let(last + " < " + first + " ? 0 : (" + last + " - " + first + ") / " + step + " + 1", "rows")});
+        } else {
+            texts.push_back({lo, step, let("(" + hi + " - " + lo + ") / " + step + " + 1", "rows")});
+        }
+    }
+    return texts;
+}
+
+void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::string& count, const std::string& line,
+                               const std::string& inside, const std::string& column,
+                               const std::vector<std::string>& outer, const std::vector<std::string>& sums) {
+    Body& body = *body_;
+    const bool many = virtual_rows_ || !rows_.empty();
+    const int steps = many ? unroll : 1;
+    emitter_->open("if (" + inside + " && " + count + " > 0)");
+    const std::string t = body.fresh("t");
+    emitter_->open("for (int " + t + " = " + line + "; " + t + " < " + count + "; " + t +
+                   " += " + times(number(steps), integer(lines_)) + ")");
+    std::vector<std::vector<std::string>> values(static_cast<size_t>(vector_));  // [lane][step]
+    std::vector<std::string> counted;
+    std::vector<Lanes> loaded;
+    for (int u = 0; u < steps; ++u) {
+        std::string row = u == 0 ? t : let(t + " + " + times(number(u), integer(lines_)), "row");
+        counted.push_back(u == 0 ? "true" : row + " < " + count);
+        if (u > 0) row = let("min(" + row + ", " + count + " - 1)", "row");
+        loaded.push_back(load(cell, row, column, outer, counted[static_cast<size_t>(u)], u));
+    }
+    const std::string real(real_name(real_)), zero = literal(0, real_);
+    for (int l = 0; l < vector_; ++l)
+        for (int u = 0; u < steps; ++u) {
+            const std::string& value = loaded[static_cast<size_t>(u)][static_cast<size_t>(l)];
+            values[static_cast<size_t>(l)].push_back(counted_[static_cast<size_t>(u)] == "true"
+                                                         ? "(" + real + ")" + value
+                                                         : "(" + counted_[static_cast<size_t>(u)] + " ? (" + real +
+                                                               ")" + value + " : " + zero + ")");
+        }
+    if (sums.size() == 1) {  // one column, or all alike
+        std::vector<std::string> all;
+        for (const auto& lane : values) all.insert(all.end(), lane.begin(), lane.end());
+        body.line(sums[0] + " += (double)" + tree(all) + ";");
+    } else {
+        for (size_t l = 0; l < sums.size(); ++l) body.line(sums[l] + " += (double)" + tree(values[l]) + ";");
+    }
+    emitter_->close();
+    emitter_->close();
+}
+
+std::string MomentsWriter::tree(std::vector<std::string> terms) {
+    while (terms.size() > 1) {
+        std::vector<std::string> pairs;
+        for (size_t i = 0; i + 1 < terms.size(); i += 2) pairs.push_back("(" + terms[i] + " + " + terms[i + 1] + ")");
+        if (terms.size() % 2) pairs.push_back(terms.back());
+        terms = std::move(pairs);
+    }
+    return terms[0].front() == '(' ? terms[0] : "(" + terms[0] + ")";
+}
+
+Lanes MomentsWriter::load(const std::vector<CellText>& cell, const std::string& row, const std::string& column,
+                          const std::vector<std::string>& outer, const std::string& is_counted, int u) {
+    counted_.resize(static_cast<size_t>(u) + 1);
+    counted_[static_cast<size_t>(u)] = is_counted;
+    if (virtual_rows_) {
+        // Rows lie one after another; the last may be short.
+        const std::string raw =
+            let("(" + plus(cell[0].first, row) + ") * " + number(threads * vector_) + " + " + column, "at");
+        const std::string limit = integer(inner_.extent);
+        const std::string fits =
+            emitter_->let("bool", (is_counted == "true" ? "" : is_counted + " && ") + raw + " < " + limit, "fits");
+        counted_[static_cast<size_t>(u)] = fits;
+        const std::string at = let("min(" + raw + ", " + limit + " - " + number(vector_) + ")", "at");
+        return load_direct(at);
+    }
+    std::vector<std::string> index(rows_.size());
+    std::string rest = row;
+    for (size_t i = rows_.size(); i-- > 0;) {
+        std::string own = rest;
+        if (i > 0) {
+            const std::string q = let(rest + " / " + cell[i].count, "q");
+            own = let(rest + " - " + q + " * " + cell[i].count, "r");
+            rest = q;
+        }
+        index[i] = let(plus(cell[i].first, times(own, cell[i].step)), "i");
+    }
+    if (direct_) {
+        std::string at = column;
+        for (size_t i = 0; i < rows_.size(); ++i) at = plus(times(index[i], integer(rows_[i].stride)), at);
+        return load_direct(let(at, "at"));
+    }
+    Index logical(static_cast<size_t>(graph_[x_].type.rank()), Coordinate{"0"});
+    for (size_t i = 0; i < rows_.size(); ++i) logical[rows_[i].logical[0]] = {index[i]};
+    for (size_t i = 0; i < outer_.size(); ++i) logical[outer_[i].logical[0]] = {outer[i]};
+    logical[inner_.logical[0]] = {column, vector_ > 1};
+    return emitter_->value(x_, logical);
+}
+
+Lanes MomentsWriter::load_direct(const std::string& at) {
+    const std::string storage(storage_name(storage_)), real(real_name(real_));
+    Lanes lanes;
+    lanes.real = real_;
+    if (vector_ == 1) {
+        lanes.text.push_back(emitter_->let(real, "tf_load<" + real + ">(" + pointer_ + " + " + at + ")", "v"));
+        return lanes;
+    }
+    const std::string type = "tf_vector<" + storage + ", " + number(vector_) + ">";
+    const std::string pack = emitter_->let(type, "*(const " + type + "*)(" + pointer_ + " + " + at + ")", "pack");
+    for (int l = 0; l < vector_; ++l) lanes.text.push_back("tf_to<" + real + ">(" + pack + ".lane[" + number(l) + "])");
+    return lanes;
+}
+
+}  // namespace transfuse::cuda
