@@ -3,6 +3,7 @@
 //
 //     cpu_rows [--threads N] [--batch-divisor D] [--seconds S] [--describe] [--processor-time] [--no-peak] [row ...]
 //     cpu_rows --json-peak [--threads N]       the machine alone
+//     cpu_rows --graph < graph.tf              any graph instead of the rows, as it stands
 #include "rows.h"
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <iostream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
@@ -163,7 +166,7 @@ struct Tensors {
 int main(int argc, char** argv) {
     int threads = cpu::hardware_threads();
     int64_t divisor = 8;
-    bool describe = false, measure_peak = true, only_peak = false;
+    bool describe = false, measure_peak = true, only_peak = false, given = false;
     double seconds = 1;
     std::vector<std::string> wanted;
     for (int i = 1; i < argc; ++i) {
@@ -178,6 +181,8 @@ int main(int argc, char** argv) {
             measure_peak = false;
         else if (arg == "--json-peak")
             only_peak = true;
+        else if (arg == "--graph")
+            given = true;
         else if (arg == "--describe")
             describe = true;
         else if (arg == "--processor-time")
@@ -200,9 +205,15 @@ int main(int argc, char** argv) {
                     cpu::level().name, threads, registers, peak, read);
     }
     std::printf("%-4s %10s %12s %12s %8s %10s\n", "row", "ms", "GF/s written", "GF/s run", "of peak", "GB/s run");
-    for (const auto& [name, text] : tests::rows()) {
-        if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
-        Graph graph = tests::row(name);
+    std::vector<std::pair<std::string, Graph>> graphs;
+    if (given)
+        graphs.emplace_back("graph", parse(std::string(std::istreambuf_iterator<char>(std::cin), {})));
+    else
+        for (const auto& [name, text] : tests::rows())
+            if (wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end())
+                graphs.emplace_back(name, tests::row(name));
+    if (given) divisor = 1;
+    for (auto& [name, graph] : graphs) {
         std::vector<Type> types;
         for (ValueId leaf : graph.leaves()) {
             types.push_back(graph[leaf].type);
@@ -233,7 +244,7 @@ int main(int argc, char** argv) {
             run_bytes += pass.cost.bytes;
         }
         const double written = cost(graph).flops / best * 1e-9, run = run_flops / best * 1e-9;
-        std::printf("%-4s %10.3f %12.1f %12.1f %7.1f%% %10.1f\n", std::string(name).c_str(), best * 1e3, written, run,
+        std::printf("%-4s %10.3f %12.1f %12.1f %7.1f%% %10.1f\n", name.c_str(), best * 1e3, written, run,
                     100 * run / peak, run_bytes / best * 1e-9);
         if (describe) std::printf("%s%s\n", print(ready).c_str(), engine->describe().c_str());
         std::fflush(stdout);

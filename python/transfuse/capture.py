@@ -143,6 +143,27 @@ def plain_view(module: nn.Module, base: type) -> nn.Module:
     return view
 
 
+@functools.cache
+def _anchor_device_guard() -> None:
+    """Without a GPU, PyTorch's tracing replaces the CUDA device guard by a thread-local object of the thread that traces first, and
+    goes on using it when that thread is gone: a crash, wherever short-lived threads capture. So the first is one that stays."""
+    set_guard = getattr(torch._C, "_ensureCUDADeviceGuardSet", None)
+    if set_guard is None or torch.cuda.is_available():
+        return
+    if threading.current_thread() is threading.main_thread():
+        set_guard()
+        return
+    ready = threading.Event()
+
+    def stay():
+        set_guard()
+        ready.set()
+        threading.Event().wait()
+
+    threading.Thread(target=stay, name="transfuse device guard", daemon=True).start()
+    ready.wait()
+
+
 def _stand_in(value):
     """A tensor with the metadata of `value`, whatever mode it was made in. Values of floats never decide what is captured."""
     if isinstance(value, torch.Tensor) and value.is_floating_point() and value.layout is torch.strided:
@@ -169,6 +190,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         raise CaptureError(found)
     view = _double(plain_view(module, base))
     changes = _note_changes(view)
+    _anchor_device_guard()
     with torch.inference_mode(False), torch.enable_grad(), _capturing_here(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))

@@ -52,6 +52,14 @@ template <class S, class R> TF_FUNCTION R tf_round(R v) { S s; tf_from(s, v); re
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
 
+// Counts, means and squares about the mean of two sets, joined into the first.
+template <class R> TF_FUNCTION void tf_join_moments(R& n, R& mean, R& squares, R n2, R mean2, R squares2) {
+    const R both = n + n2, share = both > (R)0 ? n2 / both : (R)0, d = mean2 - mean;
+    mean += d * share;
+    squares += squares2 + d * d * n * share;
+    n = both;
+}
+
 template <class R> TF_FUNCTION R tf_sign(R x) { return (R)((x > (R)0) - (x < (R)0)); }
 template <class R> TF_FUNCTION R tf_relu(R x) { return tf_max(x, (R)0); }
 #ifdef TF_AFTER_PRODUCT

@@ -13,7 +13,7 @@ Machine Machine::h200() {
     machine.bandwidth = 4.0e12;
     machine.launch = 3e-6;
     machine.tile_channels = 256;
-    machine.grid_var = machine.sinks_before_pool = machine.prologue_casts = false;
+    machine.sinks_before_pool = machine.prologue_casts = false;
     machine.any_rows = true;
     return machine;
 }

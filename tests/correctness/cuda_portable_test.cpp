@@ -36,6 +36,12 @@ const char* const passes[] = {
     // sums and logsumexp across tiles
     "%x = input f32[3,8,9,20]  %w = param f32[8,24,3,3]  %y = conv_transpose(%x, %w)  %t = tanh(%y)  %s = sum(%t) "
     "dims=[0,2,3]  %l = logsumexp(%t) dims=[2,3]  %z = amax(%t) dims=[3]",
+    // variances across tiles, of images and of all, and a row's
+    "%x = input f32[3,8,9,20]  %w = param f32[8,24,3,3]  %y = conv_transpose(%x, %w)  %t = tanh(%y)  %s = var(%t) "
+    "dims=[0,2,3] correction=1  %l = var(%t) dims=[2,3] correction=0  %z = var(%t) dims=[3] correction=0",
+    // norms: values per image and channel
+    "%x = input f32[2,6,17,16]  %w = param f32[6,12,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %t = gelu(%y)  %z = "
+    "group_norm(%t) num_groups=3",
 };
 
 struct Mode {

@@ -1,5 +1,5 @@
-// What the portable tensor-core kernels ask of the machine (src/cuda/device/ptx.cuh, portable.cuh), on the CPU:
-// mbarriers, cp.async, ldmatrix, mma.sync and shuffles. Threads are fibers; who has to wait lets the others run.
+// What the tensor-core kernels ask of the machine (src/cuda/device/ptx.cuh, portable.cuh, hopper.cuh), on the CPU:
+// mbarriers, copies, ldmatrix, mma.sync, wgmma and shuffles. Threads are fibers; who has to wait lets the others run.
 #pragma once
 
 #define __constant__
@@ -77,6 +77,19 @@ static inline void meet(Meeting& meeting, int count, const Work& work) {
 static inline void barrier_named(int id, int threads) {
     static Meeting named[16];
     meet(named[id], threads, [] {});
+}
+
+// True for all `threads` of barrier `id` where all of them bring true.
+static inline bool agree(int id, int threads, bool mine) {
+    struct Vote {
+        Meeting meeting;
+        int for_it;
+        bool result;
+    };
+    static Vote votes[16];
+    votes[id].for_it += mine;
+    meet(votes[id].meeting, threads, [&] { votes[id].result = votes[id].for_it == threads, votes[id].for_it = 0; });
+    return votes[id].result;
 }
 
 static inline void copy_bytes(unsigned to, const void* from, bool inside, size_t bytes) {
@@ -186,3 +199,28 @@ static inline void mma_f64(double* d, double a, double b) {
                     all[lane].d[i] += all[lane / 4 * 4 + k].a * all[(2 * (lane % 4) + i) * 4 + k].b;
     });
 }
+
+// One thread's part of a wgmma: d[64][2N] += a[64][K] · b[K][2N], both operands where their descriptors (device/ptx.cuh) say:
+// K in two halves of 16 bytes, rows in blocks of eight.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+template <class E, int N, class Number>
+static void multiply_group(float (&d)[N], unsigned long long a, unsigned long long b, int accumulate, const Number& number) {
+    constexpr int half = 16 / static_cast<int>(sizeof(E));
+    auto element = [&](unsigned long long descriptor, int row, int k) {
+        auto field = [&](int bit) { return static_cast<unsigned>(descriptor >> bit & 0x3fff) << 4; };
+        const unsigned at = field(0) + static_cast<unsigned>(k / half) * field(16) + static_cast<unsigned>(row / 8) * field(32) + static_cast<unsigned>(row % 8) * 16;
+        E value;
+        std::memcpy(&value, at_address(at) + static_cast<size_t>(k % half) * sizeof(E), sizeof(E));
+        return number(value);
+    };
+    const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
+    for (int i = 0; i < N; ++i) {
+        const int row = first + i / 2 % 2 * 8, pixel = i / 4 * 8 + column + i % 2;
+        float sum = accumulate ? d[i] : 0.f;
+        for (int k = 0; k < 2 * half; ++k) sum += element(a, row, k) * element(b, pixel, k);
+        d[i] = sum;
+    }
+}
+#pragma GCC pop_options
+static inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }

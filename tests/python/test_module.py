@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -365,6 +367,21 @@ def test_many_threads(no_fallback):
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert not failures
+
+
+def test_threads_that_end_after_capturing():
+    """PyTorch's own tracing crashes here on a machine without a GPU, if nothing is done about it; a crash takes the process along."""
+    script = """
+import threading, torch, transfuse
+model = torch.nn.Sequential(torch.nn.ConvTranspose2d(3, 4, 3), torch.nn.ReLU())
+def work(size):
+    ours, x = transfuse.optimize(model, never_slower=False, dynamic=False), torch.rand(1, 3, size, 4)
+    assert torch.allclose(ours(x), model(x), atol=1e-5)
+for size in range(3, 7):
+    thread = threading.Thread(target=work, args=(size,))
+    thread.start(), thread.join()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_never_slower_measures_and_says_so():

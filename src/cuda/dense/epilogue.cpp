@@ -31,7 +31,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
         Partial p;
         p.reduction = g;
         if (g.whole) {
-            p.first_stat = stats_, p.stats = g.op == Op::logsumexp ? 2 : 1;
+            p.first_stat = stats_, p.stats = g.op == Op::logsumexp ? 2 : g.op == Op::var ? 3 : 1;
             stats_ += p.stats;
             batch_kept = batch_kept || !g.reduced[0];
         } else {

@@ -19,7 +19,7 @@ class Epilogue {
 public:
     Epilogue(const TileProgram& program, const Problem& problem);
 
-    int table_bytes() const { return slots_at_ + 128 * real_bytes(); }        // rows beyond the last channel are read, and not used
+    int table_bytes() const { return slots_at_ + (problem_.family == Family::wgmma ? 512 : 0); }   // fragments read rows beyond the last channel
     int group_bytes() const { return exchange_at_ + 1024 * real_bytes(); }    // per store group: slots of partials, tables of the image, exchange of channel reductions
     const std::vector<Partial>& partials() const { return partials_; }
     int stats() const { return stats_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "cuda/dense/chain.h"
 #include "cuda/expression.h"
@@ -114,7 +115,10 @@ private:
         t.line("__device__ __forceinline__ void clear(REAL (&to)[RESULT_ROWS][STATS]) {");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
-        each_stat([&](const Partial& p, const std::string& k) { t.line("to[i][" + k + "] = " + identity(p.reduction.op) + ";"); });
+        each_stat([&](const Partial& p, const std::string& k) {
+            t.line("to[i][" + k + "] = " + identity(p.reduction.op) + ";");
+            if (p.reduction.op == Op::var) t.line("to[i][" + k + " + 1] = to[i][" + k + " + 2] = 0;");
+        });
         t.line("}");
         t.line("}");
         t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given) {");
@@ -176,7 +180,7 @@ private:
         } else {
             t.line("#pragma unroll");
             t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
-            each_stat([&](const Partial& p, const std::string& k) { t.line("sums[i][" + k + "] = " + combined(join(p), "sums[i][" + k + "]", "parts[i][" + k + "]") + ";"); });
+            each_stat([&](const Partial& p, const std::string& k) { join(p, k, "sums[i]", [](const std::string& n) { return "parts[i][" + n + "]"; }); });
             t.line("}");
         }
         t.line("#undef CHANNEL");
@@ -271,10 +275,33 @@ private:
         t.line("if (" + mask + " >> e & 1) {");
         size_t n = 0;
         each_stat([&](const Partial& p, const std::string& k) {
-            const std::string part = "parts[" + row + "][" + k + "]";
-            t.line(part + " = " + combined(join(p), part, values[n++]) + ";");
+            const std::string part = "parts[" + row + "][" + k + "]", value = values[n++];
+            if (p.reduction.op != Op::var) t.line(part + " = " + combined(joining(p), part, value) + ";");
         });
         t.line("}");
+        n = 0;
+        each_stat([&](const Partial& p, const std::string& k) {
+            const std::string value = values[n++];
+            if (p.reduction.op != Op::var) return;
+            // Squares about the lane's own mean, joined with what there is.
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < BATCH; i++) {");
+            t.line("REAL sum = 0, squares = 0;");
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) sum += " + value + ";");
+            t.line("const REAL n = __popcll(" + mask + "), mean = n > 0 ? sum / n : (REAL)0;");
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) squares += (" + value + " - mean) * (" + value + " - mean);");
+            const std::string to = "parts[" + row + "]";
+            t.line("tf_join_moments(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + to + "[" + k + " + 2], n, mean, squares);");
+            t.line("}");
+        });
+    }
+
+    // Joins another lane's or tile's partial into `to`, statistic k of it.
+    void join(const Partial& p, const std::string& k, const std::string& to, const std::function<std::string(const std::string&)>& other) {
+        if (p.reduction.op == Op::var) t.line("tf_join_moments(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + to + "[" + k + " + 2], " + other(k) + ", " + other(k + " + 1") + ", " + other(k + " + 2") + ");");
+        else t.line(to + "[" + k + "] = " + combined(joining(p), to + "[" + k + "]", other(k)) + ";");
     }
 
     // A channel's results over the lanes that share it, in a fixed order, to the writer's row.
@@ -286,9 +313,10 @@ private:
         if (s_.segments >= 4) lanes.push_back(16);
         if (s_.segments >= 8) lanes.push_back(8);
         for (int k : lanes)
-            each_stat([&](const Partial& p, const std::string& n) { t.line("parts[i][" + n + "] = " + combined(join(p), "parts[i][" + n + "]", "__shfl_xor_sync(~0u, parts[i][" + n + "], " + num(k) + ")") + ";"); });
+            each_stat([&](const Partial& p, const std::string& n) { join(p, n, "parts[i]", [&](const std::string& m) { return "__shfl_xor_sync(~0u, parts[i][" + m + "], " + num(k) + ")"; }); });
         t.line("if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {");
-        each_stat([&](const Partial&, const std::string& n) { t.line("operands.partial[(" + n + " * rows + row) * " + num(epilogue_.channels()) + " + channel_at + i * 8] = parts[i][" + n + "];"); });
+        t.line("#pragma unroll");
+        t.line("for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * " + num(epilogue_.channels()) + " + channel_at + i * 8] = parts[i][k];");
         t.line("}");
         t.line("}");
         t.line("}");
@@ -301,7 +329,7 @@ private:
     void each_stat(F&& each) {
         for (const Partial& p : epilogue_.partials()) each(p, num(p.first_stat));
     }
-    static Op join(const Partial& p) { return p.reduction.op == Op::mean ? Op::sum : p.reduction.op; }
+    static Op joining(const Partial& p) { return p.reduction.op == Op::mean ? Op::sum : p.reduction.op; }
 
     struct Column { int group, pixel; };   // 8-pixel group, and pixel of the lane's two
     const Epilogue& epilogue_;
@@ -326,7 +354,7 @@ bool runs_in_fragments(const Epilogue& epilogue) {
     if (program.channel_reductions || !epilogue.stores().empty() || epilogue.partials().empty()) return false;
     for (const Partial& p : epilogue.partials()) {
         const Op op = p.reduction.op;
-        if (!p.reduction.whole || (op != Op::sum && op != Op::mean && op != Op::amax && op != Op::amin)) return false;
+        if (!p.reduction.whole || op == Op::logsumexp) return false;
         if (epilogue.graph()[p.reduction.of].type.shape[1] != epilogue.channels()) return false;
     }
     for (ValueId v : program.steps)

@@ -41,10 +41,10 @@ std::string product_function(const Problem& problem, const Schedule& s) {
     }
     const bool tf = problem.lanes() == 4;
     const std::string type = tf ? "tf32" : problem.arithmetic == Arithmetic::f16 ? "f16" : "bf16";
-    return "static __device__ __forceinline__ void product(float (&d)[" + num(n) + "], unsigned long long a, unsigned long long b, int accumulate) {\n"
+    return "static __device__ __forceinline__ void product(float (&d)[" + num(n) + "], unsigned long long a, unsigned long long b, int accumulate) {\n#ifdef __CUDACC__\n"
            "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %" + num(n + 2) + ", 0;\\nwgmma.mma_async.sync.aligned.m64n" + num(s.run_pixels) + (tf ? "k8" : "k16") +
            ".f32." + type + "." + type + " {" + registers + "}, %" + num(n) + ", %" + num(n + 1) + ", p, 1, 1" + (tf ? "" : ", 0, 0") + ";\\n}\"\n        : " + outputs +
-           " : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n}\n";
+           " : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n#else\n    multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });\n#endif\n}\n";
 }
 
 // What the roles ask of the machine: barriers, copies of weights, one product of 64 rows.

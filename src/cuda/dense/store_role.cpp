@@ -442,7 +442,17 @@ private:
         t.line(kind.c ? "#pragma unroll" : m_.neighbours ? "if (t < LANES_W && hb == 0) {" : "if (lane_row == 0 && hb == 0) {");
         if (kind.c) t.line("for (int i = 0; i < BATCH; i++) {");
         t.line("REAL part = " + identity(op) + ";");
-        if (op == Op::logsumexp) {
+        const std::string lanes = "for (int k = 1; k < LANES_W; k *= 2) ";
+        if (op == Op::var) {
+            t.line("REAL n = 0, squares = 0;");
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part += " + value + ", n += 1;");
+            t.line(lanes + "part += __shfl_xor_sync(ROW_LANES, part, k), n += __shfl_xor_sync(ROW_LANES, n, k);");
+            t.line("const REAL mean = n > 0 ? part / n : (REAL)0;");
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) squares += (" + value + " - mean) * (" + value + " - mean);");
+            t.line(lanes + "squares += __shfl_xor_sync(ROW_LANES, squares, k);");
+        } else if (op == Op::logsumexp) {
             t.line("#pragma unroll");
             t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = tf_max(part, " + value + ");");
             t.line("for (int k = 1; k < LANES_W; k *= 2) part = tf_max(part, __shfl_xor_sync(ROW_LANES, part, k));");
@@ -458,7 +468,9 @@ private:
         const std::string at = num(p.first_stat * epilogue_.channels()) + (kind.c ? " + group * COUT + CHANNEL(i)" : "");
         t.line(std::string("if (lane_column == 0") + (kind.c ? " && CHANNEL_OK(i)" : "") + ") {");
         t.line("REAL* slot_of = slots + (" + at + ");");
-        if (op == Op::logsumexp) {
+        if (op == Op::var) {
+            t.line("tf_join_moments(slot_of[0], slot_of[" + channels + "], slot_of[2 * " + channels + "], n, mean, squares);");
+        } else if (op == Op::logsumexp) {
             t.line("const REAL top = tf_max(slot_of[0], part);");
             t.line("if (top != __int_as_float(0xff800000)) slot_of[" + channels + "] = slot_of[" + channels + "] * tf_exp(slot_of[0] - top) + mass * tf_exp(part - top);");
             t.line("slot_of[0] = top;");

@@ -132,7 +132,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         if (step.value == pass.anchor || step.scope == Scope::prologue || step.scope == Scope::tail) continue;
         const Node& node = graph[step.value];
         if (step.scope == Scope::grid) {
-            if (!is_reduction(node.op) || node.op == Op::var) return no(std::string("a grid ") + std::string(name(node.op)));
+            if (!is_reduction(node.op)) return no(std::string("a grid ") + std::string(name(node.op)));
             GridReduction reduction;
             reduction.value = step.value, reduction.of = node.args[0], reduction.op = node.op;
             const int64_t rank = graph[node.args[0]].type.rank();

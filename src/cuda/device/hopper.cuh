@@ -1,6 +1,8 @@
 R"cuda(
-// The machine of sm_90a: wgmma, bulk copies, registers handed from role to role.
+// The machine of sm_90a: wgmma, bulk copies, registers handed from role to role. (Without a CUDA compiler the tests' host
+// machine has functions of the same names.)
 constexpr int WARPS_N = 1;                                    // a warpgroup's warps lie along M: 16 rows each, all pixels
+#ifdef __CUDACC__
 TF_PTX void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 TF_PTX void barrier_wait(unsigned b, int parity) {
     asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(b), "r"(parity) : "memory");
@@ -11,6 +13,12 @@ TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier
 }
 TF_PTX void rest() {}
 TF_PTX void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#else
+TF_PTX void barrier_fence() {}
+TF_PTX void barrier_expect(unsigned b, int) { barrier_arrive(b); }   // its copies follow before anybody else runs
+TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned) { copy_bytes(to, from, true, bytes); }
+TF_PTX void fence_proxy() {}
+#endif
 
 // Weights are fetched by one load thread.
 constexpr int FETCHERS = 1;
@@ -19,6 +27,7 @@ TF_PTX void copy_weights(unsigned to, const unsigned char* from, int bytes, unsi
     if (bytes) copy_bulk(to, from, bytes, barrier);
 }
 
+#ifdef __CUDACC__
 // True in every thread of a warpgroup where it is in all of them.
 TF_PTX bool group_agrees(int barrier, bool mine) {
     unsigned all;
@@ -32,4 +41,14 @@ TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }   // 
 TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }   // nor after the next product
 template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+#else
+TF_PTX bool group_agrees(int barrier, bool mine) { return agree(barrier, 128, mine); }
+TF_PTX void products_begin() {}
+TF_PTX void products_commit() {}
+template <int PENDING> TF_PTX void products_wait() {}
+TF_PTX void landed(float&) {}
+TF_PTX void add_landed(float& total, float sum) { total += sum; }
+template <int COUNT> TF_PTX void registers_give() {}
+template <int COUNT> TF_PTX void registers_take() {}
+#endif
 )cuda"

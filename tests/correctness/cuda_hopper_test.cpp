@@ -1,0 +1,70 @@
+// The kernels of sm_90a executed on the CPU (wgmma, bulk copies and mbarriers of tests/cuda_host/machine.h) against the float64
+// reference: chains in the store role, and reductions on the accumulators themselves.
+#include "cuda_host/cases.h"
+
+namespace transfuse::cuda {
+namespace {
+
+struct Pass {
+    const char* text;
+    bool fragments;   // no store role
+};
+
+// Odd sizes: every load mode but those that need alignment, borders everywhere.
+const Pass passes[] = {
+    // statistics, few channels: phases alternate within a warp's rows
+    {"%x = input f32[2,3,3,5,7]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
+     "stride=[2,2,2] padding=[1,1,1]  %t = tanh(%y)  %q = square(%t)  %s = mean(%q) dims=[0,2,3,4]  %z = mean(%t) dims=[0,2,3,4]", true},
+    {"%x = input f32[2,6,9,5]  %w = param f32[6,7,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] "
+     "output_padding=[1,0]  %t = tanh(%y)  %s = amin(%t) dims=[2,3]  %z = sum(%t) dims=[2,3] keepdim=1", true},
+    // two blocks of channels, and groups of them: a thread's channels change from tile to tile
+    {"%x = input f32[2,6,7,9]  %w = param f32[6,140,2,3]  %b = param f32[140]  %y = conv_transpose(%x, %w, %b)  %t = tanh(%y)"
+     "  %s = amax(%t) dims=[0,2,3]  %z = mean(%t) dims=[0,2,3]", true},
+    {"%x = input f32[2,8,9,7]  %w = param f32[8,20,3,3]  %y = conv_transpose(%x, %w) stride=[2,1] padding=[1,1] "
+     "output_padding=[1,0] groups=2  %t = tanh(%y)  %s = var(%t) dims=[0,2,3] correction=1  %z = mean(%t) dims=[2,3]", true},
+    // variances, and an operand for each image and channel
+    {"%x = input f32[2,5,17,19]  %m = input f32[2,48,1,1]  %w = param f32[5,48,3,3]  %y = conv_transpose(%x, %w) "
+     "padding=[1,1]  %d = sub(%y, %m)  %t = tanh(%d)  %s = var(%t) dims=[2,3] correction=0  %z = sum(%d) dims=[0,2,3]", true},
+    {"%x = input f32[3,9,23]  %w = param f32[9,33,8]  %y = conv_transpose(%x, %w) stride=[4] padding=[2]  %t = gelu(%y)  %s = "
+     "var(%t) dims=[0,2] correction=0  %z = amax(%t) dims=[2]", true},
+    // pools: over columns, rows, phases in accumulators, rows and lanes
+    {"%x = input f32[2,5,7,11]  %w = param f32[5,40,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %t = tanh(%y)  %p = "
+     "max_pool(%t) kernel=[2,2] stride=[2,2]  %s = sum(%p) dims=[2,3]  %z = amin(%p) dims=[2,3]", true},
+    {"%x = input f32[2,3,4,5,9]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
+     "stride=[2,2,2] padding=[1,1,1]  %t = tanh(%y)  %p = max_pool(%t) kernel=[2,2,4] stride=[2,2,4]  %s = sum(%p) dims=[2,3,4]  %z = amax(%p) "
+     "dims=[2,3,4]", true},
+    {"%x = input f32[2,6,9,10]  %w = param f32[6,24,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %t = "
+     "tanh(%y)  %p = avg_pool(%t) kernel=[4,2] stride=[4,2]  %c = clamp(%p) lo=-0.2 hi=0.3  %s = sum(%c) dims=[2,3]  %z = mean(%c) dims=[2,3]", true},
+    // the store role: softmax within a warp and across warps, a norm, a pool with stores, sums beside them
+    {"%x = input f32[2,5,6,7]  %w = param f32[5,33,2,2]  %y = conv_transpose(%x, %w) stride=[2,2]  %s = softmax(%y) dims=[1]  "
+     "%z = logsumexp(%y) dims=[1] keepdim=1", false},
+    {"%x = input f32[2,5,6,9]  %w = param f32[5,70,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] "
+     "output_padding=[1,1]  %s = softmax(%y) dims=[1]  %z = amin(%y) dims=[1] keepdim=1", false},
+    {"%x = input f32[2,5,17,16]  %w = param f32[5,12,3,3]  %m = input f32[2,12,1,1]  %y = conv_transpose(%x, %w) padding=[1,1]  %d = "
+     "mul(%y, %m)  %s = sum(%d) dims=[2,3]  %z = gelu(%d)", false},
+};
+
+void run(Fp32Precision precision, const char* dtype, bool last, double tolerance) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 7000;
+    for (const Pass& pass : passes) {
+        const std::string text = with(with(pass.text, "f32", dtype), "  %", "\n  %");
+        const Graph graph = parse("graph g {\n  " + text + "\n  return %s, %z\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), last, false, Target{}, precision));
+        int kernels = 0, fragments = 0;
+        for (const BoundLaunch& bound : cases.back().assembly.launches) {
+            kernels += bound.launch.source->text.find("#else\n    multiply_group") != std::string::npos;
+            fragments += bound.launch.source->text.find("FRAGMENTS = true") != std::string::npos;
+        }
+        EXPECT_GE(kernels, 1) << print(graph);
+        EXPECT_EQ(fragments > 0, pass.fragments) << print(graph);
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaHopper, Strict) { run(Fp32Precision::strict, "f32", false, 5e-6); }
+TEST(CudaHopper, Tf32ChannelsLast) { run(Fp32Precision::tf32, "f32", true, 3e-3); }
+TEST(CudaHopper, Half) { run(Fp32Precision::strict, "f16", false, 6e-3); }
+
+}  // namespace
+}  // namespace transfuse::cuda
