@@ -22,6 +22,7 @@ struct CompileOptions {
     std::vector<Sizes> leaf_strides, output_strides;
     bool freeze = false;             // parameters will not change: prepare once, at the first run
     int device = 0;                  // CUDA ordinal
+    bool autotune = false;           // CUDA: measure several configurations of a dense pass, remember the fastest (also TRANSFUSE_AUTOTUNE=1)
 };
 
 struct RunContext {

@@ -17,12 +17,14 @@ namespace {
 
 class Assembler {
 public:
-    Assembler(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned)
+    Assembler(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+              const DenseConfigs& configs)
         : plan_(plan),
           graph_(plan.graph),
           options_(options),
           target_(target),
           aligned_(aligned),
+          configs_(configs),
           parameters_(parameter_values(plan.graph)) {}
 
     Assembly run() {
@@ -213,7 +215,14 @@ private:
     }
 
     Program generate(const Pass& pass) {
-        const Surroundings surroundings{plan_, pass, assembly_.strides, options_.precision, target_, aligned_};
+        const auto config = configs_.find(pass_);
+        const Surroundings surroundings{plan_,
+                                        pass,
+                                        assembly_.strides,
+                                        options_.precision,
+                                        target_,
+                                        aligned_,
+                                        config == configs_.end() ? "" : config->second};
         PullRequest request{graph_, parameters_, places_of(pass), {}, target_, 0, std::string(pass_name(pass.kind)),
                             false};
         // Copies of whole leaves read what they write under another name.
@@ -224,7 +233,7 @@ private:
         Program program;
         std::set<ValueId> done;  // stored by the main kernel already
         std::string why_not;
-        if (pass.kind == PassKind::dense && !target_.general_only) {
+        if (pass.kind == PassKind::dense && !target_.general_only && surroundings.config != no_dense_config) {
             if (auto dense = generate_dense(surroundings, &why_not)) {
                 program = std::move(dense->program);
                 for (const GridValue& value : dense->grid) {
@@ -240,6 +249,7 @@ private:
                 for (const TileStep& step : pass.steps)
                     if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
                 note("tensor-core kernel; " + program.note);
+                assembly_.configs[pass_] = dense->config;
             } else {
                 note("general kernel: " + why_not);
             }
@@ -313,6 +323,7 @@ private:
                     case Argument::Kind::output:
                         bound.addresses.push_back({Address::Kind::output, argument.value, argument.offset});
                         break;
+                    case Argument::Kind::boxes:
                     case Argument::Kind::value: {
                         auto& address = addresses_[static_cast<size_t>(argument.value)];
                         require(address.has_value(), "CUDA: a kernel reads value %", argument.value,
@@ -359,6 +370,7 @@ private:
     const CompileOptions& options_;
     const Target target_;
     const bool aligned_;
+    const DenseConfigs& configs_;
     const std::vector<bool> parameters_;
     std::vector<std::optional<Address>> addresses_;
     Assembly assembly_;
@@ -369,8 +381,15 @@ private:
 
 }  // namespace
 
-Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned) {
-    return Assembler(plan, options, target, aligned).run();
+Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+                  const DenseConfigs& configs) {
+    return Assembler(plan, options, target, aligned, configs).run();
+}
+
+std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,
+                                    const CompileOptions& options, const Target& target, bool aligned, size_t most) {
+    if (plan.passes[pass].kind != PassKind::dense || target.general_only) return {};
+    return dense_configs({plan, plan.passes[pass], assembly.strides, options.precision, target, aligned, ""}, most);
 }
 
 }  // namespace transfuse::cuda

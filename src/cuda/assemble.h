@@ -26,9 +26,15 @@ struct Assembly {
     size_t kept_bytes = 0;           // owned by the executable: what a frozen one prepares once
     std::vector<Sizes> strides;      // per value
     std::vector<std::string> notes;  // per pass: what was chosen
+    DenseConfigs configs;            // of the passes that tensor cores take
 };
 
-// aligned: leaves and outputs begin on 16-byte boundaries.
-Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned);
+// aligned: leaves and outputs begin on 16-byte boundaries. configs: dense configurations to take instead of the
+// heuristic's.
+Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+                  const DenseConfigs& configs = {});
+// Configurations worth a try for a dense pass of an assembled plan, best estimate first.
+std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,
+                                    const CompileOptions& options, const Target& target, bool aligned, size_t most);
 
 }  // namespace transfuse::cuda

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <string_view>
 
-#include "cuda/assemble.h"
+#include "cuda/build.h"
+#include "cuda/launch.h"
 #include "cuda/runtime/module.h"
+#include "cuda/tune.h"
 #include "transfuse/error.h"
 
 namespace transfuse {
@@ -17,59 +18,9 @@ namespace {
 
 using namespace cuda;
 
-// A launch ready to go: a block of argument bytes, where in it addresses go, and where each parameter begins.
-struct Ready {
-    CUfunction function = nullptr;
-    CUlaunchConfig config{};
-    CUlaunchAttribute attributes[2]{};
-    std::vector<std::byte> block;
-    std::vector<uint32_t> parameters;
-    struct Patch {
-        uint32_t at;
-        Address address;
-    };
-    std::vector<Patch> patches;
-    bool once = false;  // skipped when a frozen executable has prepared
-};
-
-Ready make_ready(const BoundLaunch& bound, const Device& device) {
-    const Launch& launch = bound.launch;
-    Ready ready;
-    ready.function = kernel(*launch.source, device, launch.shared_bytes).function;
-    ready.once = launch.parameters_only;
-    CUlaunchConfig& config = ready.config;
-    config.gridDimX = launch.grid[0], config.gridDimY = launch.grid[1], config.gridDimZ = launch.grid[2];
-    config.blockDimX = launch.block[0], config.blockDimY = launch.block[1], config.blockDimZ = launch.block[2];
-    config.sharedMemBytes = launch.shared_bytes;
-    if (launch.cluster > 1) {
-        CUlaunchAttribute& a = ready.attributes[config.numAttrs++];
-        a.id = CUlaunchAttribute::cluster_dimension;
-        a.value.cluster = {launch.cluster, 1, 1};
-    }
-    if (launch.early && device.arch >= 90) {
-        CUlaunchAttribute& a = ready.attributes[config.numAttrs++];
-        a.id = CUlaunchAttribute::programmatic_stream_serialization;
-        a.value.allowed = 1;
-    }
-    size_t pointer = 0;
-    for (const Argument& argument : launch.arguments) {
-        ready.block.resize((ready.block.size() + 15) / 16 * 16);
-        const auto at = static_cast<uint32_t>(ready.block.size());
-        ready.parameters.push_back(at);
-        if (argument.kind == Argument::Kind::bytes) {
-            ready.block.insert(ready.block.end(), argument.data.begin(), argument.data.begin() + argument.size);
-        } else {
-            ready.block.resize(at + 8);
-            ready.patches.push_back({at, bound.addresses[pointer++]});
-        }
-    }
-    return ready;
-}
-
 struct Loaded {
     Assembly assembly;
     std::vector<Ready> launches;
-    size_t most_bytes = 0, most_parameters = 0;
 };
 
 Loaded load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned) {
@@ -79,15 +30,11 @@ Loaded load(const Plan& plan, const CompileOptions& options, const Device& devic
         target.general_only = std::string_view(family) == "general";
         target.portable_only = std::string_view(family) == "portable";
     }
-    loaded.assembly = assemble(plan, options, target, aligned);
-    std::vector<std::shared_ptr<const Source>> sources;
-    for (const BoundLaunch& bound : loaded.assembly.launches) sources.push_back(bound.launch.source);
-    compile_all(sources, device.arch);
-    for (const BoundLaunch& bound : loaded.assembly.launches) {
-        loaded.launches.push_back(make_ready(bound, device));
-        loaded.most_bytes = std::max(loaded.most_bytes, loaded.launches.back().block.size());
-        loaded.most_parameters = std::max(loaded.most_parameters, loaded.launches.back().parameters.size());
-    }
+    const char* tune = std::getenv("TRANSFUSE_AUTOTUNE");
+    DenseConfigs configs;
+    if (options.autotune || (tune && tune[0] == '1')) configs = tuned_configs(plan, options, target, device, aligned);
+    loaded.assembly = assemble_compiled(plan, options, target, aligned, configs);
+    for (const BoundLaunch& bound : loaded.assembly.launches) loaded.launches.push_back(make_ready(bound, device));
     return loaded;
 }
 
@@ -209,52 +156,23 @@ private:
 
     void launch(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
                 const RunContext& context, CUstream stream, bool prepared) {
-        const Driver& d = driver();
-        std::byte small[2048];
-        void* small_parameters[96];
-        std::vector<std::byte> large;
-        std::vector<void*> large_parameters;
-        std::byte* block = small;
-        void** parameters = small_parameters;
-        if (loaded.most_bytes > sizeof small) large.resize(loaded.most_bytes), block = large.data();
-        if (loaded.most_parameters > 96)
-            large_parameters.resize(loaded.most_parameters), parameters = large_parameters.data();
+        auto base = [&](const Address& address) -> char* {
+            switch (address.kind) {
+                case Address::Kind::leaf:
+                    return static_cast<char*>(leaves[static_cast<size_t>(address.position)].data);
+                case Address::Kind::output:
+                    return static_cast<char*>(outputs[static_cast<size_t>(address.position)].data);
+                case Address::Kind::workspace:
+                    return static_cast<char*>(context.workspace);
+                case Address::Kind::kept:
+                    break;
+            }
+            return reinterpret_cast<char*>(kept_);
+        };
         bool first = true;
         for (const Ready& ready : loaded.launches) {
             if (prepared && ready.once) continue;
-            if (ready.config.gridDimX == 0) continue;
-            std::memcpy(block, ready.block.data(), ready.block.size());
-            for (const Ready::Patch& patch : ready.patches) {
-                char* base = nullptr;
-                switch (patch.address.kind) {
-                    case Address::Kind::leaf:
-                        base = static_cast<char*>(leaves[static_cast<size_t>(patch.address.position)].data);
-                        break;
-                    case Address::Kind::output:
-                        base = static_cast<char*>(outputs[static_cast<size_t>(patch.address.position)].data);
-                        break;
-                    case Address::Kind::workspace:
-                        base = static_cast<char*>(context.workspace);
-                        break;
-                    case Address::Kind::kept:
-                        base = reinterpret_cast<char*>(kept_);
-                        break;
-                }
-                base += patch.address.offset;
-                std::memcpy(block + patch.at, &base, sizeof base);
-            }
-            for (size_t i = 0; i < ready.parameters.size(); ++i) parameters[i] = block + ready.parameters[i];
-            CUlaunchConfig config = ready.config;
-            CUlaunchAttribute attributes[2] = {ready.attributes[0], ready.attributes[1]};
-            config.attrs = attributes;
-            config.hStream = stream;
-            // The first launch follows work of others, which says nothing about when it is safe to begin.
-            if (first && config.numAttrs > 0 &&
-                attributes[config.numAttrs - 1].id == CUlaunchAttribute::programmatic_stream_serialization)
-                --config.numAttrs;
-            first = false;
-            if (CUresult result = d.cuLaunchKernelEx(&config, ready.function, parameters, nullptr); result != 0)
-                check(result, "cuLaunchKernelEx");
+            if (cuda::launch(ready, base, stream, first)) first = false;
         }
     }
 

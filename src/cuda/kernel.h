@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -58,18 +59,34 @@ struct Source {
     bool operator==(const Source&) const = default;
 };
 
+// A tensor that a kernel reads box by box (Hopper's tensor maps): up to five axes, fastest first, neighbours along the
+// first.
+struct BoxedTensor {
+    DType dtype = DType::f32;
+    bool rounds_to_tf32 = false;  // the copy rounds fp32 values on the way
+    std::array<int32_t, 5> extent{};
+    std::array<int32_t, 5> box{};
+    std::array<int64_t, 4> stride{};  // bytes, of axes 1 to 4; multiples of 16
+};
+
 // One kernel parameter: the address of a value's memory (a leaf's tensor, else an output's, else its buffer), of an
-// output by position, an address in the pass's scratch, or plain bytes.
+// output by position, an address in the pass's scratch, plain bytes, or the map of a tensor that lies at a value's
+// address.
 struct Argument {
-    enum class Kind : uint8_t { value, output, scratch, bytes } kind = Kind::bytes;
+    enum class Kind : uint8_t { value, output, scratch, bytes, boxes } kind = Kind::bytes;
     ValueId value = -1;  // value: a leaf, an output or a buffer of the plan; output: the position
     int64_t offset = 0;  // bytes added to the address
     int size = 8;        // bytes: how many (also the alignment, at most 16)
-    std::array<std::byte, 64> data{};
+    std::array<std::byte, 96> data{};
 
     static Argument of_value(ValueId value, int64_t offset_bytes = 0) {
         Argument a;
         a.kind = Kind::value, a.value = value, a.offset = offset_bytes;
+        return a;
+    }
+    static Argument of_boxes(ValueId value, int64_t offset_bytes, const BoxedTensor& tensor) {
+        Argument a = of(tensor);
+        a.kind = Kind::boxes, a.value = value, a.offset = offset_bytes;
         return a;
     }
     static Argument of_output(int position, int64_t offset_bytes = 0) {
@@ -84,7 +101,7 @@ struct Argument {
     }
     template <class T>
     static Argument of(const T& plain) {
-        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 64);
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 96);
         Argument a;
         a.size = sizeof(T);
         std::memcpy(a.data.data(), &plain, sizeof(T));
@@ -122,6 +139,10 @@ struct Surroundings {
     Fp32Precision precision = Fp32Precision::strict;
     Target target;
     bool aligned = true;  // every value's memory begins on a 16-byte boundary
+    std::string config;   // the pass's dense configuration in words; empty: the heuristic's best
 };
+
+// The dense configurations a plan's passes were told to take, by number of the pass.
+using DenseConfigs = std::map<size_t, std::string>;
 
 }  // namespace transfuse::cuda

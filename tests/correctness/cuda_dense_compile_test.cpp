@@ -130,7 +130,7 @@ std::vector<DenseProgram> programs(const Case& c) {
     std::vector<DenseProgram> list;
     for (const Pass& pass : planned.passes) {
         if (pass.kind != PassKind::dense) continue;
-        const Surroundings around{.plan = planned, .pass = pass, .strides = strides, .precision = c.precision, .target = Target{}, .aligned = true};
+        const Surroundings around{.plan = planned, .pass = pass, .strides = strides, .precision = c.precision, .target = Target{}, .aligned = true, .config = {}};
         std::string why_not;
         auto program = generate_dense(around, &why_not);
         EXPECT_TRUE(program.has_value()) << c.name << ": " << why_not;
@@ -183,7 +183,7 @@ TEST(CudaDenseCompile, RefusesChannelReductionsATileCannotHold) {
         bool over_channels = false;
         for (const TileStep& step : pass.steps) over_channels = over_channels || (step.scope == Scope::tile && is_reduction(planned.graph[step.value].op));
         std::string why_not;
-        const Surroundings around{.plan = planned, .pass = pass, .strides = strides, .precision = Fp32Precision::tf32, .target = Target{}, .aligned = true};
+        const Surroundings around{.plan = planned, .pass = pass, .strides = strides, .precision = Fp32Precision::tf32, .target = Target{}, .aligned = true, .config = {}};
         if (over_channels) {
             EXPECT_FALSE(generate_dense(around, &why_not).has_value());
             EXPECT_FALSE(why_not.empty());

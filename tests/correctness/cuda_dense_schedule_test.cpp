@@ -47,7 +47,8 @@ Case random_case(std::mt19937& random) {
     c.problem.arithmetic = static_cast<Arithmetic>(draw(random, 0, 3));
     const bool narrow = c.problem.lanes() == 8;
     const Lattice& w = c.problem.axes[3];
-    c.problem.load = w.advance() == 1 && w.in % c.problem.lanes() == 0 ? LoadMode::rows : narrow ? LoadMode::singles : LoadMode::planar;
+    const bool whole = c.problem.axes[1].advance() * c.problem.axes[2].advance() * w.advance() == 1;
+    c.problem.load = whole && w.in % c.problem.lanes() == 0 ? LoadMode::boxes : narrow ? LoadMode::singles : LoadMode::planar;
     c.needs.all_channels = c.problem.cout <= 128 && draw(random, 0, 3) == 0;
     return c;
 }

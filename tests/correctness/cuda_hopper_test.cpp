@@ -62,6 +62,44 @@ void run(Fp32Precision precision, const char* dtype, bool last, double tolerance
     check(cases, tolerance);
 }
 
+// Rows on 16 bytes: the load role meets memory in boxes. Few blocks, so that every ring goes round.
+const char* const boxed_passes[] = {
+    // two blocks of channels, a last stage that is not full
+    "%x = input f32[2,12,9,24]  %w = param f32[12,70,3,5]  %z = conv_transpose(%x, %w)",
+    // phases, bias, a chain
+    "%x = input f32[3,8,7,16]  %w = param f32[8,24,3,3]  %b = param f32[24]  %y = conv_transpose(%x, %w, %b) stride=[2,2] "
+    "padding=[1,1] output_padding=[1,1]  %z = tanh(%y)",
+    // a prologue that is not zero at zero: padding stays zero
+    "%x = input f32[2,24,6,16]  %w = param f32[24,40,3,3]  %r = exp(%x)  %z = conv_transpose(%r, %w) padding=[1,1]",
+    // groups whose channels do not fill a stage
+    "%x = input f32[2,32,5,8]  %w = param f32[32,5,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] dilation=[2,1] groups=4",
+    // one dimension, many stages
+    "%x = input f32[2,48,88]  %w = param f32[48,16,3]  %z = conv_transpose(%x, %w)",
+    // few channels, three dimensions
+    "%x = input f32[2,3,4,6,16]  %w = param f32[3,8,3,3,3]  %z = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]",
+};
+
+void run_boxed(Fp32Precision precision, const char* dtype, bool last, double tolerance, int least) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 9000;
+    int boxed = 0;
+    Target target;
+    target.multiprocessors = 2;
+    for (const char* body : boxed_passes) {
+        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target, precision));
+        for (const BoundLaunch& bound : cases.back().assembly.launches) boxed += bound.launch.source->text.find("load_boxes(shared") != std::string::npos;
+    }
+    EXPECT_GE(boxed, least);
+    check(cases, tolerance);
+}
+
+TEST(CudaHopper, BoxesStrict) { run_boxed(Fp32Precision::strict, "f32", false, 5e-6, 5); }
+TEST(CudaHopper, BoxesTf32) { run_boxed(Fp32Precision::tf32, "f32", false, 3e-3, 5); }
+TEST(CudaHopper, BoxesHalf) { run_boxed(Fp32Precision::strict, "f16", false, 6e-3, 5); }
+TEST(CudaHopper, BoxesTf32ChannelsLast) { run_boxed(Fp32Precision::tf32, "f32", true, 3e-3, 1); }
+TEST(CudaHopper, BoxesHalfChannelsLast) { run_boxed(Fp32Precision::strict, "f16", true, 6e-3, 1); }
+
 TEST(CudaHopper, Strict) { run(Fp32Precision::strict, "f32", false, 5e-6); }
 TEST(CudaHopper, Tf32ChannelsLast) { run(Fp32Precision::tf32, "f32", true, 3e-3); }
 TEST(CudaHopper, Half) { run(Fp32Precision::strict, "f16", false, 6e-3); }

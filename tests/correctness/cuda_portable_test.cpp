@@ -57,6 +57,7 @@ const Mode modes[] = {
 Target portable(int arch) {
     Target target;
     target.arch = arch, target.portable_only = true;
+    target.multiprocessors = 3;  // several tiles a block, so that every ring goes round
     target.shared_bytes = (arch == 86 || arch == 89 || arch == 120 ? 99 : arch == 80 ? 163 : 227) * 1024;
     return target;
 }

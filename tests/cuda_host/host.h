@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -90,6 +91,22 @@ inline std::vector<int64_t> offsets(const Sizes& shape, const Sizes& strides) {
         list = std::move(next);
     }
     return list;
+}
+
+// A tensor map of the host machine: machine.h reads it as HostBoxes.
+struct alignas(64) HostMap {
+    const char* base;
+    int element, rounds;
+    int extent[5], box[5];
+    long long stride[4];
+};
+inline HostMap host_map(const Argument& argument, const char* base) {
+    BoxedTensor tensor;
+    std::memcpy(&tensor, argument.data.data(), sizeof tensor);
+    HostMap map{base, static_cast<int>(bytes(tensor.dtype)), tensor.rounds_to_tf32, {}, {}, {}};
+    for (size_t k = 0; k < 5; ++k) map.extent[k] = tensor.extent[k], map.box[k] = tensor.box[k];
+    for (size_t k = 0; k < 4; ++k) map.stride[k] = tensor.stride[k];
+    return map;
 }
 
 class HostKernels {
@@ -177,6 +194,7 @@ public:
         for (const BoundLaunch& bound : assembly.launches) {
             const Launch& launch = bound.launch;
             std::vector<void*> pointers(launch.arguments.size()), parameters;
+            std::vector<std::unique_ptr<HostMap>> maps;
             size_t next = 0;
             for (size_t i = 0; i < launch.arguments.size(); ++i) {
                 const Argument& argument = launch.arguments[i];
@@ -190,6 +208,11 @@ public:
                                  ? output_memory[static_cast<size_t>(address.position)]
                              : address.kind == Address::Kind::kept ? kept
                                                                    : workspace;
+                if (argument.kind == Argument::Kind::boxes) {
+                    maps.push_back(std::make_unique<HostMap>(host_map(argument, base + address.offset)));
+                    parameters.push_back(maps.back().get());
+                    continue;
+                }
                 pointers[i] = base + address.offset;
                 parameters.push_back(&pointers[i]);
             }

@@ -104,6 +104,45 @@ static inline void copy_16(unsigned to, const void* from, bool inside) {
     if (reinterpret_cast<uintptr_t>(from) % 16 != 0 && inside) std::abort();  // as the device would fault
     copy_bytes(to, from, inside, 16);
 }
+// A tensor map: what host.h makes of a BoxedTensor. Outside the tensor a box is zeros.
+#define __grid_constant__
+struct HostBoxes {
+    const char* base;
+    int element, rounds;
+    int extent[5], box[5];
+    long long stride[4];
+};
+struct BoxPlace {
+    int at[5];
+};
+static inline unsigned round_tf32(float v);
+static inline void copy_host_box(unsigned to, const HostBoxes& b, BoxPlace from) {
+    if (from.at[0] * b.element % 16 != 0 || to % 128 != 0) std::abort();  // as the device would fault
+    int i[5];
+    unsigned char* out = at_address(to);
+    for (i[4] = 0; i[4] < b.box[4]; ++i[4])
+        for (i[3] = 0; i[3] < b.box[3]; ++i[3])
+            for (i[2] = 0; i[2] < b.box[2]; ++i[2])
+                for (i[1] = 0; i[1] < b.box[1]; ++i[1])
+                    for (i[0] = 0; i[0] < b.box[0]; ++i[0], out += b.element) {
+                        bool inside = true;
+                        long long offset = static_cast<long long>(from.at[0] + i[0]) * b.element;
+                        for (int a = 0; a < 5; ++a) {
+                            inside = inside && from.at[a] + i[a] >= 0 && from.at[a] + i[a] < b.extent[a];
+                            if (a > 0) offset += (from.at[a] + i[a]) * b.stride[a - 1];
+                        }
+                        if (!inside) {
+                            std::memset(out, 0, b.element);
+                        } else if (b.rounds) {
+                            float v;
+                            std::memcpy(&v, b.base + offset, 4);
+                            const unsigned bits = round_tf32(v);
+                            std::memcpy(out, &bits, 4);
+                        } else {
+                            std::memcpy(out, b.base + offset, b.element);
+                        }
+                    }
+}
 static inline void copy_arrive(unsigned b) { barrier_arrive(b); }
 static inline void copy_commit() {}
 template <int PENDING>

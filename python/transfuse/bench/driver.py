@@ -93,6 +93,9 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--forced", action="store_true", help="ours everywhere, also where PyTorch's own op is faster")
     p.add_argument(
+        "--autotune", action="store_true", help="dense CUDA kernels: measure configurations, remember the fastest"
+    )
+    p.add_argument(
         "--no-launches", action="store_true", help="do not count kernels (the profiler takes seconds to start)"
     )
     p.add_argument("--no-details", action="store_true", help="leave derivation and plan out of the JSON")
@@ -137,6 +140,8 @@ def main(arguments: list[str]) -> int:
         text, worse = compare.compare(*(json.loads(path.read_text()) for path in options.compare))
         print(text)
         return 1 if worse else 0
+    if options.autotune:  # for the processes that run the rows
+        os.environ["TRANSFUSE_AUTOTUNE"] = "1"
     import torch
 
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 namespace transfuse::cuda {
-
-thread_local const Config* forced_config = nullptr;
 
 namespace {
 
@@ -35,9 +35,9 @@ struct Model {
         for (int tiles : s.variant_tiles) most = std::max(most, c.slab_tiles == 0 ? tiles : std::min(tiles, c.slab_tiles + s.blocks_per_tile));
         return c.slabs * most * s.tile_bytes;
     }
-    int per_turn() const { return 128 * (problem.lanes() == 8 && problem.load != LoadMode::direct ? 2 : 1); }
+    int per_turn() const { return 128 * problem.word_pixels(); }
     int turns() const { return (s.pixels + per_turn() - 1) / per_turn(); }
-    int raw_bytes() const { return problem.load == LoadMode::direct ? 0 : c.raw * c.piece * s.vectors * 16 * per_turn(); }
+    int raw_bytes() const { return c.raw * s.raw_piece_bytes(problem, c); }
     int bytes() const {
         return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + needs.table_bytes + c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024;
     }
@@ -54,14 +54,14 @@ struct Model {
         double step = std::max(steps * multiply, steps * operands);
         if (!c.resident) {
             const double slab = step / slab_count();
-            step = (std::max(slab, (2500 + slab) / c.slabs) + 100) * slab_count();
+            step = (std::max(slab, (2500 + slab) / c.slabs) + (problem.boxed() ? 40 : 100)) * slab_count();   // boxes: a warp of its own asks
             step = std::max(step, tiles * s.tile_bytes / 24.0);           // L2 to one multiprocessor
         }
         // Loads: the raw pieces, and what is done with them.
         const double channels = s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0);
-        const double turn = (problem.load == LoadMode::planar ? 500.0 : problem.load == LoadMode::rows ? 150.0 : problem.load == LoadMode::direct ? 90.0 : problem.load == LoadMode::singles ? 900.0 : 220.0) * channels;
-        const double pieces = (turns() + c.piece - 1) / c.piece;
-        const double load = s.k_stages * (turns() * turn + 400.0 * pieces + 250.0);
+        const double turn = (problem.load == LoadMode::planar ? 500.0 : problem.load == LoadMode::boxes ? (problem.lanes() == 8 ? 430.0 : 290.0) : problem.load == LoadMode::rows ? 150.0 : problem.load == LoadMode::operand ? 400.0 : problem.load == LoadMode::direct ? 90.0 : problem.load == LoadMode::singles ? 900.0 : 220.0) * channels;
+        const double pieces = problem.load == LoadMode::boxes ? s.vectors / c.piece : problem.load == LoadMode::operand ? 0 : (turns() + c.piece - 1) / c.piece;
+        const double load = s.k_stages * (s.pixels / static_cast<double>(per_turn()) * turn + (problem.boxed() ? 300.0 : 400.0) * pieces + 250.0);
         // Chunks: what the store role takes, and how long the products wait for room.
         const double chunks = std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * s.sets * (s.joint ? 1 : 2);
         const double outer = static_cast<double>(s.chunk_outer);
@@ -74,7 +74,7 @@ struct Model {
         const double fragments = needs.fragments ? 200 + 2 * s.blocks * s.accumulators * (1 + needs.epilogue_flops) : 0;
         const double store = needs.fragments ? 0 : chunks * chunk / c.store_groups;
         const double write = chunks * chunk_bytes() / 100.0;
-        const double wait = needs.fragments ? 0 : 0.8 * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
+        const double wait = needs.fragments ? 0 : (s.joint ? 0.8 : 0.3) * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
         const double product = k * step + s.k_stages * 200.0 + wait + write / 2 + 400 + fragments;
         const double shared = k * steps * operands + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
         const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) +
@@ -82,21 +82,31 @@ struct Model {
         const double ragged = 1 + 6.0 / static_cast<double>(c.run[3] * s.period[3]);   // short rows fill their sectors badly
         double total = std::max({product, load + 300, shared, store * ragged, memory * ragged});
         total += 0.08 * (product + load + store + memory - total);        // they disturb one another
-        if (bytes() > 200 * 1024) total *= 1.06;                          // little L1 is left
+        if (!problem.boxed() && bytes() > 200 * 1024) total *= 1.06;      // little L1 is left
+        if (pieces > 1 && problem.load == LoadMode::boxes) total *= 1.04; // more hand-overs a stage
+        if (c.split == Split::phases) total *= 1.05;                      // warpgroups of unlike work
+        if (s.blocks == 1) total *= 1.12 - 0.12 * n / 192;                // long runs: fewer hand-overs than are counted here
+        if (c.k_steps == 4) total *= 1.05;                                // few, long stages
+        if (s.variants > 1) total *= 1.1;                                 // tiles of unlike work
         return total;
     }
 };
 
-// The memory plan: of all that fits, the one with the fewest cycles.
-std::optional<Config> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit, double* best) {
-    std::optional<Config> result;
+// The memory plans: of all that fit, the one with the fewest cycles, and with `several` the best of each kind: resident and
+// streamed weights, wide and narrow chunks, many slabs and few.
+struct Fit {
+    Config config;
+    double cycles;
+};
+std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit, bool several) {
+    std::map<std::array<int, 3>, Fit> best;
     Model m{problem, needs, s, base};
     const int turns = m.turns(), step_tiles = s.tile_count() / s.variants;
-    const bool direct = problem.load == LoadMode::direct;
+    const bool direct = problem.load == LoadMode::direct || problem.load == LoadMode::operand;
     m.c.stages = direct ? 4 : base.stages;
     // The whole patch in one piece where it is small: then a thread's place in it never changes.
     const int whole = std::max(1, 6 * 8 / (s.vectors * 4));
-    m.c.piece = turns <= whole ? turns : std::max(1, std::min(2 * whole / 3, 4));
+    m.c.piece = problem.load == LoadMode::boxes ? s.vectors : turns <= whole ? turns : std::max(1, std::min(2 * whole / 3, 4));
     struct Weights { bool resident; int tiles, slabs; };
     std::vector<Weights> weights;
     if (s.fixed <= 16) weights.push_back({true, 0, 1});
@@ -115,31 +125,34 @@ std::optional<Config> fit(const Problem& problem, const Needs& needs, const Sche
             if (!needs.fragments && width > 8 && s.row_length <= width / 2) continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
             m.c.chunk_width = width, m.c.buffers = buffers;
-            for (int raw : {4, 3, 2})
-                // Two store groups leave fewer registers to all: in no measured row did that pay (f6, f8, f11, d6). Tuning may ask for it.
-                {
-                    m.c.raw = raw, m.c.store_groups = needs.fragments ? 0 : 1;
-                    if (m.bytes() > limit) continue;
-                    const double cycles = m.cycles() * (raw == 4 ? 1.0 : raw == 3 ? 1.01 : 1.04) * (w.resident ? 1.0 : 1.05);
-                    if (cycles < *best) *best = cycles, result = m.c;
+            for (int raw : {4, 3, 2}) {
+                m.c.raw = raw, m.c.store_groups = needs.fragments ? 0 : 1;
+                if (problem.load == LoadMode::boxes) {   // a large patch comes vector by vector
+                    m.c.piece = s.vectors;
+                    if (m.bytes() > limit) m.c.piece = 1;
                 }
+                if (m.bytes() > limit) continue;
+                // Alike in cycles: wide chunks, and for threads that fetch themselves more in flight and weights that stay.
+                double cycles = m.cycles() * (width == 64 ? 1.0 : width == 32 ? 1.03 : width == 16 ? 1.08 : 1.12);
+                cycles *= problem.boxed() ? (raw == 3 ? 1.0 : 1.003) : (raw == 4 ? 1.0 : raw == 3 ? 1.01 : 1.04) * (w.resident ? 1.0 : 1.05);
+                const std::array<int, 3> kind = several ? std::array<int, 3>{w.resident ? -1 : w.tiles, width >= 32, buffers > 2} : std::array<int, 3>{};
+                const auto at = best.find(kind);
+                if (at == best.end()) best.emplace(kind, Fit{m.c, cycles});
+                else if (cycles < at->second.cycles) at->second = {m.c, cycles};
+            }
         }
     }
-    if (result) result->share_registers();
-    return result;
+    std::vector<Fit> list;
+    for (auto& [kind, one] : best) list.push_back(one), list.back().config.share_registers();
+    return list;
 }
 
 }  // namespace
 
 std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most) {
-    if (forced_config) {
-        auto s = schedule(problem, needs, *forced_config, shared_limit);
-        if (!s) return {};
-        return {Choice{*forced_config, std::move(*s), 0}};
-    }
     std::array<int64_t, 4> u;
     for (size_t a = 0; a < 4; ++a) u[a] = u_extent(problem.axes[a]);
-    const int grain = std::max({1, problem.load == LoadMode::rows ? problem.lanes() : problem.load == LoadMode::pairs ? 2 : 1, needs.vector});
+    const int grain = std::max(problem.grain(), needs.vector);
     std::array<int, 4> step;                     // runs are whole windows of a pool
     for (size_t a = 0; a < 4; ++a) step[a] = static_cast<int>(std::max<int64_t>(1, needs.pool[a] / problem.axes[a].period()));
     const int blocks = static_cast<int>((problem.cout + 63) / 64);
@@ -179,7 +192,7 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
     });
     // The best of every length: which of them fits depends on how many accumulators stand side by side.
     std::array<int, 4> taken{};   // by length
-    std::erase_if(rough, [&](const Rough& r) { return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > 9; });
+    std::erase_if(rough, [&](const Rough& r) { return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > 16; });
     std::vector<Choice> choices;
     for (Split split : {Split::channels, Split::phases, Split::pixels}) {
         if (split == Split::channels && (blocks < 2 || (blocks % 2 && !needs.all_channels && blocks < 5))) continue;
@@ -204,31 +217,52 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
                     // More bundles than there are: only empty work.
                     const int groups = split == Split::phases ? 2 : 1;
                     if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
-                    double cycles = 1e30;
-                    auto config = fit(problem, needs, *s, c, shared_limit, &cycles);
-                    if (!config) continue;
                     double tiles = static_cast<double>(s->fixed) * s->variants;
                     for (size_t a = 0; a < 4; ++a) tiles *= std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
                     const double waves = tiles / multiprocessors;
-                    Choice choice;
-                    choice.config = *config;
-                    choice.accumulators = s->blocks * s->accumulators;
-                    choice.seconds = (waves < 6 ? std::ceil(waves) : waves + 0.4) * cycles / 1.75e9;
-                    choices.push_back(std::move(choice));
+                    for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1)) {
+                        Choice choice;
+                        choice.config = f.config;
+                        choice.accumulators = s->blocks * s->accumulators;
+                        choice.seconds = (waves < 6 ? std::ceil(waves) : waves + 0.4) * f.cycles / 1.75e9;
+                        choices.push_back(std::move(choice));
+                    }
                 }
             }
     }
-    // What measurements agree on: warpgroups divide channels rather than phases rather than pixels (the patch is loaded once
-    // for all of them), and long runs beat short ones, whatever the estimate says of the rest.
+    // What measurements agree on: warpgroups divide channels where they can (the patch is loaded once for both), and long runs beat
+    // short ones, whatever the estimate says of the rest.
     auto keep = [&](auto&& wanted) {
         if (std::any_of(choices.begin(), choices.end(), wanted)) std::erase_if(choices, [&](const Choice& c) { return !wanted(c); });
     };
-    keep([](const Choice& c) { return c.config.split == Split::channels; });
-    keep([](const Choice& c) { return c.config.split != Split::pixels; });
+    if (most == 1) keep([](const Choice& c) { return c.config.split == Split::channels; });
     int most_accumulators = 0;
     for (const Choice& c : choices) most_accumulators = std::max(most_accumulators, c.accumulators);
-    std::erase_if(choices, [&](const Choice& c) { return c.accumulators < 0.72 * most_accumulators; });
+    std::erase_if(choices, [&](const Choice& c) { return c.accumulators < (most == 1 ? 0.72 : 0.5) * most_accumulators; });
     std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
+    // For measuring: first the best of each division of the work and length of run, then what else is estimated well, of one run
+    // and division two memory plans only.
+    if (most > 1) {
+        std::map<std::tuple<Split, int, int, int>, int> seen_class;
+        std::map<std::tuple<std::array<int, 4>, Split, int, int>, int> seen_run;
+        auto rank = [&](const Choice& c) {
+            const int length = c.config.run[0] * c.config.run[1] * c.config.run[2] * c.config.run[3];
+            if (seen_class[{c.config.split, c.config.bundles, c.config.k_steps, length / 40}]++ == 0) return 0;
+            return ++seen_run[{c.config.run, c.config.split, c.config.bundles, c.config.k_steps}] <= 2 ? 1 : 2;
+        };
+        std::vector<std::pair<int, size_t>> order;
+        for (size_t i = 0; i < choices.size(); ++i) order.push_back({rank(choices[i]), i});
+        std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first < b.first; });
+        // No more than half for the sake of variety.
+        size_t varied = 0;
+        for (auto& [kind, i] : order)
+            if (kind == 0 && ++varied > most / 2) kind = 1;
+        std::stable_sort(order.begin(), order.end());
+        std::vector<Choice> sorted;
+        for (auto& [kind, i] : order)
+            if (kind < 2) sorted.push_back(std::move(choices[i]));
+        choices = std::move(sorted);
+    }
     std::vector<Choice> kept;
     for (Choice& choice : choices) {
         if (kept.size() == most) break;

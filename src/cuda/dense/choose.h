@@ -18,10 +18,8 @@ struct Choice {
     int accumulators = 0; // registers of a product thread
 };
 
-// What tuning turns: a configuration generate_dense takes instead of the best estimate.
-extern thread_local const Config* forced_config;
-
-// All configurations worth a try, best estimate first; at most `most`.
+// Configurations worth a try, best estimate first. With most = 1 the heuristic decides; else they are unlike one another, for
+// measuring them.
 std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most = 1);
 
 }  // namespace transfuse::cuda

@@ -29,8 +29,57 @@ int store_vector(const TileProgram& program, const Problem& problem) {
     return 1;
 }
 
+// The input as the load role asks for it: boxes of a piece's channels and the patch's pixels, or of one vector of channels each.
+BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, const Config& config, const Schedule& s) {
+    BoxedTensor tensor;
+    const bool operand = problem.load == LoadMode::operand;
+    tensor.dtype = program.input.dtype;
+    tensor.rounds_to_tf32 = operand && problem.lanes() == 4;
+    // Axes n, d, h, w of the lattice are axes 3, 2, 1, 0 of the box, or one further where the channels come first.
+    const size_t channels = operand ? 0 : 4;
+    auto set = [&](size_t at, int64_t extent, int64_t box, int64_t stride) {
+        tensor.extent[at] = static_cast<int32_t>(extent), tensor.box[at] = static_cast<int32_t>(box);
+        if (at > 0) tensor.stride[at - 1] = extent > 1 ? stride * bytes(program.input.dtype) : 16;
+    };
+    set(channels, problem.groups * problem.cin, operand ? problem.lanes() : config.piece * problem.lanes(), program.input.strides[1]);
+    for (size_t a = 0; a < 4; ++a) set(3 - a + (operand ? 1 : 0), problem.axes[a].in, s.extent[a], program.input.strides[a == 0 ? 0 : a + 1]);
+    return tensor;
+}
+
+// What the pass asks of a family.
+struct Request {
+    TileProgram program;
+    Problem problem;
+    Epilogue epilogue;
+    Needs needs;
+    Request(TileProgram tile_program, const Problem& p) : program(std::move(tile_program)), problem(p), epilogue(program, problem), needs(program.needs(static_cast<int>(p.axes[3].period()))) {
+        needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
+        needs.one_image = epilogue.one_image();
+        needs.fragments = runs_in_fragments(epilogue);
+    }
+    Request(const Request&) = delete;   // the epilogue refers to its neighbours
+};
+
+std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not) {
+    auto program = read_tile_program(around, why_not);
+    if (!program) return nullptr;
+    const auto problem = read_problem(around, *program, family, why_not);
+    if (!problem) return nullptr;
+    program->vector = store_vector(*program, *problem);
+    return std::make_unique<Request>(std::move(*program), *problem);
+}
+
+// The configurations of a request, best estimate first: on the accumulators where the chain can run there and a tile fits, else
+// through chunks.
+std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
+    auto choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
+    if (!choices.empty() || !request.needs.fragments) return choices;
+    request.needs.fragments = false;
+    return choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
+}
+
 // The best estimate, or the configuration that was decided for another shape.
-std::optional<Choice> chosen(const Problem& problem, const Needs& needs, const Target& target) {
+std::optional<Choice> decided(const Problem& problem, const Needs& needs, const Target& target) {
     std::vector<Choice> choices;
     if (!target.decisions || !target.decisions->repeating()) choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
     if (!target.decide(!choices.empty())) return std::nullopt;
@@ -40,29 +89,37 @@ std::optional<Choice> chosen(const Problem& problem, const Needs& needs, const T
         *word = static_cast<int>(target.decide(*word));
     c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
     c.resident = target.decide(c.resident);
-    if (!choices.empty()) return choices[0];
+    if (!choices.empty()) return std::move(choices[0]);
     auto s = schedule(problem, needs, c, target.shared_bytes);
     if (!s) return std::nullopt;
     return Choice{c, std::move(*s)};
 }
 
+// The configuration asked for where it fits, else the heuristic's best.
+std::optional<Choice> chosen(Request& request, const Surroundings& around) {
+    if (const auto config = config_named(around.config); config && (config->store_groups > 0 || request.needs.fragments)) {
+        Needs needs = request.needs;
+        needs.fragments = config->store_groups == 0;
+        if (auto s = schedule(request.problem, needs, *config, around.target.shared_bytes)) {
+            request.needs = needs;
+            return Choice{*config, std::move(*s)};
+        }
+    }
+    auto choice = decided(request.problem, request.needs, around.target);
+    if (choice || !request.needs.fragments) return choice;
+    request.needs.fragments = false;
+    return decided(request.problem, request.needs, around.target);
+}
+
 // The pass on the kernels of one family.
 std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not) {
-    auto program = read_tile_program(around, why_not);
-    if (!program) return std::nullopt;
-    auto problem = read_problem(around, *program, family, why_not);
-    if (!problem) return std::nullopt;
-    program->vector = store_vector(*program, *problem);
-    const Epilogue epilogue(*program, *problem);
-    Needs needs = program->needs(static_cast<int>(problem->axes[3].period()));
-    needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
-    needs.one_image = epilogue.one_image();
-    needs.fragments = runs_in_fragments(epilogue);
-    auto choice = chosen(*problem, needs, around.target);
-    if (!choice && needs.fragments) {
-        needs.fragments = false;
-        choice = chosen(*problem, needs, around.target);
-    }
+    const auto request = read_request(around, family, why_not);
+    if (!request) return std::nullopt;
+    const TileProgram* program = &request->program;
+    const Problem* problem = &request->problem;
+    const Epilogue& epilogue = request->epilogue;
+    const Needs& needs = request->needs;
+    const auto choice = chosen(*request, around);
     if (!choice) {
         if (why_not) *why_not = "no tile fits registers and shared memory";
         return std::nullopt;
@@ -122,6 +179,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)), Argument::of_scratch(0), Argument::of(sizes), Argument::of(program->input.strides)};
     for (Argument& a : epilogue.arguments(partial_at, kept_at)) main.arguments.push_back(std::move(a));
+    if (problem->boxed())
+        main.arguments.push_back(Argument::of_boxes(program->input.root, program->input.offset * bytes(program->input.dtype), boxed_input(*program, *problem, config, s)));
     main.note = "dense tiles: " + to_string(config);
     result.program.launches.push_back(std::move(main));
 
@@ -142,18 +201,39 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
         for (size_t k = first; k < next; ++k) result.grid.push_back({partials[k].reduction.value, at + size * static_cast<int64_t>(k - first)});
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
-    result.program.note = (family == Family::mma ? "mma.sync, " : "wgmma, ") + to_string(config);
+    result.config = to_string(config);
+    result.program.note = (problem->family == Family::mma ? "mma.sync, " : "wgmma, ") + result.config;
     return result;
+}
+
+// The families of a device, first choice first.
+std::vector<Family> families(const Target& target) {
+    if (target.arch == 90 && !target.portable_only) return {Family::wgmma, Family::mma};
+    if (target.arch >= 80) return {Family::mma};
+    return {};
 }
 
 }  // namespace
 
 std::optional<DenseProgram> generate_dense(const Surroundings& around, std::string* why_not) {
-    if (around.target.arch == 90 && !around.target.portable_only)
-        if (auto program = generate(around, Family::wgmma, why_not)) return program;
-    if (around.target.arch >= 80) return generate(around, Family::mma, why_not);
     if (why_not) *why_not = "tensor-core kernels need sm_80";
+    for (Family family : families(around.target))
+        if (auto program = generate(around, family, why_not)) return program;
     return std::nullopt;
+}
+
+std::vector<std::string> dense_configs(const Surroundings& around, size_t most) {
+    std::vector<std::string> list;
+    for (Family family : families(around.target)) {
+        const auto request = read_request(around, family, nullptr);
+        if (!request) continue;
+        // The heuristic's own first, then the others.
+        for (size_t count : {size_t{1}, most})
+            for (const Choice& choice : choices_of(*request, around.target, count))
+                if (std::string text = to_string(choice.config); std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
+        if (!list.empty()) break;
+    }
+    return list;
 }
 
 }  // namespace transfuse::cuda

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cuda/kernel.h"
@@ -22,10 +23,20 @@ struct GridValue {
 struct DenseProgram {
     Program program;          // pack the weights, the tiles, combine the partials of grid values; all tile stores are done
     std::vector<GridValue> grid;
+    std::string config;       // in words
 };
+
+// Names of this family's kernels begin so; the tiles' own is dense_entry.
+inline constexpr std::string_view dense_family = "transfuse_", dense_entry = "transfuse_dense";
+// As Surroundings::config: leave the pass to the general kernel.
+inline constexpr std::string_view no_dense_config = "none";
 
 // The pass on the wgmma family where the device has it and the family takes it, else on the portable one, or nullopt with a
 // sentence in `why_not`: the executable then takes the general pull kernel.
+// Surroundings::config, where it fits the pass, overrides the heuristic.
 std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
+
+// Configurations worth a try, unlike one another, best estimate first; empty where no family takes the pass.
+std::vector<std::string> dense_configs(const Surroundings& surroundings, size_t most);
 
 }  // namespace transfuse::cuda

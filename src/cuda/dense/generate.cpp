@@ -23,6 +23,9 @@ constexpr std::string_view hopper =
 constexpr std::string_view portable =
 #include "cuda/device/portable.cuh"
     ;
+constexpr std::string_view boxes =
+#include "cuda/device/boxes.cuh"
+    ;
 constexpr std::string_view roles =
 #include "cuda/device/roles.cuh"
     ;
@@ -291,8 +294,8 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     auto flag = [&](const std::string& name, bool v) { k.line("constexpr bool " + name + (v ? " = true;" : " = false;")); };
     flag("RESIDENT", config.resident), flag("JOINT", s.joint), flag("SPLIT_CHANNELS", config.split == Split::channels);
     flag("PIXEL_MAJOR", s.pixel_major);
-    k.line("enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS };");
-    static const char* modes[] = {"LOAD_PLANAR", "LOAD_VECTORS", "LOAD_DIRECT", "LOAD_PAIRS", "LOAD_SINGLES", "LOAD_ROWS"};
+    k.line("enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };");
+    static const char* modes[] = {"LOAD_PLANAR", "LOAD_VECTORS", "LOAD_DIRECT", "LOAD_PAIRS", "LOAD_SINGLES", "LOAD_ROWS", "LOAD_BOXES", "LOAD_OPERAND"};
     k.line("constexpr int LOAD = " + std::string(modes[static_cast<int>(problem.load)]) + ";");
     k.line("typedef " + std::string(element_name(problem.arithmetic)) + " ELEMENT;");
     k.line(std::string("typedef ") + (problem.real_bytes() == 8 ? "double" : "float") + " REAL;");
@@ -321,25 +324,27 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
     insert_before("// Where a tile lies", epilogue.operands() + "\n");
     insert_before("// A position in the sequence", epilogue.prologue() + "\n");
+    if (problem.boxed()) insert_before("// What the products now under way", std::string(boxes));
     insert_before("// Product role:", multiply_function(problem, config, s) + fragment_program(epilogue, s, config) + "\n");
 
     Lines m;
-    m.line("extern \"C\" __global__ void __launch_bounds__(THREADS, 1) " + entry + "(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs" + epilogue.parameters() + ") {");
+    m.line("extern \"C\" __global__ void __launch_bounds__(THREADS, 1) " + entry + "(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs" + epilogue.parameters() + (problem.boxed() ? ", const __grid_constant__ TensorMap boxes" : "") + ") {");
     m.line("extern __shared__ __align__(1024) unsigned char shared[];");
     m.line("__shared__ Barriers b;");
     m.line("const int t = threadIdx.x;");
     m.line(epilogue.operands_made());
     m.line("if (t == 0) {");
-    m.line("for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), LOADERS); barrier_init(shared_address(&b.empty[i]), 256); }");
+    m.line("for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), " + std::string(problem.load == LoadMode::operand ? "1" : problem.boxed() ? "TRANSPOSERS" : "LOADERS") + "); barrier_init(shared_address(&b.empty[i]), 256); }");
     m.line("for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }");
     m.line("for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }");
+    if (problem.load == LoadMode::boxes) m.line("for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }");
     m.line("barrier_fence();");
     m.line("}");
     std::string tables = epilogue.tables();
     m.line("%TABLES%");
     m.line("__syncthreads();");
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
-    m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); load_role(shared, b, x, packed, s, xs, operands, t); }");
+    m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); " + (problem.boxed() ? "load_boxes(shared, b, packed, s, xs, &boxes, operands, t);" : "load_role(shared, b, x, packed, s, xs, operands, t);") + " }");
     if (config.store_groups > 0) m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, role - 1, t % 128); }");
     m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, operands, t % 128); }");
     m.line("else if (role == STORE_GROUPS + 2) { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, operands, t % 128); }");

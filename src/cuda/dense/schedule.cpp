@@ -1,6 +1,7 @@
 #include "cuda/dense/schedule.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <sstream>
 
@@ -27,9 +28,29 @@ std::string to_string(const Config& c) {
          << " bundles " << c.bundles << " k_steps " << c.k_steps << " stages " << c.stages << " raw " << c.raw << "x"
          << c.piece << (c.resident ? " resident" : " slabs ");
     if (!c.resident) text << c.slabs << "x" << c.slab_tiles;
-    text << " chunks " << c.buffers << "x" << c.chunk_width << (c.store_groups > 1 ? " two store groups" : "") << " registers " << c.load_registers << "/"
+    text << " chunks " << c.buffers << "x" << c.chunk_width << " stores " << c.store_groups << " registers " << c.load_registers << "/"
          << c.store_registers << "/" << c.product_registers;
     return text.str();
+}
+
+std::optional<Config> config_named(const std::string& text) {
+    Config c;
+    char split[16] = "", weights[16] = "";
+    int used = 0;
+    if (std::sscanf(text.c_str(), "run %dx%dx%dx%d runs %dx%dx%dx%d split %15s bundles %d k_steps %d stages %d raw %dx%d %15s%n", &c.run[0], &c.run[1], &c.run[2], &c.run[3], &c.runs[0], &c.runs[1], &c.runs[2],
+                    &c.runs[3], split, &c.bundles, &c.k_steps, &c.stages, &c.raw, &c.piece, weights, &used) != 15)
+        return std::nullopt;
+    c.split = split[0] == 'c' ? Split::channels : split[1] == 'i' ? Split::pixels : Split::phases;
+    c.resident = weights[0] == 'r';
+    const std::string rest = text.substr(static_cast<size_t>(used));
+    const char* at = rest.c_str();
+    if (!c.resident) {
+        int count = 0;
+        if (std::sscanf(at, "%dx%d%n", &c.slabs, &c.slab_tiles, &count) != 2) return std::nullopt;
+        at += count;
+    }
+    if (std::sscanf(at, " chunks %dx%d stores %d registers %d/%d/%d", &c.buffers, &c.chunk_width, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers) != 6) return std::nullopt;
+    return to_string(c) == text ? std::optional<Config>(c) : std::nullopt;
 }
 
 // Σ (registers of a role × its warps) ≤ registers a thread at launch × warps, or the products never start.
@@ -39,9 +60,18 @@ void Config::share_registers() {
     else load_registers = 64, store_registers = 96, product_registers = 176;
 }
 
+int Schedule::raw_piece_bytes(const Problem& problem, const Config& c) const {
+    switch (problem.load) {
+        case LoadMode::direct:
+        case LoadMode::operand: return 0;
+        case LoadMode::boxes: return round_up(c.piece * 16 * pixels, 128);
+        default: return c.piece * vectors * 16 * 128 * problem.word_pixels();
+    }
+}
+
 int Schedule::places_bytes(const Problem& problem, const Config& c) const {
     if (problem.load != LoadMode::rows) return 0;
-    const int per_turn = 128 * (problem.lanes() == 8 ? 2 : 1), turns = (pixels + per_turn - 1) / per_turn;
+    const int per_turn = 128 * problem.word_pixels(), turns = (pixels + per_turn - 1) / per_turn;
     const int pieces_now = (turns + c.piece - 1) / c.piece, copies = c.piece * per_turn / problem.lanes();
     return pieces_now > 1 ? pieces_now * ((copies + 127) / 128) * 128 * (problem.wide_offsets ? 8 : 4) : 0;
 }
@@ -85,12 +115,14 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
         s.tile[a] = static_cast<int64_t>(config.run[a]) * config.runs[a];
     }
     // Copies of several neighbouring pixels begin and end on their own multiples.
-    const int grain = problem.load == LoadMode::rows ? problem.lanes() : problem.load == LoadMode::pairs ? 2 : 1;
+    const int grain = problem.grain();
     s.first[3] = floor_div(s.first[3], grain) * grain;
     if (s.tile[3] % grain != 0) return std::nullopt;
     for (int a = 0; a < 4; ++a) s.extent[a] = s.tile[a] + last[a] - s.first[a];
     const bool tall = needs.pooled() && config.run[0] * config.run[1] * config.run[2] > 1;
     s.extent[3] = round_up(s.extent[3], std::max({tall ? 8 : 2, needs.vector, grain}));
+    for (int a = 0; a < 4; ++a)
+        if (problem.boxed() && (s.extent[a] > 256 || s.advance[a] > 1)) return std::nullopt;
     const int64_t sub_patches = s.advance[0] * s.advance[1] * s.advance[2] * s.advance[3];
     s.pixels = static_cast<int>(sub_patches * s.extent[0] * s.extent[1] * s.extent[2] * s.extent[3]);
     s.plane = round_up(s.pixels, 8);
@@ -309,16 +341,16 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     else if (!s.joint && config.buffers < 2) return std::nullopt;
 
     // Shared memory.
-    const int per_thread_pixels = problem.lanes() == 8 && problem.load != LoadMode::direct ? 2 : 1;
-    const int turns = (s.pixels + 128 * per_thread_pixels - 1) / (128 * per_thread_pixels);
-    s.pieces = (turns + config.piece - 1) / config.piece;
+    const int turn = 128 * problem.word_pixels(), turns = (s.pixels + turn - 1) / turn;
+    if (problem.load == LoadMode::boxes && s.vectors % config.piece != 0) return std::nullopt;
+    s.pieces = problem.load == LoadMode::boxes ? s.vectors / config.piece : (turns + config.piece - 1) / config.piece;
     s.stage_bytes = s.vectors * problem.terms() * s.plane * 16;
-    s.raw_bytes = problem.load == LoadMode::direct ? 0 : config.piece * s.vectors * 16 * 128 * per_thread_pixels;
+    s.raw_bytes = s.raw_piece_bytes(problem, config);
     int at = 0;
     s.weights_at = at;
     at += config.resident ? s.k_steps(config) * s.tile_count() * s.tile_bytes : config.slabs * s.slab_bytes;
     s.stages_at = at, at += config.stages * s.stage_bytes;
-    s.raw_at = at, at += (problem.load == LoadMode::direct ? 0 : config.raw) * s.raw_bytes;
+    s.raw_at = at, at += config.raw * s.raw_bytes;
     s.chunks_at = at, at += config.buffers * s.chunk_bytes;
     s.tables_at = at, at += needs.table_bytes + config.store_groups * needs.group_bytes;
     s.places_at = (at + 15) / 16 * 16, at = s.places_at + s.places_bytes(problem, config);

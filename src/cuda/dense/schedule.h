@@ -16,7 +16,9 @@ namespace transfuse::cuda {
 
 enum class Arithmetic : uint8_t { tf32, strict, f16, bf16, f64 };   // strict: three TF32 products, fp32 accuracy
 enum class Family : uint8_t { wgmma, mma };   // whose products: sm_90a's warpgroups (device/hopper.cuh), any warp's (device/portable.cuh)
-enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows };   // see device/roles.cuh
+// How the patch comes: element by element, by vectors of channels, those straight into the operand, two 16-bit pixels at once, one
+// at once, 16 bytes of a row at once (device/roles.cuh); or in boxes, to be transposed or (operand) as they lie (device/boxes.cuh).
+enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, boxes, operand };
 
 // The product: axes n, d, h, w (missing spatial axes and the batch are trivial lattices).
 struct Problem {
@@ -32,6 +34,9 @@ struct Problem {
     int warps_n() const { return family == Family::mma ? 2 : 1; }              // warps of a warpgroup along the pixels
     int accumulator_registers(int store_groups) const { return family == Family::mma ? 80 : store_groups > 1 ? 120 : 144; }   // at most
     int longest_run() const { return std::min(192, 2 * accumulator_registers(1) / (terms() * real_bytes() / 4)); }
+    int grain() const { return load == LoadMode::boxes || load == LoadMode::rows ? lanes() : load == LoadMode::pairs ? 2 : 1; }   // pixels along w that come together; boxes begin on 16 bytes
+    bool boxed() const { return load == LoadMode::boxes || load == LoadMode::operand; }
+    int word_pixels() const { return lanes() == 8 && load != LoadMode::direct && load != LoadMode::operand ? 2 : 1; }   // a load thread's
 };
 
 // What the tile program asks of a chunk.
@@ -58,7 +63,8 @@ struct Config {
     Split split = Split::pixels;
     int bundles = 1;                         // phase bundles a warpgroup holds at once
     int k_steps = 1;                         // K steps (8 or 16 channels) a stage
-    int stages = 2, raw = 3, piece = 1;
+    int stages = 2, raw = 3;
+    int piece = 1;                           // of the raw patch: vectors of channels in a box, else pixels a load thread
     bool resident = false;
     int slab_tiles = 0, slabs = 2;           // streamed weights: operand tiles a slab, slabs in the ring
     int chunk_width = 64, buffers = 2;
@@ -69,6 +75,7 @@ struct Config {
     bool operator==(const Config&) const = default;
 };
 std::string to_string(const Config& config);
+std::optional<Config> config_named(const std::string& text);   // the inverse; nullopt for anything else
 
 struct OperandTile {                         // 64 output rows x one K step of packed weights
     int channel_block = 0;
@@ -113,6 +120,7 @@ struct Schedule {
     int blocks = 1;                          // accumulators a warpgroup
     double cycles = 0;                       // estimate for one tile
 
+    int raw_piece_bytes(const Problem& problem, const Config& c) const;
     int places_bytes(const Problem& problem, const Config& c) const;   // the load threads' places in a patch of several pieces
     int k_steps(const Config& c) const { return k_stages * c.k_steps; }
     int row_of(int outer, int w) const;      // first row of a phase in the chunk, −1 without taps

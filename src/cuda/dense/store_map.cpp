@@ -6,12 +6,14 @@ namespace transfuse::cuda {
 
 namespace {
 
-StoreMap pixel_major_map(const Schedule& s, const Config& c, StoreMap m) {
-    m.vector = m.channels >= 64 ? 4 : m.channels >= 16 ? 2 : 1;
+StoreMap pixel_major_map(const Epilogue& epilogue, const Schedule& s, const Config& c, StoreMap m) {
+    const bool narrow = bytes(epilogue.stores()[0].dtype) == 2 && !epilogue.program().channel_reductions;
+    m.vector = m.channels >= 64 ? (narrow ? 8 : 4) : m.channels >= 16 ? 2 : 1;   // 16 bytes a store
     m.lanes = std::min(32, m.channels / m.vector);
     m.rows = 128 / m.lanes;
     m.items = (s.chunk_rows * c.chunk_width * s.phases_w + m.rows - 1) / m.rows;
-    m.batch = std::min(m.items, std::max(1, (c.store_groups > 1 ? 8 : 24) / m.vector));
+    const int most = std::max(1, (c.store_groups > 1 ? 8 : epilogue.program().steps.size() > 1 ? 24 : 32) / m.vector), batches = (m.items + most - 1) / most;
+    m.batch = (m.items + batches - 1) / batches;
     m.turns = 1;
     return m;
 }
@@ -23,7 +25,7 @@ StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c)
     StoreMap m;
     const int chunk_pixels = s.chunk_rows * c.chunk_width;
     m.channels = s.segments > 1 ? s.segment : (s.joint && s.rows_per_plane == 2 ? 128 : 64);
-    if (program.pixel_major) return pixel_major_map(s, c, m);
+    if (program.pixel_major) return pixel_major_map(epilogue, s, c, m);
     int columns;
     if (program.pool) {
         int64_t window = 1;

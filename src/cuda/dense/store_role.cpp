@@ -173,19 +173,19 @@ private:
             t.line("const bool wide" + id + " = VECTOR > 1 && " + (pm ? ys + ".c == 1 && " : ys + ".w == 1 && ") + "(((unsigned long long)operands.y" + id + " | " + num(bytes(o.dtype)) + "ull * (" + ys + ".n | " +
                    (pm ? ys + ".w" : ys + ".c") + " | " + ys + ".d | " + ys + ".h)) % " + size + ") == 0 && " + size + " <= 16;");
         }
-        t.line("int slot = 0, turn = 0;");
+        t.line("int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers");
         if (epilogue_.image_tables()) t.line("int image = -1;");
         t.line("for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {");
         t.line("const Place at = place_of(tile, s);");
         t.line("const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);");
         if (epilogue_.image_tables()) load_image_tables();
+        t.line("for (int wg = 0; wg < WRITERS; wg++)");
         t.line("for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)");
-        t.line("for (int set = 0; set < SETS; set++)");
-        t.line("for (int wg = 0; wg < WRITERS; wg++) {");
-        t.line("if (STORE_GROUPS > 1 && slot % STORE_GROUPS != store_group) {");
-        t.line("if (++slot == BUFFERS) { slot = 0; turn++; }");
-        t.line("continue;");
-        t.line("}");
+        t.line("for (int set = 0; set < SETS; set++) {");
+        t.line("const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];");
+        t.line("if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }");
+        t.line("else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }");
+        t.line("if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;");
         t.line("barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);");
         t.line("const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);");
         t.line("const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;");
@@ -242,25 +242,65 @@ private:
             if (p.reduction.whole) accumulate(p);
     }
 
+    // Pixels are walked along, not divided out: a thread's next pixel lies ROWS / PHASES_W further in the run, now and then on the
+    // next line.
     void pixels() {
+        const bool walks = m_.rows % s_.phases_w == 0;
+        const auto& stores = epilogue_.stores();
         t.line("#pragma unroll");
         t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
         t.line("const int code = codes[q];");
         t.line("if (code < 0) continue;");
+        t.line("int line = -1, on = 0, od = 0, oh = 0;");
+        for (size_t k = 0; k < stores.size(); ++k) t.line("long long line_at" + num(static_cast<int64_t>(k)) + " = 0;");
+        t.line("bool inside = false;");
+        t.line("auto enter = [&](int at_line) {");
+        t.line("line = at_line;");
+        t.line("const int h = line % EXTENT_H, d = line / EXTENT_H % EXTENT_D, n = line / (EXTENT_H * EXTENT_D);");
+        t.line("on = first_n + n; od = PERIOD_D * (first_d + d) + (code >> 8); oh = PERIOD_H * (first_h + h) + (code & 255);");
+        t.line("inside = h < RUN_H && d < RUN_D && n < RUN_N && on < s.out[0] && od < s.out[1] && oh < s.out[2];");
+        for (size_t k = 0; k < stores.size(); ++k) {
+            const std::string id = num(static_cast<int64_t>(k)), ys = "operands.ys" + id;
+            t.line("line_at" + id + " = on * " + ys + ".n + od * " + ys + ".d + oh * " + ys + ".h" + (stores[k].depends[1] ? " + (long long)(group * COUT + CHANNEL(0)) * " + ys + ".c" : "") + ";");
+        }
+        t.line("};");
+        if (walks) {
+            t.line("constexpr int STEP = ROWS / PHASES_W;");
+            t.line("const int w_phase = lane_row % PHASES_W;");
+            t.line("int px = lane_row / PHASES_W, w = (chunk_index * CHUNK_WIDTH + px) % EXTENT_W;");
+            t.line("enter((chunk_index * CHUNK_WIDTH + px) / EXTENT_W);");
+        }
         t.line("for (int hb = 0; hb < BATCHES; hb++) {");
         t.line("int pn[BATCH], pd[BATCH], ph[BATCH], pw[BATCH];");
+        for (size_t k = 0; k < stores.size(); ++k) t.line("long long at" + num(static_cast<int64_t>(k)) + "[BATCH];");
         t.line("bool ok[BATCH];");
         t.line("REAL " + value_ + "[BATCH][VECTOR];");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++) {");
-        t.line("const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % PHASES_W;");
-        t.line("const int r = chunk_index * CHUNK_WIDTH + px;");
-        t.line("const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);");
-        t.line("pn[i] = first_n + n; pd[i] = PERIOD_D * (first_d + d) + (code >> 8); ph[i] = PERIOD_H * (first_h + h) + (code & 255); pw[i] = PERIOD_W * (first_w + w) + w_phase;");
-        t.line("ok[i] = px < CHUNK_WIDTH && r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N && pn[i] < s.out[0] && pd[i] < s.out[1] && ph[i] < s.out[2] && pw[i] < s.out[3];");
+        if (!walks) {
+            t.line("const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % PHASES_W;");
+            t.line("const int w = (chunk_index * CHUNK_WIDTH + px) % EXTENT_W;");
+            t.line("enter((chunk_index * CHUNK_WIDTH + px) / EXTENT_W);");
+        }
+        t.line("pn[i] = on; pd[i] = od; ph[i] = oh; pw[i] = PERIOD_W * (first_w + w) + w_phase;");
+        t.line("ok[i] = inside && px < CHUNK_WIDTH && w < RUN_W && pw[i] < s.out[3];");
+        for (size_t k = 0; k < stores.size(); ++k) t.line("at" + num(static_cast<int64_t>(k)) + "[i] = line_at" + num(static_cast<int64_t>(k)) + " + pw[i] * operands.ys" + num(static_cast<int64_t>(k)) + ".w;");
         t.line("const int row = row_of(q, w_phase);");
+        t.line("constexpr int READ = 16 / (int)sizeof(REAL) < VECTOR ? 16 / (int)sizeof(REAL) : VECTOR;   // channels at once");
         t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) " + value_ + "[i][e] = row < 0 || px >= CHUNK_WIDTH ? 0.f : chunk[px * PITCH + row + lane_column * VECTOR + e];");
+        t.line("for (int e = 0; e < VECTOR; e += READ) {");
+        t.line("tf_vector<REAL, READ> in = {};");
+        t.line("if (row >= 0 && px < CHUNK_WIDTH) in = *(const tf_vector<REAL, READ>*)(chunk + px * PITCH + row + lane_column * VECTOR + e);");
+        t.line("#pragma unroll");
+        t.line("for (int f = 0; f < READ; f++) " + value_ + "[i][e + f] = in.lane[f];");
+        t.line("}");
+        if (walks) {
+            t.line("px += STEP; w += STEP;");
+            t.line("if (w >= EXTENT_W) {");
+            t.line("enter(line + w / EXTENT_W);");
+            t.line("w %= EXTENT_W;");
+            t.line("}");
+        }
         t.line("}");
         run(false);
         sinks();
@@ -387,9 +427,8 @@ private:
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++) {");
         t.line("if (!VALID(i)) continue;");
-        t.line(type + "* to = operands.y" + id + " + (PN(i) * operands.ys" + id + ".n + PD(i) * operands.ys" + id + ".d + PH(i) * operands.ys" + id + ".h + PW(i) * operands.ys" + id + ".w);");
+        t.line(type + "* to = operands.y" + id + " + at" + id + "[i];");
         if (kind.c) {
-            t.line("to += (long long)(group * COUT + CHANNEL(0)) * operands.ys" + id + ".c;");
             t.line("if (wide" + id + " && CHANNEL_OK(VECTOR - 1)) store_vector<VECTOR>(to, " + chain_.name(o.value) + (kind.x ? "[i]" : "") + ");");
             t.line("else {");
             t.line("#pragma unroll");
@@ -484,7 +523,6 @@ private:
     void end() {
         for (const char* macro : {"ROW", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"}) t.line(std::string("#undef ") + macro);
         t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
-        t.line("if (++slot == BUFFERS) { slot = 0; turn++; }");
         t.line("}");
         if (epilogue_.stats() && epilogue_.per_tile()) flush("tile");
         t.line("}");

@@ -262,15 +262,21 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const auto& s = program.input.strides;
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned && program.input.offset % problem.lanes() == 0 &&
                          s[0] % problem.lanes() == 0 && s[2] % problem.lanes() == 0 && s[3] % problem.lanes() == 0 && s[4] % problem.lanes() == 0;
-    // A row of 16 bytes at once, two 16-bit pixels at once, or one by one.
+    // Boxes and rows begin on 16 bytes; boxes have unit steps; else two 16-bit pixels at once, or one by one.
+    const Sizes& input = graph[anchor.args[0]].type.shape;
+    bool steps = true;   // every axis really is stepped along
+    for (size_t k = 0; k < input.size(); ++k) steps = steps && (input[k] == 1 || s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)] > 0);
     auto multiple = [&](int64_t of) {
-        return s[4] == 1 && s[0] >= 0 && s[1] >= 0 && s[2] >= 0 && s[3] >= 0 && around.aligned && program.input.offset % of == 0 && s[0] % of == 0 && s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0 &&
-               problem.axes[3].in % of == 0 && problem.axes[3].advance() == 1;
+        return s[4] == 1 && steps && around.aligned && program.input.offset % of == 0 && s[0] % of == 0 && s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0 && problem.axes[3].advance() == 1;
     };
+    bool boxes = family == Family::wgmma && steps && !around.target.decisions;   // a written file makes no tensor maps
+    for (const Lattice& axis : problem.axes) boxes = boxes && axis.advance() == 1;
     const bool narrow = problem.lanes() == 8;
-    if (vectors && (!narrow || program.prologue.empty())) problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
-    else if (multiple(problem.lanes())) problem.load = LoadMode::rows;
-    else problem.load = !narrow ? LoadMode::planar : multiple(2) ? LoadMode::pairs : LoadMode::singles;
+    if (vectors && boxes && program.prologue.empty() && problem.terms() == 1) problem.load = LoadMode::operand;
+    else if (vectors && (!narrow || program.prologue.empty())) problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
+    else if (boxes && multiple(problem.lanes())) problem.load = LoadMode::boxes;
+    else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0) problem.load = LoadMode::rows;
+    else problem.load = !narrow ? LoadMode::planar : multiple(2) && problem.axes[3].in % 2 == 0 ? LoadMode::pairs : LoadMode::singles;
     int64_t reach = 0;
     const Sizes& shape = graph[anchor.args[0]].type.shape;
     for (size_t k = 0; k < shape.size(); ++k)

@@ -12,11 +12,18 @@ TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
 TF_PTX void rest() {}
+// A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
+TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(barrier) : "memory");
+}
 TF_PTX void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #else
 TF_PTX void barrier_fence() {}
 TF_PTX void barrier_expect(unsigned b, int) { barrier_arrive(b); }   // its copies follow before anybody else runs
 TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned) { copy_bytes(to, from, true, bytes); }
+struct alignas(64) TensorMap { HostBoxes boxes; };
+TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned) { copy_host_box(to, map->boxes, {c0, c1, c2, c3, c4}); }
 TF_PTX void fence_proxy() {}
 #endif
 

@@ -68,6 +68,7 @@ Loaded load() {
     TRANSFUSE_BIND(cuEventRecord);
     TRANSFUSE_BIND(cuEventSynchronize);
     TRANSFUSE_BIND(cuEventElapsedTime);
+    TRANSFUSE_BIND(cuTensorMapEncodeTiled);
 #undef TRANSFUSE_BIND
 #undef TRANSFUSE_BIND_V2
     if (!missing.empty()) {

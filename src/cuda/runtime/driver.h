@@ -83,6 +83,8 @@ struct Driver {
     CUresult (*cuEventRecord)(CUevent, CUstream);
     CUresult (*cuEventSynchronize)(CUevent);
     CUresult (*cuEventElapsedTime)(float*, CUevent, CUevent);
+    CUresult (*cuTensorMapEncodeTiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*,
+                                       const unsigned*, int, int, int, int);
 };
 
 // Loaded and initialised once. driver() throws Error with the reason where there is no driver.

@@ -1,0 +1,90 @@
+#include "cuda/build.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <set>
+#include <thread>
+
+#include "cuda/dense/dense.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int most_spilled = 512;    // bytes a dense kernel may spill: a few values of its slowest role
+constexpr size_t most_attempts = 6;  // configurations a pass may try
+
+struct Outcome {
+    std::exception_ptr error;
+    std::string words;  // of the error, or what is wrong with the code
+};
+
+// Compiles every launch's kernel; several at a time.
+std::vector<Outcome> compile_each(const Assembly& assembly, int arch, const Compiler& compile) {
+    std::vector<Outcome> outcomes(assembly.launches.size());
+    std::atomic<size_t> next{0};
+    auto work = [&] {
+        for (size_t i = next++; i < outcomes.size(); i = next++) {
+            const Source& source = *assembly.launches[i].launch.source;
+            try {
+                const auto binary = compile(source, arch);
+                const Resources used = resources_in(binary->log, source.entry);
+                if (source.entry == dense_entry && used.spill_bytes > most_spilled)
+                    outcomes[i].words = "it spills " + std::to_string(used.spill_bytes) + " bytes of registers";
+            } catch (const std::exception& error) {
+                outcomes[i] = {std::current_exception(), error.what()};
+            }
+        }
+    };
+    const size_t count =
+        std::min<size_t>({outcomes.size(), std::max<size_t>(1, std::thread::hardware_concurrency()), 16});
+    std::vector<std::thread> threads;
+    for (size_t t = 1; t < count; ++t) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    return outcomes;
+}
+
+}  // namespace
+
+Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
+                           DenseConfigs configs, const Compiler& compile) {
+    std::map<size_t, std::set<std::string>> refused;  // per pass
+    for (;;) {
+        Assembly assembly = assemble(plan, options, target, aligned, configs);
+        const std::vector<Outcome> outcomes = compile_each(assembly, target.arch, compile);
+        bool again = false;
+        for (size_t i = 0; i < outcomes.size(); ++i) {
+            if (outcomes[i].words.empty()) continue;
+            const BoundLaunch& bound = assembly.launches[i];
+            const size_t pass = bound.pass;
+            const bool general = configs.contains(pass) && configs.at(pass) == no_dense_config;
+            if (outcomes[i].error && (general || !bound.launch.source->entry.starts_with(dense_family)))
+                std::rethrow_exception(outcomes[i].error);
+            if (again) continue;
+            const std::string config = assembly.configs[pass];
+            refused[pass].insert(config);
+            std::string other(no_dense_config);
+            if (refused[pass].size() < most_attempts)
+                for (const std::string& text :
+                     configs_of(plan, pass, assembly, options, target, aligned, most_attempts))
+                    if (!refused[pass].contains(text)) {
+                        other = text;
+                        break;
+                    }
+            if (other == no_dense_config && !outcomes[i].error) continue;  // a kernel that spills is better than none
+            std::fprintf(
+                stderr, "transfuse: warning: the dense kernel \"%s\" is not used (%s); %s\n", config.c_str(),
+                outcomes[i].words.substr(0, 300).c_str(),
+                other == no_dense_config ? "the general kernel takes the pass" : ("the next is " + other).c_str());
+            configs[pass] = other;
+            again = true;
+        }
+        if (!again) return assembly;
+    }
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,98 @@
+R"cuda(
+// The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
+// the other warps transpose them.
+constexpr int TRANSPOSERS = LOADERS - 32;
+
+// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors.
+static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned char* raw, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
+    constexpr int CHANNELS = PIECE * LANES, WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = PIXELS / WORD;   // a word: one pixel or two
+    constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
+    const unsigned* in = (const unsigned*)(raw + c.slot * RAW_BYTES);
+    const int first = c.piece * CHANNELS;
+    stage += c.piece * PIECE * PLANE * 16;
+#pragma unroll
+    for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+        unsigned word[AT_ONCE][CHANNELS];                     // all reads of a batch before its writes: one latency, not one a pixel
+#pragma unroll
+        for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+            const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
+#pragma unroll
+            for (int j = 0; j < CHANNELS; j++) word[f][j] = channel_inside(c, first + j) ? in[j * WORDS + p] : 0u;
+        }
+#pragma unroll
+        for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+            const int p = (turn + f) * TRANSPOSERS + t;
+            if (PROLOGUE) {
+                const Pixel left = pixel(WORD * p, c.at, s), right = pixel(WORD * p + WORD - 1, c.at, s);
+#pragma unroll
+                for (int j = 0; j < CHANNELS; j++) {
+                    const bool inside = channel_inside(c, first + j);
+                    const int channel = c.channel() + first + j;
+                    if (WORD == 2) word[f][j] = prologue_pair(word[f][j], channel, left, right, inside, operands);
+                    else word[f][j] = left.inside && inside ? __float_as_uint(prologue(__uint_as_float(word[f][j]), channel, left, operands)) : 0u;
+                }
+            }
+            if (p >= WORDS) continue;
+            if constexpr (WORD == 2) {
+                put_pairs(stage, p, word[f]);
+            } else {
+                float v[CHANNELS];
+#pragma unroll
+                for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+                put(stage, p, v);
+            }
+        }
+    }
+}
+
+// Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
+static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const TensorMap* boxes) {
+    constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
+    constexpr int RING = OPERAND ? STAGES : RAW;
+    Pump pump(packed, 0);
+    if (RESIDENT && (int)blockIdx.x < s.total)                // all weights of this CTA's channels, once
+        copy_weights(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]), 0);
+    Cursor next(s, xs, 0, nullptr);
+    for (int slot = 0, turn = 0; next.tile < s.total || (!RESIDENT && pump.tile < s.total);) {
+        if (!RESIDENT) pump.ahead(b, shared, packed, s.total);
+        if (next.tile >= s.total) continue;
+        if (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1)) continue;
+        const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);
+        const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1] + FIRST_D, n = next.at.u[0];
+        if (OPERAND) {
+            const unsigned to = shared_address(shared + STAGES_AT + slot * STAGE_BYTES);
+            barrier_expect(bar, VECTORS * PIXELS * 16);
+            for (int v = 0; v < VECTORS; v++)                 // beyond the group's channels: beyond the tensor, where zeros are
+                copy_box(to + v * PLANE * 16, boxes, channel_inside(next, v * LANES) ? next.channel() + v * LANES : GROUPS * CIN, w, h, d, n, bar);
+            next.piece = PIECES - 1;
+        } else {
+            barrier_expect(bar, PIECE * LANES * PIXELS * (int)sizeof(ELEMENT));
+            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.channel() + next.piece * (PIECE * LANES), bar);
+        }
+        if (++slot == RING) { slot = 0; turn++; }
+        next.next(s, xs, 0);
+    }
+}
+
+static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const TensorMap* boxes, const Operands& operands, int t) {
+    if (t >= TRANSPOSERS) {
+        if (t == TRANSPOSERS) ask(shared, b, packed, s, xs, boxes);
+        return;
+    }
+    if (LOAD == LOAD_OPERAND) return;
+    int stage = 0, turn = 0, taken = 0;                       // taken: rounds of the ring of raw boxes
+    for (Cursor now(s, xs, t, nullptr); now.tile < s.total; now.next(s, xs, t)) {
+        if (now.piece == 0 && turn > 0) barrier_wait(shared_address(&b.empty[stage]), (turn - 1) & 1);
+        barrier_wait(shared_address(&b.raw_full[now.slot]), taken & 1);
+        transpose(now, shared + RAW_AT, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
+        barrier_arrive(shared_address(&b.raw_empty[now.slot]));
+        if (now.piece == PIECES - 1) {
+            fence_proxy();
+            barrier_arrive(shared_address(&b.full[stage]));
+            if (++stage == STAGES) { stage = 0; turn++; }
+        }
+        if (now.slot == RAW - 1) taken++;
+    }
+}
+
+)cuda"

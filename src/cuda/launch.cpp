@@ -1,0 +1,80 @@
+#include "cuda/launch.h"
+
+#include <cstring>
+
+#include "cuda/runtime/module.h"
+
+namespace transfuse::cuda {
+
+namespace {
+constexpr size_t map_bytes = 128;  // of a tensor map
+}
+
+Ready make_ready(const BoundLaunch& bound, const Device& device) {
+    const Launch& launch = bound.launch;
+    Ready ready;
+    ready.function = kernel(*launch.source, device, launch.shared_bytes).function;
+    ready.once = launch.parameters_only;
+    CUlaunchConfig& config = ready.config;
+    config.gridDimX = launch.grid[0], config.gridDimY = launch.grid[1], config.gridDimZ = launch.grid[2];
+    config.blockDimX = launch.block[0], config.blockDimY = launch.block[1], config.blockDimZ = launch.block[2];
+    config.sharedMemBytes = launch.shared_bytes;
+    if (launch.cluster > 1) {
+        CUlaunchAttribute& a = ready.attributes[config.numAttrs++];
+        a.id = CUlaunchAttribute::cluster_dimension;
+        a.value.cluster = {launch.cluster, 1, 1};
+    }
+    if (launch.early && device.arch >= 90) {
+        CUlaunchAttribute& a = ready.attributes[config.numAttrs++];
+        a.id = CUlaunchAttribute::programmatic_stream_serialization;
+        a.value.allowed = 1;
+    }
+    size_t pointer = 0;
+    for (const Argument& argument : launch.arguments) {
+        const bool boxes = argument.kind == Argument::Kind::boxes;
+        const size_t boundary = boxes ? 64 : 16;
+        ready.block.resize((ready.block.size() + boundary - 1) / boundary * boundary);
+        const auto at = static_cast<uint32_t>(ready.block.size());
+        ready.parameters.push_back(at);
+        if (argument.kind == Argument::Kind::bytes) {
+            ready.block.insert(ready.block.end(), argument.data.begin(), argument.data.begin() + argument.size);
+        } else if (boxes) {
+            ready.block.resize(at + map_bytes);
+            ready.patches.push_back({at, bound.addresses[pointer++], static_cast<int>(ready.maps.size())});
+            std::memcpy(&ready.maps.emplace_back(), argument.data.data(), sizeof(BoxedTensor));
+        } else {
+            ready.block.resize(at + 8);
+            ready.patches.push_back({at, bound.addresses[pointer++]});
+        }
+    }
+    return ready;
+}
+
+void encode_boxes(std::byte* to, char* address, const BoxedTensor& tensor) {
+    // The driver's numbers for element types; no interleaving, no swizzling, 256-byte requests to L2, zeros outside.
+    const int type = tensor.dtype == DType::f16 ? 6 : tensor.dtype == DType::bf16 ? 9 : tensor.rounds_to_tf32 ? 11 : 7;
+    uint64_t extent[5], stride[4];
+    unsigned box[5];
+    const unsigned ones[5] = {1, 1, 1, 1, 1};
+    for (size_t k = 0; k < 5; ++k)
+        extent[k] = static_cast<uint64_t>(tensor.extent[k]), box[k] = static_cast<unsigned>(tensor.box[k]);
+    for (size_t k = 0; k < 4; ++k) stride[k] = static_cast<uint64_t>(tensor.stride[k]);
+    check(driver().cuTensorMapEncodeTiled(to, type, 5, address, extent, stride, box, ones, 0, 0, 3, 0),
+          "cuTensorMapEncodeTiled");
+}
+
+void enqueue(const Ready& ready, std::byte* block, void** parameters, CUstream stream, bool first) {
+    for (size_t i = 0; i < ready.parameters.size(); ++i) parameters[i] = block + ready.parameters[i];
+    CUlaunchConfig config = ready.config;
+    CUlaunchAttribute attributes[2] = {ready.attributes[0], ready.attributes[1]};
+    config.attrs = attributes;
+    config.hStream = stream;
+    // The first launch follows work of others, which says nothing about when it is safe to begin.
+    if (first && config.numAttrs > 0 &&
+        attributes[config.numAttrs - 1].id == CUlaunchAttribute::programmatic_stream_serialization)
+        --config.numAttrs;
+    if (CUresult result = driver().cuLaunchKernelEx(&config, ready.function, parameters, nullptr); result != 0)
+        check(result, "cuLaunchKernelEx");
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,126 @@
+// Dense configurations: they print and parse, a kernel that does not compile gives way to the next best, and what
+// tuning remembers survives only as long as it makes sense.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <set>
+
+#include "cuda/build.h"
+#include "cuda/dense/dense.h"
+#include "cuda/dense/schedule.h"
+#include "cuda_host/nvrtc.h"
+#include "transfuse/error.h"
+#include "transfuse/transfuse.h"
+
+namespace transfuse::cuda {
+namespace {
+
+Plan small_plan() {
+    return plan(rewrite(parse(R"(graph g {
+  %x = input f32[4,64,32,64]
+  %w = param f32[64,64,3,3]
+  %y = conv_transpose(%x, %w)
+  return %y
+})"))
+                    .rewritten,
+                Machine::h200());
+}
+
+size_t dense_pass(const Plan& plan) {
+    for (size_t p = 0; p < plan.passes.size(); ++p)
+        if (plan.passes[p].kind == PassKind::dense) return p;
+    return plan.passes.size();
+}
+
+// Looks at the text only: nothing is compiled.
+struct Pretended {
+    std::set<std::string> refused;
+    int asked = 0;
+    std::string log;
+    std::shared_ptr<const Binary> operator()(const Source& source, int) {
+        static std::mutex mutex;
+        const std::lock_guard lock(mutex);
+        asked += source.entry == dense_entry;
+        for (const std::string& config : refused)
+            if (source.text.find(config) != std::string::npos) fail("forced failure");
+        return std::make_shared<Binary>(Binary{"code", source.entry == dense_entry ? log : ""});
+    }
+};
+
+TEST(CudaDenseConfig, TextsParseBack) {
+    const Plan planned = small_plan();
+    const Target target;
+    const Assembly assembly = assemble(planned, {}, target, true);
+    const auto texts = configs_of(planned, dense_pass(planned), assembly, {}, target, true, 20);
+    ASSERT_GT(texts.size(), 8u);
+    EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), texts.size());
+    EXPECT_EQ(texts[0], assembly.configs.at(dense_pass(planned))) << "the heuristic's own comes first";
+    for (const std::string& text : texts) {
+        const auto config = config_named(text);
+        ASSERT_TRUE(config.has_value()) << text;
+        EXPECT_EQ(to_string(*config), text);
+    }
+    for (const char* other : {"", "none", "run 1x1x1x8",
+                              "run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x3 slabs"})
+        EXPECT_FALSE(config_named(other).has_value()) << other;
+}
+
+TEST(CudaDenseConfig, ConfigAskedForIsTaken) {
+    const Plan planned = small_plan();
+    const Target target;
+    const size_t pass = dense_pass(planned);
+    const Assembly assembly = assemble(planned, {}, target, true);
+    const auto texts = configs_of(planned, pass, assembly, {}, target, true, 6);
+    ASSERT_GT(texts.size(), 2u);
+    EXPECT_EQ(assemble(planned, {}, target, true, {{pass, texts[2]}}).configs.at(pass), texts[2]);
+    EXPECT_EQ(assemble(planned, {}, target, true, {{pass, "nonsense"}}).configs.at(pass), texts[0]);
+}
+
+TEST(CudaDenseConfig, FailureTakesTheNext) {
+    const Plan planned = small_plan();
+    const Target target;
+    const size_t pass = dense_pass(planned);
+    const auto texts = configs_of(planned, pass, assemble(planned, {}, target, true), {}, target, true, 6);
+    ASSERT_GT(texts.size(), 2u);
+    Pretended compiler;
+    compiler.refused = {texts[0], texts[1]};
+    testing::internal::CaptureStderr();
+    const Assembly assembly = assemble_compiled(planned, {}, target, true, {}, std::ref(compiler));
+    const std::string words = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(assembly.configs.at(pass), texts[2]);
+    EXPECT_EQ(compiler.asked, 3);
+    EXPECT_NE(words.find("forced failure"), std::string::npos) << words;
+    EXPECT_EQ(std::count(words.begin(), words.end(), '\n'), 2) << words;
+}
+
+TEST(CudaDenseConfig, SpillingKernelGivesWay) {
+    const Plan planned = small_plan();
+    const Target target;
+    const size_t pass = dense_pass(planned);
+    Pretended compiler;
+    compiler.log =
+        "ptxas info    : Compiling entry function 'transfuse_dense' for 'sm_90a'\n    0 bytes stack frame, 4096 bytes "
+        "spill stores, 4096 bytes spill loads\n";
+    testing::internal::CaptureStderr();
+    const Assembly assembly = assemble_compiled(planned, {}, target, true, {}, std::ref(compiler));
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("spills"), std::string::npos);
+    EXPECT_TRUE(assembly.configs.contains(pass)) << "a kernel that spills is better than none";
+    EXPECT_GT(compiler.asked, 1);
+}
+
+TEST(CudaDenseConfig, NothingCompilesGeneralKernelRemains) {
+    const Plan planned = small_plan();
+    const Target target;
+    Pretended compiler;
+    compiler.refused = {"Dense tiles: run"};
+    testing::internal::CaptureStderr();
+    const Assembly assembly = assemble_compiled(planned, {}, target, true, {}, std::ref(compiler));
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("general kernel"), std::string::npos);
+    EXPECT_FALSE(assembly.configs.contains(dense_pass(planned)));
+    EXPECT_FALSE(assembly.launches.empty());
+}
+
+}  // namespace
+}  // namespace transfuse::cuda
