@@ -134,7 +134,7 @@ constexpr bool RESIDENT = false;
 constexpr bool JOINT = false;
 constexpr bool SPLIT_CHANNELS = true;
 constexpr bool PIXEL_MAJOR = false;
-enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS };
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
 constexpr int LOAD = LOAD_ROWS;
 typedef int OFFSET;
 static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
@@ -153,11 +153,18 @@ TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
 TF_PTX void rest() {}
+// A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
+TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(barrier) : "memory");
+}
 TF_PTX void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #else
 TF_PTX void barrier_fence() {}
 TF_PTX void barrier_expect(unsigned b, int) { barrier_arrive(b); }   // its copies follow before anybody else runs
 TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned) { copy_bytes(to, from, true, bytes); }
+struct alignas(64) TensorMap { HostBoxes boxes; };
+TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned) { copy_host_box(to, map->boxes, {c0, c1, c2, c3, c4}); }
 TF_PTX void fence_proxy() {}
 #endif
 
@@ -195,6 +202,7 @@ template <int COUNT> TF_PTX void registers_take() {}
 #endif
 struct Sizes { int in[4], out[4], tiles[4], total; };        // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };                  // elements
+constexpr int BUFFERS_0 = JOINT ? BUFFERS : (BUFFERS + 1) / 2;     // of the first warpgroup
 
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
 // `variant` = which phases.
@@ -649,7 +657,7 @@ namespace train_dense_ {
 """
 
 CONSTANTS_3 = r"""
-// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 3x11 chunks 2x64 registers 88/0/208
+// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 3x11 chunks 2x64 stores 0 registers 88/0/208
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -687,6 +695,7 @@ static __device__ __forceinline__ void product(float (&d)[80], unsigned long lon
 PUT_BLOCK = r"""
 struct Barriers {
     unsigned long long full[STAGES], empty[STAGES];           // patches: load -> product
+    unsigned long long raw_full[RAW], raw_empty[RAW];         // boxes of the raw patch: memory -> load
     unsigned long long weights_full[SLABS], weights_empty[SLABS];
     unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
@@ -855,9 +864,9 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
 }
 
 // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[STAGE_CHANNELS]) {
+template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[CHANNELS]) {
 #pragma unroll
-    for (int k = 0; k < VECTORS; k++) {
+    for (int k = 0; k < CHANNELS / LANES; k++) {
         if (sizeof(REAL) == 8) {
             *(double2*)(stage + (k * PLANE + p) * 16) = make_double2(v[k * 2], v[k * 2 + 1]);
             continue;
@@ -870,6 +879,27 @@ static __device__ __forceinline__ void put(unsigned char* stage, int p, const RE
             *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = low;
         }
     }
+}
+
+// The same for words of two 16-bit pixels.
+template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int pair, const unsigned (&word)[CHANNELS]) {
+#pragma unroll
+    for (int k = 0; k < CHANNELS / 8; k++) {
+        const unsigned* w = word + k * 8;
+        const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
+        const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
+        *(uint4*)(stage + (k * PLANE + 2 * pair) * 16) = left;
+        *(uint4*)(stage + (k * PLANE + 2 * pair + 1) * 16) = right;
+    }
+}
+
+static __device__ __forceinline__ unsigned prologue_pair(unsigned word, int channel, const Pixel& left, const Pixel& right, bool inside, const Operands& operands) {
+    unsigned a = word & 0xffff, b = word >> 16;
+    const float fa = left.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&a), channel, left, operands) : 0.f;
+    const float fb = right.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&b), channel, right, operands) : 0.f;
+    tf_store((ELEMENT*)&a, fa);
+    tf_store((ELEMENT*)&b, fb);
+    return (a & 0xffff) | b << 16;
 }
 
 // Turns the thread's raw piece into operand vectors.
@@ -918,26 +948,9 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
             if (PROLOGUE) {
                 Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
 #pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) {
-                    unsigned a = word[j] & 0xffff, b = word[j] >> 16;
-                    float fa = left.inside && channel_inside(c, j) ? prologue(tf_load<float>((const ELEMENT*)&a), c.channel() + j, left, operands) : 0.f;
-                    float fb = right.inside && channel_inside(c, j) ? prologue(tf_load<float>((const ELEMENT*)&b), c.channel() + j, right, operands) : 0.f;
-                    tf_store((ELEMENT*)&a, fa);
-                    tf_store((ELEMENT*)&b, fb);
-                    word[j] = (a & 0xffff) | b << 16;
-                }
+                for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], c.channel() + j, left, right, channel_inside(c, j), operands);
             }
-            if (2 * p < PIXELS) {
-#pragma unroll
-                for (int k = 0; k < VECTORS; k++) {
-                    uint4 left, right;
-                    unsigned* w = word + k * 8;
-                    left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
-                    right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
-                    *(uint4*)(stage + (k * PLANE + 2 * p) * 16) = left;
-                    *(uint4*)(stage + (k * PLANE + 2 * p + 1) * 16) = right;
-                }
-            }
+            if (2 * p < PIXELS) put_pairs(stage, p, word);
         }
     }
 }
@@ -1269,7 +1282,10 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     Held held;
     held.group = WG;
     Fragments<WG> fragments(shared, s, operands, t);
-    int slot = JOINT ? 0 : WG, chunk_turn = 0;
+    // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands
+    // over and is behind from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
+    constexpr int FIRST_SLOT = JOINT ? 0 : WG * BUFFERS_0, SLOTS = JOINT ? BUFFERS : WG == 0 ? BUFFERS_0 : BUFFERS - BUFFERS_0;
+    int slot = FIRST_SLOT, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
     for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
@@ -1313,8 +1329,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                         }
                 }
                 barrier_arrive(shared_address(&b.chunk_full[slot]));
-                slot += JOINT ? 1 : 2;
-                if (slot >= BUFFERS) { slot -= BUFFERS; chunk_turn++; }
+                if (++slot == FIRST_SLOT + SLOTS) { slot = FIRST_SLOT; chunk_turn++; }
             }
     }
     fragments.finish();
@@ -2363,7 +2378,7 @@ __global__ void __launch_bounds__(256) train_pack(const float* __restrict__ w, u
 """
 
 CONSTANTS_12 = r"""
-// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 2x8 chunks 2x64 registers 88/0/208
+// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 2x8 chunks 2x64 stores 0 registers 88/0/208
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -2985,7 +3000,7 @@ __global__ void __launch_bounds__(256) train_pack(const STORED* __restrict__ w, 
 """
 
 CONSTANTS_14 = r"""
-// Dense tiles: run 1x1x3x40 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 2x11 chunks 2x64 registers 88/0/208
+// Dense tiles: run 1x1x3x40 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 2x11 chunks 2x64 stores 0 registers 88/0/208
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
@@ -3557,7 +3572,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_e647116b188e_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_1d8a93aa2725_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],

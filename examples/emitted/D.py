@@ -96,14 +96,14 @@ TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
 }
 constexpr int THREADS = 512, LOADERS = 128, CIN = 64, COUT = 128, MGROUPS = 1, BLOCKS_PER_TILE = 2, FIXED = 1, VARIANTS = 1, PARTS = 1;
 constexpr int TILE_N = 1, RUN_N = 1, EXTENT_N = 1, SECOND_N = 0, TILE_D = 1, RUN_D = 1, EXTENT_D = 1, FIRST_D = 0, ADVANCE_D = 1, PERIOD_D = 1;
-constexpr int SECOND_D = 0, TILE_H = 2, RUN_H = 2, EXTENT_H = 4, FIRST_H = -2, ADVANCE_H = 1, PERIOD_H = 1, SECOND_H = 0, ADVANCE_W = 1;
-constexpr int PERIOD_W = 1, SECOND_W = 0, VECTORS = 2, STAGES = 2, PIECES = 1, OPERAND_TILES = 30, BUFFERS = 2, CHUNK_ROWS = 1, SETS = 1;
-constexpr int PLANES = 1, ROWS_PER_PLANE = 1, ROWS_PER_GROUP = 1, BLOCKS = 1, WEIGHTS_AT = 0;
+constexpr int SECOND_D = 0, FIRST_H = -2, ADVANCE_H = 1, PERIOD_H = 1, SECOND_H = 0, ADVANCE_W = 1, PERIOD_W = 1, SECOND_W = 0, VECTORS = 2;
+constexpr int STAGES = 2, PIECES = 1, OPERAND_TILES = 30, BUFFERS = 2, CHUNK_ROWS = 1, SETS = 1, PLANES = 1, ROWS_PER_PLANE = 1;
+constexpr int ROWS_PER_GROUP = 1, BLOCKS = 1, WEIGHTS_AT = 0;
 constexpr bool RESIDENT = false;
 constexpr bool JOINT = false;
 constexpr bool SPLIT_CHANNELS = true;
 constexpr bool PIXEL_MAJOR = false;
-enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS };
+enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };
 constexpr int LOAD = LOAD_ROWS;
 typedef int OFFSET;
 static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
@@ -122,11 +122,18 @@ TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
 TF_PTX void rest() {}
+// A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
+TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned barrier) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(barrier) : "memory");
+}
 TF_PTX void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #else
 TF_PTX void barrier_fence() {}
 TF_PTX void barrier_expect(unsigned b, int) { barrier_arrive(b); }   // its copies follow before anybody else runs
 TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned) { copy_bytes(to, from, true, bytes); }
+struct alignas(64) TensorMap { HostBoxes boxes; };
+TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned) { copy_host_box(to, map->boxes, {c0, c1, c2, c3, c4}); }
 TF_PTX void fence_proxy() {}
 #endif
 
@@ -164,6 +171,7 @@ template <int COUNT> TF_PTX void registers_take() {}
 #endif
 struct Sizes { int in[4], out[4], tiles[4], total; };        // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };                  // elements
+constexpr int BUFFERS_0 = JOINT ? BUFFERS : (BUFFERS + 1) / 2;     // of the first warpgroup
 
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
 // `variant` = which phases.
@@ -225,15 +233,16 @@ namespace forward_dense_ {
 """
 
 CONSTANTS_3 = r"""
-// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x3 slabs 4x10 chunks 2x64 registers 64/96/176
+// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x3 slabs 4x10 chunks 2x64 stores 1 registers 64/96/176
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 1;
-constexpr int TILE_W = 88, RUN_W = 88, EXTENT_W = 92, FIRST_W = -4, PIXELS = 368, PLANE = 368, RUN_PIXELS = 184, LANES = 4, TERMS = 1;
-constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, RAW = 3, PIECE = 3, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, CHUNKS = 3;
-constexpr int CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, ACCUMULATORS = 92, STAGE_BYTES = 11776, RAW_BYTES = 12288, CHUNK_BYTES = 18432;
-constexpr int STAGES_AT = 81920, RAW_AT = 105472, CHUNKS_AT = 142336, TABLES_AT = 179200, PLACES_AT = 183808, HELD_VALUES = 32;
+constexpr int TILE_H = 2, RUN_H = 2, EXTENT_H = 4, TILE_W = 88, RUN_W = 88, EXTENT_W = 92, FIRST_W = -4, PIXELS = 368, PLANE = 368;
+constexpr int RUN_PIXELS = 184, LANES = 4, TERMS = 1, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, RAW = 3, PIECE = 3, SLABS = 4;
+constexpr int SLAB_BYTES = 20480, TILE_BYTES = 2048, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, ACCUMULATORS = 92;
+constexpr int STAGE_BYTES = 11776, RAW_BYTES = 12288, CHUNK_BYTES = 18432, STAGES_AT = 81920, RAW_AT = 105472, CHUNKS_AT = 142336;
+constexpr int TABLES_AT = 179200, PLACES_AT = 183808, HELD_VALUES = 32;
 """
 
 CONSTANTS_4 = r"""
@@ -261,6 +270,7 @@ static __device__ __forceinline__ void product(float (&d)[92], unsigned long lon
 CONSTANTS_6 = r"""
 struct Barriers {
     unsigned long long full[STAGES], empty[STAGES];           // patches: load -> product
+    unsigned long long raw_full[RAW], raw_empty[RAW];         // boxes of the raw patch: memory -> load
     unsigned long long weights_full[SLABS], weights_empty[SLABS];
     unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
@@ -430,9 +440,9 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
 }
 
 // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[STAGE_CHANNELS]) {
+template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[CHANNELS]) {
 #pragma unroll
-    for (int k = 0; k < VECTORS; k++) {
+    for (int k = 0; k < CHANNELS / LANES; k++) {
         if (sizeof(REAL) == 8) {
             *(double2*)(stage + (k * PLANE + p) * 16) = make_double2(v[k * 2], v[k * 2 + 1]);
             continue;
@@ -445,6 +455,27 @@ static __device__ __forceinline__ void put(unsigned char* stage, int p, const RE
             *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = low;
         }
     }
+}
+
+// The same for words of two 16-bit pixels.
+template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int pair, const unsigned (&word)[CHANNELS]) {
+#pragma unroll
+    for (int k = 0; k < CHANNELS / 8; k++) {
+        const unsigned* w = word + k * 8;
+        const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
+        const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
+        *(uint4*)(stage + (k * PLANE + 2 * pair) * 16) = left;
+        *(uint4*)(stage + (k * PLANE + 2 * pair + 1) * 16) = right;
+    }
+}
+
+static __device__ __forceinline__ unsigned prologue_pair(unsigned word, int channel, const Pixel& left, const Pixel& right, bool inside, const Operands& operands) {
+    unsigned a = word & 0xffff, b = word >> 16;
+    const float fa = left.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&a), channel, left, operands) : 0.f;
+    const float fb = right.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&b), channel, right, operands) : 0.f;
+    tf_store((ELEMENT*)&a, fa);
+    tf_store((ELEMENT*)&b, fb);
+    return (a & 0xffff) | b << 16;
 }
 
 // Turns the thread's raw piece into operand vectors.
@@ -493,26 +524,9 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
             if (PROLOGUE) {
                 Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
 #pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) {
-                    unsigned a = word[j] & 0xffff, b = word[j] >> 16;
-                    float fa = left.inside && channel_inside(c, j) ? prologue(tf_load<float>((const ELEMENT*)&a), c.channel() + j, left, operands) : 0.f;
-                    float fb = right.inside && channel_inside(c, j) ? prologue(tf_load<float>((const ELEMENT*)&b), c.channel() + j, right, operands) : 0.f;
-                    tf_store((ELEMENT*)&a, fa);
-                    tf_store((ELEMENT*)&b, fb);
-                    word[j] = (a & 0xffff) | b << 16;
-                }
+                for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], c.channel() + j, left, right, channel_inside(c, j), operands);
             }
-            if (2 * p < PIXELS) {
-#pragma unroll
-                for (int k = 0; k < VECTORS; k++) {
-                    uint4 left, right;
-                    unsigned* w = word + k * 8;
-                    left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
-                    right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
-                    *(uint4*)(stage + (k * PLANE + 2 * p) * 16) = left;
-                    *(uint4*)(stage + (k * PLANE + 2 * p + 1) * 16) = right;
-                }
-            }
+            if (2 * p < PIXELS) put_pairs(stage, p, word);
         }
     }
 }
@@ -729,7 +743,10 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     Held held;
     held.group = WG;
     Fragments<WG> fragments(shared, s, operands, t);
-    int slot = JOINT ? 0 : WG, chunk_turn = 0;
+    // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands
+    // over and is behind from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
+    constexpr int FIRST_SLOT = JOINT ? 0 : WG * BUFFERS_0, SLOTS = JOINT ? BUFFERS : WG == 0 ? BUFFERS_0 : BUFFERS - BUFFERS_0;
+    int slot = FIRST_SLOT, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
     for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
@@ -773,8 +790,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                         }
                 }
                 barrier_arrive(shared_address(&b.chunk_full[slot]));
-                slot += JOINT ? 1 : 2;
-                if (slot >= BUFFERS) { slot -= BUFFERS; chunk_turn++; }
+                if (++slot == FIRST_SLOT + SLOTS) { slot = FIRST_SLOT; chunk_turn++; }
             }
     }
     fragments.finish();
@@ -809,17 +825,16 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
     const unsigned ROW_LANES = LANES_W >= 32 ? ~0u : ((1u << (LANES_W & 31)) - 1) << ((t & 31) / LANES_W * LANES_W);
     (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn, (void)ROW_LANES;
     const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0 && 16 <= 16;
-    int slot = 0, turn = 0;
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
     for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
         const Place at = place_of(tile, s);
         const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        for (int wg = 0; wg < WRITERS; wg++)
         for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++)
-        for (int wg = 0; wg < WRITERS; wg++) {
-            if (STORE_GROUPS > 1 && slot % STORE_GROUPS != store_group) {
-                if (++slot == BUFFERS) { slot = 0; turn++; }
-                continue;
-            }
+        for (int set = 0; set < SETS; set++) {
+            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
+            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } } else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
             barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
             const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
             const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
@@ -893,7 +908,6 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #undef PW
 #undef VALID
             barrier_arrive(shared_address(&b.chunk_empty[slot]));
-            if (++slot == BUFFERS) { slot = 0; turn++; }
         }
     }
 }
@@ -1023,25 +1037,26 @@ __global__ void __launch_bounds__(256) forward_pack(const float* __restrict__ w,
 """
 
 CONSTANTS_10 = r"""
-// Dense tiles: run 1x1x2x52 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 3x8 chunks 2x32 registers 64/96/176
+// Dense tiles: run 1x1x3x44 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 3x8 chunks 2x32 stores 1 registers 64/96/176
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 1;
-constexpr int TILE_W = 52, RUN_W = 52, EXTENT_W = 56, FIRST_W = -4, PIXELS = 224, PLANE = 224, RUN_PIXELS = 112, LANES = 4, TERMS = 2;
-constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, RAW = 3, PIECE = 2, SLABS = 3, SLAB_BYTES = 32768, TILE_BYTES = 4096, CHUNKS = 4;
-constexpr int CHUNK_WIDTH = 32, ROW_LENGTH = 112, PITCH = 40, ACCUMULATORS = 56, STAGE_BYTES = 14336, RAW_BYTES = 8192, CHUNK_BYTES = 10240;
-constexpr int STAGES_AT = 98304, RAW_AT = 126976, CHUNKS_AT = 151552, TABLES_AT = 172032, PLACES_AT = 176640, HELD_VALUES = 32;
+constexpr int TILE_H = 3, RUN_H = 3, EXTENT_H = 5, TILE_W = 44, RUN_W = 44, EXTENT_W = 48, FIRST_W = -4, PIXELS = 240, PLANE = 240;
+constexpr int RUN_PIXELS = 144, LANES = 4, TERMS = 2, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, RAW = 3, PIECE = 2, SLABS = 3;
+constexpr int SLAB_BYTES = 32768, TILE_BYTES = 4096, CHUNKS = 5, CHUNK_WIDTH = 32, ROW_LENGTH = 144, PITCH = 40, ACCUMULATORS = 72;
+constexpr int STAGE_BYTES = 15360, RAW_BYTES = 8192, CHUNK_BYTES = 10240, STAGES_AT = 98304, RAW_AT = 129024, CHUNKS_AT = 153600;
+constexpr int TABLES_AT = 174080, PLACES_AT = 178688, HELD_VALUES = 32;
 """
 
 PRODUCT_2 = r"""
 static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 8, 30); }
 static __device__ __forceinline__ int slab_count(int) { return 4; }
 
-static __device__ __forceinline__ void product(float (&d)[56], unsigned long long a, unsigned long long b, int accumulate) {
+static __device__ __forceinline__ void product(float (&d)[72], unsigned long long a, unsigned long long b, int accumulate) {
 #ifdef __CUDACC__
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %58, 0;\nwgmma.mma_async.sync.aligned.m64n112k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55}, %56, %57, p, 1, 1;\n}"
-        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]) : "l"(a), "l"(b), "r"(accumulate));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\nwgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71}, %72, %73, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]),"+f"(d[68]),"+f"(d[69]),"+f"(d[70]),"+f"(d[71]) : "l"(a), "l"(b), "r"(accumulate));
 #else
     multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
 #endif
@@ -1062,13 +1077,13 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
     product(acc[0], tiles + 128ll, pixels + 0ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 448ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 480ll, 1);
     product(acc[0], tiles + 640ll, pixels + 1ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 449ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 481ll, 1);
     product(acc[0], tiles + 1152ll, pixels + 2ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 450ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 482ll, 1);
     product(acc[0], tiles + 1664ll, pixels + 3ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 451ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 483ll, 1);
     product(acc[0], tiles + 0ll, pixels + 0ll, 1);
     product(acc[0], tiles + 512ll, pixels + 1ll, 1);
     product(acc[0], tiles + 1024ll, pixels + 2ll, 1);
@@ -1084,17 +1099,17 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
     product(acc[0], tiles + 128ll, pixels + 4ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 452ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 56ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 504ll, 1);
-    product(acc[0], tiles + 1152ll, pixels + 57ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 505ll, 1);
-    product(acc[0], tiles + 1664ll, pixels + 58ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 506ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 484ll, 1);
+    product(acc[0], tiles + 640ll, pixels + 48ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 528ll, 1);
+    product(acc[0], tiles + 1152ll, pixels + 49ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 529ll, 1);
+    product(acc[0], tiles + 1664ll, pixels + 50ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 530ll, 1);
     product(acc[0], tiles + 0ll, pixels + 4ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 56ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 57ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 58ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 48ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 49ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 50ll, 1);
     products_commit();
     products_wait<0>();
     promote(acc[0], total[0]);
@@ -1105,18 +1120,18 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
-    product(acc[0], tiles + 128ll, pixels + 59ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 507ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 60ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 508ll, 1);
-    product(acc[0], tiles + 1152ll, pixels + 112ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 560ll, 1);
-    product(acc[0], tiles + 1664ll, pixels + 113ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 561ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 59ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 60ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 112ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 113ll, 1);
+    product(acc[0], tiles + 128ll, pixels + 51ll, 0);
+    product(acc[0], tiles + 0ll, pixels + 531ll, 1);
+    product(acc[0], tiles + 640ll, pixels + 52ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 532ll, 1);
+    product(acc[0], tiles + 1152ll, pixels + 96ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 576ll, 1);
+    product(acc[0], tiles + 1664ll, pixels + 97ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 577ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 51ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 52ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 96ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 97ll, 1);
     products_commit();
     products_wait<0>();
     promote(acc[0], total[0]);
@@ -1127,15 +1142,15 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
-    product(acc[0], tiles + 128ll, pixels + 114ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 562ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 115ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 563ll, 1);
-    product(acc[0], tiles + 1152ll, pixels + 116ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 564ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 114ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 115ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 116ll, 1);
+    product(acc[0], tiles + 128ll, pixels + 98ll, 0);
+    product(acc[0], tiles + 0ll, pixels + 578ll, 1);
+    product(acc[0], tiles + 640ll, pixels + 99ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 579ll, 1);
+    product(acc[0], tiles + 1152ll, pixels + 100ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 580ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 98ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 99ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 100ll, 1);
     products_commit();
     products_wait<0>();
     promote(acc[0], total[0]);
@@ -1156,12 +1171,12 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 2)) {
         const long long out_height = height + 2;
         const long long out_width = width + 4;
-        const long long count_1 = ceil_div(out_width, 52);
-        const long long count_2 = (height + 3) / 2;
+        const long long count_1 = ceil_div(out_width, 44);
+        const long long count_2 = (height + 4) / 3;
         if (128 * batch * out_height * out_width >= 1ll << 31) return -1;
         if (!workspace) return 983040;
         launch(forward_pack, 120, 256, 0, false, stream, (const float*)leaf[1], (unsigned char*)workspace, WeightStrides{122880, 1920, 15, 0, 5, 1});
-        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 176640, false, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1});
+        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 178688, false, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1});
         return (long long)cudaGetLastError();
     }
     const long long out_height = height + 2;
@@ -1199,15 +1214,16 @@ __global__ void __launch_bounds__(256) forward_pack(const STORED* __restrict__ w
 """
 
 CONSTANTS_13 = r"""
-// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x15 chunks 2x64 registers 64/96/176
+// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x15 chunks 2x64 stores 1 registers 64/96/176
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 1;
-constexpr int TILE_W = 88, RUN_W = 88, EXTENT_W = 96, FIRST_W = -8, PIXELS = 384, PLANE = 384, RUN_PIXELS = 184, LANES = 8, TERMS = 1;
-constexpr int STAGE_CHANNELS = 16, KSTAGES = 4, KSTEPS = 4, RAW = 2, PIECE = 2, SLABS = 3, SLAB_BYTES = 32768, TILE_BYTES = 2048, CHUNKS = 3;
-constexpr int CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, ACCUMULATORS = 92, STAGE_BYTES = 12288, RAW_BYTES = 16384, CHUNK_BYTES = 18432;
-constexpr int STAGES_AT = 98304, RAW_AT = 122880, CHUNKS_AT = 155648, TABLES_AT = 192512, PLACES_AT = 197120, HELD_VALUES = 16;
+constexpr int TILE_H = 2, RUN_H = 2, EXTENT_H = 4, TILE_W = 88, RUN_W = 88, EXTENT_W = 96, FIRST_W = -8, PIXELS = 384, PLANE = 384;
+constexpr int RUN_PIXELS = 184, LANES = 8, TERMS = 1, STAGE_CHANNELS = 16, KSTAGES = 4, KSTEPS = 4, RAW = 2, PIECE = 2, SLABS = 3;
+constexpr int SLAB_BYTES = 32768, TILE_BYTES = 2048, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, ACCUMULATORS = 92;
+constexpr int STAGE_BYTES = 12288, RAW_BYTES = 16384, CHUNK_BYTES = 18432, STAGES_AT = 98304, RAW_AT = 122880, CHUNKS_AT = 155648;
+constexpr int TABLES_AT = 192512, PLACES_AT = 197120, HELD_VALUES = 16;
 typedef STORED ELEMENT;
 """
 
@@ -1285,17 +1301,16 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
     const unsigned ROW_LANES = LANES_W >= 32 ? ~0u : ((1u << (LANES_W & 31)) - 1) << ((t & 31) / LANES_W * LANES_W);
     (void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn, (void)ROW_LANES;
     const bool wide0 = VECTOR > 1 && operands.ys0.w == 1 && (((unsigned long long)operands.y0 | 2ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 8) == 0 && 8 <= 16;
-    int slot = 0, turn = 0;
+    int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers
     for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
         const Place at = place_of(tile, s);
         const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);
+        for (int wg = 0; wg < WRITERS; wg++)
         for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)
-        for (int set = 0; set < SETS; set++)
-        for (int wg = 0; wg < WRITERS; wg++) {
-            if (STORE_GROUPS > 1 && slot % STORE_GROUPS != store_group) {
-                if (++slot == BUFFERS) { slot = 0; turn++; }
-                continue;
-            }
+        for (int set = 0; set < SETS; set++) {
+            const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
+            if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } } else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
+            if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;
             barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
             const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
             const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;
@@ -1369,7 +1384,6 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 #undef PW
 #undef VALID
             barrier_arrive(shared_address(&b.chunk_empty[slot]));
-            if (++slot == BUFFERS) { slot = 0; turn++; }
         }
     }
 }
@@ -1442,7 +1456,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_81ecf480c2a6_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_8e2798c6045f_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],

@@ -163,7 +163,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, list[str]]:
                 shared[chunk.text] = chunk
                 order.insert(last + 1, chunk.text)
             last = order.index(chunk.text)
-    head = _blocks([shared[text] for text in order])
+    head = _blocks(_declared_first([shared[text] for text in order]))
     made = {}
     for key, list_ in sources.items():
         blocks = list(head)
@@ -180,6 +180,30 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, list[str]]:
             ]
         made[key] = [tidy(block) for block in blocks]
     return made
+
+
+def _declared_first(list_: list[Chunk]) -> list[Chunk]:
+    """In this order, but each behind what it names."""
+    by_name: dict[str, list[Chunk]] = {}
+    for chunk in list_:
+        for name in chunk.names:
+            by_name.setdefault(name, []).append(chunk)
+    placed: dict[str, Chunk] = {}
+    entered: set[str] = set()
+
+    def place(chunk: Chunk):
+        if chunk.text in entered:
+            return
+        entered.add(chunk.text)
+        for word in WORD.findall(chunk.text):
+            for other in by_name.get(word, ()):
+                if not other.names & chunk.names:
+                    place(other)
+        placed[chunk.text] = chunk
+
+    for chunk in list_:
+        place(chunk)
+    return list(placed.values())
 
 
 def _typed(chunk: Chunk) -> Chunk:
