@@ -53,6 +53,7 @@ std::vector<Outcome> compile_each(const Assembly& assembly, int arch, const Comp
 Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
                            DenseConfigs configs, const Compiler& compile) {
     std::map<size_t, std::set<std::string>> refused;  // per pass
+    std::set<size_t> portable;                        // passes that went on to the portable family
     for (;;) {
         Assembly assembly = assemble(plan, options, target, aligned, configs);
         const std::vector<Outcome> outcomes = compile_each(assembly, target.arch, compile);
@@ -75,6 +76,8 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
                         other = text;
                         break;
                     }
+            if (other == no_dense_config && outcomes[i].error && target.has_wgmma() && portable.insert(pass).second)
+                other = portable_config;
             if (other == no_dense_config && !outcomes[i].error) continue;  // a kernel that spills is better than none
             std::fprintf(
                 stderr, "transfuse: warning: the dense kernel \"%s\" is not used (%s); %s\n", config.c_str(),

@@ -12,8 +12,8 @@ namespace transfuse::cuda {
 using Compiler = std::function<std::shared_ptr<const Binary>(const Source&, int arch)>;
 
 // Assembles and compiles, several kernels at a time. Where a dense kernel does not compile, or spills registers beyond
-// reason, the pass's next best configuration is taken, with one warning for each; the last resort is the general
-// kernel.
+// reason, the pass's next best configuration is taken, with one warning for each; then the portable family,
+// at last the general kernel.
 Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
                            DenseConfigs configs = {}, const Compiler& compile = compiled);
 

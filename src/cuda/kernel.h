@@ -48,6 +48,7 @@ struct Target {
 
     int64_t decide(int64_t chosen) const { return decisions ? decisions->take(chosen) : chosen; }
     bool stated() const { return decisions != nullptr; }
+    bool has_wgmma() const { return arch == 90 && !portable_only; }
 };
 
 // One translation unit, and the one kernel in it. Equal sources are compiled once per process and cached on disk, so

@@ -110,6 +110,20 @@ TEST(CudaDenseConfig, SpillingKernelGivesWay) {
     EXPECT_GT(compiler.asked, 1);
 }
 
+TEST(CudaDenseConfig, NoWgmmaPortableFamilyFollows) {
+    const Plan planned = small_plan();
+    const Target target;
+    Pretended compiler;
+    compiler.refused = {"wgmma.mma_async"};
+    testing::internal::CaptureStderr();
+    const Assembly assembly = assemble_compiled(planned, {}, target, true, {}, std::ref(compiler));
+    const std::string words = testing::internal::GetCapturedStderr();
+    EXPECT_NE(words.find("the next is portable"), std::string::npos) << words;
+    const size_t pass = dense_pass(planned);
+    ASSERT_TRUE(assembly.configs.contains(pass));
+    EXPECT_NE(assembly.notes.at(pass).find("mma.sync"), std::string::npos) << assembly.notes.at(pass);
+}
+
 TEST(CudaDenseConfig, NothingCompilesGeneralKernelRemains) {
     const Plan planned = small_plan();
     const Target target;

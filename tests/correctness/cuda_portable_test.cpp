@@ -6,6 +6,7 @@
 #include "cuda/runtime/nvrtc.h"
 #include "cuda_host/cases.h"
 #include "cuda_host/nvrtc.h"
+#include "rows.h"
 
 namespace transfuse::cuda {
 namespace {
@@ -120,6 +121,26 @@ TEST(CudaPortable, RandomGraphs) {
     }
     EXPECT_GE(kernels, 7);
     check(cases, 2e-5);
+}
+
+// Tiles are found for the benchmark chains at full size in the least shared memory there is, too.
+TEST(CudaPortable, EveryRowFits) {
+    int kernels = 0;
+    for (const auto& [name, text] : tests::rows())
+        for (const Mode& mode : modes) {
+            const Plan planned =
+                plan(rewrite(tests::row(name, tests::Scale::full, dtype_named(mode.dtype))).rewritten, Machine::h200());
+            CompileOptions options;
+            options.precision = mode.precision;
+            const Target target = portable(86);
+            const Assembly assembly = assemble(planned, options, target, true);
+            kernels += portable_kernels(assembly);
+            for (const std::string& note : assembly.notes)
+                EXPECT_EQ(note.find("no tile fits"), std::string::npos) << name << " in " << mode.dtype;
+            for (const BoundLaunch& bound : assembly.launches)
+                EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes)) << name;
+        }
+    EXPECT_GE(kernels, 80);
 }
 
 // Every pass in three arithmetics, each for another architecture; every arithmetic meets every architecture.

@@ -98,7 +98,7 @@ struct Fit {
     Config config;
     double cycles;
 };
-std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit, bool several) {
+std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit, bool several, bool tight) {
     std::map<std::array<int, 3>, Fit> best;
     Model m{problem, needs, s, base};
     const int turns = m.turns(), step_tiles = s.tile_count() / s.variants;
@@ -107,13 +107,15 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     // The whole patch in one piece where it is small: then a thread's place in it never changes.
     const int whole = std::max(1, 6 * 8 / (s.vectors * 4));
     m.c.piece = problem.load == LoadMode::boxes ? s.vectors : turns <= whole ? turns : std::max(1, std::min(2 * whole / 3, 4));
+    const int piece = m.c.piece;
     struct Weights { bool resident; int tiles, slabs; };
     std::vector<Weights> weights;
     if (s.fixed <= 16) weights.push_back({true, 0, 1});
-    for (int parts : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+    for (int parts : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128}) {
+        if (parts > 32 && !tight) break;
         const int tiles = (step_tiles + parts - 1) / parts;
         if (tiles * s.tile_bytes > 66 << 10) continue;
-        if (parts > 1 && tiles * s.tile_bytes < 6 << 10) break;
+        if (parts > 1 && tiles * s.tile_bytes < (tight ? 2 : 6) << 10) break;
         for (int slabs : {2, 3, 4, 6}) weights.push_back({false, parts == 1 ? 0 : tiles, slabs});
     }
     static constexpr std::pair<int, int> chunks[] = {{64, 6}, {64, 4}, {64, 3}, {64, 2}, {32, 8}, {32, 6}, {32, 4}, {32, 3}, {32, 2}, {16, 8}, {16, 4}, {16, 2}, {8, 4}, {8, 2}};
@@ -131,6 +133,8 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                     m.c.piece = s.vectors;
                     if (m.bytes() > limit) m.c.piece = 1;
                 }
+                if (tight)
+                    for (m.c.piece = piece; m.bytes() > limit && m.c.piece > 1;) m.c.piece = (m.c.piece + 1) / 2;
                 if (m.bytes() > limit) continue;
                 // Alike in cycles: wide chunks, and for threads that fetch themselves more in flight and weights that stay.
                 double cycles = m.cycles() * (width == 64 ? 1.0 : width == 32 ? 1.03 : width == 16 ? 1.08 : 1.12);
@@ -147,9 +151,8 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     return list;
 }
 
-}  // namespace
-
-std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most) {
+// tight: short rows, thin slabs and small pieces as well, for patches of many taps in little shared memory.
+std::vector<Choice> search(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most, bool tight) {
     std::array<int64_t, 4> u;
     for (size_t a = 0; a < 4; ++a) u[a] = u_extent(problem.axes[a]);
     const int grain = std::max(problem.grain(), needs.vector);
@@ -163,7 +166,7 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
     for (int64_t pieces = 1; pieces <= u[3]; ++pieces) {
         const int w = round_up((u[3] + pieces - 1) / pieces, w_grain);
         if (w > longest) continue;
-        if (pieces > 1 && w < 16 && u[3] > 32) break;
+        if (pieces > 1 && w < (tight ? 8 : 16) && u[3] > 32) break;
         for (int h = step[2]; h <= std::max<int64_t>(u[2] + step[2] - 1, step[2]); h += step[2]) {
             if (static_cast<int64_t>(h) * w > longest) break;
             for (int d = step[1]; d <= std::max<int64_t>(u[1] + step[1] - 1, step[1]); d += step[1]) {
@@ -220,7 +223,7 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
                     double tiles = static_cast<double>(s->fixed) * s->variants;
                     for (size_t a = 0; a < 4; ++a) tiles *= std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
                     const double waves = tiles / multiprocessors;
-                    for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1)) {
+                    for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
                         Choice choice;
                         choice.config = f.config;
                         choice.accumulators = s->blocks * s->accumulators;
@@ -272,6 +275,13 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
         kept.push_back(std::move(choice));
     }
     return kept;
+}
+
+}  // namespace
+
+std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most) {
+    auto choices = search(problem, needs, multiprocessors, shared_limit, most, false);
+    return choices.empty() ? search(problem, needs, multiprocessors, shared_limit, most, true) : choices;
 }
 
 }  // namespace transfuse::cuda

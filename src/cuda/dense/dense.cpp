@@ -207,9 +207,9 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
 }
 
 // The families of a device, first choice first.
-std::vector<Family> families(const Target& target) {
-    if (target.arch == 90 && !target.portable_only) return {Family::wgmma, Family::mma};
-    if (target.arch >= 80) return {Family::mma};
+std::vector<Family> families(const Surroundings& around) {
+    if (around.target.has_wgmma() && around.config != portable_config) return {Family::wgmma, Family::mma};
+    if (around.target.arch >= 80) return {Family::mma};
     return {};
 }
 
@@ -217,14 +217,14 @@ std::vector<Family> families(const Target& target) {
 
 std::optional<DenseProgram> generate_dense(const Surroundings& around, std::string* why_not) {
     if (why_not) *why_not = "tensor-core kernels need sm_80";
-    for (Family family : families(around.target))
+    for (Family family : families(around))
         if (auto program = generate(around, family, why_not)) return program;
     return std::nullopt;
 }
 
 std::vector<std::string> dense_configs(const Surroundings& around, size_t most) {
     std::vector<std::string> list;
-    for (Family family : families(around.target)) {
+    for (Family family : families(around)) {
         const auto request = read_request(around, family, nullptr);
         if (!request) continue;
         // The heuristic's own first, then the others.

@@ -30,6 +30,7 @@ struct DenseProgram {
 inline constexpr std::string_view dense_family = "transfuse_", dense_entry = "transfuse_dense";
 // As Surroundings::config: leave the pass to the general kernel.
 inline constexpr std::string_view no_dense_config = "none";
+inline constexpr std::string_view portable_config = "portable";   // the best of the portable family, whatever the device has
 
 // The pass on the wgmma family where the device has it and the family takes it, else on the portable one, or nullopt with a
 // sentence in `why_not`: the executable then takes the general pull kernel.

@@ -86,7 +86,7 @@ struct WindowStep { int block, tile, pixel, halves; bool first; };  // halves: p
 struct ChunkPhase { int d = -1, h = -1; };   // outer residues; −1: nothing here
 struct Schedule {
     // phases
-    std::array<int64_t, 4> period, advance, first, extent, tile;
+    std::array<int64_t, 4> period{}, advance{}, first{}, extent{}, tile{};
     int phases_w = 1;
     int segment = 64, segments = 1;          // rows of M a phase takes; phases side by side in M
     int channel_blocks = 1, blocks_per_tile = 1, m_groups = 1;   // 64-row blocks of cout; in one tile; tiles per pixel
