@@ -195,7 +195,7 @@ def _declared_first(list_: list[Chunk]) -> list[Chunk]:
         if chunk.text in entered:
             return
         entered.add(chunk.text)
-        for word in WORD.findall(chunk.text):
+        for word in WORD.findall(re.sub(r"//.*", "", chunk.text)):
             for other in by_name.get(word, ()):
                 if not other.names & chunk.names:
                     place(other)
