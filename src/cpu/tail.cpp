@@ -17,7 +17,7 @@ Tail::Tail(const Plan& plan, const Pass& pass, bool tiles_elsewhere, WorkspaceLa
             return s.value == step.value && s.target == step.value;
         });
         const Type& type = plan.graph[step.value].type;
-        const auto size = static_cast<size_t>(numel(type.shape) * bytes(type.dtype));
+        const auto size = static_cast<size_t>(numel(type.shape) * bytes(held(type.dtype)));
         places_[step.value] = stored ? -1 : static_cast<int64_t>(layout.add(size));
     }
 }
@@ -26,8 +26,12 @@ TensorView Tail::place(const Run& run, ValueId value) const {
     const int64_t at = places_.at(value);
     if (at < 0) return run.memory->target(value);
     const Type& type = plan_.graph[value].type;
-    return {run.workspace + at, type.dtype, type.shape, contiguous_strides(type.shape)};
+    return {run.workspace + at, held(type.dtype), type.shape, contiguous_strides(type.shape)};
 }
+
+// Sums and what is made of them differ by little (an image's mean and the batch's), so between a pass's tiles and the end of
+// its tail nothing is rounded to fp32.
+DType Tail::held(DType dtype) const { return dtype == DType::f32 && !all_ ? DType::f64 : dtype; }
 
 void Tail::run(const Run& run) const {
     const Graph& graph = plan_.graph;

@@ -18,6 +18,8 @@ public:
     bool empty() const { return places_.empty(); }
 
 private:
+    DType held(DType dtype) const;  // of a temporary
+
     const Plan& plan_;
     const Pass& pass_;
     bool all_;                           // every step is evaluated here
