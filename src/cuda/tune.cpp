@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "cuda/dense/dense.h"
 #include "cuda/launch.h"

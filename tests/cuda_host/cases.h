@@ -18,16 +18,6 @@ struct HostCase {
     std::vector<std::vector<double>> leaves, expected;
 };
 
-inline Sizes channels_last(const Sizes& shape) {
-    if (shape.size() < 3) return contiguous_strides(shape);
-    Sizes strides(shape.size());
-    int64_t stride = 1;
-    strides[1] = stride, stride *= shape[1];
-    for (size_t a = shape.size() - 1; a >= 2; --a) strides[a] = stride, stride *= shape[a];
-    strides[0] = stride;
-    return strides;
-}
-
 inline double rounded(double value, DType dtype) {
     double slot = 0;
     put(&slot, dtype, 0, value);

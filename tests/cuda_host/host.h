@@ -22,6 +22,17 @@
 
 namespace transfuse::cuda {
 
+// Strides of a tensor whose channels lie together.
+inline Sizes channels_last(const Sizes& shape) {
+    if (shape.size() < 3) return contiguous_strides(shape);
+    Sizes strides(shape.size());
+    int64_t stride = 1;
+    strides[1] = stride, stride *= shape[1];
+    for (size_t a = shape.size() - 1; a >= 2; --a) strides[a] = stride, stride *= shape[a];
+    strides[0] = stride;
+    return strides;
+}
+
 // Storage of any dtype from and to doubles.
 inline uint16_t half_bits(float f) {
     uint32_t u;

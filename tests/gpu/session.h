@@ -59,16 +59,6 @@ private:
     size_t size_, shift_;
 };
 
-inline Sizes channels_last(const Sizes& shape) {
-    if (shape.size() < 3) return contiguous_strides(shape);
-    Sizes strides(shape.size());
-    int64_t stride = 1;
-    strides[1] = stride, stride *= shape[1];
-    for (size_t a = shape.size() - 1; a >= 2; --a) strides[a] = stride, stride *= shape[a];
-    strides[0] = stride;
-    return strides;
-}
-
 struct Session {
     Plan plan;
     CompileOptions options;

@@ -188,14 +188,9 @@ private:
         t.line("}");
     }
 
-    void plain_tile() {
+    // The chain on block b of the accumulators: a fragment's two rows, then its columns.
+    void block() {
         const std::string value = "v" + num(program_.around->pass.anchor);
-        t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
-        t.line("#pragma unroll");
-        t.line("for (int b = 0; b < BLOCKS; b++) {");
-        t.line("Mask mask[MASK_ROWS];");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < MASK_ROWS; i++) mask[i] = find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
         t.line("REAL " + value + "[BATCH][VECTOR];");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++)");
@@ -203,13 +198,23 @@ private:
         t.line("for (int e = 0; e < VECTOR; e++) " + value + "[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];");
         chain_.anchor();
         chain_.steps(false);
+    }
+
+    void plain_tile() {
+        t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
+        t.line("#pragma unroll");
+        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.line("Mask mask[MASK_ROWS];");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < MASK_ROWS; i++) mask[i] = find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
+        block();
         add("mask[SEGMENTS > 1 ? i : 0]", "SEGMENTS > 1 ? 0 : i");
         t.line("}");
     }
 
     // Every phase of a window is an accumulator, a row or a lane; its neighbours are columns of the lane or of the next lanes.
     void pooled_tile() {
-        const std::string value = "v" + num(program_.around->pass.anchor), pooled = "v" + num(program_.pool_value);
+        const std::string pooled = "v" + num(program_.pool_value);
         const bool sums = program_.pool->kind == TilePool::Kind::sum;
         const Op op = program_.pool->kind == TilePool::Kind::max ? Op::amax : sums ? Op::sum : Op::amin;
         std::string members;
@@ -223,13 +228,7 @@ private:
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++) {");
         t.line("constexpr int BATCH = 2, VECTOR = ACCUMULATORS / 2;");
-        t.line("REAL " + value + "[BATCH][VECTOR];");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++)");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) " + value + "[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];");
-        chain_.anchor();
-        chain_.steps(false);
+        block();
         const ValueId before = epilogue_.graph()[program_.pool_value].args[0];
         const Chain::Kind kind = chain_.kind(before);
         t.line("#pragma unroll");
