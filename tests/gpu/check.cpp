@@ -9,10 +9,12 @@
 //       the benchmark's chains, cut small, in every precision and layout
 //   check families [alone [FIRST COUNT]]
 //       small graphs that use every kind of kernel, for compute-sanitizer; alone: in this process
-//   check file FILE.tf|ROW [last] [tf32]
+//   check file FILE.tf|ROW [last] [unaligned] [tf32]
 //       one graph at its own size (small ones: the reference is slow)
-//   check time FILE.tf|ROW [last] [tf32]
+//   check time FILE.tf|ROW [last] [unaligned] [tf32]
 //       median time with the L2 flushed, launches, resources
+//   check launches FILE.tf|ROW [last] [unaligned] [tf32]
+//       the time of every launch by itself, L2 flushed before the first
 //   check copy
 //       bandwidth of a copy
 //
@@ -23,6 +25,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "cuda/build.h"
+#include "cuda/launch.h"
 #include "gpu/trials.h"
 
 using namespace transfuse;
@@ -48,17 +52,12 @@ int check_file(const char* path, const Setting& setting) {
     return verdict.right ? 0 : 1;
 }
 
-// Median time of a run with the L2 flushed before it, and host time of the call.
-void time_file(const char* path, const Setting& setting) {
-    const Graph graph = read(path);
-    const auto begin = std::chrono::steady_clock::now();
-    Session session(graph, setting);
-    const double compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+// A million random numbers in each leaf, over and over: no time depends on more.
+void fill_leaves(const Session& session) {
     Random random(5);
     for (size_t i = 0; i < session.leaves.size(); ++i) {
         const TensorView& v = session.leaves[i];
         std::vector<char> host(static_cast<size_t>(numel(v.shape) * bytes(v.dtype)));
-        // A million numbers, over and over: the time does not depend on more.
         const int64_t drawn = std::min<int64_t>(numel(v.shape), 1 << 20);
         for (int64_t e = 0; e < drawn; ++e) put(host.data(), v.dtype, e, random.uniform());
         const auto period = static_cast<size_t>(drawn * bytes(v.dtype));
@@ -67,6 +66,15 @@ void time_file(const char* path, const Setting& setting) {
         cuda::check(driver().cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(v.data), host.data(), host.size()),
                     "cuMemcpyHtoD");
     }
+}
+
+// Median time of a run with the L2 flushed before it, and host time of the call.
+void time_file(const char* path, const Setting& setting) {
+    const Graph graph = read(path);
+    const auto begin = std::chrono::steady_clock::now();
+    Session session(graph, setting);
+    const double compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    fill_leaves(session);
     DeviceMemory flush(256 << 20);
     const Driver& d = driver();
     CUevent from, to;
@@ -91,6 +99,48 @@ void time_file(const char* path, const Setting& setting) {
     std::printf("TIME %s %s: %.4f ms median, %.4f min; host %.1f us; compiled in %.2f s\n%s", path,
                 to_string(setting).c_str(), static_cast<double>(times[times.size() / 2]), static_cast<double>(times[0]),
                 host_times[host_times.size() / 2] * 1e6, compile_s, session.executable->describe().c_str());
+}
+
+// Median time of each launch of a run, the launches apart from one another: an event between any two.
+void time_launches(const char* path, const Setting& setting) {
+    Session session(read(path), setting);
+    fill_leaves(session);
+    const Device& here = device(0);
+    const Assembly assembly = assemble_compiled(
+        session.plan, session.options, Target{here.arch, here.multiprocessors, here.shared_bytes}, !setting.unaligned);
+    DeviceMemory workspace(assembly.workspace_bytes), kept(assembly.kept_bytes), flush(256 << 20);
+    auto base = [&](const Address& address) {
+        const auto at = static_cast<size_t>(address.position);
+        void* memory = address.kind == Address::Kind::leaf     ? session.leaves[at].data
+                       : address.kind == Address::Kind::output ? session.outputs[at].data
+                       : address.kind == Address::Kind::kept   ? kept.data()
+                                                               : workspace.data();
+        return static_cast<char*>(memory);
+    };
+    const Driver& d = driver();
+    std::vector<Ready> launches;
+    for (const BoundLaunch& bound : assembly.launches) launches.push_back(make_ready(bound, here));
+    std::vector<CUevent> events(launches.size() + 1);
+    for (CUevent& event : events) cuda::check(d.cuEventCreate(&event, 0), "cuEventCreate");
+    std::vector<std::vector<float>> times(launches.size());
+    for (int round = 0; round < 15; ++round) {
+        d.cuMemsetD8Async(flush.address(), 1, 256 << 20, nullptr);
+        d.cuEventRecord(events[0], nullptr);
+        for (size_t i = 0; i < launches.size(); ++i) {
+            cuda::launch(launches[i], base, nullptr, true);
+            d.cuEventRecord(events[i + 1], nullptr);
+        }
+        cuda::check(d.cuEventSynchronize(events.back()), "run");
+        for (size_t i = 0; i < launches.size() && round >= 3; ++i)
+            d.cuEventElapsedTime(&times[i].emplace_back(), events[i], events[i + 1]);
+    }
+    std::printf("LAUNCHES %s %s\n", path, to_string(setting).c_str());
+    for (size_t i = 0; i < launches.size(); ++i) {
+        const Launch& launch = assembly.launches[i].launch;
+        std::sort(times[i].begin(), times[i].end());
+        std::printf("  %8.1f us  %-18s %s\n", static_cast<double>(times[i][times[i].size() / 2]) * 1e3,
+                    launch.source->entry.c_str(), launch.note.c_str());
+    }
 }
 
 // Bandwidth of a plain copy, counting both directions, for comparison.
@@ -138,8 +188,9 @@ int main(int argc, char** argv) {
         for (int i = 2; i < argc && verb != "families"; ++i) {
             const std::string word = argv[i];
             if (word == "last") wanted.setting.last = true;
+            if (word == "unaligned") wanted.setting.unaligned = true;
             if (word == "tf32") wanted.setting.precision = Fp32Precision::tf32;
-            if (i >= 4 && word != "last" && word != "tf32") wanted.dtype = dtype_named(word);
+            if (i >= 4 && word != "last" && word != "unaligned" && word != "tf32") wanted.dtype = dtype_named(word);
         }
         if ((verb == "random" || verb == "gradient") && argc >= 4)
             return in_processes(verb, std::stoull(argv[2]), std::stoull(argv[3]),
@@ -155,13 +206,17 @@ int main(int argc, char** argv) {
             time_file(argv[2], wanted.setting);
             return 0;
         }
+        if (verb == "launches" && argc >= 3) {
+            time_launches(argv[2], wanted.setting);
+            return 0;
+        }
         if (verb == "copy") {
             time_copy();
             return 0;
         }
         std::printf(
-            "usage: check random|gradient FIRST COUNT [dtype] [last] [tf32] | file|time FILE.tf [last] [tf32] | "
-            "copy\n");
+            "usage: check random|gradient FIRST COUNT [dtype] [last] [tf32] | file|time|launches FILE.tf [last] "
+            "[tf32] | copy\n");
         return 2;
     } catch (const std::exception& error) {
         std::printf("FAILED: %s\n", std::string(error.what()).substr(0, 3000).c_str());
