@@ -35,13 +35,14 @@ def main() -> None:
         ours = transfuse.optimize(model, (x,), never_slower=False)
         with torch.no_grad():
             ours(x)
-            bound = next(iter(ours.__dict__["_transfuse"].entries.values()))
-            values = [table[key] for table, key in bound.owners] + [x]
-            leaves = [values[i] for i in bound.takes]
+            (bound,) = ours.__dict__["_transfuse"].entries.values()
+            (region,) = bound.entry.cut.regions
+            graph = bound.entry.cut.graph_module.graph
+            values = dict(zip([n for n in graph.nodes if n.op == "placeholder"], [*[t[key] for t, key in bound.owners], x]))
+            leaves = [values[leaf] for leaf in next(n for n in graph.nodes if n.op == "call_module").args]
 
-            def operator(leaves=leaves, handle=bound.region.handle):
-                with torch._C._AutoDispatchBelowAutograd():
-                    return library.run(leaves, handle, [], library.INFERENCE)
+            def operator(leaves=leaves, handle=region.handle):
+                return library.run_detached(leaves, handle, (), library.INFERENCE)
 
             times = [microseconds(call) for call in (lambda ours=ours: ours(x), operator, lambda model=model: model(x))]
         print(f"{name:24}{times[0]:8.1f}{times[1]:10.1f}{times[2]:9.1f}")

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from transfuse import fallback
+from transfuse.direct import direct
 from transfuse.regions import Options, cut
 from transfuse.translate import Unsupported
 
@@ -94,4 +95,4 @@ def backend(graph_module: torch.fx.GraphModule, example_inputs: list, *, options
         return graph_module.forward
     if not result.regions:
         return graph_module.forward
-    return result.graph_module.forward
+    return direct(result.graph_module)

@@ -28,7 +28,7 @@ class Watch:
         self.modules = list(module.modules())
         tables = [m.__dict__ for m in self.modules]
         self.sizes = [(table, len(table)) for table in tables]
-        self.children = [(t["_modules"], list(t["_modules"].values())) for t in tables if t["_modules"]]
+        self.children = [(t["_modules"], list(t["_modules"].values())) for t in tables]
         self.plain, self.lists = [], []
         for table in tables:
             names = [name for name, value in table.items() if name == "training" or (name[0] != "_" and _is_plain(value))]
@@ -37,7 +37,7 @@ class Watch:
             self.lists += [(table, name) for name in listed]
         # The root's own hooks run around forward(), outside of what is captured.
         self.hooks = [t[name] for t in tables[1:] for name in _HOOKS]
-        self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers") if t[kind]]
+        self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers")]
 
     def holds(self) -> bool:
         """Whether the module still has the parts and attributes that are watched."""
@@ -57,6 +57,40 @@ class Watch:
             tuple([tuple(table[name]) for table, name in self.lists]) if self.lists else None,
             tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
         )
+
+
+    def guard(self):
+        """The present state and autocast compiled to one function: whether nothing has changed since. It stands before every call,
+        so it compares where things lie and builds nothing."""
+        names: dict = {"functorch": torch._C._functorch.peek_interpreter_stack, "autocast": torch._C._is_any_autocast_enabled}
+
+        def named(value) -> str:
+            names[name := f"v{len(names)}"] = value
+            return name
+
+        tests = ["functorch() is None"]  # under vmap, torch.func.grad, … a transform needs to see PyTorch's own operators
+        if (casts := autocast_state()) is None:
+            tests.append("not autocast()")
+        else:
+            tests.append(f"{named(autocast_state)}() == {named(casts)}")
+        tests += [f"len({named(table)}) == {size}" for table, size in self.sizes]
+        for table, children in self.children:
+            where = named(table)
+            tests.append(f"len({where}) == {len(children)}" if children else f"not {where}")
+            tests += [f"{where}[{key!r}] is {named(child)}" for key, child in table.items()]
+        tests += [f"{named(get)}({named(table)}) == {named(get(table))}" for get, table in self.plain]
+        for table in self.parameters:
+            where = named(table)
+            tests.append(f"len({where}) == {len(table)}" if table else f"not {where}")
+            for key, tensor in table.items():
+                tests.append(f"{where}[{key!r}] is None" if tensor is None else f"{where}[{key!r}].dtype is {named(tensor.dtype)}")
+        tests += [f"{named(table)}[{name!r}] == {named(list(table[name]))}" for table, name in self.lists]
+        tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" if hooks else f"not {named(hooks)}" for hooks in self.hooks]
+        body = "\n            and ".join(tests)
+        # What a test looks for may be gone: then something has changed.
+        text = f"def guard():\n    try:\n        return ({body})\n    except (KeyError, AttributeError, TypeError):\n        return False\n"
+        exec(compile(text, "<transfuse guard>", "exec"), names)
+        return names["guard"]
 
 
 def places(module: nn.Module, tensors) -> list[tuple[dict, str, torch.Tensor]]:

@@ -97,7 +97,9 @@ def cuda_unavailable() -> str | None:
 
 run = torch.ops.transfuse.run.default
 run_text = torch.ops.transfuse.run_text.default
-run_backward = torch.ops.transfuse.run_backward.default
+# Called at every turn: what OpOverload.__call__ calls.
+run_detached = torch.ops.transfuse.run_detached.default._op
+run_backward = torch.ops.transfuse.run_backward.default._op
 
 # The regions that may be called by handle or by text: how PyTorch itself would compute them.
 _eager: dict[int, object] = {}
@@ -132,6 +134,7 @@ def _fake_outputs(eager, leaves, sizes):
     return made
 
 
+@torch.library.register_fake("transfuse::run_detached")
 @torch.library.register_fake("transfuse::run")
 def _(leaves, program, sizes, mode):
     return _fake_outputs(_eager.get(program), leaves, sizes)
@@ -194,11 +197,30 @@ def _gradients(ctx, leaves, gradients, needed, kept=()):
         return _eager_gradients(ctx, leaves, gradients, needed)
     try:
         given = [*[gradients[i] for i in outputs], *kept]
-        found = iter(run_backward(leaves, given, handle, ctx.sizes, ctx.mode & ~(INFERENCE | FREEZE), outputs, wanted))
+        found = run_backward(leaves, given, handle, ctx.sizes, ctx.mode & ~(INFERENCE | FREEZE), outputs, wanted)
     except RuntimeError as error:
         fallback.backward_failed(handle, error)
         return _eager_gradients(ctx, leaves, gradients, needed)
+    if len(found) == len(needed):
+        return found
+    found = iter(found)
     return [next(found) if need else None for need in needed]
+
+
+class DifferentiableProgram:
+    """What the gradient of a program is asked for, found once for each set of leaves that want one."""
+
+    def __init__(self, handle: int, outputs: int, reach: list[list[int]]):
+        self.handle, self.outputs, self.reach = handle, outputs, reach
+        self._still: dict[tuple, list[int]] = {}
+
+    def still(self, wants: tuple) -> list[int]:
+        """Outputs that no gradient can flow to do not require one, as in PyTorch; statistics never do."""
+        found = self._still.get(wants)
+        if found is None:
+            flows = [any(wants[j] for j in leaves) for leaves in self.reach]
+            found = self._still[wants] = [i for i in range(self.outputs) if i >= len(flows) or not flows[i]]
+        return found
 
 
 class Run(torch.autograd.Function):
@@ -206,28 +228,26 @@ class Run(torch.autograd.Function):
     of collapsed chains need are kept from forward to backward."""
 
     @staticmethod
-    def forward(ctx, program, sizes, mode, count, reach, *leaves):
+    def forward(ctx, program, sizes, mode, *leaves):
         mode |= KEEP
-        ctx.program, ctx.sizes, ctx.mode = program, sizes, mode
+        outputs = run_detached(leaves, program.handle, sizes, mode)
+        ctx.program, ctx.sizes, ctx.mode = program.handle, sizes, mode
         ctx.set_materialize_grads(False)
-        with torch._C._AutoDispatchBelowAutograd():
-            outputs = run(leaves, program, sizes, mode)
-        ctx.save_for_backward(*leaves, *outputs[count:])
-        del outputs[count:]
-        wants = ctx.needs_input_grad
-        # An output that no gradient can flow to does not require one, as in PyTorch; statistics never do.
-        still = [o for i, o in enumerate(outputs) if i >= len(reach) or not any([wants[5 + j] for j in reach[i]])]
-        if still:
-            ctx.mark_non_differentiable(*still)
+        ctx.save_for_backward(*leaves, *outputs[program.outputs :])
+        del outputs[program.outputs :]
+        if still := program.still(ctx.needs_input_grad[3:]):
+            ctx.mark_non_differentiable(*[outputs[i] for i in still])
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx, *gradients):
-        needed = list(ctx.needs_input_grad[5:])
-        saved = list(ctx.saved_tensors)
-        leaves, kept = saved[: len(needed)], saved[len(needed) :]
-        return None, None, None, None, None, *_gradients(ctx, leaves, gradients, needed, kept)
+        needed = ctx.needs_input_grad[3:]
+        saved = ctx.saved_tensors
+        return None, None, None, *_gradients(ctx, saved[: len(needed)], gradients, needed, saved[len(needed) :])
 
+
+# Function.apply looks for functorch's transforms, which callers of ours have done.
+with_gradient = super(torch.autograd.Function, Run).apply
 
 torch.library.register_autograd("transfuse::run", _backward, setup_context=_save_for_backward)
 torch.library.register_autograd("transfuse::run_text", _backward, setup_context=_save_for_backward)
@@ -239,5 +259,5 @@ def _refuse_vmap(info, in_dims, *arguments):
     )
 
 
-for _name in ("run", "run_text", "run_backward"):
+for _name in ("run", "run_detached", "run_text", "run_backward"):
     torch.library.register_vmap(f"transfuse::{_name}", _refuse_vmap)

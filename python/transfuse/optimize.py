@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-import operator
 import threading
 
 import torch
 import torch.utils._pytree as pytree
 from torch import nn
+from torch.compiler import is_compiling
 
 from transfuse import fallback
 from transfuse.capture import Capture, CaptureError, LastingError, capture, plain_view
+from transfuse.direct import direct
 from transfuse.guards import Watch, autocast_state, places
 from transfuse.regions import Cut, Options, cut
 
@@ -23,30 +24,19 @@ class Entry:
 
     def __init__(self, captured: Capture, result: Cut):
         self.capture, self.cut = captured, result
-        self.run = result.graph_module.forward
-        spec = captured.out_spec
-        self.single = spec.is_leaf() if callable(getattr(spec, "is_leaf", None)) else spec.num_leaves == 1 and spec.num_children == 0
-        self.whole = self._whole()
+        self.run = direct(result.graph_module)
         self.flags: list = []  # the training flags it was captured with
         self.spec = None
         self.places: list = []  # where constants of the graph were found in the module
 
-    def _whole(self):
-        """If the model is one region and nothing else: the region, which inputs it takes, which of its outputs are wanted."""
-        nodes = list(self.cut.graph_module.graph.nodes)
-        inputs = [n for n in nodes if n.op == "placeholder"]
-        calls = [n for n in nodes if n.op == "call_module"]
-        rest = [n for n in nodes if n.op == "call_function"]
-        if len(self.cut.regions) != 1 or len(calls) != 1 or any(n.target is not operator.getitem for n in rest):
-            return None
-        position = {n: i for i, n in enumerate(inputs)}
-        results = nodes[-1].args[0]
-        if any(n not in position for n in calls[0].args) or any(n not in rest for n in results):
-            return None
-        return self.cut.regions[0], [position[n] for n in calls[0].args], [n.args[1] for n in results]
-
     def bind(self, module: nn.Module) -> Bound:
         return Bound(self, [self._owner(module, *source) for source in self.capture.sources])
+
+    def traced(self, module: nn.Module, flat: list):
+        """A call that a tracer watches: it sees the graph with its regions as modules."""
+        values = [table[name] for table, name in [self._owner(module, *source) for source in self.capture.sources]]
+        outputs = self.cut.graph_module.forward(*values, *flat)
+        return pytree.tree_unflatten(outputs, self.capture.out_spec)
 
     def _owner(self, module: nn.Module, kind: str, target: str):
         if kind == "constant":
@@ -61,26 +51,51 @@ class Bound:
 
     def __init__(self, entry: Entry, owners: list):
         self.entry, self.owners = entry, owners
-        self.run, self.single, self.out_spec = entry.run, entry.single, entry.capture.out_spec
-        self.whole, self.fixed = entry.whole, entry.places
-        if self.whole is not None:
-            self.region, self.takes, self.gives = self.whole
+        self.fixed = entry.places
+        self.call = self._compiled()
 
     def fits(self) -> bool:
         """Whether the tensors that were captured as constants are still the ones in the module."""
         return all([table.get(name) is tensor for table, name, tensor in self.fixed])
 
-    def __call__(self, flat: list):
-        values = [table[name] for table, name in self.owners]
-        if self.whole is not None and not torch.compiler.is_compiling():
-            values += flat
-            outputs = self.region(tuple([values[i] for i in self.takes]))
-            if self.single:
-                return outputs[self.gives[0]]
-            outputs = [outputs[i] for i in self.gives]
+    def _compiled(self):
+        """The call as one function of the flat inputs, which reads every parameter where it lies."""
+        spec = self.entry.capture.out_spec
+        names = {"run": self.entry.run, "unflatten": pytree.tree_unflatten, "spec": spec}
+        names.update({f"table{i}": table for i, (table, _) in enumerate(self.owners)})
+        values = ", ".join([f"table{i}[{name!r}]" for i, (_, name) in enumerate(self.owners)] + ["*inputs"])
+        if spec == pytree.tree_structure(0):
+            result = f"run({values})[0]"
+        elif spec == pytree.tree_structure((0,) * spec.num_leaves):
+            result = f"tuple(run({values}))"
         else:
-            outputs = self.run(*values, *flat)
-        return outputs[0] if self.single else pytree.tree_unflatten(outputs, self.out_spec)
+            result = f"unflatten(run({values}), spec)"
+        exec(compile(f"def call(*inputs):\n    return {result}\n", "<transfuse call>", "exec"), names)
+        return names["call"]
+
+
+class Recall:
+    """A state of the module that was met: a guard that tells whether it holds, and the calls met in it."""
+
+    def __init__(self, watch: Watch):
+        self.holds = watch.guard()
+        self.calls: dict = {}  # shape, dtype and device of each input → Bound
+
+    @staticmethod
+    def key(args) -> tuple:
+        if len(args) == 1:
+            a = args[0]
+            return a.shape, a.dtype, a.device
+        return tuple([(a.shape, a.dtype, a.device) for a in args])
+
+    def find(self, args: tuple):
+        if not self.holds():
+            return None
+        try:
+            bound = self.calls.get(self.key(args))
+        except AttributeError:  # something that is no tensor
+            return None
+        return bound.call if bound is not None and (not bound.fixed or bound.fits()) else None
 
 
 class State:
@@ -90,6 +105,9 @@ class State:
         self.base, self.options, self.dynamic = base, options, dynamic
         self.entries: dict = {}  # full key, with shapes → Bound, or a reason to run PyTorch
         self.captures: dict = {}  # key without shapes → [Entry]
+        self.bound: dict = {}  # Entry → Bound
+        self.recalls: dict = {}  # mode → Recall
+        self.recall: Recall | None = None  # the one that the last call found
         self.watch: Watch | None = None
         self.variants: set = set()  # states of the module that were met
         self.failures: list[str] = []
@@ -141,13 +159,12 @@ def _mode(module: nn.Module, state: State) -> tuple:
             # Another structure: what was bound to the old one's tables must not be found again.
             state.watch = watch = Watch(module)
             state.entries, state.captures, state.variants = {}, {}, set()
+            state.bound, state.recalls, state.recall = {}, {}, None
     return watch.state(), autocast_state()
 
 
 def forward(module: nn.Module, args: tuple, kwargs: dict):
     state: State = module.__dict__["_transfuse"]
-    if torch.compiler.is_compiling():
-        return _traced(module, state, args, kwargs)
     if _transformed():  # vmap, torch.func.grad, …: a transform needs to see PyTorch's own operators
         return _plain(module, state, args, kwargs)
     if state.refused is not None:
@@ -160,7 +177,21 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
         entry = _find(module, state, args, kwargs, flat, spec, mode, key)
     if isinstance(entry, str):
         return _plain(module, state, args, kwargs)
-    return entry(flat)
+    if spec is None:
+        _remember(state, mode, flat, entry)
+    return entry.call(*flat)
+
+
+def _remember(state: State, mode: tuple, flat: list, entry: Bound) -> None:
+    """So that the next such call is found without describing the module first."""
+    with state.lock:
+        recall = state.recalls.get(mode)
+        if recall is None:
+            if len(state.recalls) > MOST_VARIANTS:
+                return
+            recall = state.recalls[mode] = Recall(state.watch)
+        recall.calls[Recall.key(flat)] = entry
+        state.recall = recall
 
 
 def _transformed() -> bool:
@@ -173,7 +204,7 @@ def _traced(module: nn.Module, state: State, args, kwargs):
     flat, spec = _flatten(args, kwargs)
     for entry in state.traceable:
         if entry.flags == flags and entry.spec == spec and entry.capture.admits(flat):
-            return entry.bind(module)(flat)
+            return entry.traced(module, flat)
     return state.base.forward(module, *args, **kwargs)
 
 
@@ -189,7 +220,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
             return known
 
         for entry in state.captures.get(loose, ()):
-            if entry.capture.admits(flat) and (candidate := entry.bind(module)).fits():
+            if entry.capture.admits(flat) and (candidate := _bound(module, state, entry)).fits():
                 state.entries[key] = candidate
                 return candidate
         state.variants.add(mode)
@@ -221,8 +252,14 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
         entry.flags, entry.spec = [child.training for child in module.modules()], spec
         entry.places = places(module, entry.capture.constants.values())
         state.captures.setdefault(loose, []).append(entry)
-        state.entries[key] = entry.bind(module)
+        state.entries[key] = _bound(module, state, entry)
         return state.entries[key]
+
+
+def _bound(module: nn.Module, state: State, entry: Entry) -> Bound:
+    if entry not in state.bound:
+        state.bound[entry] = entry.bind(module)
+    return state.bound[entry]
 
 
 def _harmless(module: nn.Module) -> bool:
@@ -260,6 +297,11 @@ def _first_line(error: Exception) -> str:
 def _optimized_class(base: type) -> type:
     @functools.wraps(base.forward)
     def run(self, *args, **kwargs):
+        if is_compiling():
+            return _traced(self, self.__dict__["_transfuse"], args, kwargs)
+        recall = self._transfuse.recall
+        if recall is not None and not kwargs and (call := recall.find(args)) is not None:
+            return call(*args)
         return forward(self, args, kwargs)
 
     def reduce(self, protocol=None):

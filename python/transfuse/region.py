@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from dataclasses import dataclass, field
 
@@ -27,9 +28,8 @@ class Choice:
     ours_bytes: int = 0
     pytorch_bytes: int = 0
 
-    @property
-    def takes_ours(self) -> bool:
-        return self.ours <= self.pytorch and not self.needs_more_memory
+    def __post_init__(self):
+        self.takes_ours = self.ours <= self.pytorch and not self.needs_more_memory
 
     @property
     def needs_more_memory(self) -> bool:
@@ -59,7 +59,10 @@ class Region:
         self.outputs = self.text.rpartition("return ")[2].count("%")
         if self.options.require_full_compilation:
             fallback.strict_handles.add(self.handle)
-        self.mode = library.REFERENCE if self.options.engine == "reference" else 0
+        self.size_count = len(set(re.findall(r"\$\d+", self.text)))
+        self.training_mode = library.REFERENCE if self.options.engine == "reference" else 0
+        self.inference_mode = self.training_mode | library.INFERENCE | (library.FREEZE if self.options.freeze else 0)
+        self.differentiable_program = library.DifferentiableProgram(self.handle, self.outputs, self.reach)
         self.forced: str | None = None  # "ours" or "pytorch"
         self.on_cuda = False
 
@@ -69,7 +72,7 @@ class Region:
     def module_call(self, arguments: tuple):
         """A call from Python code that torch.compile or torch.export may be tracing."""
         if not torch.compiler.is_compiling():
-            return self(arguments)
+            return self.caller()(*arguments)
         leaves, sizes = list(arguments[: self.leaf_count]), list(arguments[self.leaf_count :])
         grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
         mode = self.call_mode(leaves[0], grad)
@@ -81,38 +84,48 @@ class Region:
         return self.attached(outputs, leaves) if grad else outputs
 
     def call_mode(self, tensor: torch.Tensor, grad: bool) -> int:
-        mode = self.mode
+        mode = self.training_mode if grad else self.inference_mode
         if tensor.is_cuda:
             self.on_cuda = True
             if allows_tf32():
                 mode |= library.TF32
-        if not grad:
-            mode |= library.INFERENCE
-            if self.options.freeze:
-                mode |= library.FREEZE
         return mode
 
-    def __call__(self, arguments: tuple):
-        leaves = list(arguments[: self.leaf_count])
-        sizes = list(arguments[self.leaf_count :])
-        if self.failure is not None or self.forced == "pytorch":
-            return self.eager(*arguments)
-        grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
-        mode = self.call_mode(leaves[0], grad)
-        try:
-            if self.options.never_slower and self.forced is None:
-                key = (grad, mode, *[arguments[i].shape for i in self.inputs], *sizes)
-                choice = self.choices.get(key)
-                if choice is None:
-                    choice = self.choices[key] = self.measure(leaves, sizes, mode, grad)
-                if not choice.takes_ours:
-                    return self.eager(*arguments)
-            if grad:
-                return library.Run.apply(self.handle, sizes, mode, self.outputs, self.reach, *leaves)
-            with torch._C._AutoDispatchBelowAutograd():
-                return library.run(leaves, self.handle, sizes, mode)
-        except RuntimeError as error:
-            return self.gave_up(error, arguments)
+    def caller(self):
+        """What an eager call of the region runs, as a function of its leaves and sizes; all that never changes is bound to it."""
+        handle, eager, count = self.handle, self.eager, self.leaf_count
+        choices, inputs = self.choices, self.inputs
+        only = inputs[0] if len(inputs) == 1 else None
+        never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
+        program, grad_enabled = self.differentiable_program, torch.is_grad_enabled
+
+        def call(*arguments):
+            if self.failure is not None or self.forced == "pytorch":
+                return eager(*arguments)
+            leaves, sizes = (arguments[:count], arguments[count:]) if has_sizes else (arguments, ())
+            grad = False
+            if grad_enabled():
+                for leaf in leaves:
+                    if leaf.requires_grad:
+                        grad = True
+                        break
+            mode = self.call_mode(leaves[0], grad)
+            try:
+                if never_slower and self.forced is None:
+                    shapes = (leaves[only].shape,) if only is not None else tuple([leaves[i].shape for i in inputs])
+                    key = (mode, shapes, sizes)
+                    choice = choices.get(key)
+                    if choice is None:
+                        choice = choices[key] = self.measure(leaves, sizes, mode, grad)
+                    if not choice.takes_ours:
+                        return eager(*arguments)
+                if grad:
+                    return library.with_gradient(program, sizes, mode, *leaves)
+                return library.run_detached(leaves, handle, sizes, mode)
+            except RuntimeError as error:
+                return self.gave_up(error, arguments)
+
+        return call
 
     def attached(self, outputs: list, leaves: list) -> list:
         """An output that no gradient can flow through does not require one, as in PyTorch."""
@@ -133,9 +146,9 @@ class Region:
 
     # Measuring --------------------------------------------------------------------------------------------------------
 
-    def measure(self, leaves: list, sizes: list, mode: int, grad: bool) -> Choice:
+    def measure(self, leaves: tuple, sizes: tuple, mode: int, grad: bool) -> Choice:
         """PyTorch's own way is a candidate: a few calls of each decide, on the tensors at hand."""
-        near = self.nearby(leaves, sizes, mode, grad)
+        near = self.nearby(leaves, mode)
         if near is not None:
             return near
         if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
@@ -144,8 +157,8 @@ class Region:
 
         def ours():
             if grad:
-                return library.Run.apply(self.handle, sizes, mode, self.outputs, self.reach, *own)
-            return library.run(own, self.handle, sizes, mode)
+                return library.with_gradient(self.differentiable_program, sizes, mode, *own)
+            return library.run_detached(own, self.handle, sizes, mode)
 
         def pytorch():
             return self.eager(*own, *sizes)
@@ -163,13 +176,12 @@ class Region:
         workspace = library.describe(self.handle)["workspace_bytes"]
         return Choice(*times, peak(lambda: step(ours)) + workspace, peak(lambda: step(pytorch)))
 
-    def nearby(self, leaves, sizes, mode, grad) -> Choice | None:
+    def nearby(self, leaves, mode) -> Choice | None:
         """A size within a factor of two of one that was measured decides alike: a hundred lengths are not measured each."""
         mine = sum(leaves[i].numel() for i in self.inputs)
         ranks = [leaves[i].dim() for i in self.inputs]
-        for key, choice in list(self.choices.items()):
-            shapes = key[2 : 2 + len(self.inputs)]
-            if key[0] != grad or key[1] != mode or [len(s) for s in shapes] != ranks:
+        for (measured, shapes, _), choice in list(self.choices.items()):
+            if measured != mode or [len(s) for s in shapes] != ranks:
                 continue
             other = sum(s.numel() for s in shapes)
             if other <= 2 * mine and mine <= 2 * other:

@@ -94,9 +94,9 @@ def _graph_report(entry: Entry, title: str) -> GraphReport:
     regions = []
     for region in entry.cut.regions:
         decisions = []
-        for key, choice in region.choices.items():
-            shapes = "×".join(str(s) for shape in key[2:3] for s in shape)
-            kind = "with gradients" if key[0] else "forward"
+        for (mode, inputs, _), choice in region.choices.items():
+            shapes = "×".join(str(s) for shape in inputs[:1] for s in shape)
+            kind = "forward" if mode & library.INFERENCE else "with gradients"
             winner = "ours" if choice.takes_ours else "PyTorch's"
             why = ", which needs less memory" if choice.needs_more_memory else ""
             ours, theirs = (

@@ -1,6 +1,7 @@
 // The operators, registered through PyTorch's stable C ABI.
 //
 //     transfuse::run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]
+//     transfuse::run_detached(…) -> Tensor[]     the same without a gradient of its own: for callers who see to gradients
 //     transfuse::run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[]
 //     outputs, int[] wanted)
 //         -> Tensor[]
@@ -193,6 +194,7 @@ std::vector<Tensor> run_backward(std::vector<Tensor> leaves, std::vector<Tensor>
 
 STABLE_TORCH_LIBRARY(transfuse, m) {
     m.def("run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]");
+    m.def("run_detached(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]");
     m.def("run_text(Tensor[] leaves, str program, SymInt[] sizes, int mode) -> Tensor[]");
     m.def(
         "run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs, int[] "
@@ -201,12 +203,14 @@ STABLE_TORCH_LIBRARY(transfuse, m) {
 
 STABLE_TORCH_LIBRARY_IMPL(transfuse, CPU, m) {
     m.impl("run", TORCH_BOX(&transfuse::run));
+    m.impl("run_detached", TORCH_BOX(&transfuse::run));
     m.impl("run_text", TORCH_BOX(&transfuse::run_text));
     m.impl("run_backward", TORCH_BOX(&transfuse::run_backward));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(transfuse, CUDA, m) {
     m.impl("run", TORCH_BOX(&transfuse::run));
+    m.impl("run_detached", TORCH_BOX(&transfuse::run));
     m.impl("run_text", TORCH_BOX(&transfuse::run_text));
     m.impl("run_backward", TORCH_BOX(&transfuse::run_backward));
 }

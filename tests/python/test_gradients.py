@@ -226,7 +226,7 @@ def test_collapsed_gradients_do_not_read_the_input_again():
     wide_x = x.detach().double().requires_grad_()
     for a, b in zip(found, torch.autograd.grad(wide(wide_x), [wide_x, *wide.parameters()], g.double())):
         assert torch.allclose(a.double(), b, rtol=1e-5, atol=1e-7)
-    region = next(iter(ours.__dict__["_transfuse"].entries.values())).region
+    region = next(iter(ours.__dict__["_transfuse"].entries.values())).entry.cut.regions[0]
     forward_and_backward = library.describe(region.handle)["executables"]
     assert len(forward_and_backward) == 2
     assert sum("moments" in text for text in forward_and_backward) == 1

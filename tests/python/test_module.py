@@ -407,7 +407,7 @@ def test_never_slower_measures_and_says_so():
 def test_a_failing_region_falls_back_with_one_warning(pair, monkeypatch):
     model, ours, x = pair
     entry = next(iter(ours.__dict__["_transfuse"].captures.values()))[0]
-    monkeypatch.setattr(transfuse.library, "run", lambda *_: (_ for _ in ()).throw(RuntimeError("no kernel for you")))
+    monkeypatch.setattr(transfuse.library, "run_detached", lambda *_: (_ for _ in ()).throw(RuntimeError("no kernel for you")))
     plain = copy.deepcopy(model)
     with pytest.warns(fallback.Warned, match="no kernel for you"):
         same(ours(x), plain(x))
@@ -438,3 +438,63 @@ def test_dispatch_needs_no_recapture(pair):
             ours(torch.randn(2, 3, size, size + 1))
             ours(torch.randn(size, 3, 4, size + 1))
     assert sum(map(len, state.captures.values())) == captures
+
+
+class Watched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.alpha, self.factors = 0.5, [1.0, 2.0]
+
+    def forward(self, x):
+        return self.norm(self.up(x)) * self.alpha * self.factors[1]
+
+
+CHANGES = {
+    "a number": lambda m: setattr(m, "alpha", 0.25),
+    "an element of a list": lambda m: m.factors.__setitem__(1, 3.0),
+    "a new attribute": lambda m: setattr(m, "beta", 1),
+    "training of a part": lambda m: m.norm.train(),
+    "another part": lambda m: setattr(m, "up", nn.ConvTranspose2d(3, 4, 3)),
+    "a part more": lambda m: m.norm.add_module("more", nn.ReLU()),
+    "a parameter gone": lambda m: setattr(m.up, "bias", None),
+    "a buffer gone": lambda m: delattr(m.norm, "running_mean"),
+    "a parameter in its place": lambda m: (delattr(m.norm, "weight"), m.norm.register_parameter("scale", nn.Parameter(torch.ones(4)))),
+    "another dtype": lambda m: m.double(),
+    "another dtype of one buffer": lambda m: setattr(m.norm, "running_mean", m.norm.running_mean.double()),
+    "a hook of a part": lambda m: m.up.register_forward_hook(lambda *_: None),
+    "an option of a part": lambda m: setattr(m.up, "stride", (2, 2)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_guard_of_repeated_calls_sees(change):
+    ours, x = optimized(Watched().eval()), torch.randn(1, 3, 5, 5)
+    ours(x)
+    recall = ours.__dict__["_transfuse"].recall
+    assert recall.find((x,)) is not None and recall.find((x.double(),)) is None and recall.find((x, x)) is None
+    ours.up.weight.data.add_(1)  # other values are the same call
+    assert recall.holds()
+    CHANGES[change](ours)
+    assert not recall.holds()
+
+
+def test_the_guard_of_repeated_calls_sees_autocast_and_transforms():
+    ours, x = optimized(Watched().eval()), torch.randn(1, 3, 5, 5)
+    ours(x)
+    recall = ours.__dict__["_transfuse"].recall
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not recall.holds()
+        assert ours(x).dtype == Watched().eval()(x).dtype
+        inside = ours.__dict__["_transfuse"].recall
+        assert inside is not recall and inside.holds()
+    assert recall.holds() and not inside.holds()
+    torch.vmap(lambda v: (recall.holds() and pytest.fail("vmap is not seen")) or v)(x)
+
+
+def test_train_and_eval_take_turns_without_new_guards():
+    ours, x = optimized(Watched()), torch.randn(1, 3, 5, 5)
+    for training in (True, False, True, False):
+        ours.train(training)(x)
+    assert len(ours.__dict__["_transfuse"].recalls) == 2
