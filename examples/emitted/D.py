@@ -396,7 +396,7 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
                         copy_16(d + j * COPIES * 16, channel_inside(c, j + first) ? q : x, inside && channel_inside(c, j + first));
             }
         } else
-#pragma unroll
+#pragma unroll (LOAD == LOAD_SINGLES ? 4 : PIECE)   // singles pass through registers: more of them would spill
         for (int i = 0; i < PIECE; i++) {
             const int p = (c.piece * PIECE + i) * LOADERS + t;
             if (LOAD == LOAD_PLANAR) {
@@ -1456,7 +1456,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_8e2798c6045f_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_f6fc8d6de183_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],

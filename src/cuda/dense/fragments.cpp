@@ -351,6 +351,7 @@ bool runs_in_fragments(const Epilogue& epilogue) {
     const Problem& problem = epilogue.problem();
     if (problem.family != Family::wgmma) return false;   // its warps hold other pixels
     if (program.channel_reductions || !epilogue.stores().empty() || epilogue.partials().empty()) return false;
+    if (program.chain_instructions > 60) return false;   // the chain is written out for every accumulator
     for (const Partial& p : epilogue.partials()) {
         const Op op = p.reduction.op;
         if (!p.reduction.whole || op == Op::logsumexp) return false;

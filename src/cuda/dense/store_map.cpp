@@ -6,13 +6,18 @@ namespace transfuse::cuda {
 
 namespace {
 
+// A heavy chain is written out for few values: its code must compile in a second, and fit the instruction cache.
+constexpr int most_instructions = 1500;
+int values_at_most(const Epilogue& epilogue, int most) { return std::clamp(most_instructions / epilogue.program().chain_instructions, 1, most); }
+
 StoreMap pixel_major_map(const Epilogue& epilogue, const Schedule& s, const Config& c, StoreMap m) {
     const bool narrow = bytes(epilogue.stores()[0].dtype) == 2 && !epilogue.program().channel_reductions;
     m.vector = m.channels >= 64 ? (narrow ? 8 : 4) : m.channels >= 16 ? 2 : 1;   // 16 bytes a store
     m.lanes = std::min(32, m.channels / m.vector);
     m.rows = 128 / m.lanes;
     m.items = (s.chunk_rows * c.chunk_width * s.phases_w + m.rows - 1) / m.rows;
-    const int most = std::max(1, (c.store_groups > 1 ? 8 : epilogue.program().steps.size() > 1 ? 24 : 32) / m.vector), batches = (m.items + most - 1) / most;
+    const int values = values_at_most(epilogue, c.store_groups > 1 ? 8 : epilogue.program().steps.size() > 1 ? 24 : 32);
+    const int most = std::max(1, values / m.vector), batches = (m.items + most - 1) / most;
     m.batch = (m.items + batches - 1) / batches;
     m.turns = 1;
     return m;
@@ -20,7 +25,7 @@ StoreMap pixel_major_map(const Epilogue& epilogue, const Schedule& s, const Conf
 
 }  // namespace
 
-StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c) {
+static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Config& c) {
     const TileProgram& program = epilogue.program();
     StoreMap m;
     const int chunk_pixels = s.chunk_rows * c.chunk_width;
@@ -39,7 +44,7 @@ StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c)
     }
     int operands = 0;            // per-channel ones: each is as many registers as there are rows
     for (size_t k = 0; k < epilogue.reads().size(); ++k) operands += epilogue.table_of(k) >= 0 || epilogue.image_table_of(k) >= 0;
-    const int most = c.store_groups > 1 || operands > 2 ? 16 : 32;   // values a thread holds
+    const int most = values_at_most(epilogue, c.store_groups > 1 || operands > 2 ? 16 : 32);   // values a thread holds
     // All channels of a pixel in one warp: partial results meet by shuffles, without a barrier. Not where whole rows of
     // single elements are stored: eight of them side by side touch twice the sectors that 32 do.
     const bool scattered = m.vector == 1 && columns % 32 == 0 && !epilogue.stores().empty() && epilogue.stores()[0].depends[1];
@@ -64,6 +69,12 @@ StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c)
     m.items = items();
     m.batch = program.channel_reductions ? m.items : std::min(m.items, std::max(1, most / m.vector));
     m.neighbours = m.lanes >= 32;   // a warp reads one row at a time: any distance is free of bank conflicts
+    return m;
+}
+
+StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c) {
+    StoreMap m = any_map(epilogue, s, c);
+    m.unrolled = s.chunk_outer * m.batch * m.vector * epilogue.program().chain_instructions <= 2 * most_instructions;
     return m;
 }
 

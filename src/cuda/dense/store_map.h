@@ -15,6 +15,7 @@ struct StoreMap {
     bool neighbours = false;     // a thread's rows are neighbouring channels; else `rows` apart
     int channels = 64;           // rows of a phase in the chunk
     int items = 16, batch = 16;  // rows of a thread; of them held at once
+    bool unrolled = true;        // outer phases have code of their own
 };
 
 StoreMap store_map(const Epilogue& epilogue, const Schedule& schedule, const Config& config);

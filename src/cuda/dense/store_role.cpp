@@ -247,7 +247,7 @@ private:
     void pixels() {
         const bool walks = m_.rows % s_.phases_w == 0;
         const auto& stores = epilogue_.stores();
-        t.line("#pragma unroll");
+        t.line(m_.unrolled ? "#pragma unroll" : "#pragma unroll 1");
         t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
         t.line("const int code = codes[q];");
         t.line("if (code < 0) continue;");
@@ -315,7 +315,7 @@ private:
         t.line("const int r = chunk_index * CHUNK_WIDTH + px;");
         t.line("const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / (EXTENT_W * EXTENT_H * EXTENT_D);");
         t.line("const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;");
-        t.line("#pragma unroll");
+        t.line(m_.unrolled ? "#pragma unroll" : "#pragma unroll 1");
         t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
         t.line("const int code = codes[q];");
         t.line("if (code < 0) continue;");

@@ -62,6 +62,32 @@ Operand operand(const Surroundings& around, ValueId value, int spatial) {
     return o;
 }
 
+// What a step's code takes for one value, the rare ways (large arguments, subnormal quotients) included: they are compiled
+// with every copy.
+int instructions(const Node& node) {
+    switch (node.op) {
+        case Op::pow: return 200;
+        case Op::sin:
+        case Op::cos: return 120;
+        case Op::softplus: return 60;
+        case Op::gelu:
+        case Op::erf: return 40;
+        case Op::log:
+        case Op::elu:
+        case Op::selu: return 30;
+        case Op::tanh:
+        case Op::mish:
+        case Op::div:
+        case Op::reciprocal:
+        case Op::sqrt: return 15;
+        case Op::exp:
+        case Op::sigmoid:
+        case Op::silu:
+        case Op::rsqrt: return 6;
+        default: return 2;
+    }
+}
+
 }  // namespace
 
 std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not) {
@@ -195,6 +221,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         program.stores.push_back(o);
     }
     if (program.stores.empty() && program.grid.empty()) return no("nothing is stored");
+    for (ValueId v : program.steps) program.chain_instructions += instructions(graph[v]);
     const Operand* main = program.stores.empty() ? nullptr : &program.stores[0];
     program.pixel_major = main && !program.pool && main->depends[1] && main->strides[1] == 1 && main->strides[4] != 1;
     if (program.pixel_major)

@@ -49,6 +49,7 @@ struct TileProgram {
     bool channel_reductions = false;
     bool pixel_major = false;
     int vector = 1;                              // outputs along w of a store thread
+    int chain_instructions = 1;                  // of the steps for one value, roughly
     Needs needs(int phases_w) const;
 };
 

@@ -131,7 +131,7 @@ static __device__ __forceinline__ void fetch(Cursor& c, unsigned raw, const ELEM
                         copy_16(d + j * COPIES * 16, channel_inside(c, j + first) ? q : x, inside && channel_inside(c, j + first));
             }
         } else
-#pragma unroll
+#pragma unroll (LOAD == LOAD_SINGLES ? 4 : PIECE)   // singles pass through registers: more of them would spill
         for (int i = 0; i < PIECE; i++) {
             const int p = (c.piece * PIECE + i) * LOADERS + t;
             if (LOAD == LOAD_PLANAR) {
