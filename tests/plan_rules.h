@@ -161,6 +161,11 @@ private:
             if (s.scope == Scope::grid) {
                 must(is_reduction(n.op) && levels.size() == 1, "grid op");
                 must(n.op != Op::var || plan_.machine.grid_var, "grid var");
+                const Sizes& dims = n.attributes.integers(Key::dims);
+                for (size_t axis = 2; axis < shape(n.args[0]).size(); ++axis)
+                    must(plan_.machine.grid_rows || shape(n.args[0])[1] == 1 || shape(n.args[0])[axis] == 1 ||
+                             std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) != dims.end(),
+                         "grid reduction of some spatial axes");
                 continue;
             }
             if (is_pointwise(n.op)) {
@@ -176,7 +181,8 @@ private:
                 must(grids[0][1] <= plan_.machine.tile_channels, "too many channels for a tile");
                 pooled[s.value] = *levels.begin();
             } else {
-                must(tile_pool(graph_, s.value).has_value(), "tile op");
+                const auto pool = tile_pool(graph_, s.value);
+                must(pool && numel(pool->window) <= plan_.machine.pool_outputs, "tile op");
                 must(levels == std::set<bool>{false} && ++pools <= plan_.machine.pools_in_tile, "pools");
                 grids[1] = n.type.shape;
                 pooled[s.value] = true;

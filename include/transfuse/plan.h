@@ -18,6 +18,7 @@ struct Machine {                       // what the cost model knows of a device
     std::string name;
     double flops;                      // dense multiply-add rate, flop/s
     double pointwise_flops;            // flop/s outside the product
+    double tile_flops = 0;             // of tile programs, which run beside the product; 0: pointwise_flops
     double bandwidth;                  // bytes/s, main memory
     double launch;                     // seconds a pass costs however small
     int64_t tile_channels;             // most output channels a tile can hold (channel reductions need all of them)
@@ -29,6 +30,9 @@ struct Machine {                       // what the cost model knows of a device
     bool prologue_casts = true;        // a prologue may read x in another dtype
     bool any_rows = false;             // row reductions over any axes; else over [1], all spatial axes, or both
     bool grid_var = true;              // dense passes take var across tiles (counts, means and squares, combined)
+    bool grid_rows = true;             // false: grid reductions of a dense pass cover every spatial axis
+    int64_t pool_outputs = 1 << 20;    // most elements a window of a tile's pool may have
+    bool pools_in_loop = false;        // a loop may take windows of a pool, and what they are made of, where it reads
     int concat_sources = 0;            // a dense pass reads the channels of x from so many tensors: concat as a prologue
     static Machine cpu(int threads);
     static Machine h200();

@@ -6,6 +6,7 @@
 
 #include "cuda/correlate.h"
 #include "cuda/dense/dense.h"
+#include "cuda/loop.h"
 #include "cuda/moments.h"
 #include "cuda/pull.h"
 #include "plan/pass_name.h"
@@ -273,6 +274,15 @@ private:
                 note(program.note);
             } else {
                 note("general kernel: " + why_not);
+            }
+        }
+        if (pass.kind == PassKind::pointwise) {
+            std::vector<Place> stores;
+            for (const Store& store : pass.stores) stores.push_back(sink_of(store).place);
+            if (auto loop = generate_loop(surroundings, request.places, stores, &why_not)) {
+                note(loop->note);
+                program.launches.push_back(std::move(*loop));
+                for (const Store& store : pass.stores) done.insert(store.value);
             }
         }
         const bool first = program.launches.empty();

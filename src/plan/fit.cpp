@@ -1,4 +1,6 @@
 // The rules of fusion.h as predicates.
+#include <algorithm>
+
 #include "plan/draft.h"
 #include "plan/fusion.h"
 
@@ -85,6 +87,10 @@ Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const 
     const bool keepdim = node.attributes.flag(Key::keepdim);
     if (pass.kind == PassKind::dense) {
         if (dims == Sizes{1} && keepdim && grid[1] <= facts.machine.tile_channels) return operand;
+        if (!facts.machine.grid_rows && shape[1] > 1)
+            for (size_t axis = 2; axis < grid.size(); ++axis)
+                if (shape[axis] > 1 && std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) == dims.end())
+                    return Slot::absent;
         return node.op == Op::var && !facts.machine.grid_var ? Slot::absent : Slot::grid;
     }
     if (dims.empty()) return Slot::grid;
@@ -134,9 +140,9 @@ Slot Draft::fit(ValueId v, int p) const {
     if (is_pointwise(node.op)) return broadcasts_to(node.type.shape, grid) ? here : Slot::absent;
     if (is_reduction(node.op)) return fit_reduction(v, pass, here);
     if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && facts.machine.pools_in_tile > 0 &&
-        !apart_.count(v) && slot(p, node.args[0]) != Slot::absent && facts.shape(node.args[0]) == pass.domain &&
-        tile_pool(facts.graph, v))
-        return Slot::pooled;
+        !apart_.count(v) && slot(p, node.args[0]) != Slot::absent && facts.shape(node.args[0]) == pass.domain)
+        if (const auto pool = tile_pool(facts.graph, v); pool && numel(pool->window) <= facts.machine.pool_outputs)
+            return Slot::pooled;
     return Slot::absent;
 }
 

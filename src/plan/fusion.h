@@ -33,11 +33,13 @@
 //               - pools (at most machine.pools_in_tile, all tile values after it on the pooled grid, none of the values
 //                 after it uses one before it): tile_pool(graph, id) of this header says which nodes qualify: max_pool,
 //                 min_pool, or an average pool (lattice with C groups and a literal weight), with kernel == stride, no
-//                 padding, no dilation, floor mode: windows that lie side by side. Unless machine.sinks_before_pool, the
-//                 values before the pool are pointwise ones that are neither stored nor reduced.
+//                 padding, no dilation, floor mode: windows that lie side by side, of at most machine.pool_outputs
+//                 elements. Unless machine.sinks_before_pool, the values before the pool are pointwise ones that are
+//                 neither stored nor reduced.
 //   grid      A reduction (sum mean amax amin logsumexp var) of a tile value over any other axes: any subset of batch,
-//             channel and spatial axes; keepdim 0 or 1; var only where machine.grid_var. Several may share a pass. Along the reduced axes the value has
-//             the extent of its grid, or 1 (which counts once). Combined in fixed order.
+//             channel and spatial axes; keepdim 0 or 1; var only where machine.grid_var. Unless machine.grid_rows, of a
+//             value with several channels all spatial axes are reduced. Several may share a pass. Along the reduced axes
+//             the value has the extent of its grid, or 1 (which counts once). Combined in fixed order.
 //   tail      Any primitive, at most machine.tail_elements elements and machine.tail_flops flops, whose operands are grid
 //             or tail values, reads or literals; at least one is a grid or tail value. The collapsed product (a lattice
 //             on extents of 1) is a tail step, not a dense pass.

@@ -15,6 +15,8 @@ Machine Machine::h200() {
     machine.tile_channels = 256;
     machine.sinks_before_pool = machine.prologue_casts = false;
     machine.any_rows = true;
+    machine.grid_rows = false;
+    machine.pool_outputs = 64;
     return machine;
 }
 

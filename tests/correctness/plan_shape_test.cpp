@@ -101,9 +101,32 @@ TEST(PlanShape, SoftmaxOverChannelsStaysInTheTile) {
     EXPECT_EQ(kinds(planned(body)), Kinds{dense});
     Machine narrow = Machine::h200();
     narrow.tile_channels = 16;  // fewer than 32: the reduction crosses tiles
+    narrow.grid_rows = true;
     const Plan p = planned(body, narrow);
     EXPECT_EQ(p.passes.size(), 2u) << print(p);
     EXPECT_EQ(program(p, p.passes[0]), "tile lattice, grid logsumexp");
+}
+
+TEST(PlanShape, StatisticsOfRowsAreALoopWhereTilesHaveThemOnlyOfWholeImages) {
+    const std::string body = head + lattice + R"(
+  %1 = mean(%y) dims=[3] keepdim=1
+  %2 = sub(%y, %1)
+  return %2
+)";
+    const Plan p = planned(body);
+    EXPECT_EQ(kinds(p), (Kinds{dense, pointwise})) << print(p);
+    EXPECT_EQ(program(p, p.passes[1]), "tile mean, tile sub");
+}
+
+TEST(PlanShape, AWindowLargerThanATilesIsAPassOfItsOwn) {
+    const std::string body = head + lattice + R"(
+  %1 = max_pool(%y) kernel=[8,8]
+  return %1
+)";
+    Machine machine = Machine::h200();
+    EXPECT_EQ(kinds(planned(body, machine)), Kinds{dense});
+    machine.pool_outputs = 63;
+    EXPECT_EQ(kinds(planned(body, machine)), (Kinds{dense, library}));
 }
 
 TEST(PlanShape, PoolsBesideEachOtherStayInTheTile) {

@@ -1,0 +1,213 @@
+// Rows: a group of neighbouring threads holds one in registers; reductions meet by shuffles, beyond a warp in shared
+// memory.
+#include <algorithm>
+#include <limits>
+
+#include "cuda/loop_writer.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t most_in_registers = 64;  // elements of a row a thread holds
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t power_of_two(int64_t at_least) {
+    int64_t n = 1;
+    while (n < at_least) n *= 2;
+    return n;
+}
+
+class RowWriter : public LoopWriter {
+public:
+    using LoopWriter::LoopWriter;
+
+private:
+    int64_t blocks() const override { return ceil_div(loop_.rows(), shape_.threads / shape_.group); }
+    std::string note() const override {
+        return "rows of " + number(loop_.row) + ", " + number(shape_.group) +
+               (shape_.group == 1 ? " thread each" : " threads each");
+    }
+
+    bool shape() override {
+        const bool strided =
+            std::all_of(loop_.reads.begin(), loop_.reads.end(), [](const LoopTensor& t) { return t.row() != 1; });
+        if (strided && loop_.row > 1) {  // neighbouring threads take neighbouring rows
+            if (loop_.row > most_in_registers) return false;
+            shape_.vectors = static_cast<int>(loop_.row);
+            return true;
+        }
+        shape_.vector = widest();
+        while (loop_.row % shape_.vector != 0) shape_.vector /= 2;
+        int64_t group = loop_.row <= 1024 ? std::min<int64_t>(32, power_of_two(ceil_div(loop_.row, 8)))
+                                          : power_of_two(ceil_div(loop_.row, 16));
+        if (group > 1024) group = 1024;
+        shape_.group = static_cast<int>(group);
+        shape_.vectors = static_cast<int>(ceil_div(loop_.row, group * shape_.vector));
+        if (shape_.vectors * shape_.vector > most_in_registers / 2) return false;
+        shape_.threads = static_cast<int>(std::max<int64_t>(256, group));
+        return true;
+    }
+
+    // Reductions over the threads of a row.
+    std::string helpers() const override {
+        if (shape_.group == 1) return "";
+        std::string text = "constexpr int GROUP = " + number(shape_.group) + ";\n";
+        for (const auto& [function, join] :
+             {std::pair{"tf_row_sum", "x + y"}, {"tf_row_max", "tf_max(x, y)"}, {"tf_row_min", "tf_min(x, y)"}}) {
+            text += "template <class R> TF_FUNCTION R " + std::string(function) + "(R x) {\n";
+            text += "    for (int k = 1; k < " + number(std::min(shape_.group, 32)) +
+                    "; k *= 2) { const R y = __shfl_xor_sync(~0u, x, k); x = " + join + "; }\n";
+            if (shape_.group > 32)
+                text += "    __shared__ R parts[" + number(shape_.threads / 32) +
+                        "];\n    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;\n    __syncthreads();\n    "
+                        "const int first = threadIdx.x / GROUP * (GROUP / 32);\n    x = parts[first];\n" +
+                        std::string("    for (int k = 1; k < GROUP / 32; k++) { const R y = parts[first + k]; x = ") +
+                        join + "; }\n    __syncthreads();\n";
+            text += "    return x;\n}\n";
+        }
+        return text;
+    }
+
+    // Rows: a group of threads holds one; reductions meet by shuffles, beyond a warp in shared memory.
+    void body() override {
+        const std::string vectors = number(shape_.vectors), lanes = number(shape_.vector), group = number(shape_.group);
+        const bool strided = shape_.group == 1 && shape_.vectors == loop_.row;
+        const std::string count = parameters_.count(loop_.rows());
+        body_.line("const tf_index own = (tf_index)blockIdx.x * " + number(shape_.threads / shape_.group) +
+                   " + threadIdx.x / " + group + ", row = min(own, (tf_index)(" + count + " - 1));");
+        body_.line("const int lane = threadIdx.x % " + group + ";");
+        // Threads beyond the end repeat the last row and do not store it: everyone meets in the reductions.
+        body_.line("const bool live = own < " + count + ";");
+        coordinates_of("row", "a");
+        body_.line("(void)lane, (void)live;");
+        const bool exact = strided || int64_t{shape_.vectors} * shape_.group * shape_.vector == loop_.row;
+        inside_ = exact ? "true" : "(c * " + group + " + lane) * " + lanes + " < " + number(loop_.row);
+        const std::string along = "((c * " + group + " + lane) * " + lanes + ")";
+        loops_ = {"for (int c = 0; c < " + vectors + "; c++)", "for (int e = 0; e < " + lanes + "; e++)"};
+        std::map<ValueId, LoopValue> values;
+        for (const LoopTensor& t : loop_.reads) {
+            const std::string name = "r" + number(t.value), real(real_name(real_of_read(t)));
+            if (t.row() == 0) {
+                body_.line("const " + real + " " + name + " = tf_load<" + real + ">(" + pointer(t, false) + " + " +
+                           offset(t, "a", "0") + ");");
+                values[t.value] = {name, real_of_read(t), ""};
+                continue;
+            }
+            body_.line(real + " " + name + "[" + vectors + "][" + lanes + "];");
+            body_.line("#pragma unroll");
+            body_.open("for (int c = 0; c < " + vectors + "; c++)");
+            if (!exact)
+                body_.line("_Pragma(\"unroll\") for (int e = 0; e < " + lanes + "; e++) " + name + "[c][e] = 0;");
+            if (!exact) body_.open("if (" + inside_ + ")");
+            load_vector(name + "[c]", t, offset(t, "a", along), chunk(t, false));
+            if (!exact) body_.close();
+            body_.close();
+            values[t.value] = {name, real_of_read(t), "[c][e]"};
+        }
+        for (ValueId step : loop_.steps) {
+            if (is_reduction(graph_[step].op))
+                reduction(step, values);
+            else
+                pointwise(step, values, "[" + vectors + "][" + lanes + "]", loops_, "[c][e]");
+        }
+        body_.open("if (live)");
+        for (const LoopTensor& t : loop_.stores) {
+            const LoopValue& v = values.at(t.value);
+            if (t.row() == 0 && loop_.row > 1) {
+                body_.line("if (lane == 0) tf_store(" + pointer(t, true) + " + " + offset(t, "a", "0") + ", " + v.name +
+                           (v.index.empty() ? "" : "[0][0]") + ");");
+                continue;
+            }
+            body_.line("#pragma unroll");
+            body_.open("for (int c = 0; c < " + vectors + "; c++)");
+            if (!exact) body_.open("if (" + inside_ + ")");
+            store_vector(t, offset(t, "a", along), chunk(t, false), v, "[c]");
+            if (!exact) body_.close();
+            body_.close();
+        }
+        body_.close();
+    }
+
+    std::string across(const std::string& function, const std::string& x) const {
+        return shape_.group == 1 ? x : function + "(" + x + ")";
+    }
+
+    // Σ (or max, min) of `term` over the row, as a variable of that name.
+    void reduce(const std::string& name, const std::string& real, const std::string& begin, const std::string& join,
+                const std::string& function) {
+        body_.line(real + " " + name + "_part = " + begin + ";");
+        for (const std::string& head : loops_) body_.line("_Pragma(\"unroll\") " + head);
+        body_.line((inside_ == "true" ? "" : "if (" + inside_ + ") ") + name + "_part = " + join + ";");
+        body_.line("const " + real + " " + name + " = " + across(function, name + "_part") + ";");
+    }
+
+    std::string mean_of(ValueId of, const LoopValue& v, const std::string& real) {
+        auto [at, fresh] = means_.try_emplace(of, "mean_of_" + number(of));
+        if (!fresh) return at->second;
+        const std::string sum = "sum_of_" + number(of);
+        reduce(sum, real, "0", sum + "_part + " + v.name + v.index, "tf_row_sum");
+        body_.line("const " + real + " " + at->second + " = " + sum + " * (" + real + ")(1.0 / " + number(loop_.row) +
+                   ".0);");
+        return at->second;
+    }
+
+    void reduction(ValueId id, std::map<ValueId, LoopValue>& values) {
+        const Node& node = graph_[id];
+        const ValueId of = node.args[0];
+        const LoopValue& v = values.at(of);
+        LoopValue result{"v" + number(id), v.real, ""};
+        const std::string name = result.name, real(real_name(v.real)), x = v.name + v.index;
+        const std::string lowest = literal(-std::numeric_limits<double>::infinity(), v.real),
+                          highest = literal(std::numeric_limits<double>::infinity(), v.real);
+        auto define = [&](const std::string& text) { body_.line("const " + real + " " + name + " = " + text + ";"); };
+        switch (node.op) {
+            case Op::sum:
+                reduce(name, real, "0", name + "_part + " + x, "tf_row_sum");
+                break;
+            case Op::mean:
+                define(mean_of(of, v, real));
+                break;
+            case Op::amax:
+                reduce(name, real, lowest, "tf_max(" + name + "_part, " + x + ")", "tf_row_max");
+                break;
+            case Op::amin:
+                reduce(name, real, highest, "tf_min(" + name + "_part, " + x + ")", "tf_row_min");
+                break;
+            case Op::logsumexp: {
+                reduce(name + "_top", real, lowest, "tf_max(" + name + "_top_part, " + x + ")", "tf_row_max");
+                body_.line("const " + real + " " + name + "_pivot = tf_abs(" + name + "_top) == " + highest + " ? (" +
+                           real + ")0 : " + name + "_top;");
+                reduce(name + "_mass", real, "0", name + "_mass_part + tf_exp(" + x + " - " + name + "_pivot)",
+                       "tf_row_sum");
+                define("tf_abs(" + name + "_top) == " + highest + " ? " + name + "_top : tf_log(" + name + "_mass) + " +
+                       name + "_pivot");
+                break;
+            }
+            case Op::var: {
+                const std::string d = "(" + x + " - " + mean_of(of, v, real) + ")";
+                reduce(name + "_squares", real, "0", name + "_squares_part + " + d + " * " + d, "tf_row_sum");
+                define(name + "_squares / " +
+                       literal(static_cast<double>(loop_.row) - node.attributes.number(Key::correction), v.real));
+                break;
+            }
+            default:
+                fail("loop: ", transfuse::name(node.op), " is no reduction");
+        }
+        values[id] = result;
+    }
+
+    std::string inside_;  // whether the thread's vector c lies in the row
+    std::vector<std::string> loops_;
+    std::map<ValueId, std::string> means_;
+};
+
+}  // namespace
+
+std::unique_ptr<LoopWriter> row_writer(const Loop& loop, const Graph& graph, bool wide_index) {
+    return std::make_unique<RowWriter>(loop, graph, wide_index);
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,64 @@
+// Loop passes on CUDA: kernels generated for pointwise chains and rows, executed on the CPU, against the float64
+// reference.
+#include <gtest/gtest.h>
+
+#include "cuda_host/cases.h"
+
+namespace transfuse::cuda {
+namespace {
+
+// A loop of more elements than a tail takes. Rows of every kind: within a thread, a part of a warp, a warp, several
+// warps; lengths that vectors divide and that they do not; broadcast operands of every sort; views; several stores.
+const char* const loops[] = {
+    // elements: per channel and per image operands, vectors that cross from one plane to the next, a ragged end
+    "%x = input f32[3,17,19,21]  %a = param f32[17,1,1]  %b = input f32[3,17,1,1]  %y = mul(%x, %a)  %z = add(%y, %b)  "
+    "%o = tanh(%z)",
+    "%x = input f32[3,16,20,24]  %a = param f32[16,1,1]  %p = param f32[20,24]  %y = mul(%x, %a)  %o = add(%y, %p)",
+    "%x = input f32[3,17,19,21]  %p = param f32[19,21]  %q = param f32[21]  %r = param f32[17,1,21]  %y = mul(%x, %p)  "
+    "%z = add(%y, %q)  %o = sub(%z, %r)",
+    "%x = input f32[33003]  %s = param f32[]  %y = mul(%x, %s)  %o = relu(%y)",
+    "%x = input f32[9000,2]  %s = param f32[2]  %o = mul(%x, %s)",
+    "%x = input f32[4,8,24,40]  %f = flip(%x) dims=[3]  %o = sub(%x, %f)",
+    "%x = input f32[4,24,8,40]  %p = permute(%x) order=[0,2,1,3]  %o = exp(%p)",
+    // rows along the last axis
+    "%x = input f32[6,8,12,64]  %w = param f32[64]  %b = param f32[64]  %o = layer_norm(%x, %w, %b) "
+    "normalized_shape=[64]",
+    "%x = input f32[5,11,17,33]  %w = param f32[33]  %b = param f32[33]  %n = layer_norm(%x, %w, %b) "
+    "normalized_shape=[33]  %o = gelu(%n)",
+    "%x = input f32[64,289]  %m = amax(%x) dims=[1] keepdim=1  %d = sub(%x, %m)  %l = logsumexp(%d) dims=[1] keepdim=1 "
+    " %o = sub(%d, %l)",
+    "%x = input f32[13,1500]  %o = softmax(%x) dims=[1]",
+    "%x = input f32[9,2052]  %v = var(%x) dims=[1] keepdim=1  %a = amin(%x) dims=[1] keepdim=1  %s = sum(%x) dims=[1] "
+    "keepdim=1  %d = sub(%x, %a)  %e = mul(%d, %v)  %f = add(%e, %s)  %r = sqrt(%v)  return %f, %r, %a",
+    "%x = input f32[3,7,30,31]  %o = instance_norm(%x)",
+    "%x = input f32[3,6,40,40]  %m = mean(%x) dims=[1,2,3] keepdim=1  %d = sub(%x, %m)  %o = relu(%d)",
+    // rows along channels: neighbouring threads take neighbouring rows
+    "%x = input f32[3,20,18,21]  %o = softmax(%x) dims=[1]",
+    "%x = input f32[3,5,40,41]  %v = var(%x) dims=[1] keepdim=1  %e = add(%v, 0.01)  %r = rsqrt(%e)  %o = mul(%x, %r)",
+};
+
+void check_loops(DType dtype, double tolerance, bool last, bool aligned) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 1;
+    size_t taken = 0;
+    for (const char* body : loops) {
+        std::string text = with(with(body, "  %", "\n%"), "  return", "\nreturn");
+        if (text.find("return") == std::string::npos) text += "\nreturn %o";
+        text = with(text, "f32", std::string(name(dtype)));
+        const Graph graph = parse("graph loop {\n" + text + "\n}");
+        cases.push_back(make(graph, random_leaves(graph, seed++), last, aligned, Target{}));
+        for (const BoundLaunch& bound : cases.back().assembly.launches)
+            taken += bound.launch.source->entry == "tf_loop";
+    }
+    EXPECT_GE(taken, std::size(loops) - 1);  // channels last, a long row of an image is no run of memory
+    check(cases, tolerance);
+}
+
+TEST(CudaLoop, Float32) { check_loops(DType::f32, 1e-5, false, true); }
+TEST(CudaLoop, Float64) { check_loops(DType::f64, 1e-12, false, true); }
+TEST(CudaLoop, ChannelsLast) { check_loops(DType::f32, 1e-5, true, true); }
+TEST(CudaLoop, Unaligned) { check_loops(DType::f32, 1e-5, false, false); }
+TEST(CudaLoop, Half) { check_loops(DType::f16, 2e-2, false, true); }
+
+}  // namespace
+}  // namespace transfuse::cuda
