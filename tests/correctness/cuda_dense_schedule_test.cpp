@@ -82,6 +82,7 @@ void check_tile(const Case& c, const Config& config, const Schedule& s, std::mt1
         for (size_t a = 0; a < 4; ++a) i[a] = s.advance[a] * (u0[a] + s.first[a] + at[a]) + residue[a];
         patch[static_cast<size_t>(p)] = x(i);
     }
+    std::fill_n(patch.begin() + s.pixels, s.tail, 0);
     auto weight = [&](int64_t co, int64_t tap) { return (co * 5 + tap * 3) % 11 - 5; };
     const int fixed = static_cast<int>(draw(random, 0, s.fixed - 1)), m_group = fixed % s.m_groups;
     int64_t checked = 0;

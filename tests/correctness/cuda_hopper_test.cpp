@@ -94,6 +94,41 @@ void run_boxed(Fp32Precision precision, const char* dtype, bool last, double tol
     check(cases, tolerance);
 }
 
+// Few pixels and many taps: whole rows of taps lie outside the image for a tile and are left out; one tile takes a whole row, and
+// rows share their padding.
+const char* const padded_passes[] = {
+    "%x = input f32[1,8,2,4,12]  %w = param f32[8,70,4,4,5]  %z = conv_transpose(%x, %w)",
+    "%x = input f32[2,12,2,3,8]  %w = param f32[12,20,3,5,3]  %y = conv_transpose(%x, %w)  %t = tanh(%y)  %z = sum(%t) dims=[2,3,4]",
+    // phases, of which some have fewer taps; the odd rows of the second come by copies
+    "%x = input f32[1,8,2,3,8]  %w = param f32[8,12,7,5,3]  %z = conv_transpose(%x, %w) stride=[2,2,1]",
+    "%x = input f32[1,9,3,4,7]  %w = param f32[9,40,4,4,5]  %b = param f32[40]  %z = conv_transpose(%x, %w, %b)",
+    // taps so far apart that a tile meets no pixel of the image
+    "%x = input f32[1,8,4,8]  %w = param f32[8,12,3,3]  %p = conv_transpose(%x, %w) dilation=[9,1]  %z = tanh(%p)",
+};
+
+void run_padded(Fp32Precision precision, const char* dtype, bool last, double tolerance) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 9500;
+    int skipping = 0, sharing = 0;
+    Target target;
+    target.multiprocessors = 2;
+    for (const char* body : padded_passes) {
+        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target, precision));
+        for (const BoundLaunch& bound : cases.back().assembly.launches) {
+            skipping += bound.launch.source->text.find("SKIPS = true") != std::string::npos;
+            sharing += bound.launch.source->text.find("shared padding") != std::string::npos;
+        }
+    }
+    EXPECT_GE(skipping, 2);
+    EXPECT_GE(sharing, 2);
+    check(cases, tolerance);
+}
+
+TEST(CudaHopper, PaddedStrict) { run_padded(Fp32Precision::strict, "f32", false, 5e-6); }
+TEST(CudaHopper, PaddedTf32) { run_padded(Fp32Precision::tf32, "f32", false, 3e-3); }
+TEST(CudaHopper, PaddedHalfChannelsLast) { run_padded(Fp32Precision::strict, "f16", true, 6e-3); }
+
 TEST(CudaHopper, BoxesStrict) { run_boxed(Fp32Precision::strict, "f32", false, 5e-6, 5); }
 TEST(CudaHopper, BoxesTf32) { run_boxed(Fp32Precision::tf32, "f32", false, 3e-3, 5); }
 TEST(CudaHopper, BoxesHalf) { run_boxed(Fp32Precision::strict, "f16", false, 6e-3, 5); }

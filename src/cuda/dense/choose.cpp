@@ -31,10 +31,32 @@ struct Model {
     }
     int weight_bytes() const {
         if (c.resident) return s.k_stages * c.k_steps * s.tile_count() * s.tile_bytes;
-        int most = 0;
-        for (int tiles : s.variant_tiles) most = std::max(most, c.slab_tiles == 0 ? tiles : std::min(tiles, c.slab_tiles + s.blocks_per_tile));
+        int most = 1;
+        for (int tiles : s.variant_tiles) most = std::max(most, slab_of(tiles, c.slab_tiles, s.blocks_per_tile));
         return c.slabs * most * s.tile_bytes;
     }
+    // The share of all slabs, over all tiles, whose windows meet the image.
+    double share_met() const {
+        double met = 0, all = 0;
+        for (int v = 0, begin = 0; v < s.variants; ++v) {
+            const int end = begin + s.variant_tiles[static_cast<size_t>(v)], slab = slab_of(end - begin, c.slab_tiles, s.blocks_per_tile);
+            for (; begin < end; begin += slab) {
+                const int next = std::min(end, begin + slab);
+                const auto reach = s.reach_of(begin, next);
+                double tiles = next - begin;
+                for (size_t a = 1; a < 3; ++a) {
+                    const int64_t count = (u_extent(problem.axes[a]) + s.tile[a] - 1) / s.tile[a];
+                    int64_t meeting = 0;
+                    for (int64_t k = 0; k < count; ++k) meeting += reach[a - 1].meets(k * s.tile[a], s.tile[a], problem.axes[a].in, s.advance[a]);
+                    tiles *= static_cast<double>(meeting) / static_cast<double>(count);
+                }
+                met += tiles, all += next - begin;
+            }
+            begin = end;
+        }
+        return all > 0 ? met / all : 1;
+    }
+    double met = 1;         // share_met() where slabs are skipped
     int per_turn() const { return 128 * problem.word_pixels(); }
     int turns() const { return (s.pixels + per_turn() - 1) / per_turn(); }
     int raw_bytes() const { return c.raw * s.raw_piece_bytes(problem, c); }
@@ -46,16 +68,16 @@ struct Model {
         const double k = s.k_stages * c.k_steps, n = s.run_pixels, terms = problem.terms() == 2 ? 3 : 1;
         double steps = 0, tiles = s.tile_count();
         for (int v : s.variant_steps) steps += v;
-        steps *= terms / s.variants, tiles /= s.variants;                 // a K step of one tile
+        steps *= met * terms / s.variants, tiles *= met / s.variants;     // a K step of one tile
         // Tensor cores; weights must arrive in time: about 2500 cycles from asking, the ring's depth ahead.
         // mma.sync: half the rate (an eighth in fp64), and each warp reads its operands itself.
         const bool warps = problem.family == Family::mma;
         const double multiply = warps ? n * problem.real_bytes() / 4 * (problem.real_bytes() / 4) : n / 2, operands = warps ? 32 + n / 2 : 16 + n / 4;
         double step = std::max(steps * multiply, steps * operands);
         if (!c.resident) {
-            const double slab = step / slab_count();
-            step = (std::max(slab, (2500 + slab) / c.slabs) + (problem.boxed() ? 40 : 100)) * slab_count();   // boxes: a warp of its own asks
-            step = std::max(step, tiles * s.tile_bytes / 24.0);           // L2 to one multiprocessor
+            const double slabs = met * slab_count(), slab = step / slabs;
+            step = (std::max(slab, (2500 + slab) / c.slabs) + (problem.boxed() ? 40 : 100)) * slabs;   // boxes: a warp of its own asks
+            step = std::max(step, tiles * s.tile_bytes / 32.0);           // L2 to one multiprocessor
         }
         // Loads: the raw pieces, and what is done with them.
         const double channels = s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0);
@@ -118,9 +140,19 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
         if (parts > 1 && tiles * s.tile_bytes < (tight ? 2 : 6) << 10) break;
         for (int slabs : {2, 3, 4, 6}) weights.push_back({false, parts == 1 ? 0 : tiles, slabs});
     }
+    // Slabs of whole rows of taps, which can be skipped where they lie outside the image: few pixels, many taps.
+    int row_tiles = 0;
+    while (row_tiles < step_tiles && s.reach[static_cast<size_t>(row_tiles)][0].first == s.reach[0][0].first && s.reach[static_cast<size_t>(row_tiles)][1].first == s.reach[0][1].first) ++row_tiles;
+    m.c.slab_tiles = row_tiles;
+    if (row_tiles < step_tiles && m.share_met() < 0.97)
+        for (int rows = 1; rows * row_tiles * s.tile_bytes <= 40 << 10; ++rows)
+            for (int slabs : {2, 3, 4, 6}) weights.push_back({false, rows * row_tiles, slabs});
     static constexpr std::pair<int, int> chunks[] = {{64, 6}, {64, 4}, {64, 3}, {64, 2}, {32, 8}, {32, 6}, {32, 4}, {32, 3}, {32, 2}, {16, 8}, {16, 4}, {16, 2}, {8, 4}, {8, 2}};
     for (const Weights& w : weights) {
         m.c.resident = w.resident, m.c.slab_tiles = w.tiles, m.c.slabs = w.slabs;
+        m.met = w.resident ? 1 : m.share_met();
+        m.c.skips = m.met < 0.97;
+        if (!m.c.skips) m.met = 1;
         if (m.weight_bytes() > limit - 40 * 1024) continue;
         for (auto [width, buffers] : chunks) {
             if (needs.fragments && (width != 64 || buffers != 2)) continue;
@@ -214,7 +246,12 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                         else if (u[3] > c.run[3]) c.runs[3] = 2;
                         else c.runs[2] = 2;
                     }
-                    auto s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
+                    c.shared_padding = true;
+                    auto s = c.run[0] * c.run[1] * c.run[2] > 1 ? schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr) : std::nullopt;
+                    if (!s) {
+                        c.shared_padding = false;
+                        s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
+                    }
                     if (!s) continue;
                     if (!like) like = s;
                     // More bundles than there are: only empty work.
@@ -226,7 +263,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                     for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
                         Choice choice;
                         choice.config = f.config;
-                        choice.accumulators = s->blocks * s->accumulators;
+                        choice.pixels = s->blocks * r.pixels;
                         choice.seconds = (waves < 6 ? std::ceil(waves) : waves + 0.4) * f.cycles / 1.75e9;
                         choices.push_back(std::move(choice));
                     }
@@ -239,9 +276,9 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
         if (std::any_of(choices.begin(), choices.end(), wanted)) std::erase_if(choices, [&](const Choice& c) { return !wanted(c); });
     };
     if (most == 1) keep([](const Choice& c) { return c.config.split == Split::channels; });
-    int most_accumulators = 0;
-    for (const Choice& c : choices) most_accumulators = std::max(most_accumulators, c.accumulators);
-    std::erase_if(choices, [&](const Choice& c) { return c.accumulators < (most == 1 ? 0.72 : 0.5) * most_accumulators; });
+    int most_pixels = 0;
+    for (const Choice& c : choices) most_pixels = std::max(most_pixels, c.pixels);
+    std::erase_if(choices, [&](const Choice& c) { return c.pixels < (most == 1 ? 0.72 : 0.5) * most_pixels; });
     std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
     // For measuring: first the best of each division of the work and length of run, then what else is estimated well, of one run
     // and division two memory plans only.

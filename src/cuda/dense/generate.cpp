@@ -128,16 +128,17 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
         for (const WindowStep& step : s.steps[0][0]) places += (places.empty() ? "" : ", ") + num(step.pixel);
         t.line("__constant__ int windows[] = {" + places + "};   // first pixel of each tap's window");
     }
-    t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {");
+    t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
     if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
-    t.line("(void)slab, (void)slab_turn, (void)b, (void)variant, (void)total;");
+    t.line("(void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;");
+    if (config.skips) t.line("bool met = false;");
     const bool strict = problem.terms() == 2;
     const int bodies = config.split == Split::phases ? 2 : 1;
     const bool at_once = problem.family == Family::mma;   // products are done when their instruction is: nothing is held
     StrictProducts strict_products(t, strict ? longest_chain(config, s) : 1, problem.family == Family::wgmma, static_cast<int64_t>(s.vectors) * s.plane);
     for (int v = 0; v < s.variants; ++v) {
-        if (s.variants > 1) t.line((v ? "else if (variant == " : "if (variant == ") + num(v) + ") {");
+        if (s.variants > 1) t.line((v ? "else if (at.variant == " : "if (at.variant == ") + num(v) + ") {");
         for (int g = 0; g < bodies; ++g) {
             if (bodies == 2) t.line("if constexpr (WG == " + num(g) + ") {");
             if (strict && config.resident) {
@@ -166,6 +167,8 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     // Many taps: a loop over slabs, the windows' places in a table.
                     const int per = (s.slabs[v][1] - s.slabs[v][0]) / s.blocks_per_tile, total = static_cast<int>(s.steps[v][static_cast<size_t>(g)].size());
                     t.line("for (int part = 0; part < " + num(static_cast<int64_t>(slabs)) + "; part++) {");
+                    if (config.skips) t.line("if (!slab_meets(part, at, s)) continue;");
+                    if (config.skips) t.line("met = true;");
                     t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
                     t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
                     if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
@@ -186,7 +189,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                             t.line("}");
                         }
                         t.line("held.slab = slab;");
-                        if (kk == config.k_steps - 1) t.line("if (part == " + last + ") held.stage = slot;");
+                        if (kk == config.k_steps - 1 && !config.skips) t.line("if (part == " + last + ") held.stage = slot;");
                         t.line("held.release(b);");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
                         t.line("}");
@@ -197,14 +200,14 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         t.line("{");
                         const int64_t a = static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16;
                         const std::string at = "pixels + (window[" + num(i) + "] + " + num(2 * kk * s.plane);
-                        t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), " + (i > 0 || kk > 0 ? "1" : "stage + part > 0") + ");");
+                        t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), " + (i > 0 || kk > 0 || config.skips ? "1" : "stage + part > 0") + ");");
                         t.line("}");
                     }
                     t.line("products_commit();");
                     t.line("products_wait<1>();");
                     t.line("held.release(b);");
                     t.line("held.slab = slab;");
-                    if (kk == config.k_steps - 1) t.line("if (part == " + num(static_cast<int64_t>(slabs) - 1) + ") held.stage = slot;");
+                    if (kk == config.k_steps - 1 && !config.skips) t.line("if (part == " + num(static_cast<int64_t>(slabs) - 1) + ") held.stage = slot;");
                     if (at_once) t.line("held.release(b);");
                     t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
                     t.line("}");
@@ -212,13 +215,14 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                 }
                 for (size_t slab = 0; slab < slabs; ++slab) {
                     const int begin = config.resident ? 0 : s.slabs[v][slab], end = config.resident ? 1 << 30 : s.slabs[v][slab + 1];
+                    if (config.skips) t.line("if (slab_meets(" + num(static_cast<int64_t>(slab)) + ", at, s)) {"), t.line("met = true;");
                     if (!config.resident) {
                         t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
                         t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
                         if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                         t.line("products_begin();");
                     }
-                    const bool last = kk == config.k_steps - 1 && slab + 1 == slabs;
+                    const bool last = kk == config.k_steps - 1 && slab + 1 == slabs && !config.skips;
                     std::vector<StrictStep> steps;
                     for (const WindowStep& step : s.steps[v][static_cast<size_t>(g)]) {
                         if (step.tile < begin || step.tile >= end) continue;
@@ -227,7 +231,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         const int64_t high = s.pairs ? (static_cast<int64_t>(step.halves) - s.plane) * (1 << 16) : 0;
                         const int64_t p = step.pixel + 2 * kk * s.plane + high;
                         if (strict) steps.push_back({step.block, a, p, ""});
-                        else t.line("product(acc[" + num(step.block) + "], tiles + " + num(a) + "ll, pixels + " + num(p) + "ll, " + (!step.first || kk > 0 ? "1" : "stage > 0") + ");");
+                        else t.line("product(acc[" + num(step.block) + "], tiles + " + num(a) + "ll, pixels + " + num(p) + "ll, " + (!step.first || kk > 0 || config.skips ? "1" : "stage > 0") + ");");
                     }
                     if (strict) {
                         strict_products(steps);
@@ -235,6 +239,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         if (last) t.line("held.stage = slot;");
                         t.line("held.release(b);");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
+                        if (config.skips) t.line("}");
                         continue;
                     }
                     if (!config.resident || last) {
@@ -250,11 +255,18 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     } else if (last && at_once) {
                         t.line("held.release(b);");
                     }
+                    if (config.skips) t.line("}");
                 }
             }
             if (bodies == 2) t.line("}");
         }
         if (s.variants > 1) t.line("}");
+    }
+    if (config.skips) {
+        // The stage goes with the last products, whichever they were; without any it goes at once.
+        t.line("if (!met) held.release(b);");
+        t.line("held.stage = slot;");
+        if (strict || at_once) t.line("held.release(b);");
     }
     t.line("}");
     return t.str();
@@ -319,6 +331,20 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
         k.line("static __device__ __forceinline__ int slab_count(int variant) { return slab_counts[variant]; }");
     }
 
+    flag("SKIPS", config.skips);
+    if (config.skips) {
+        std::string reaches;
+        for (const auto& slabs : s.slabs)
+            for (size_t i = 0; i < slabs.size(); ++i) {
+                const auto reach = s.reach_of(slabs[i], i + 1 < slabs.size() ? slabs[i + 1] : slabs[i]);
+                reaches += (reaches.empty() ? "" : ", ") + num(reach[0].first) + ", " + num(reach[0].last) + ", " + num(reach[1].first) + ", " + num(reach[1].last);
+            }
+        k.line("__constant__ int slab_reaches[] = {" + reaches + "};   // first and last shift along d, along h");
+        k.line("static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (" + std::string(s.variants > 1 ? "slab_begins[variant] + " : "") + "slab); }");
+    } else {
+        k.line("static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }");
+    }
+
     // The roles' text names Operands, prologue and multiply before they can be written: place them where their types exist.
     std::string body(roles);
     auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
@@ -340,6 +366,11 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     if (problem.load == LoadMode::boxes) m.line("for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }");
     m.line("barrier_fence();");
     m.line("}");
+    if (s.tail > 0) {
+        m.line("for (int i = t; i < STAGES * VECTORS * TERMS * (PLANE - PIXELS); i += THREADS)   // zeros after the last row; nobody writes there again");
+        m.line("*(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);");
+        m.line("fence_proxy();");
+    }
     std::string tables = epilogue.tables();
     m.line("%TABLES%");
     m.line("__syncthreads();");

@@ -17,6 +17,11 @@ int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b
 
 int64_t u_extent(const Lattice& axis) { return (axis.out + axis.period() - 1) / axis.period(); }
 
+int slab_of(int tiles, int most, int blocks_per_tile) {
+    const int slab = std::max(1, most > 0 ? most : tiles), count = std::max(1, (tiles + slab - 1) / slab);
+    return std::max(1, round_up((tiles + count - 1) / count, blocks_per_tile));
+}
+
 std::string to_string(const Config& c) {
     std::ostringstream text;
     auto list = [&](const std::array<int, 4>& a) { text << a[0] << "x" << a[1] << "x" << a[2] << "x" << a[3]; };
@@ -30,6 +35,8 @@ std::string to_string(const Config& c) {
     if (!c.resident) text << c.slabs << "x" << c.slab_tiles;
     text << " chunks " << c.buffers << "x" << c.chunk_width << " stores " << c.store_groups << " registers " << c.load_registers << "/"
          << c.store_registers << "/" << c.product_registers;
+    if (c.shared_padding) text << " shared padding";
+    if (c.skips) text << " skips";
     return text.str();
 }
 
@@ -50,6 +57,7 @@ std::optional<Config> config_named(const std::string& text) {
         at += count;
     }
     if (std::sscanf(at, " chunks %dx%d stores %d registers %d/%d/%d", &c.buffers, &c.chunk_width, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers) != 6) return std::nullopt;
+    c.shared_padding = rest.find(" shared padding") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos;
     return to_string(c) == text ? std::optional<Config>(c) : std::nullopt;
 }
 
@@ -74,6 +82,14 @@ int Schedule::places_bytes(const Problem& problem, const Config& c) const {
     const int per_turn = 128 * problem.word_pixels(), turns = (pixels + per_turn - 1) / per_turn;
     const int pieces_now = (turns + c.piece - 1) / c.piece, copies = c.piece * per_turn / problem.lanes();
     return pieces_now > 1 ? pieces_now * ((copies + 127) / 128) * 128 * (problem.wide_offsets ? 8 : 4) : 0;
+}
+
+std::array<Reach, 2> Schedule::reach_of(int begin, int end) const {
+    if (begin >= end) return {};
+    std::array<Reach, 2> all = reach[static_cast<size_t>(begin)];
+    for (int k = begin + 1; k < end; ++k)
+        for (size_t a = 0; a < 2; ++a) all[a].include(reach[static_cast<size_t>(k)][a]);
+    return all;
 }
 
 int Schedule::tile_count() const {
@@ -120,12 +136,22 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     if (s.tile[3] % grain != 0) return std::nullopt;
     for (int a = 0; a < 4; ++a) s.extent[a] = s.tile[a] + last[a] - s.first[a];
     const bool tall = needs.pooled() && config.run[0] * config.run[1] * config.run[2] > 1;
-    s.extent[3] = round_up(s.extent[3], std::max({tall ? 8 : 2, needs.vector, grain}));
+    const int pitch_grain = std::max({tall ? 8 : 2, needs.vector, grain});
+    const int64_t used = u_extent(problem.axes[3]) + last[3];   // end of what stored outputs read, from column 0
+    s.extent[3] = round_up(s.extent[3], pitch_grain);
+    if (config.shared_padding) {
+        // A row begins `first` columns before the image. What it reads beyond its pitch is the beginning of the next row: zeros, up
+        // to column 0 of the image, and there is no pixel of its own any more. After the last row the kernel keeps zeros.
+        const int pitch = round_up(std::max({used - std::max<int64_t>(s.first[3], 0), std::min(problem.axes[3].in, used) - s.first[3], s.tile[3]}), pitch_grain);
+        if (problem.any_size || s.advance[3] > 1 || u_extent(problem.axes[3]) > s.tile[3] || pitch >= s.extent[3]) return std::nullopt;
+        s.extent[3] = pitch;
+        s.tail = static_cast<int>(std::max<int64_t>(0, used - s.first[3] - pitch));
+    }
     for (int a = 0; a < 4; ++a)
         if (problem.boxed() && (s.extent[a] > 256 || s.advance[a] > 1)) return std::nullopt;
     const int64_t sub_patches = s.advance[0] * s.advance[1] * s.advance[2] * s.advance[3];
     s.pixels = static_cast<int>(sub_patches * s.extent[0] * s.extent[1] * s.extent[2] * s.extent[3]);
-    s.plane = round_up(s.pixels, 8);
+    s.plane = round_up(s.pixels + s.tail, 8);
 
     // Rows of the run lie one after another; the columns between them are computed and not stored.
     const int64_t row_span = s.extent[3], plane_span = s.extent[2] * row_span, batch_span = s.extent[1] * plane_span;
@@ -191,17 +217,20 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.tile_bytes = 2048 * problem.terms();
 
     // Steps. The window of a tap begins where its shift points; segments that have no tap there multiply zeros.
-    if (like) s.variant_tiles = like->variant_tiles, s.variant_steps = like->variant_steps;
+    if (like) s.variant_tiles = like->variant_tiles, s.variant_steps = like->variant_steps, s.reach = like->reach;
     s.steps.resize(like ? 0 : static_cast<size_t>(s.variants));
     const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
     for (int v = 0; v < s.variants && !like; ++v) {
         std::array<std::vector<WindowStep>, 2> lists;
-        std::array<std::vector<OperandTile>, 2> made;
+        struct Made { OperandTile tile; std::array<Reach, 2> reach; };
+        std::array<std::vector<Made>, 2> made;
+        auto take = [&](const Made& one) { s.tiles.push_back(one.tile), s.reach.push_back(one.reach); };
         for (int g = 0; g < groups; ++g)
             for (int b = 0; b < bundles; ++b) {
                 const int bundle = (v * groups + g) * bundles + b;
                 for (int plane = 0; plane < s.planes_per_bundle; ++plane) {
-                    std::map<int, std::vector<int>> windows;  // first pixel -> tap of each segment
+                    struct Window { std::vector<int> taps; std::array<Reach, 2> reach; };   // tap of each segment
+                    std::map<int, Window> windows;            // by first pixel
                     for (int i = 0; i < s.bundle_phases; ++i) {
                         const int o = bundle * s.bundle_phases + i;
                         if (o >= outer) continue;
@@ -213,24 +242,27 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
                                     for (const PhaseTap& tw : phases[3][w].taps) {
                                         const int64_t sub = (floor_mod(td.shift, s.advance[1]) * s.advance[2] + floor_mod(th.shift, s.advance[2])) * s.advance[3] + floor_mod(tw.shift, s.advance[3]);
                                         const int64_t at = ((sub * s.extent[0] * s.extent[1] + floor_div(td.shift, s.advance[1]) - s.first[1]) * s.extent[2] + floor_div(th.shift, s.advance[2]) - s.first[2]) * s.extent[3] + floor_div(tw.shift, s.advance[3]) - s.first[3];
-                                        auto& taps = windows.try_emplace(static_cast<int>(at), std::vector<int>(static_cast<size_t>(s.segments), -1)).first->second;
-                                        taps[static_cast<size_t>(seg)] = static_cast<int>((td.tap * taps_h + th.tap) * taps_w + tw.tap);
+                                        const int to_d = static_cast<int>(floor_div(td.shift, s.advance[1])), to_h = static_cast<int>(floor_div(th.shift, s.advance[2]));
+                                        auto& window = windows.try_emplace(static_cast<int>(at), Window{std::vector<int>(static_cast<size_t>(s.segments), -1), {Reach{to_d, to_d}, Reach{to_h, to_h}}}).first->second;
+                                        window.taps[static_cast<size_t>(seg)] = static_cast<int>((td.tap * taps_h + th.tap) * taps_w + tw.tap);
                                     }
                         }
                     }
                     const int block = b * s.planes_per_bundle + plane;
                     bool first = true;
-                    std::vector<std::pair<int, std::vector<int>>> ordered(windows.begin(), windows.end());
+                    std::vector<std::pair<int, Window>> ordered(windows.begin(), windows.end());
                     for (size_t k = 0; k < ordered.size(); k += s.pairs ? 2 : 1) {
                         OperandTile tile;
                         tile.taps.assign(static_cast<size_t>(s.segments), {-1, -1});
                         const bool two = s.pairs && k + 1 < ordered.size();
                         for (int seg = 0; seg < s.segments; ++seg) {
-                            tile.taps[seg][0] = ordered[k].second[seg];
-                            tile.taps[seg][1] = s.pairs ? (two ? ordered[k + 1].second[seg] : -1) : ordered[k].second[seg];
+                            tile.taps[seg][0] = ordered[k].second.taps[seg];
+                            tile.taps[seg][1] = s.pairs ? (two ? ordered[k + 1].second.taps[seg] : -1) : ordered[k].second.taps[seg];
                         }
+                        std::array<Reach, 2> reach = ordered[k].second.reach;
+                        for (size_t a = 0; a < 2 && two; ++a) reach[a].include(ordered[k + 1].second.reach[a]);
                         lists[g].push_back({block, static_cast<int>(made[g].size()), ordered[k].first, two ? ordered[k + 1].first - ordered[k].first : 0, first});
-                        made[g].push_back(tile);
+                        made[g].push_back({std::move(tile), reach});
                         first = false;
                     }
                 }
@@ -242,7 +274,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
             for (size_t k = 0; k < lists[g].size(); ++k) rank.push_back({seen[lists[g][k].block]++, k});
             std::stable_sort(rank.begin(), rank.end(), [](auto& a, auto& b) { return a.first < b.first; });
             std::vector<WindowStep> list;
-            std::vector<OperandTile> tiles;
+            std::vector<Made> tiles;
             for (auto& [r, k] : rank) {
                 list.push_back(lists[g][k]);
                 list.back().tile = static_cast<int>(tiles.size());
@@ -257,15 +289,15 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
             std::array<std::vector<int>, 2> moved{std::vector<int>(n0), std::vector<int>(n1)};
             for (size_t i0 = 0, i1 = 0; i0 < n0 || i1 < n1;) {
                 const bool take0 = i1 >= n1 || (i0 < n0 && i0 * std::max<size_t>(n1, 1) <= i1 * std::max<size_t>(n0, 1));
-                if (take0) moved[0][i0] = static_cast<int>(s.tiles.size()), s.tiles.push_back(made[0][i0++]);
-                else moved[1][i1] = static_cast<int>(s.tiles.size()), s.tiles.push_back(made[1][i1++]);
+                if (take0) moved[0][i0] = static_cast<int>(s.tiles.size()), take(made[0][i0++]);
+                else moved[1][i1] = static_cast<int>(s.tiles.size()), take(made[1][i1++]);
             }
             for (int g = 0; g < 2; ++g)
                 for (WindowStep& step : lists[g]) step.tile = moved[g][static_cast<size_t>(step.tile)];
         } else {
             for (size_t k = 0; k < made[0].size(); ++k)
                 for (int block = 0; block < s.blocks_per_tile; ++block) {
-                    s.tiles.push_back(made[0][k]);
+                    take(made[0][k]);
                     s.tiles.back().channel_block = block;
                 }
             lists[1] = lists[0];
@@ -279,9 +311,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.slabs.resize(static_cast<size_t>(s.variants));
     for (int v = 0, first_tile = 0; v < s.variants; first_tile += s.variant_tiles[static_cast<size_t>(v++)]) {
         const int mine = s.variant_tiles[static_cast<size_t>(v)], end = first_tile + mine;
-        int slab = config.slab_tiles > 0 ? config.slab_tiles : mine;
-        const int count = std::max(1, (mine + slab - 1) / std::max(1, slab));
-        slab = std::max(1, round_up((mine + count - 1) / count, s.blocks_per_tile));
+        const int slab = slab_of(mine, config.slab_tiles, s.blocks_per_tile);
         auto& slabs = s.slabs[static_cast<size_t>(v)];
         for (int at = first_tile; at < end; at += slab) slabs.push_back(at);
         if (slabs.empty()) slabs.push_back(first_tile);
@@ -339,6 +369,8 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.chunk_bytes = (needs.pixel_major ? chunk_pixels : s.chunk_height) * s.pitch * problem.real_bytes();
     if (needs.fragments) s.chunk_bytes = 0;
     else if (!s.joint && config.buffers < 2) return std::nullopt;
+
+    if (config.skips && config.resident) return std::nullopt;
 
     // Shared memory.
     const int turn = 128 * problem.word_pixels(), turns = (s.pixels + turn - 1) / turn;

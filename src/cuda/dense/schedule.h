@@ -28,6 +28,7 @@ struct Problem {
     Family family = Family::wgmma;
     LoadMode load = LoadMode::planar;
     bool wide_offsets = false;               // input offsets need 64 bits
+    bool any_size = false;                   // the kernel's text must serve images of other sizes as well
     int lanes() const { return arithmetic == Arithmetic::f16 || arithmetic == Arithmetic::bf16 ? 8 : arithmetic == Arithmetic::f64 ? 2 : 4; }  // channels in 16 bytes
     int terms() const { return arithmetic == Arithmetic::strict ? 2 : 1; }
     int real_bytes() const { return arithmetic == Arithmetic::f64 ? 8 : 4; }   // of sums and of what the tile program computes
@@ -70,6 +71,8 @@ struct Config {
     int chunk_width = 64, buffers = 2;
     int store_groups = 1;                    // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
+    bool shared_padding = false;             // one tile takes the whole width: the zeros right of a row are those left of the next
+    bool skips = false;                      // slabs whose windows lie outside the image, for a tile, are left out
     int threads() const { return 384 + 128 * store_groups; }
     void share_registers();                  // among the roles: never more than the launch allocates
     bool operator==(const Config&) const = default;
@@ -80,6 +83,13 @@ std::optional<Config> config_named(const std::string& text);   // the inverse; n
 struct OperandTile {                         // 64 output rows x one K step of packed weights
     int channel_block = 0;
     std::vector<std::array<int, 2>> taps;    // per segment of rows and per K half: linear tap, −1 = zeros
+};
+// Where windows point along an axis: from the first to the last shift, in units of u.
+struct Reach {
+    int first = 0, last = 0;
+    void include(const Reach& other) { first = std::min(first, other.first), last = std::max(last, other.last); }
+    // Whether any pixel of a tile's windows lies inside `in` pixels (of stride `advance`).
+    bool meets(int64_t u, int64_t tile, int64_t in, int64_t advance) const { return advance * (u + first) < in && u + tile - 1 + last >= 0; }
 };
 struct WindowStep { int block, tile, pixel, halves; bool first; };  // halves: pixels between the K halves' windows, 0 = next vector
 
@@ -96,6 +106,7 @@ struct Schedule {
     int variants = 1, fixed = 1;
     // pixels
     int run_pixels = 0, pixels = 0, plane = 0, run_offset = 0;   // run_offset: pixels from run 0 to run 1
+    int tail = 0;                            // zeros after the patch, where padding is shared
     bool pairs = false;                      // two taps in the K halves
     bool interleaved = false;                // segments alternate within a warp's 16 rows, so that it can join them
     int vectors = 2, k_stages = 1;
@@ -104,6 +115,8 @@ struct Schedule {
     std::vector<std::array<std::vector<WindowStep>, 2>> steps;   // [variant][warpgroup]
     std::vector<std::vector<int>> slabs;     // [variant]: first tile of each slab, and the end
     std::vector<int> variant_tiles, variant_steps;   // [variant]: operand tiles; products of both warpgroups a K step
+    std::vector<std::array<Reach, 2>> reach; // of every operand tile's windows, along d and h
+    std::array<Reach, 2> reach_of(int begin, int end) const;   // of a slab
     int tile_count() const;
     // chunks
     bool joint = false, pixel_major = false;
@@ -129,6 +142,9 @@ struct Schedule {
 // The schedule of a configuration, or nullopt where it does not fit (registers, shared memory, instruction shapes). Given a
 // schedule `like` it of the same split and bundles, the steps are only counted, not made: enough to choose by.
 std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit, const Schedule* like = nullptr);
+
+// Operand tiles in each slab of a K step's `tiles`, none larger than the configuration's, all of them alike.
+int slab_of(int tiles, int most, int blocks_per_tile);
 
 // The number of u along an axis.
 int64_t u_extent(const Lattice& axis);

@@ -30,6 +30,14 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     return at;
 }
 
+// Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
+static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
+    if (!SKIPS) return true;
+    const int* reach = slab_reach(at.variant, slab);             // first and last shift along d, along h
+    return ADVANCE_D * (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 &&
+           ADVANCE_H * (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1 + reach[3] >= 0;
+}
+
 // Pixel p of the patch as a place in the input. Input i = ADVANCE·(u + FIRST + position) + residue; each residue has a
 // sub-patch of its own, so that every tap is a window of unit stride.
 struct Pixel { int at[4]; bool inside; };
@@ -270,33 +278,36 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
 // cost every other warp of its quarter of the multiprocessor registers.)
 struct Pump {
     const unsigned char* from;
-    int tile, step, slab, slot, turn, variant;
+    int tile, step, slab, slot, turn;
+    Place at;
     int t;                                                    // which of the FETCHERS
-    __device__ __forceinline__ void seek(const unsigned char* packed) {
-        const int part = tile % PARTS;
-        variant = VARIANTS > 1 ? (part / FIXED + (gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0)) % VARIANTS : 0;   // as place_of
-        from = packed + (long long)(part % FIXED) * (KSTEPS * OPERAND_TILES * TILE_BYTES);
+    __device__ __forceinline__ void seek(const unsigned char* packed, const Sizes& s) {
+        at = place_of(tile, s);
+        from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
         step = slab = 0;
     }
-    __device__ __forceinline__ Pump(const unsigned char* packed, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed); }
-    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, int total) {
-        while (tile < total && (turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1))) {
-            const int first = slab_first(variant, slab), bytes = (slab_first(variant, slab + 1) - first) * TILE_BYTES;
-            copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
-            if (++slot == SLABS) { slot = 0; turn++; }
-            if (++slab == slab_count(variant)) {
+    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed, s); }
+    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
+        while (tile < s.total) {
+            if (slab_meets(slab, at, s)) {
+                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
+                const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
+                copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
+                if (++slot == SLABS) { slot = 0; turn++; }
+            }
+            if (++slab == slab_count(at.variant)) {
                 slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile += gridDim.x; seek(packed); }
+                if (++step == KSTEPS) { tile += gridDim.x; seek(packed, s); }
             }
         }
     }
 };
 
 static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
-    Pump pump(packed, t);
+    Pump pump(packed, s, t);
     const bool fetches = t < FETCHERS;
-    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s.total); };
+    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s); };
     auto wait_empty = [&](unsigned bar, int parity) {
         if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill(), rest();
         barrier_wait(bar, parity);
@@ -436,9 +447,12 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         if (TERMS > 1)
 #pragma unroll
             for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at, s, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
