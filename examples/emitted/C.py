@@ -138,6 +138,7 @@ enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_RO
 constexpr int LOAD = LOAD_ROWS;
 typedef int OFFSET;
 static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+constexpr bool SKIPS = true;
 
 // The machine of sm_90a: wgmma, bulk copies, registers handed from role to role. (Without a CUDA compiler the tests' host
 // machine has functions of the same names.)
@@ -657,15 +658,15 @@ namespace train_dense_ {
 """
 
 CONSTANTS_3 = r"""
-// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 3x11 chunks 2x64 stores 0 registers 88/0/208
+// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 skips
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 0;
 constexpr int TILE_H = 4, RUN_H = 4, EXTENT_H = 8, TILE_W = 36, RUN_W = 36, EXTENT_W = 40, FIRST_W = -4, PIXELS = 1600, PLANE = 1600;
-constexpr int RUN_PIXELS = 160, LANES = 4, TERMS = 1, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, PIECES = 4, SLABS = 3, SLAB_BYTES = 24576;
-constexpr int TILE_BYTES = 2048, CHUNKS = 3, ROW_LENGTH = 160, ACCUMULATORS = 80, STAGE_BYTES = 51200, RAW_BYTES = 16384, STAGES_AT = 73728;
-constexpr int RAW_AT = 176128, CHUNKS_AT = 208896, TABLES_AT = 208896, PLACES_AT = 209920, HELD_VALUES = 32;
+constexpr int RUN_PIXELS = 160, LANES = 4, TERMS = 1, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, PIECES = 4, SLABS = 4, SLAB_BYTES = 20480;
+constexpr int TILE_BYTES = 2048, CHUNKS = 3, ROW_LENGTH = 160, ACCUMULATORS = 80, STAGE_BYTES = 51200, RAW_BYTES = 16384, STAGES_AT = 81920;
+constexpr int RAW_AT = 184320, CHUNKS_AT = 217088, TABLES_AT = 217088, PLACES_AT = 218112, HELD_VALUES = 32;
 """
 
 CONSTANTS_4 = r"""
@@ -677,8 +678,13 @@ typedef float REAL;
 """
 
 SLAB_COUNT = r"""
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 12, 250); }
-static __device__ __forceinline__ int slab_count(int) { return 21; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 250); }
+static __device__ __forceinline__ int slab_count(int) { return 25; }
+__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
+"""
+
+SLAB_REACH = r"""
+static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * (slab); }
 """
 
 PRODUCT = r"""
@@ -719,6 +725,14 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     at.u[1] = rest % s.tiles[1] * TILE_D; rest /= s.tiles[1];
     at.u[0] = rest * TILE_N;
     return at;
+}
+
+// Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
+static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
+    if (!SKIPS) return true;
+    const int* reach = slab_reach(at.variant, slab);             // first and last shift along d, along h
+    return ADVANCE_D * (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 &&
+           ADVANCE_H * (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1 + reach[3] >= 0;
 }
 
 static __device__ __forceinline__ Pixel pixel(int p, const Place& at, const Sizes& s) {
@@ -960,33 +974,36 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
 // cost every other warp of its quarter of the multiprocessor registers.)
 struct Pump {
     const unsigned char* from;
-    int tile, step, slab, slot, turn, variant;
+    int tile, step, slab, slot, turn;
+    Place at;
     int t;                                                    // which of the FETCHERS
-    __device__ __forceinline__ void seek(const unsigned char* packed) {
-        const int part = tile % PARTS;
-        variant = VARIANTS > 1 ? (part / FIXED + (gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0)) % VARIANTS : 0;   // as place_of
-        from = packed + (long long)(part % FIXED) * (KSTEPS * OPERAND_TILES * TILE_BYTES);
+    __device__ __forceinline__ void seek(const unsigned char* packed, const Sizes& s) {
+        at = place_of(tile, s);
+        from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
         step = slab = 0;
     }
-    __device__ __forceinline__ Pump(const unsigned char* packed, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed); }
-    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, int total) {
-        while (tile < total && (turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1))) {
-            const int first = slab_first(variant, slab), bytes = (slab_first(variant, slab + 1) - first) * TILE_BYTES;
-            copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
-            if (++slot == SLABS) { slot = 0; turn++; }
-            if (++slab == slab_count(variant)) {
+    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed, s); }
+    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
+        while (tile < s.total) {
+            if (slab_meets(slab, at, s)) {
+                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
+                const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
+                copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
+                if (++slot == SLABS) { slot = 0; turn++; }
+            }
+            if (++slab == slab_count(at.variant)) {
                 slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile += gridDim.x; seek(packed); }
+                if (++step == KSTEPS) { tile += gridDim.x; seek(packed, s); }
             }
         }
     }
 };
 
 static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
-    Pump pump(packed, t);
+    Pump pump(packed, s, t);
     const bool fetches = t < FETCHERS;
-    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s.total); };
+    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s); };
     auto wait_empty = [&](unsigned bar, int parity) {
         if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill(), rest();
         barrier_wait(bar, parity);
@@ -1104,22 +1121,23 @@ static __device__ __forceinline__ void put_block(REAL* chunk, int row, int px, c
 typedef REAL Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
 """
 
-CONSTANTS_6 = r"""
-__constant__ int windows[] = {0, 1, 2, 3, 4, 40, 41, 42, 43, 44, 80, 81, 82, 83, 84, 120, 121, 122, 123, 124, 160, 161, 162, 163, 164, 320, 321, 322, 323, 324, 360, 361, 362, 363, 364, 400, 401, 402, 403, 404, 440, 441, 442, 443, 444, 480, 481, 482, 483, 484, 640, 641, 642, 643, 644, 680, 681, 682, 683, 684, 720, 721, 722, 723, 724, 760, 761, 762, 763, 764, 800, 801, 802, 803, 804, 960, 961, 962, 963, 964, 1000, 1001, 1002, 1003, 1004, 1040, 1041, 1042, 1043, 1044, 1080, 1081, 1082, 1083, 1084, 1120, 1121, 1122, 1123, 1124, 1280, 1281, 1282, 1283, 1284, 1320, 1321, 1322, 1323, 1324, 1360, 1361, 1362, 1363, 1364, 1400, 1401, 1402, 1403, 1404, 1440, 1441, 1442, 1443, 1444};   // first pixel of each tap's window
-"""
-
 MULTIPLY = r"""
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {
+__constant__ int windows[] = {0, 1, 2, 3, 4, 40, 41, 42, 43, 44, 80, 81, 82, 83, 84, 120, 121, 122, 123, 124, 160, 161, 162, 163, 164, 320, 321, 322, 323, 324, 360, 361, 362, 363, 364, 400, 401, 402, 403, 404, 440, 441, 442, 443, 444, 480, 481, 482, 483, 484, 640, 641, 642, 643, 644, 680, 681, 682, 683, 684, 720, 721, 722, 723, 724, 760, 761, 762, 763, 764, 800, 801, 802, 803, 804, 960, 961, 962, 963, 964, 1000, 1001, 1002, 1003, 1004, 1040, 1041, 1042, 1043, 1044, 1080, 1081, 1082, 1083, 1084, 1120, 1121, 1122, 1123, 1124, 1280, 1281, 1282, 1283, 1284, 1320, 1321, 1322, 1323, 1324, 1360, 1361, 1362, 1363, 1364, 1400, 1401, 1402, 1403, 1404, 1440, 1441, 1442, 1443, 1444};   // first pixel of each tap's window
+
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    (void)slab, (void)slab_turn, (void)b, (void)variant, (void)total;
-    for (int part = 0; part < 21; part++) {
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    bool met = false;
+    for (int part = 0; part < 25; part++) {
+        if (!slab_meets(part, at, s)) continue;
+        met = true;
         held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
         tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
         tiles += WG * (TILE_BYTES / 16);
-        const int* window = windows + part * 6;
+        const int* window = windows + part * 5;
         products_begin();
        {
-            product(acc[0], tiles + 0ll, pixels + (window[0] + 0), stage + part > 0);
+            product(acc[0], tiles + 0ll, pixels + (window[0] + 0), 1);
         }
        {
             product(acc[0], tiles + 256ll, pixels + (window[1] + 0), 1);
@@ -1133,30 +1151,24 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
        {
             product(acc[0], tiles + 1024ll, pixels + (window[4] + 0), 1);
         }
-        if (part < 20)
-       {
-            product(acc[0], tiles + 1280ll, pixels + (window[5] + 0), 1);
-        }
         products_commit();
         products_wait<1>();
         held.release(b);
         held.slab = slab;
-        if (part == 20) held.stage = slot;
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
+    if (!met) held.release(b);
+    held.stage = slot;
 }
-"""
-
-CONSTANTS_7 = r"""
 constexpr int RESULTS = 40;
 __constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105, 112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153};   // each result's first pixel, but for the lane's own
 """
 
-CONSTANTS_8 = r"""
+CONSTANTS_6 = r"""
 typedef unsigned long long Mask;
 """
 
-CONSTANTS_9 = r"""
+CONSTANTS_7 = r"""
 // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
 template <int WG> struct Fragments {
     const REAL* table;
@@ -1295,9 +1307,12 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         if (TERMS > 1)
 #pragma unroll
             for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at, s, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
@@ -2071,7 +2086,7 @@ static tf_divisor divisor(long long d) {
 }
 """
 
-CONSTANTS_10 = r"""
+CONSTANTS_8 = r"""
 extern "C" long long train(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 5)) {
@@ -2102,7 +2117,7 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)(workspace + at_1), (double*)(workspace + at_7), batch, count_3, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_moments_tail_3, count_5, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_2), (STORED*)out[1], (float*)(workspace + at_3), (const double*)(workspace + at_5), (const float*)(workspace + at_1), (float*)(workspace + at_4), count_3, 64 * batch, count_5, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_pack, 1000, 256, 0, 1, false, stream, (const float*)workspace, (unsigned char*)(workspace + at_8), WeightStrides{1024000, 16000, 125, 25, 5, 1});
-        launch(train_dense, 132, 384, 211968, 1, false, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_8), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_2)}, (int)(batch * mid_depth * count_2 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_3), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_9));
+        launch(train_dense, 132, 384, 220160, 1, false, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_8), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_2)}, (int)(batch * mid_depth * count_2 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_3), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_9));
         launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_9), (float*)(workspace + at_10), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
         launch(train_dense_tail, count_1, 256, 0, 1, arch >= 90, stream, (const float*)(workspace + at_10), (const float*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_4), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
         return (long long)cudaGetLastError();
@@ -2136,7 +2151,7 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
 }
 """
 
-CONSTANTS_11 = r"""
+CONSTANTS_9 = r"""
 extern "C" long long eval(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
     if (width % 16 == 0 && aligned(leaf, 7)) {
@@ -2377,22 +2392,19 @@ __global__ void __launch_bounds__(256) train_pack(const float* __restrict__ w, u
 }
 """
 
-CONSTANTS_12 = r"""
-// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 2x8 chunks 2x64 stores 0 registers 88/0/208
+CONSTANTS_10 = r"""
+// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 2x10 chunks 2x64 stores 0 registers 88/0/208 skips
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 0;
 constexpr int TILE_H = 3, RUN_H = 3, EXTENT_H = 7, TILE_W = 20, RUN_W = 20, EXTENT_W = 24, FIRST_W = -4, PIXELS = 840, PLANE = 840;
-constexpr int RUN_PIXELS = 72, LANES = 4, TERMS = 2, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, PIECES = 2, SLABS = 2, SLAB_BYTES = 32768;
-constexpr int TILE_BYTES = 4096, CHUNKS = 2, ROW_LENGTH = 72, ACCUMULATORS = 36, STAGE_BYTES = 53760, RAW_BYTES = 16384, STAGES_AT = 65536;
-constexpr int RAW_AT = 173056, CHUNKS_AT = 205824, TABLES_AT = 205824, PLACES_AT = 206848, HELD_VALUES = 32;
+constexpr int RUN_PIXELS = 72, LANES = 4, TERMS = 2, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, PIECES = 2, SLABS = 2, SLAB_BYTES = 40960;
+constexpr int TILE_BYTES = 4096, CHUNKS = 2, ROW_LENGTH = 72, ACCUMULATORS = 36, STAGE_BYTES = 53760, RAW_BYTES = 16384, STAGES_AT = 81920;
+constexpr int RAW_AT = 189440, CHUNKS_AT = 222208, TABLES_AT = 222208, PLACES_AT = 223232, HELD_VALUES = 32;
 """
 
 PRODUCT_2 = r"""
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 8, 250); }
-static __device__ __forceinline__ int slab_count(int) { return 32; }
-
 static __device__ __forceinline__ void product(float (&d)[36], unsigned long long a, unsigned long long b, int accumulate) {
 #ifdef __CUDACC__
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %38, 0;\nwgmma.mma_async.sync.aligned.m64n72k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35}, %36, %37, p, 1, 1;\n}"
@@ -2410,51 +2422,50 @@ static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (
 }
 __constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 168, 169, 170, 171, 172, 192, 193, 194, 195, 196, 216, 217, 218, 219, 220, 240, 241, 242, 243, 244, 264, 265, 266, 267, 268, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 384, 385, 386, 387, 388, 408, 409, 410, 411, 412, 432, 433, 434, 435, 436, 504, 505, 506, 507, 508, 528, 529, 530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699, 700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};   // first pixel of each tap's window
 
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    (void)slab, (void)slab_turn, (void)b, (void)variant, (void)total;
-    for (int part = 0; part < 32; part++) {
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    bool met = false;
+    for (int part = 0; part < 25; part++) {
+        if (!slab_meets(part, at, s)) continue;
+        met = true;
         held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
         tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
         tiles += WG * (TILE_BYTES / 16);
-        const int* window = windows + part * 4;
+        const int* window = windows + part * 5;
         products_begin();
-        if (part < 31) {
-            product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
-            product(acc[0], tiles + 0ll, pixels + window[0] + 1680ll, 1);
-            product(acc[0], tiles + 640ll, pixels + window[1] + 0ll, 1);
-            product(acc[0], tiles + 512ll, pixels + window[1] + 1680ll, 1);
-            product(acc[0], tiles + 1152ll, pixels + window[2] + 0ll, 1);
-            product(acc[0], tiles + 1024ll, pixels + window[2] + 1680ll, 1);
-            product(acc[0], tiles + 1664ll, pixels + window[3] + 0ll, 1);
-            product(acc[0], tiles + 1536ll, pixels + window[3] + 1680ll, 1);
-            product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
-            product(acc[0], tiles + 512ll, pixels + window[1] + 0ll, 1);
-            product(acc[0], tiles + 1024ll, pixels + window[2] + 0ll, 1);
-            product(acc[0], tiles + 1536ll, pixels + window[3] + 0ll, 1);
-            products_commit();
-            products_wait<0>();
-            promote(acc[0], total[0]);
-        } else {
-            product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
-            product(acc[0], tiles + 0ll, pixels + window[0] + 1680ll, 1);
-            product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
-            products_commit();
-            products_wait<0>();
-            promote(acc[0], total[0]);
-        }
+        product(acc[0], tiles + 128ll, pixels + window[0] + 0ll, 0);
+        product(acc[0], tiles + 0ll, pixels + window[0] + 1680ll, 1);
+        product(acc[0], tiles + 640ll, pixels + window[1] + 0ll, 1);
+        product(acc[0], tiles + 512ll, pixels + window[1] + 1680ll, 1);
+        product(acc[0], tiles + 1152ll, pixels + window[2] + 0ll, 1);
+        product(acc[0], tiles + 1024ll, pixels + window[2] + 1680ll, 1);
+        product(acc[0], tiles + 1664ll, pixels + window[3] + 0ll, 1);
+        product(acc[0], tiles + 1536ll, pixels + window[3] + 1680ll, 1);
+        product(acc[0], tiles + 2176ll, pixels + window[4] + 0ll, 1);
+        product(acc[0], tiles + 2048ll, pixels + window[4] + 1680ll, 1);
+        product(acc[0], tiles + 0ll, pixels + window[0] + 0ll, 1);
+        product(acc[0], tiles + 512ll, pixels + window[1] + 0ll, 1);
+        product(acc[0], tiles + 1024ll, pixels + window[2] + 0ll, 1);
+        product(acc[0], tiles + 1536ll, pixels + window[3] + 0ll, 1);
+        product(acc[0], tiles + 2048ll, pixels + window[4] + 0ll, 1);
+        products_commit();
+        products_wait<0>();
+        promote(acc[0], total[0]);
         held.slab = slab;
-        if (part == 31) held.stage = slot;
         held.release(b);
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
+    if (!met) held.release(b);
+    held.stage = slot;
+    held.release(b);
 }
 constexpr int RESULTS = 18;
 __constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65};   // each result's first pixel, but for the lane's own
 typedef unsigned Mask;
 """
 
-CONSTANTS_13 = r"""
+CONSTANTS_11 = r"""
 extern "C" long long train(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 5)) {
@@ -2485,7 +2496,7 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)(workspace + at_1), (double*)(workspace + at_7), batch, count_2, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_2), (STORED*)out[1], (float*)(workspace + at_3), (const double*)(workspace + at_5), (const float*)(workspace + at_1), (float*)(workspace + at_4), count_2, 64 * batch, count_6, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_pack, 1000, 256, 0, 1, false, stream, (const float*)workspace, (unsigned char*)(workspace + at_8), WeightStrides{1024000, 16000, 125, 25, 5, 1});
-        launch(train_dense, 132, 384, 207872, 1, false, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_8), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_3), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_9));
+        launch(train_dense, 132, 384, 224256, 1, false, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_8), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_3), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_9));
         launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_9), (float*)(workspace + at_10), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
         launch(train_dense_tail, count_1, 256, 0, 1, arch >= 90, stream, (const float*)(workspace + at_10), (const float*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_4), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
         return (long long)cudaGetLastError();
@@ -2999,17 +3010,23 @@ __global__ void __launch_bounds__(256) train_pack(const STORED* __restrict__ w, 
 }
 """
 
-CONSTANTS_14 = r"""
-// Dense tiles: run 1x1x3x40 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 2x11 chunks 2x64 stores 0 registers 88/0/208
+CONSTANTS_12 = r"""
+// Dense tiles: run 1x1x3x40 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x4 slabs 3x8 chunks 2x64 stores 0 registers 88/0/208 skips
 //   axis d: period 1 advance 1 taps 5
 //   axis h: period 1 advance 1 taps 5
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 0;
 constexpr int TILE_H = 3, RUN_H = 3, EXTENT_H = 7, TILE_W = 40, RUN_W = 40, EXTENT_W = 48, FIRST_W = -8, PIXELS = 1680, PLANE = 1680;
-constexpr int RUN_PIXELS = 136, LANES = 8, TERMS = 1, STAGE_CHANNELS = 16, KSTAGES = 4, KSTEPS = 4, PIECES = 2, SLABS = 2, SLAB_BYTES = 24576;
+constexpr int RUN_PIXELS = 136, LANES = 8, TERMS = 1, STAGE_CHANNELS = 16, KSTAGES = 4, KSTEPS = 4, PIECES = 2, SLABS = 3, SLAB_BYTES = 16384;
 constexpr int TILE_BYTES = 2048, CHUNKS = 3, ROW_LENGTH = 136, ACCUMULATORS = 68, STAGE_BYTES = 53760, RAW_BYTES = 32768, STAGES_AT = 49152;
 constexpr int RAW_AT = 156672, CHUNKS_AT = 222208, TABLES_AT = 222208, PLACES_AT = 223232, HELD_VALUES = 16;
 typedef STORED ELEMENT;
+"""
+
+SLAB_COUNT_2 = r"""
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 8, 250); }
+static __device__ __forceinline__ int slab_count(int) { return 32; }
+__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -4, -3, -4, -4, -3, -2, -4, -4, -2, -1, -4, -4, -1, -1, -4, -4, 0, 0, -4, -3, -4, 0, -3, -3, -4, -3, -3, -3, -3, -2, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, -1, 0, -3, -2, -4, 0, -2, -2, -4, -3, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -2, -1, -2, -2, -1, 0, -2, -1, -4, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1, -1, -3, -2, -1, -1, -2, -1, -1, -1, -1, 0, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -4, -3, 0, 0, -3, -2, 0, 0, -2, -1, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};   // first and last shift along d, along h
 """
 
 PRODUCT_3 = r"""
@@ -3023,16 +3040,50 @@ static __device__ __forceinline__ void product(float (&d)[68], unsigned long lon
 }
 """
 
-CONSTANTS_15 = r"""
+MULTIPLY_3 = r"""
 __constant__ int windows[] = {4, 5, 6, 7, 8, 52, 53, 54, 55, 56, 100, 101, 102, 103, 104, 148, 149, 150, 151, 152, 196, 197, 198, 199, 200, 340, 341, 342, 343, 344, 388, 389, 390, 391, 392, 436, 437, 438, 439, 440, 484, 485, 486, 487, 488, 532, 533, 534, 535, 536, 676, 677, 678, 679, 680, 724, 725, 726, 727, 728, 772, 773, 774, 775, 776, 820, 821, 822, 823, 824, 868, 869, 870, 871, 872, 1012, 1013, 1014, 1015, 1016, 1060, 1061, 1062, 1063, 1064, 1108, 1109, 1110, 1111, 1112, 1156, 1157, 1158, 1159, 1160, 1204, 1205, 1206, 1207, 1208, 1348, 1349, 1350, 1351, 1352, 1396, 1397, 1398, 1399, 1400, 1444, 1445, 1446, 1447, 1448, 1492, 1493, 1494, 1495, 1496, 1540, 1541, 1542, 1543, 1544};   // first pixel of each tap's window
-"""
 
-CONSTANTS_16 = r"""
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
+    bool met = false;
+    for (int part = 0; part < 32; part++) {
+        if (!slab_meets(part, at, s)) continue;
+        met = true;
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        tiles += WG * (TILE_BYTES / 16);
+        const int* window = windows + part * 4;
+        products_begin();
+       {
+            product(acc[0], tiles + 0ll, pixels + (window[0] + 0), 1);
+        }
+        if (part < 31)
+       {
+            product(acc[0], tiles + 256ll, pixels + (window[1] + 0), 1);
+        }
+        if (part < 31)
+       {
+            product(acc[0], tiles + 512ll, pixels + (window[2] + 0), 1);
+        }
+        if (part < 31)
+       {
+            product(acc[0], tiles + 768ll, pixels + (window[3] + 0), 1);
+        }
+        products_commit();
+        products_wait<1>();
+        held.release(b);
+        held.slab = slab;
+        if (++slab == SLABS) { slab = 0; slab_turn++; }
+    }
+    if (!met) held.release(b);
+    held.stage = slot;
+}
 constexpr int RESULTS = 34;
 __constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105, 112, 113, 120, 121, 128, 129};   // each result's first pixel, but for the lane's own
 """
 
-CONSTANTS_17 = r"""
+CONSTANTS_13 = r"""
 // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
 template <int WG> struct Fragments {
     const REAL* table;
@@ -3447,7 +3498,7 @@ __global__ void __launch_bounds__(256) eval_moments(const STORED* __restrict__ p
 }
 """
 
-CONSTANTS_18 = r"""
+CONSTANTS_14 = r"""
 extern "C" long long train(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 5)) {
@@ -3549,9 +3600,9 @@ extern "C" long long eval(void* const* leaf, void* const* out, const long long* 
 
 # What is compiled for which arithmetic: fp32 as PyTorch's TF32 switch allows, strict fp32, 16 bits.
 SOURCES = {
-    "fp32": ARITHMETIC + TRAIN_MOMENTS + TRAIN_PREPARE + TRAIN_MOMENTS_TAIL_3 + OPENING + CONSTANTS + TRAIN_PACK + CONSTANTS_2 + CONSTANTS_3 + CONSTANTS_4 + CONSTANTS_5 + SLAB_COUNT + PRODUCT + PUT_BLOCK + CONSTANTS_6 + MULTIPLY + CONSTANTS_7 + CONSTANTS_8 + CONSTANTS_9 + TRAIN_DENSE + CONSTANTS_5 + TRAIN_COMBINE + TRAIN_DENSE_TAIL + TRAIN_GENERAL_MOMENTS + TRAIN_GENERAL_DENSE_5 + EVAL_GENERAL_MOMENTS_TAIL + CONSTANTS_10 + CONSTANTS_11,
-    "strict": ARITHMETIC + TRAIN_MOMENTS_2 + TRAIN_PREPARE + TRAIN_MOMENTS_TAIL_3_2 + OPENING + CONSTANTS + TRAIN_PACK_2 + CONSTANTS_2 + CONSTANTS_12 + CONSTANTS_4 + CONSTANTS_5 + PRODUCT_2 + PUT_BLOCK + MULTIPLY_2 + CONSTANTS_9 + TRAIN_DENSE + CONSTANTS_5 + TRAIN_COMBINE + TRAIN_DENSE_TAIL + TRAIN_GENERAL_MOMENTS + TRAIN_GENERAL_DENSE_5 + EVAL_GENERAL_MOMENTS_TAIL + CONSTANTS_13 + CONSTANTS_11,
-    "half": ARITHMETIC + TRAIN_MOMENTS_TAIL + OPENING + TRAIN_PACK_3 + CONSTANTS_2 + CONSTANTS_14 + CONSTANTS_5 + SLAB_COUNT + PRODUCT_3 + PUT_BLOCK + CONSTANTS_15 + MULTIPLY + CONSTANTS_16 + CONSTANTS_8 + CONSTANTS_17 + TRAIN_DENSE + CONSTANTS_5 + TRAIN_COMBINE + TRAIN_DENSE_TAIL_2 + TRAIN_GENERAL_MOMENTS + TRAIN_GENERAL_PREPARE + TRAIN_GENERAL_DENSE_5 + EVAL_MOMENTS + EVAL_GENERAL_MOMENTS_TAIL + CONSTANTS_18,
+    "fp32": ARITHMETIC + TRAIN_MOMENTS + TRAIN_PREPARE + TRAIN_MOMENTS_TAIL_3 + OPENING + CONSTANTS + TRAIN_PACK + CONSTANTS_2 + CONSTANTS_3 + CONSTANTS_4 + CONSTANTS_5 + SLAB_COUNT + SLAB_REACH + PRODUCT + PUT_BLOCK + MULTIPLY + CONSTANTS_6 + CONSTANTS_7 + TRAIN_DENSE + CONSTANTS_5 + TRAIN_COMBINE + TRAIN_DENSE_TAIL + TRAIN_GENERAL_MOMENTS + TRAIN_GENERAL_DENSE_5 + EVAL_GENERAL_MOMENTS_TAIL + CONSTANTS_8 + CONSTANTS_9,
+    "strict": ARITHMETIC + TRAIN_MOMENTS_2 + TRAIN_PREPARE + TRAIN_MOMENTS_TAIL_3_2 + OPENING + CONSTANTS + TRAIN_PACK_2 + CONSTANTS_2 + CONSTANTS_10 + CONSTANTS_4 + CONSTANTS_5 + SLAB_COUNT + SLAB_REACH + PRODUCT_2 + PUT_BLOCK + MULTIPLY_2 + CONSTANTS_7 + TRAIN_DENSE + CONSTANTS_5 + TRAIN_COMBINE + TRAIN_DENSE_TAIL + TRAIN_GENERAL_MOMENTS + TRAIN_GENERAL_DENSE_5 + EVAL_GENERAL_MOMENTS_TAIL + CONSTANTS_11 + CONSTANTS_9,
+    "half": ARITHMETIC + TRAIN_MOMENTS_TAIL + OPENING + TRAIN_PACK_3 + CONSTANTS_2 + CONSTANTS_12 + CONSTANTS_5 + SLAB_COUNT_2 + SLAB_REACH + PRODUCT_3 + PUT_BLOCK + MULTIPLY_3 + CONSTANTS_6 + CONSTANTS_13 + TRAIN_DENSE + CONSTANTS_5 + TRAIN_COMBINE + TRAIN_DENSE_TAIL_2 + TRAIN_GENERAL_MOMENTS + TRAIN_GENERAL_PREPARE + TRAIN_GENERAL_DENSE_5 + EVAL_MOMENTS + EVAL_GENERAL_MOMENTS_TAIL + CONSTANTS_14,
 }
 
 _built = {}
@@ -3572,7 +3623,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_a00cef06c1b5_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_d9edc2dcc3d6_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],

@@ -96,9 +96,9 @@ TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
 }
 constexpr int THREADS = 512, LOADERS = 128, CIN = 64, COUT = 128, MGROUPS = 1, BLOCKS_PER_TILE = 2, FIXED = 1, VARIANTS = 1, PARTS = 1;
 constexpr int TILE_N = 1, RUN_N = 1, EXTENT_N = 1, SECOND_N = 0, TILE_D = 1, RUN_D = 1, EXTENT_D = 1, FIRST_D = 0, ADVANCE_D = 1, PERIOD_D = 1;
-constexpr int SECOND_D = 0, FIRST_H = -2, ADVANCE_H = 1, PERIOD_H = 1, SECOND_H = 0, ADVANCE_W = 1, PERIOD_W = 1, SECOND_W = 0, VECTORS = 2;
-constexpr int STAGES = 2, PIECES = 1, OPERAND_TILES = 30, BUFFERS = 2, CHUNK_ROWS = 1, SETS = 1, PLANES = 1, ROWS_PER_PLANE = 1;
-constexpr int ROWS_PER_GROUP = 1, BLOCKS = 1, WEIGHTS_AT = 0;
+constexpr int SECOND_D = 0, TILE_H = 2, RUN_H = 2, EXTENT_H = 4, FIRST_H = -2, ADVANCE_H = 1, PERIOD_H = 1, SECOND_H = 0, ADVANCE_W = 1;
+constexpr int PERIOD_W = 1, SECOND_W = 0, VECTORS = 2, STAGES = 2, PIECES = 1, OPERAND_TILES = 30, BUFFERS = 2, CHUNK_WIDTH = 64, CHUNK_ROWS = 1;
+constexpr int SETS = 1, PLANES = 1, ROWS_PER_PLANE = 1, ROWS_PER_GROUP = 1, PITCH = 72, BLOCKS = 1, CHUNK_BYTES = 18432, WEIGHTS_AT = 0;
 constexpr bool RESIDENT = false;
 constexpr bool JOINT = false;
 constexpr bool SPLIT_CHANNELS = true;
@@ -107,6 +107,8 @@ enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_RO
 constexpr int LOAD = LOAD_ROWS;
 typedef int OFFSET;
 static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
+constexpr bool SKIPS = false;
+static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }
 
 // The machine of sm_90a: wgmma, bulk copies, registers handed from role to role. (Without a CUDA compiler the tests' host
 // machine has functions of the same names.)
@@ -177,6 +179,14 @@ constexpr int BUFFERS_0 = JOINT ? BUFFERS : (BUFFERS + 1) / 2;     // of the fir
 // `variant` = which phases.
 struct Place { int fixed, variant, u[4]; };
 
+// Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
+static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
+    if (!SKIPS) return true;
+    const int* reach = slab_reach(at.variant, slab);             // first and last shift along d, along h
+    return ADVANCE_D * (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 &&
+           ADVANCE_H * (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1 + reach[3] >= 0;
+}
+
 // Pixel p of the patch as a place in the input. Input i = ADVANCE·(u + FIRST + position) + residue; each residue has a
 // sub-patch of its own, so that every tap is a window of unit stride.
 struct Pixel { int at[4]; bool inside; };
@@ -188,7 +198,8 @@ constexpr bool SETTLED = LOAD == LOAD_ROWS && PIECES == 1;    // a thread's plac
 constexpr bool TABLED = LOAD == LOAD_ROWS && PIECES > 1;      // its places, one for each piece, are kept in shared memory
 constexpr bool PROLOGUE = false;
 constexpr bool FRAGMENTS = false;   // the store role runs the tile program
-constexpr int VECTOR = 4, VECTOR_PIXELS = 4, TURNS = 1, BATCHES = 1, WRITERS = 2, CHUNK_OUTER = 1, PHASES_W = 1;
+constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, TURNS = 1, ITEMS = 8, BATCH = 8, BATCHES = 1, ROW_STEP = 8, WRITERS = 2;
+constexpr int CHUNK_OUTER = 1, PHASES_W = 1;
 __constant__ int phase_codes[2] = {0, 0};   // residue along d * 256 + along h
 
 // The first row of a phase in the chunk, −1 where it has no taps.
@@ -233,16 +244,15 @@ namespace forward_dense_ {
 """
 
 CONSTANTS_3 = r"""
-// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x3 slabs 4x10 chunks 2x64 stores 1 registers 64/96/176
+// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x3 slabs 3x15 chunks 2x64 stores 1 registers 64/96/176
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 1;
-constexpr int TILE_H = 2, RUN_H = 2, EXTENT_H = 4, TILE_W = 88, RUN_W = 88, EXTENT_W = 92, FIRST_W = -4, PIXELS = 368, PLANE = 368;
-constexpr int RUN_PIXELS = 184, LANES = 4, TERMS = 1, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, RAW = 3, PIECE = 3, SLABS = 4;
-constexpr int SLAB_BYTES = 20480, TILE_BYTES = 2048, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, ACCUMULATORS = 92;
-constexpr int STAGE_BYTES = 11776, RAW_BYTES = 12288, CHUNK_BYTES = 18432, STAGES_AT = 81920, RAW_AT = 105472, CHUNKS_AT = 142336;
-constexpr int TABLES_AT = 179200, PLACES_AT = 183808, HELD_VALUES = 32;
+constexpr int TILE_W = 88, RUN_W = 88, EXTENT_W = 92, FIRST_W = -4, PIXELS = 368, PLANE = 368, RUN_PIXELS = 184, LANES = 4, TERMS = 1;
+constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, RAW = 3, PIECE = 3, SLABS = 3, SLAB_BYTES = 32768, TILE_BYTES = 2048, CHUNKS = 3;
+constexpr int ROW_LENGTH = 184, ACCUMULATORS = 92, STAGE_BYTES = 11776, RAW_BYTES = 12288, STAGES_AT = 98304, RAW_AT = 121856;
+constexpr int CHUNKS_AT = 158720, TABLES_AT = 195584, PLACES_AT = 200192, HELD_VALUES = 32;
 """
 
 CONSTANTS_4 = r"""
@@ -254,8 +264,8 @@ typedef float REAL;
 """
 
 PRODUCT = r"""
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 30); }
-static __device__ __forceinline__ int slab_count(int) { return 3; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 16, 30); }
+static __device__ __forceinline__ int slab_count(int) { return 2; }
 
 static __device__ __forceinline__ void product(float (&d)[92], unsigned long long a, unsigned long long b, int accumulate) {
 #ifdef __CUDACC__
@@ -536,33 +546,36 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
 // cost every other warp of its quarter of the multiprocessor registers.)
 struct Pump {
     const unsigned char* from;
-    int tile, step, slab, slot, turn, variant;
+    int tile, step, slab, slot, turn;
+    Place at;
     int t;                                                    // which of the FETCHERS
-    __device__ __forceinline__ void seek(const unsigned char* packed) {
-        const int part = tile % PARTS;
-        variant = VARIANTS > 1 ? (part / FIXED + (gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0)) % VARIANTS : 0;   // as place_of
-        from = packed + (long long)(part % FIXED) * (KSTEPS * OPERAND_TILES * TILE_BYTES);
+    __device__ __forceinline__ void seek(const unsigned char* packed, const Sizes& s) {
+        at = place_of(tile, s);
+        from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
         step = slab = 0;
     }
-    __device__ __forceinline__ Pump(const unsigned char* packed, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed); }
-    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, int total) {
-        while (tile < total && (turn == 0 || barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1))) {
-            const int first = slab_first(variant, slab), bytes = (slab_first(variant, slab + 1) - first) * TILE_BYTES;
-            copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
-            if (++slot == SLABS) { slot = 0; turn++; }
-            if (++slab == slab_count(variant)) {
+    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed, s); }
+    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
+        while (tile < s.total) {
+            if (slab_meets(slab, at, s)) {
+                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
+                const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
+                copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
+                if (++slot == SLABS) { slot = 0; turn++; }
+            }
+            if (++slab == slab_count(at.variant)) {
                 slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile += gridDim.x; seek(packed); }
+                if (++step == KSTEPS) { tile += gridDim.x; seek(packed, s); }
             }
         }
     }
 };
 
 static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
-    Pump pump(packed, t);
+    Pump pump(packed, s, t);
     const bool fetches = t < FETCHERS;
-    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s.total); };
+    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s); };
     auto wait_empty = [&](unsigned bar, int parity) {
         if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill(), rest();
         barrier_wait(bar, parity);
@@ -681,9 +694,9 @@ typedef REAL Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
 """
 
 MULTIPLY = r"""
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    (void)slab, (void)slab_turn, (void)b, (void)variant, (void)total;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
     held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
@@ -693,6 +706,9 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     product(acc[0], tiles + 512ll, pixels + 2ll, 1);
     product(acc[0], tiles + 768ll, pixels + 3ll, 1);
     product(acc[0], tiles + 1024ll, pixels + 4ll, 1);
+    product(acc[0], tiles + 1280ll, pixels + 92ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 93ll, 1);
+    product(acc[0], tiles + 1792ll, pixels + 94ll, 1);
     products_commit();
     products_wait<1>();
     held.release(b);
@@ -702,25 +718,13 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
-    product(acc[0], tiles + 0ll, pixels + 92ll, 1);
-    product(acc[0], tiles + 256ll, pixels + 93ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 94ll, 1);
-    product(acc[0], tiles + 768ll, pixels + 95ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 96ll, 1);
-    products_commit();
-    products_wait<1>();
-    held.release(b);
-    held.slab = slab;
-    if (++slab == SLABS) { slab = 0; slab_turn++; }
-    held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
-    tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
-    tiles += WG * (TILE_BYTES / 16);
-    products_begin();
-    product(acc[0], tiles + 0ll, pixels + 184ll, 1);
-    product(acc[0], tiles + 256ll, pixels + 185ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 186ll, 1);
-    product(acc[0], tiles + 768ll, pixels + 187ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 188ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 95ll, 1);
+    product(acc[0], tiles + 256ll, pixels + 96ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 184ll, 1);
+    product(acc[0], tiles + 768ll, pixels + 185ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 186ll, 1);
+    product(acc[0], tiles + 1280ll, pixels + 187ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 188ll, 1);
     products_commit();
     products_wait<1>();
     held.release(b);
@@ -730,7 +734,7 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 }
 """
 
-PRODUCT_ROLE = r"""
+STORE_VECTOR = r"""
 template <int WG> struct Fragments {
     __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int) {}
     __device__ __forceinline__ void tile(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int) {}
@@ -756,9 +760,12 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         if (TERMS > 1)
 #pragma unroll
             for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        if (SKIPS)                                            // any slab may be the first
+#pragma unroll
+            for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at.variant, slab, slab_turn, held);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at, s, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
@@ -795,13 +802,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     }
     fragments.finish();
 }
-"""
 
-CONSTANTS_8 = r"""
-constexpr int LANES_W = 16, ITEMS = 8, BATCH = 8, ROW_STEP = 8;
-"""
-
-STORE_VECTOR = r"""
 template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
     tf_vector<S, N> whole;
 #pragma unroll
@@ -992,7 +993,7 @@ static tf_divisor divisor(long long d) {
 }
 """
 
-CONSTANTS_9 = r"""
+CONSTANTS_8 = r"""
 extern "C" long long forward(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
     const long long batch = size[0], height = size[1], width = size[2];
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 2)) {
@@ -1003,7 +1004,7 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
         if (128 * batch * out_height * out_width >= 1ll << 31) return -1;
         if (!workspace) return 491520;
         launch(forward_pack, 120, 256, 0, false, stream, (const float*)leaf[1], (unsigned char*)workspace, WeightStrides{122880, 1920, 15, 0, 5, 1});
-        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 183808, false, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1});
+        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 200192, false, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1});
         return (long long)cudaGetLastError();
     }
     const long long out_height = height + 2;
@@ -1036,27 +1037,26 @@ __global__ void __launch_bounds__(256) forward_pack(const float* __restrict__ w,
 }
 """
 
-CONSTANTS_10 = r"""
-// Dense tiles: run 1x1x3x44 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 3x8 chunks 2x32 stores 1 registers 64/96/176
+CONSTANTS_9 = r"""
+// Dense tiles: run 1x1x2x52 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 4x2 slabs 3x8 chunks 2x64 stores 1 registers 64/96/176
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 1;
-constexpr int TILE_H = 3, RUN_H = 3, EXTENT_H = 5, TILE_W = 44, RUN_W = 44, EXTENT_W = 48, FIRST_W = -4, PIXELS = 240, PLANE = 240;
-constexpr int RUN_PIXELS = 144, LANES = 4, TERMS = 2, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, RAW = 3, PIECE = 2, SLABS = 3;
-constexpr int SLAB_BYTES = 32768, TILE_BYTES = 4096, CHUNKS = 5, CHUNK_WIDTH = 32, ROW_LENGTH = 144, PITCH = 40, ACCUMULATORS = 72;
-constexpr int STAGE_BYTES = 15360, RAW_BYTES = 8192, CHUNK_BYTES = 10240, STAGES_AT = 98304, RAW_AT = 129024, CHUNKS_AT = 153600;
-constexpr int TABLES_AT = 174080, PLACES_AT = 178688, HELD_VALUES = 32;
+constexpr int TILE_W = 52, RUN_W = 52, EXTENT_W = 56, FIRST_W = -4, PIXELS = 224, PLANE = 224, RUN_PIXELS = 112, LANES = 4, TERMS = 2;
+constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, RAW = 4, PIECE = 2, SLABS = 3, SLAB_BYTES = 32768, TILE_BYTES = 4096, CHUNKS = 2;
+constexpr int ROW_LENGTH = 112, ACCUMULATORS = 56, STAGE_BYTES = 14336, RAW_BYTES = 8192, STAGES_AT = 98304, RAW_AT = 126976, CHUNKS_AT = 159744;
+constexpr int TABLES_AT = 196608, PLACES_AT = 201216, HELD_VALUES = 32;
 """
 
 PRODUCT_2 = r"""
 static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 8, 30); }
 static __device__ __forceinline__ int slab_count(int) { return 4; }
 
-static __device__ __forceinline__ void product(float (&d)[72], unsigned long long a, unsigned long long b, int accumulate) {
+static __device__ __forceinline__ void product(float (&d)[56], unsigned long long a, unsigned long long b, int accumulate) {
 #ifdef __CUDACC__
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\nwgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71}, %72, %73, p, 1, 1;\n}"
-        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]),"+f"(d[68]),"+f"(d[69]),"+f"(d[70]),"+f"(d[71]) : "l"(a), "l"(b), "r"(accumulate));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %58, 0;\nwgmma.mma_async.sync.aligned.m64n112k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55}, %56, %57, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]) : "l"(a), "l"(b), "r"(accumulate));
 #else
     multiply_group<ELEMENT>(d, a, b, accumulate, [](ELEMENT e) { return tf_to<float>(e); });
 #endif
@@ -1069,21 +1069,21 @@ static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (
     for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[i], acc[i]);
 }
 
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    (void)slab, (void)slab_turn, (void)b, (void)variant, (void)total;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
     held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
     product(acc[0], tiles + 128ll, pixels + 0ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 480ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 448ll, 1);
     product(acc[0], tiles + 640ll, pixels + 1ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 481ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 449ll, 1);
     product(acc[0], tiles + 1152ll, pixels + 2ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 482ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 450ll, 1);
     product(acc[0], tiles + 1664ll, pixels + 3ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 483ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 451ll, 1);
     product(acc[0], tiles + 0ll, pixels + 0ll, 1);
     product(acc[0], tiles + 512ll, pixels + 1ll, 1);
     product(acc[0], tiles + 1024ll, pixels + 2ll, 1);
@@ -1099,17 +1099,17 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
     product(acc[0], tiles + 128ll, pixels + 4ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 484ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 48ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 528ll, 1);
-    product(acc[0], tiles + 1152ll, pixels + 49ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 529ll, 1);
-    product(acc[0], tiles + 1664ll, pixels + 50ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 530ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 452ll, 1);
+    product(acc[0], tiles + 640ll, pixels + 56ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 504ll, 1);
+    product(acc[0], tiles + 1152ll, pixels + 57ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 505ll, 1);
+    product(acc[0], tiles + 1664ll, pixels + 58ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 506ll, 1);
     product(acc[0], tiles + 0ll, pixels + 4ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 48ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 49ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 50ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 56ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 57ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 58ll, 1);
     products_commit();
     products_wait<0>();
     promote(acc[0], total[0]);
@@ -1120,18 +1120,18 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
-    product(acc[0], tiles + 128ll, pixels + 51ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 531ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 52ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 532ll, 1);
-    product(acc[0], tiles + 1152ll, pixels + 96ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 576ll, 1);
-    product(acc[0], tiles + 1664ll, pixels + 97ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 577ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 51ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 52ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 96ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 97ll, 1);
+    product(acc[0], tiles + 128ll, pixels + 59ll, 0);
+    product(acc[0], tiles + 0ll, pixels + 507ll, 1);
+    product(acc[0], tiles + 640ll, pixels + 60ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 508ll, 1);
+    product(acc[0], tiles + 1152ll, pixels + 112ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 560ll, 1);
+    product(acc[0], tiles + 1664ll, pixels + 113ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 561ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 59ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 60ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 112ll, 1);
+    product(acc[0], tiles + 1536ll, pixels + 113ll, 1);
     products_commit();
     products_wait<0>();
     promote(acc[0], total[0]);
@@ -1142,15 +1142,15 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
-    product(acc[0], tiles + 128ll, pixels + 98ll, 0);
-    product(acc[0], tiles + 0ll, pixels + 578ll, 1);
-    product(acc[0], tiles + 640ll, pixels + 99ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 579ll, 1);
-    product(acc[0], tiles + 1152ll, pixels + 100ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 580ll, 1);
-    product(acc[0], tiles + 0ll, pixels + 98ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 99ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 100ll, 1);
+    product(acc[0], tiles + 128ll, pixels + 114ll, 0);
+    product(acc[0], tiles + 0ll, pixels + 562ll, 1);
+    product(acc[0], tiles + 640ll, pixels + 115ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 563ll, 1);
+    product(acc[0], tiles + 1152ll, pixels + 116ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 564ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 114ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 115ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 116ll, 1);
     products_commit();
     products_wait<0>();
     promote(acc[0], total[0]);
@@ -1161,22 +1161,18 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
 }
 """
 
-CONSTANTS_11 = r"""
-constexpr int LANES_W = 8, ITEMS = 4, BATCH = 4, ROW_STEP = 16;
-"""
-
-CONSTANTS_12 = r"""
+CONSTANTS_10 = r"""
 extern "C" long long forward(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
     const long long batch = size[0], height = size[1], width = size[2];
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 2)) {
         const long long out_height = height + 2;
         const long long out_width = width + 4;
-        const long long count_1 = ceil_div(out_width, 44);
-        const long long count_2 = (height + 4) / 3;
+        const long long count_1 = ceil_div(out_width, 52);
+        const long long count_2 = (height + 3) / 2;
         if (128 * batch * out_height * out_width >= 1ll << 31) return -1;
         if (!workspace) return 983040;
         launch(forward_pack, 120, 256, 0, false, stream, (const float*)leaf[1], (unsigned char*)workspace, WeightStrides{122880, 1920, 15, 0, 5, 1});
-        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 178688, false, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1});
+        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 201216, false, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1});
         return (long long)cudaGetLastError();
     }
     const long long out_height = height + 2;
@@ -1213,23 +1209,22 @@ __global__ void __launch_bounds__(256) forward_pack(const STORED* __restrict__ w
 }
 """
 
-CONSTANTS_13 = r"""
-// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x15 chunks 2x64 stores 1 registers 64/96/176
+CONSTANTS_11 = r"""
+// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 4x10 chunks 2x64 stores 1 registers 64/96/176
 //   axis d: period 1 advance 1 taps 1
 //   axis h: period 1 advance 1 taps 3
 //   axis w: period 1 advance 1 taps 5
 constexpr int STORE_GROUPS = 1;
-constexpr int TILE_H = 2, RUN_H = 2, EXTENT_H = 4, TILE_W = 88, RUN_W = 88, EXTENT_W = 96, FIRST_W = -8, PIXELS = 384, PLANE = 384;
-constexpr int RUN_PIXELS = 184, LANES = 8, TERMS = 1, STAGE_CHANNELS = 16, KSTAGES = 4, KSTEPS = 4, RAW = 2, PIECE = 2, SLABS = 3;
-constexpr int SLAB_BYTES = 32768, TILE_BYTES = 2048, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, ACCUMULATORS = 92;
-constexpr int STAGE_BYTES = 12288, RAW_BYTES = 16384, CHUNK_BYTES = 18432, STAGES_AT = 98304, RAW_AT = 122880, CHUNKS_AT = 155648;
-constexpr int TABLES_AT = 192512, PLACES_AT = 197120, HELD_VALUES = 16;
+constexpr int TILE_W = 88, RUN_W = 88, EXTENT_W = 96, FIRST_W = -8, PIXELS = 384, PLANE = 384, RUN_PIXELS = 184, LANES = 8, TERMS = 1;
+constexpr int STAGE_CHANNELS = 16, KSTAGES = 4, KSTEPS = 4, RAW = 3, PIECE = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, CHUNKS = 3;
+constexpr int ROW_LENGTH = 184, ACCUMULATORS = 92, STAGE_BYTES = 12288, RAW_BYTES = 16384, STAGES_AT = 81920, RAW_AT = 106496;
+constexpr int CHUNKS_AT = 155648, TABLES_AT = 192512, PLACES_AT = 197120, HELD_VALUES = 16;
 typedef STORED ELEMENT;
 """
 
 PRODUCT_3 = r"""
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 16, 30); }
-static __device__ __forceinline__ int slab_count(int) { return 2; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 30); }
+static __device__ __forceinline__ int slab_count(int) { return 3; }
 
 static __device__ __forceinline__ void product(float (&d)[92], unsigned long long a, unsigned long long b, int accumulate) {
 #ifdef __CUDACC__
@@ -1241,16 +1236,16 @@ static __device__ __forceinline__ void product(float (&d)[92], unsigned long lon
 }
 """
 
-CONSTANTS_14 = r"""
+CONSTANTS_12 = r"""
 struct Operands {
     STORED* y0; Strides ys0;
 };
 """
 
 MULTIPLY_3 = r"""
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int variant, int& slab, int& slab_turn, Held& held) {
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    (void)slab, (void)slab_turn, (void)b, (void)variant, (void)total;
+    (void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;
     held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
@@ -1260,9 +1255,6 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     product(acc[0], tiles + 512ll, pixels + 6ll, 1);
     product(acc[0], tiles + 768ll, pixels + 7ll, 1);
     product(acc[0], tiles + 1024ll, pixels + 8ll, 1);
-    product(acc[0], tiles + 1280ll, pixels + 100ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 101ll, 1);
-    product(acc[0], tiles + 1792ll, pixels + 102ll, 1);
     products_commit();
     products_wait<1>();
     held.release(b);
@@ -1272,13 +1264,25 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
     tiles += WG * (TILE_BYTES / 16);
     products_begin();
-    product(acc[0], tiles + 0ll, pixels + 103ll, 1);
-    product(acc[0], tiles + 256ll, pixels + 104ll, 1);
-    product(acc[0], tiles + 512ll, pixels + 196ll, 1);
-    product(acc[0], tiles + 768ll, pixels + 197ll, 1);
-    product(acc[0], tiles + 1024ll, pixels + 198ll, 1);
-    product(acc[0], tiles + 1280ll, pixels + 199ll, 1);
-    product(acc[0], tiles + 1536ll, pixels + 200ll, 1);
+    product(acc[0], tiles + 0ll, pixels + 100ll, 1);
+    product(acc[0], tiles + 256ll, pixels + 101ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 102ll, 1);
+    product(acc[0], tiles + 768ll, pixels + 103ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 104ll, 1);
+    products_commit();
+    products_wait<1>();
+    held.release(b);
+    held.slab = slab;
+    if (++slab == SLABS) { slab = 0; slab_turn++; }
+    held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+    tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+    tiles += WG * (TILE_BYTES / 16);
+    products_begin();
+    product(acc[0], tiles + 0ll, pixels + 196ll, 1);
+    product(acc[0], tiles + 256ll, pixels + 197ll, 1);
+    product(acc[0], tiles + 512ll, pixels + 198ll, 1);
+    product(acc[0], tiles + 768ll, pixels + 199ll, 1);
+    product(acc[0], tiles + 1024ll, pixels + 200ll, 1);
     products_commit();
     products_wait<1>();
     held.release(b);
@@ -1407,7 +1411,7 @@ extern __shared__ __align__(1024) unsigned char shared[];
 }
 """
 
-CONSTANTS_15 = r"""
+CONSTANTS_13 = r"""
 extern "C" long long forward(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
     const long long batch = size[0], height = size[1], width = size[2];
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 2)) {
@@ -1433,9 +1437,9 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
 
 # What is compiled for which arithmetic: fp32 as PyTorch's TF32 switch allows, strict fp32, 16 bits.
 SOURCES = {
-    "fp32": ARITHMETIC + CONSTANTS + FORWARD_PACK + CONSTANTS_2 + CONSTANTS_3 + CONSTANTS_4 + CONSTANTS_5 + PRODUCT + CONSTANTS_6 + CONSTANTS_7 + PUT_BLOCK + MULTIPLY + PRODUCT_ROLE + CONSTANTS_8 + STORE_VECTOR + FORWARD_DENSE + FORWARD_GENERAL_DENSE + CONSTANTS_9,
-    "strict": ARITHMETIC + CONSTANTS + FORWARD_PACK_2 + CONSTANTS_2 + CONSTANTS_10 + CONSTANTS_4 + CONSTANTS_5 + PRODUCT_2 + CONSTANTS_6 + CONSTANTS_7 + PUT_BLOCK + MULTIPLY_2 + PRODUCT_ROLE + CONSTANTS_11 + STORE_VECTOR + FORWARD_DENSE + FORWARD_GENERAL_DENSE + CONSTANTS_12,
-    "half": ARITHMETIC + FORWARD_PACK_3 + CONSTANTS_2 + CONSTANTS_13 + CONSTANTS_5 + PRODUCT_3 + CONSTANTS_6 + CONSTANTS_14 + PUT_BLOCK + MULTIPLY_3 + PRODUCT_ROLE + CONSTANTS_8 + STORE_VECTOR + FORWARD_DENSE_2 + FORWARD_GENERAL_DENSE + CONSTANTS_15,
+    "fp32": ARITHMETIC + CONSTANTS + FORWARD_PACK + CONSTANTS_2 + CONSTANTS_3 + CONSTANTS_4 + CONSTANTS_5 + PRODUCT + CONSTANTS_6 + CONSTANTS_7 + PUT_BLOCK + MULTIPLY + STORE_VECTOR + FORWARD_DENSE + FORWARD_GENERAL_DENSE + CONSTANTS_8,
+    "strict": ARITHMETIC + CONSTANTS + FORWARD_PACK_2 + CONSTANTS_2 + CONSTANTS_9 + CONSTANTS_4 + CONSTANTS_5 + PRODUCT_2 + CONSTANTS_6 + CONSTANTS_7 + PUT_BLOCK + MULTIPLY_2 + STORE_VECTOR + FORWARD_DENSE + FORWARD_GENERAL_DENSE + CONSTANTS_10,
+    "half": ARITHMETIC + FORWARD_PACK_3 + CONSTANTS_2 + CONSTANTS_11 + CONSTANTS_5 + PRODUCT_3 + CONSTANTS_6 + CONSTANTS_12 + PUT_BLOCK + MULTIPLY_3 + STORE_VECTOR + FORWARD_DENSE_2 + FORWARD_GENERAL_DENSE + CONSTANTS_13,
 }
 
 _built = {}
@@ -1456,7 +1460,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_f6fc8d6de183_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_df5705079e41_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
