@@ -31,6 +31,7 @@ struct CallMode {
     bool freeze = false;    // parameters will not change
     bool inference = true;  // no gradient will be asked for
     bool keep = false;      // forward gives, behind its outputs, what backward then takes behind the gradients
+    bool autotune = false;  // CompileOptions::autotune
     bool operator==(const CallMode&) const = default;
 };
 

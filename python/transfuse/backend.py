@@ -60,7 +60,7 @@ def _is_parameter(node, value) -> bool:
 
 def backend(graph_module: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, mode=None, **more):
     """The torch.compile backend. Options: dryrun, require_full_compilation, torch_executed_ops, min_block_size, freeze,
-    never_slower."""
+    never_slower, autotune."""
     settings = {**(options or {}), **more}
     dryrun = settings.pop("dryrun", False)
     unknown = set(settings) - set(Options.__dataclass_fields__)

@@ -44,6 +44,11 @@ class Capture:
         tensors = [(sizes, dtype) for sizes, dtype in self._inputs if sizes is not None]
         return [f"{str(dtype).removeprefix('torch.')}[{','.join(str(s[0] or '…') for s in sizes)}]" for sizes, dtype in tensors]
 
+    def placed_constants(self) -> dict[str, torch.Tensor]:
+        """Constants by the name of their placeholder."""
+        placeholders = [n for n in self.graph_module.graph.nodes if n.op == "placeholder"]
+        return {n.name: self.constants[target] for n, (kind, target) in zip(placeholders, self.sources) if kind == "constant"}
+
     def admits(self, flat_inputs: list) -> bool:
         """Whether the graph holds for inputs of these shapes. Plain comparisons alone: torch.compile traces them, too."""
         if len(flat_inputs) != len(self._inputs):

@@ -63,11 +63,10 @@ def explain(words: list[str]) -> int:
     from transfuse import problem
 
     reference = problem.load(options.file)
-    device = _device(options.device)
-    model = reference.model(device=device)
+    model = reference.model()  # a plan for CUDA needs no GPU
     if options.eval:
         model.eval()
-    print(transfuse.explain(model, tuple(reference.inputs(device=device))))
+    print(transfuse.explain(model, tuple(reference.inputs()), _device(options.device)))
     return 0
 
 

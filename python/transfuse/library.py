@@ -10,7 +10,7 @@ import torch
 from transfuse import fallback
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
-FREEZE, INFERENCE, TF32, REFERENCE, KEEP = 1, 2, 4, 8, 16
+FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE = 1, 2, 4, 8, 16, 32
 
 DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
@@ -100,6 +100,8 @@ run_text = torch.ops.transfuse.run_text.default
 # Called at every turn: what OpOverload.__call__ calls.
 run_detached = torch.ops.transfuse.run_detached.default._op
 run_backward = torch.ops.transfuse.run_backward.default._op
+scratch = torch.ops.transfuse.scratch.default
+scratch_backward = torch.ops.transfuse.scratch_backward.default
 
 # The regions that may be called by handle or by text: how PyTorch itself would compute them.
 _eager: dict[int, object] = {}

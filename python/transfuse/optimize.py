@@ -278,7 +278,7 @@ def _capture(module, state: State, args, kwargs) -> Entry:
         except Exception as problem:  # torch.export raises many kinds
             error = error or problem
             continue
-        result = cut(captured.graph_module, captured.parameter_names, state.options)
+        result = cut(captured.graph_module, captured.parameter_names, state.options, captured.placed_constants())
         if dynamic and result.lost_to_sizes():
             continue  # with sizes fixed more can be taken; other sizes will be captured on their own
         return Entry(captured, result)
@@ -333,6 +333,7 @@ def optimize(
     freeze: bool = False,
     dynamic: bool = True,
     never_slower: bool = True,
+    autotune: bool = False,
     dryrun: bool = False,
     require_full_compilation: bool = False,
     torch_executed_ops=(),
@@ -345,6 +346,7 @@ def optimize(
                      else at its first call
     freeze           the user's word that parameters will not change: weights are prepared once (in eval and without gradients)
     never_slower     measure PyTorch's own way beside ours for new sizes and use the faster
+    autotune         on CUDA: measure configurations of the dense kernels when they are made, remember the fastest
     dryrun           capture and report, but let PyTorch run
     require_full_compilation, torch_executed_ops, min_block_size   as in Torch-TensorRT
     """
@@ -353,7 +355,7 @@ def optimize(
     base = getattr(type(model), "_transfuse_base", type(model))
     options = Options(
         freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=tuple(torch_executed_ops),
-        min_block_size=min_block_size, never_slower=never_slower, engine=engine,
+        min_block_size=min_block_size, never_slower=never_slower, autotune=autotune, engine=engine,
     )  # fmt: skip
     cls = _optimized_class(base)
     module = cls.__new__(cls)

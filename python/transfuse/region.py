@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from transfuse import fallback, library
-from transfuse.memory import peak
+from transfuse.memory import peak_of, total
 
 _salts = itertools.count(1)
 
@@ -61,6 +61,7 @@ class Region:
             fallback.strict_handles.add(self.handle)
         self.size_count = len(set(re.findall(r"\$\d+", self.text)))
         self.training_mode = library.REFERENCE if self.options.engine == "reference" else 0
+        self.training_mode |= library.AUTOTUNE if self.options.autotune else 0
         self.inference_mode = self.training_mode | library.INFERENCE | (library.FREEZE if self.options.freeze else 0)
         self.differentiable_program = library.DifferentiableProgram(self.handle, self.outputs, self.reach)
         self.forced: str | None = None  # "ours" or "pytorch"
@@ -171,10 +172,23 @@ class Region:
             torch.autograd.grad(outputs, [t for t in own if t.requires_grad], [torch.ones_like(o) for o in outputs], allow_unused=True)
 
         times = _seconds(lambda: step(ours), leaves[0]), _seconds(lambda: step(pytorch), leaves[0])
-        if grad and leaves[0].is_cuda:  # autograd's threads for devices are not counted in
-            return Choice(*times)
-        workspace = library.describe(self.handle)["workspace_bytes"]
-        return Choice(*times, peak(lambda: step(ours)) + workspace, peak(lambda: step(pytorch)))
+        wanted = [i for i, leaf in enumerate(own) if leaf.requires_grad]
+        theirs = peak_of(self.eager, own, sizes, wanted)
+        return Choice(*times) if theirs is None else Choice(*times, self.bytes(own, sizes, mode, wanted), theirs)
+
+    def bytes(self, leaves: list, sizes: tuple, mode: int, wanted: list[int]) -> int:
+        """What a call needs at its peak, as its plans say: results, what is kept for the gradient, and scratch."""
+        if not wanted:
+            return total(library.run_detached(leaves, self.handle, sizes, mode)) + library.scratch(leaves, self.handle, sizes, mode)
+        mode |= library.KEEP
+        with torch.no_grad():
+            results = library.run_detached(leaves, self.handle, sizes, mode)
+            forward = total(results) + library.scratch(leaves, self.handle, sizes, mode)
+            flows = [i for i, reached in enumerate(self.reach) if any(j in wanted for j in reached)]
+            gradients = [torch.ones_like(results[i]) for i in flows]
+            given = [*gradients, *results[self.outputs :]]
+            scratch = library.scratch_backward(leaves, given, self.handle, sizes, mode, flows, wanted)
+        return max(forward, total(results) + total(gradients) + total([leaves[i] for i in wanted]) + scratch)
 
     def nearby(self, leaves, mode) -> Choice | None:
         """A size within a factor of two of one that was measured decides alike: a hundred lengths are not measured each."""

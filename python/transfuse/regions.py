@@ -12,6 +12,7 @@ from torch.fx import Graph, GraphModule, Node
 
 import transfuse.translate_shape  # noqa: F401  (fills the table)
 from transfuse import library
+from transfuse.constants import as_tensor, note_numbers
 from transfuse.functional import functionalize, lower_sizes, mutated, roots
 from transfuse.gradmode import detach_what_needs_no_gradient
 from transfuse.region import Region
@@ -27,6 +28,7 @@ class Options:
     torch_executed_ops: tuple = ()
     min_block_size: int = 1
     never_slower: bool = True
+    autotune: bool = False
     engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
 
 
@@ -38,7 +40,7 @@ class Line:
     module: str
     taken: str | None  # name of the region
     reason: str | None = None
-    idle: bool = False  # only renames what a region made: nothing is computed
+    idle: bool = False  # a constant, or only renames what a region made: nothing is computed
 
     @property
     def left(self) -> bool:
@@ -82,7 +84,9 @@ def judge(graph: Graph, options: Options) -> dict[Node, str | None]:
     for node in graph.nodes:
         if node.op not in ("call_function", "call_module", "call_method"):
             continue
-        if excluded(node, options.torch_executed_ops):
+        if "number" in node.meta:
+            verdicts[node] = "a constant"
+        elif excluded(node, options.torch_executed_ops):
             verdicts[node] = "listed in torch_executed_ops"
         elif root[node] in changed or any(root.get(a) in changed for a in node.all_input_nodes):
             verdicts[node] = "it reads or makes a tensor that is changed in place"
@@ -195,11 +199,12 @@ def _types(node: Node, parameters: set[Node]) -> str:
     return f"{'param' if node in parameters else 'input'} {library.DTYPES[value.dtype]}[{sizes}]"
 
 
-def cut(graph_module: GraphModule, parameter_names: set[str], options: Options) -> Cut:
+def cut(graph_module: GraphModule, parameter_names: set[str], options: Options, constants: dict[str, torch.Tensor] | None = None) -> Cut:
     """Replaces every region of a graph by a call; the rest stays as it is."""
     graph = graph_module.graph
     detach_what_needs_no_gradient(graph_module)
     functionalize(graph)
+    note_numbers(graph_module, constants or {})
     lower_sizes(graph)
     verdicts = judge(graph, options)
     parameters = _parameter_expressions(graph, parameter_names)
@@ -228,6 +233,9 @@ def cut(graph_module: GraphModule, parameter_names: set[str], options: Options) 
         for node in region.nodes_to_erase:
             graph.erase_node(node)
         region.nodes_to_erase = []
+    for node in reversed(list(graph.nodes)):
+        if "number" in node.meta and not node.users:
+            graph.erase_node(node)
     graph.lint()
     graph_module.recompile()
     return Cut(graph_module, regions, lines)
@@ -243,7 +251,7 @@ def _lines(verdicts, where) -> list[Line]:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
                 continue
         taken = where.get(node)
-        idle = not taken and not refusal
+        idle = not taken and (not refusal or "number" in node.meta)
         why = None if taken else refusal or "only a view of what a region made"
         lines.append(Line(op_name(node), module_of(node), taken, why, idle))
     return lines
@@ -401,7 +409,10 @@ def _eager(nodes, leaves, sizes, outputs, statistics) -> GraphModule:
                 batch[mean, x] = graph.call_function(operator.getitem, (call, 1))
                 batch[var, x] = graph.call_function(operator.getitem, (call, 2))
                 continue
-        copies[node] = graph.node_copy(node, lambda n: copies[n])
+        for operand in node.all_input_nodes:
+            if operand not in copies:  # read as a number
+                copies[operand] = as_tensor(graph, operand)
+        copies[node] = graph.node_copy(node, copies.__getitem__)
         copies[node].meta = {}
     results = [copies[n] for n in outputs] + [batch[buffer, x] for buffer, _, x, _ in statistics]
     graph.output(tuple(results))

@@ -58,7 +58,7 @@ class Report:
             width = max([len(line.op) for line in graph.lines] + [8])
             where = max([len(line.module) for line in graph.lines] + [6])
             for line in graph.lines:
-                what = line.taken or f"PyTorch: {line.reason}"
+                what = line.taken or (line.reason if line.idle else f"PyTorch: {line.reason}")
                 out.append(f"  {line.op:<{width}}  {line.module or '(model)':<{where}}  {what}")
             for region in graph.regions:
                 out += ["", f"  {region.name}: {len(region.ops)} operators, {region.plans} plans made"]
@@ -154,11 +154,12 @@ class Explanation:
     plan = property(lambda self: "\n".join(summary["plan_text"] for _, summary, _ in self.parts))
 
 
-def explain(model: nn.Module, example_inputs) -> Explanation:
-    """What the algebra makes of a model: each region as written, each step, the plan, and what is left to PyTorch."""
+def explain(model: nn.Module, example_inputs, device: str | None = None) -> Explanation:
+    """What the algebra makes of a model: each region as written, each step, the plan, and what is left to PyTorch. The plan is for
+    `device`, "cpu" or "cuda" (which need not be there); by default for where the inputs are."""
     optimized = optimize(model, example_inputs, never_slower=False, dynamic=False)
     args, _ = arguments(example_inputs)
-    machine = "cuda" if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args) else "cpu"
+    machine = device or ("cuda" if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args) else "cpu")
     state: State = optimized.__dict__["_transfuse"]
     if state.failures:
         raise RuntimeError(f"transfuse: {state.failures[0]}")

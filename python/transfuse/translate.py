@@ -409,22 +409,40 @@ def _(t, x, hi):
 # Pointwise, two operands ------------------------------------------------------------------------------------------------
 
 
+def number_beside(argument, other):
+    """A noted number (see constants.py) where `other` is a tensor with dimensions, else the argument itself."""
+    if isinstance(argument, Node) and "number" in argument.meta and isinstance(other, Node):
+        value = value_of(other)
+        if isinstance(value, torch.Tensor) and value.dim() > 0 and value.is_floating_point():
+            return argument.meta["number"]
+    return argument
+
+
+def both(a, b):
+    return number_beside(a, b), number_beside(b, a)
+
+
 def scaled(t, b, alpha):
-    return b if alpha is None or alpha == 1 else t.emit("mul", b, alpha)
+    if alpha is None or alpha == 1:
+        return b
+    return b * alpha if isinstance(b, (int, float)) else t.emit("mul", b, alpha)
 
 
 @op("add.Tensor", "add.Scalar")
 def _(t, a, b, alpha=1):
+    a, b = both(a, b)
     return t.emit("add", a, scaled(t, b, alpha))
 
 
 @op("sub.Tensor", "sub.Scalar")
 def _(t, a, b, alpha=1):
+    a, b = both(a, b)
     return t.emit("sub", a, scaled(t, b, alpha))
 
 
 @op("rsub.Tensor", "rsub.Scalar")
 def _(t, a, b, alpha=1):
+    a, b = both(a, b)
     return t.emit("sub", b, scaled(t, a, alpha))
 
 
@@ -433,7 +451,7 @@ for _name, _text in (
     ("maximum.default", "maximum"), ("min.other", "minimum"), ("max.other", "maximum"), ("pow.Tensor_Scalar", "pow"),
     ("pow.Tensor_Tensor", "pow"), ("true_divide.Tensor", "div"), ("multiply.Tensor", "mul"), ("divide.Tensor", "div"),
 ):  # fmt: skip
-    op(_name)(lambda t, a, b, text=_text: t.emit(text, a, b))
+    op(_name)(lambda t, a, b, text=_text: t.emit(text, *both(a, b)))
 
 
 @op("div.Tensor_mode", "div.Scalar_mode")

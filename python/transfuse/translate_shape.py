@@ -319,7 +319,7 @@ def _(t, x, memory_format=None):
     return t.emit("identity", x)
 
 
-@op("alias.default", "lift_fresh.default")
+@op("alias.default", "lift_fresh.default", "lift_fresh_copy.default")
 def _(t, x):
     return t.emit("identity", x)
 

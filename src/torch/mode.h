@@ -5,6 +5,6 @@
 
 namespace transfuse::mode_bits {
 
-inline constexpr int64_t freeze = 1, inference = 2, tf32 = 4, reference = 8, keep = 16;
+inline constexpr int64_t freeze = 1, inference = 2, tf32 = 4, reference = 8, keep = 16, autotune = 32;
 
 }  // namespace transfuse::mode_bits

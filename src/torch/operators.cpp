@@ -5,6 +5,7 @@
 //     transfuse::run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[]
 //     outputs, int[] wanted)
 //         -> Tensor[]
+//     transfuse::scratch(…), scratch_backward(…) -> int     the bytes that run and run_backward would take for themselves
 //     transfuse::run_text(Tensor[] leaves, str program, SymInt[] sizes, int mode) -> Tensor[]     (exported models)
 //
 // A program is passed by handle: a text of a few kilobytes would cost more than the call.
@@ -150,6 +151,7 @@ CallMode call_mode(int64_t mode, const Place& place) {
     call.freeze = (mode & mode_bits::freeze) != 0;
     call.inference = (mode & mode_bits::inference) != 0;
     call.keep = (mode & mode_bits::keep) != 0;
+    call.autotune = (mode & mode_bits::autotune) != 0;
     call.precision = (mode & mode_bits::tf32) != 0 ? Fp32Precision::tf32 : Fp32Precision::strict;
     const bool on_cuda = place.type == aoti_torch_device_type_cuda();
     call.engine = on_cuda ? Engine::cuda : (mode & mode_bits::reference) != 0 ? Engine::reference : Engine::cpu;
@@ -157,26 +159,24 @@ CallMode call_mode(int64_t mode, const Place& place) {
     return call;
 }
 
-std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& leaves, const std::vector<int64_t>& sizes,
-                                int64_t mode) {
+// A call's tensors seen by engines, and what runs on them.
+struct Prepared {
+    Place place;
+    std::vector<TensorView> views;
+    std::shared_ptr<const Instance> instance;
+};
+
+Prepared prepare(Program& program, const std::vector<Tensor>& leaves, const std::vector<int64_t>& sizes, int64_t mode) {
     require(!leaves.empty(), "transfuse::run needs a tensor");
     const Place place = place_of(leaves.front());
-    const std::vector<TensorView> views = views_of(leaves, place);
-    const auto instance = program.forward(views, sizes, call_mode(mode, place));
-    return execute(*instance, views, place);
+    std::vector<TensorView> views = views_of(leaves, place);
+    auto instance = program.forward(views, sizes, call_mode(mode, place));
+    return {place, std::move(views), std::move(instance)};
 }
 
-std::vector<Tensor> run(std::vector<Tensor> leaves, int64_t handle, std::vector<int64_t> sizes, int64_t mode) {
-    return run_program(program(handle), leaves, sizes, mode);
-}
-
-std::vector<Tensor> run_text(std::vector<Tensor> leaves, std::string text, std::vector<int64_t> sizes, int64_t mode) {
-    return run_program(program(define_program(text)), leaves, sizes, mode);
-}
-
-std::vector<Tensor> run_backward(std::vector<Tensor> leaves, std::vector<Tensor> gradients, int64_t handle,
-                                 std::vector<int64_t> sizes, int64_t mode, std::vector<int64_t> outputs,
-                                 std::vector<int64_t> wanted) {
+Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients, int64_t handle,
+                          const std::vector<int64_t>& sizes, int64_t mode, const std::vector<int64_t>& outputs,
+                          const std::vector<int64_t>& wanted) {
     require(!leaves.empty(), "transfuse::run_backward needs a tensor");
     const Place place = place_of(leaves.front());
     std::vector<TensorView> views = views_of(leaves, place);
@@ -184,9 +184,36 @@ std::vector<Tensor> run_backward(std::vector<Tensor> leaves, std::vector<Tensor>
     GradientRequest request;
     request.outputs.assign(outputs.begin(), outputs.end());
     request.wrt.assign(wanted.begin(), wanted.end());
-    const auto instance = program(handle).backward(views, gradient_views, sizes, call_mode(mode, place), request);
+    auto instance = program(handle).backward(views, gradient_views, sizes, call_mode(mode, place), request);
     views.insert(views.end(), gradient_views.begin(), gradient_views.end());
-    return execute(*instance, views, place);
+    return {place, std::move(views), std::move(instance)};
+}
+
+std::vector<Tensor> execute(const Prepared& call) { return execute(*call.instance, call.views, call.place); }
+
+std::vector<Tensor> run(std::vector<Tensor> leaves, int64_t handle, std::vector<int64_t> sizes, int64_t mode) {
+    return execute(prepare(program(handle), leaves, sizes, mode));
+}
+
+std::vector<Tensor> run_text(std::vector<Tensor> leaves, std::string text, std::vector<int64_t> sizes, int64_t mode) {
+    return execute(prepare(program(define_program(text)), leaves, sizes, mode));
+}
+
+std::vector<Tensor> run_backward(std::vector<Tensor> leaves, std::vector<Tensor> gradients, int64_t handle,
+                                 std::vector<int64_t> sizes, int64_t mode, std::vector<int64_t> outputs,
+                                 std::vector<int64_t> wanted) {
+    return execute(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted));
+}
+
+int64_t scratch(std::vector<Tensor> leaves, int64_t handle, std::vector<int64_t> sizes, int64_t mode) {
+    return static_cast<int64_t>(prepare(program(handle), leaves, sizes, mode).instance->workspace_bytes);
+}
+
+int64_t scratch_backward(std::vector<Tensor> leaves, std::vector<Tensor> gradients, int64_t handle,
+                         std::vector<int64_t> sizes, int64_t mode, std::vector<int64_t> outputs,
+                         std::vector<int64_t> wanted) {
+    return static_cast<int64_t>(
+        prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted).instance->workspace_bytes);
 }
 
 }  // namespace
@@ -199,6 +226,10 @@ STABLE_TORCH_LIBRARY(transfuse, m) {
     m.def(
         "run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs, int[] "
         "wanted) -> Tensor[]");
+    m.def("scratch(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> int");
+    m.def(
+        "scratch_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs, "
+        "int[] wanted) -> int");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(transfuse, CPU, m) {
@@ -206,6 +237,8 @@ STABLE_TORCH_LIBRARY_IMPL(transfuse, CPU, m) {
     m.impl("run_detached", TORCH_BOX(&transfuse::run));
     m.impl("run_text", TORCH_BOX(&transfuse::run_text));
     m.impl("run_backward", TORCH_BOX(&transfuse::run_backward));
+    m.impl("scratch", TORCH_BOX(&transfuse::scratch));
+    m.impl("scratch_backward", TORCH_BOX(&transfuse::scratch_backward));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(transfuse, CUDA, m) {
@@ -213,4 +246,6 @@ STABLE_TORCH_LIBRARY_IMPL(transfuse, CUDA, m) {
     m.impl("run_detached", TORCH_BOX(&transfuse::run));
     m.impl("run_text", TORCH_BOX(&transfuse::run_text));
     m.impl("run_backward", TORCH_BOX(&transfuse::run_backward));
+    m.impl("scratch", TORCH_BOX(&transfuse::scratch));
+    m.impl("scratch_backward", TORCH_BOX(&transfuse::scratch_backward));
 }

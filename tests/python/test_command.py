@@ -45,6 +45,14 @@ def test_explain(model, capsys):
     assert "collapse" in out and "conv_transpose" in out
 
 
+def test_explain_plans_for_cuda_without_a_gpu(model, capsys):
+    assert cli.main(["explain", model, "--device", "cpu"]) == 0
+    here = capsys.readouterr().out
+    assert cli.main(["explain", model, "--device", "cuda"]) == 0
+    there = capsys.readouterr().out
+    assert "collapse" in there and "pass" in there and here != there  # other passes, or other times of the same
+
+
 def test_check(model, capsys):
     assert cli.main(["check", model, "--seeds", "2", "--backward"]) == 0
     out = capsys.readouterr().out

@@ -194,4 +194,23 @@ class Excited(nn.Module):
         return (torch.rand(2, 4, 3, 3),)
 
 
-MODELS = [Generator, Pix2Pix, Vocoder, Segmentation, SuperResolution, Tied, Modulated, Teacher, Excited]
+class Constants(nn.Module):
+    """Numbers and vectors written as tensors inside forward()."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(4, 6, 4, stride=2)
+
+    def forward(self, x):
+        y = torch.min(self.up(x) + torch.tensor(0.5, device=x.device), torch.tensor(0.1, dtype=x.dtype))
+        y = F.gelu(y) * torch.tensor(2) - torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], dtype=x.dtype)[:, None, None]
+        factor = torch.tensor(1.0)
+        factor.add_(2.0)  # no constant any more
+        return y.mul_(torch.tensor(0.25)) / factor
+
+    @staticmethod
+    def example():
+        return (torch.rand(2, 4, 5, 5),)
+
+
+MODELS = [Constants, Generator, Pix2Pix, Vocoder, Segmentation, SuperResolution, Tied, Modulated, Teacher, Excited]
