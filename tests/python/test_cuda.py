@@ -44,9 +44,7 @@ def same_bits(a, b):
 
 
 def verdict(ours, model, inputs, run):
-    wide, wide_inputs = accuracy.clone64(model, inputs)
-    mine, theirs, truth = run(ours, inputs), run(copy.deepcopy(model), inputs), run(wide, wide_inputs)
-    return accuracy.verdict(accuracy.errors(mine, truth), accuracy.errors(theirs, truth), [t.dtype for t in theirs])
+    return zoo.verdict_of_draws(ours, model, inputs, run, draws=(1, 8, 32), fresh=zoo.shuffled)[0]
 
 
 NORMED = ["C", "f5", "f10", "dcgan", "unet", "nnunet"]

@@ -53,16 +53,27 @@ def outputs(module, inputs):
         return accuracy.tensors(module(*inputs))
 
 
-def assert_as_good_as_pytorch(ours, module, inputs, run=outputs, slack=1.0, draws=(3, 12, 48)):
+def uniform(t, generator):
+    return torch.rand(t.shape, generator=generator, dtype=t.dtype)
+
+
+def shuffled(t, generator):
+    """The same numbers in other places: mean, spread, device and layout stay."""
+    order = torch.randperm(t.numel(), generator=generator).to(t.device)
+    return torch.empty_like(t).copy_(t.flatten()[order].view(t.shape))
+
+
+def verdict_of_draws(ours, module, inputs, run=outputs, slack=1.0, draws=(3, 12, 48), fresh=uniform):
     """`ours` and a copy of `module` on the same inputs, a few draws of them: our error against float64, pooled over the draws,
     is like PyTorch's own (RMS at most 1.2 times, the worst element at most twice, a few units in the last place allowed). The
-    ratio of two errors of a few numbers is a matter of luck: where three draws say no, more of them decide."""
+    ratio of two errors of a few numbers is a matter of luck: where the first draws say no, more of them decide. Gives
+    the verdict, and the copy."""
     plain, wide = copy.deepcopy(module), copy.deepcopy(module).double()
     found = []
 
     def draw(number):
         generator = torch.Generator().manual_seed(number)
-        drawn = [torch.rand(t.shape, generator=generator, dtype=t.dtype) if number and t.is_floating_point() else t for t in inputs]
+        drawn = [fresh(t, generator) if number and t.is_floating_point() else t for t in inputs]
         mine, theirs, truth = run(ours, drawn), run(plain, drawn), run(wide, [t.double() for t in drawn])
         assert [(t.shape, t.dtype) for t in mine] == [(t.shape, t.dtype) for t in theirs]
         found.append((accuracy.errors(mine, truth), accuracy.errors(theirs, truth)))
@@ -80,6 +91,11 @@ def assert_as_good_as_pytorch(ours, module, inputs, run=outputs, slack=1.0, draw
         verdict = accuracy.verdict(mine, theirs, dtypes)
         if verdict == "right":
             break
+    return verdict, plain
+
+
+def assert_as_good_as_pytorch(ours, module, inputs, run=outputs, slack=1.0, draws=(3, 12, 48)):
+    verdict, plain = verdict_of_draws(ours, module, inputs, run, slack, draws)
     assert verdict == "right", verdict
     for (name, buffer), other in zip(ours.named_buffers(), plain.buffers()):
         assert torch.allclose(buffer.double(), other.double(), rtol=1e-5, atol=1e-6), name
