@@ -240,8 +240,7 @@ private:
                 for (const GridValue& value : dense->grid) {
                     Place place;
                     place.base = Argument::of_scratch(value.scratch_offset);
-                    const DType dtype = graph_[value.value].type.dtype;
-                    place.storage = dtype == DType::f64 ? DType::f64 : DType::f32;
+                    place.storage = DType::f64;
                     place.strides = contiguous_strides(graph_[value.value].type.shape);
                     place.aligned = value.scratch_offset % 16 == 0;
                     place.read_only = false;
@@ -287,7 +286,8 @@ private:
         }
         const bool first = program.launches.empty();
         request.beside = beside_;
-        request.exact = !first || std::all_of(pass.steps.begin(), pass.steps.end(),
+        // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly equal.
+        request.exact = !first || pass.kind == PassKind::moments || std::all_of(pass.steps.begin(), pass.steps.end(),
                                               [](const TileStep& step) { return step.scope == Scope::tail; });
         request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
         request.early = !first;

@@ -13,6 +13,8 @@ namespace {
 struct Kept { long long count[3], at[3]; };      // outputs: extents, fastest last, and steps
 struct Reduced { long long count[3], at[3]; };   // what is combined: fastest first
 
+// Sums and the moments of partials are added up in double (of single values a variance would divide for each), and what
+// comes out is double whatever the tiles computed in: the tail subtracts means that are nearly equal.
 // What an op keeps of some elements, as text: made of stored partials (`at` apart; 0: of one plain value), joined, finished.
 struct State { std::string begin, of, join, finish; };
 
@@ -30,15 +32,15 @@ State state_of(Op op) {
 }
 
 // 32 neighbouring outputs a block, 32 threads each.
-std::string combine_source(const std::string& entry, Op op, Real real) {
+std::string combine_source(const std::string& entry, Op op, Real real, bool partials) {
     const State state = state_of(op);
     std::string text = std::string(device_math()) + sequence_code() + "typedef " + std::string(real_name(real)) + " REAL;" + R"cuda(
 struct Kept { long long count_1, count_2, count_3, at_1, at_2, at_3; };
 struct Reduced { long long count_1, count_2, count_3, at_1, at_2, at_3; };
-struct State { REAL a, b, c; };
+struct State { STATE a, b, c; };
 static __device__ __forceinline__ State state_of(const REAL* p, long long at) { return State OF; }
 static __device__ __forceinline__ void join(State& s, const State& o) { JOIN }
-extern "C" __global__ void __launch_bounds__(1024, 1) ENTRY(const REAL* in, REAL* out, Kept o, Reduced r, long long apart, REAL scale, long long next_in, long long next_out) {
+extern "C" __global__ void __launch_bounds__(1024, 1) ENTRY(const REAL* in, double* out, Kept o, Reduced r, long long apart, double scale, long long next_in, long long next_out) {
     TF_SEQUENCE();
     const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
     const long long total = o.count_1 * o.count_2 * o.count_3;
@@ -69,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) ENTRY(const REAL* in, REAL
     auto replace = [&](const std::string& what, const std::string& by) {
         for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) text.replace(at, what.size(), by);
     };
-    replace("TIMES", op == Op::logsumexp || op == Op::var ? "1" : "4"), replace("ENTRY", entry), replace("State OF", "State" + state.of), replace("BEGIN", state.begin), replace("{ JOIN }", "{ " + state.join + " }"), replace("FINISH", state.finish);
+    replace("STATE", op == Op::sum || (op == Op::var && partials) ? "double" : "REAL"), replace("TIMES", op == Op::logsumexp || op == Op::var ? "1" : "4"), replace("ENTRY", entry), replace("State OF", "State" + state.of), replace("BEGIN", state.begin), replace("{ JOIN }", "{ " + state.join + " }"), replace("FINISH", state.finish);
     return text;
 }
 
@@ -121,13 +123,13 @@ Launch combine(const Epilogue& epilogue, const Partial& p, int count, int64_t fr
         for (size_t k = 0; k < gone.size() && k < 3; ++k) r.count[k] = gone[k].first, r.at[k] = gone[k].second;
     }
     const double scale = op == Op::var ? epilogue.graph()[p.reduction.value].attributes.number(Key::correction) : p.reduction.op == Op::mean ? 1.0 / elements : 1.0;
-    const long long next_out = size / epilogue.real_bytes();
+    const long long next_out = size / 8;
     Launch launch;
-    launch.source = std::make_shared<Source>(Source{"transfuse_combine", combine_source("transfuse_combine", op, epilogue.real()), {}});
+    launch.source = std::make_shared<Source>(Source{"transfuse_combine", combine_source("transfuse_combine", op, epilogue.real(), p.reduction.whole), {}});
     launch.grid = {static_cast<uint32_t>((o.count[0] * o.count[1] * o.count[2] + 31) / 32 * count), 1, 1};
     launch.block = {1024, 1, 1};
     launch.early = true;
-    launch.arguments = {Argument::of_scratch(from), Argument::of_scratch(to), Argument::of(o), Argument::of(r), Argument::of(apart), epilogue.real() == Real::f64 ? Argument::of(scale) : Argument::of(static_cast<float>(scale)), Argument::of(next), Argument::of(next_out)};
+    launch.arguments = {Argument::of_scratch(from), Argument::of_scratch(to), Argument::of(o), Argument::of(r), Argument::of(apart), Argument::of(scale), Argument::of(next), Argument::of(next_out)};
     launch.note = "combine partials of " + std::string(name(p.reduction.op));
     return launch;
 }

@@ -189,7 +189,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     for (size_t first = 0, next; first < partials.size(); first = next) {
         const Partial& p = partials[first];
         for (next = first + 1; next < partials.size() && alike(around.plan.graph, p, partials[next]); ++next) {}
-        const int64_t size = round_up(numel(around.plan.graph[p.reduction.value].type.shape) * epilogue.real_bytes(), 256), at = scratch;
+        const int64_t size = round_up(numel(around.plan.graph[p.reduction.value].type.shape) * 8, 256), at = scratch;
         scratch += size * static_cast<int64_t>(next - first);
         int64_t from = partial_at;
         if (!p.reduction.whole) {

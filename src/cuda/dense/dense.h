@@ -14,7 +14,7 @@
 namespace transfuse::cuda {
 
 // A grid value of the pass, complete after the last launch: contiguous in the shape of the value, in the pass's scratch,
-// float (double for f64 graphs) whatever the value's dtype. The executable stores it where the pass says and feeds the tail.
+// double whatever the value's dtype. The executable stores it where the pass says and feeds the tail.
 struct GridValue {
     ValueId value;
     int64_t scratch_offset;   // bytes
