@@ -240,6 +240,8 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 #endif
 struct Kept { long long count_1, count_2, count_3, at_1, at_2, at_3; };
 struct Reduced { long long count_1, count_2, count_3, at_1, at_2, at_3; };
+struct State { double a, b, c; };
+static __device__ __forceinline__ void join(State& s, const State& o) { s.a += o.a; }
 
 // The sum over a warp in a fixed order: lane 0 has it.
 TF_FUNCTION double tf_warp_sum(double v) {
@@ -1377,11 +1379,9 @@ namespace train_combine_ {
 """
 
 TRAIN_COMBINE = r"""
-struct State { REAL a, b, c; };
 static __device__ __forceinline__ State state_of(const REAL* p, long long at) { return State{*p, 0, 0}; }
-static __device__ __forceinline__ void join(State& s, const State& o) { s.a += o.a; }
 
-__global__ void __launch_bounds__(1024, 1) train_combine(const REAL* in, REAL* out, Kept o, Reduced r, float scale) {
+__global__ void __launch_bounds__(1024, 1) train_combine(const REAL* in, double* out, Kept o, Reduced r, double scale) {
     TF_SEQUENCE();
     const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
     const long long total = o.count_1 * o.count_2 * o.count_3;
@@ -1413,15 +1413,15 @@ using train_combine_::train_combine;
 """
 
 TRAIN_DENSE_TAIL = r"""
-__global__ void __launch_bounds__(256) train_dense_tail(const float* p0, const float* p1, STORED* p2, const float* p3, const STORED* __restrict__ p4, const STORED* __restrict__ p5, STORED* p6, int count_1, int count5, float scale0) {
+__global__ void __launch_bounds__(256) train_dense_tail(const double* p0, const double* p1, STORED* p2, const float* p3, const STORED* __restrict__ p4, const STORED* __restrict__ p5, STORED* p6, int count_1, int count5, double scale0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count_1; block0 += gridDim.x) {
         if (block0 < 1) {
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2), v4 = tf_load<float>(p1 + t2), v5 = v4 * v4, v6 = v3 - v5;
-                const float v7 = v6 * scale0;
+                const double v3 = tf_load<double>(p0 + t2), v4 = tf_load<double>(p1 + t2), v5 = v4 * v4, v6 = v3 - v5;
+                const double v7 = v6 * scale0;
                 tf_store(p2 + t2, v7);
             }
         } else {
@@ -1429,10 +1429,13 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, const f
             const tf_index t9 = (tf_index)block8 * 256 + threadIdx.x;
             if (t9 < count5) {
                 const tf_index i10 = t9 / 128, i11 = (t9 - (i10 * 128));
-                const float v12 = tf_load<float>(p3 + ((i10 * 128) + i11)), v13 = tf_load<float>(p0 + i11);
-                const float v14 = tf_load<float>(p1 + i11), v15 = v14 * v14, v16 = v13 - v15, v17 = v16 + 9.99999975e-06f;
-                const float v18 = tf_rsqrt(v17), v19 = tf_load<float>(p4 + i11), v20 = v18 * v19, v21 = v12 * v20;
-                const float v22 = tf_load<float>(p5 + i11), v23 = v21 + v22;
+                const float v12 = tf_load<float>(p3 + ((i10 * 128) + i11));
+                const double v13 = tf_load<double>(p0 + i11), v14 = tf_load<double>(p1 + i11), v15 = v14 * v14;
+                const double v16 = v13 - v15, v17 = v16 + 1.0000000000000001e-05, v18 = tf_rsqrt(v17);
+                const float v19 = tf_load<float>(p4 + i11);
+                const double v20 = v18 * (double)v19, v21 = (double)v12 * v20;
+                const float v22 = tf_load<float>(p5 + i11);
+                const double v23 = v21 + (double)v22;
                 tf_store(p6 + ((i10 * 128) + i11), v23);
             }
         }
@@ -2109,17 +2112,17 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
         const long long at_8 = at_7 + 1024;
         const long long at_9 = at_8 + 4096000;
         const long long at_10 = at_9 + 135168;
-        const long long at_11 = at_10 + 512;
+        const long long at_11 = at_10 + 1024;
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
-        if (!workspace) return at_11 + 512;
+        if (!workspace) return at_11 + 1024;
         launch(train_moments, 64 * batch * count_3, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_3, batch, count_6, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_3), divisor(batch));
         launch(train_prepare, 4033, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (float*)(workspace + at_1), (const STORED*)leaf[2], (float*)(workspace + at_2));
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)(workspace + at_1), (double*)(workspace + at_7), batch, count_3, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_moments_tail_3, count_5, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_2), (STORED*)out[1], (float*)(workspace + at_3), (const double*)(workspace + at_5), (const float*)(workspace + at_1), (float*)(workspace + at_4), count_3, 64 * batch, count_5, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_pack, 1000, 256, 0, 1, false, stream, (const float*)workspace, (unsigned char*)(workspace + at_8), WeightStrides{1024000, 16000, 125, 25, 5, 1});
         launch(train_dense, 132, 384, 220160, 1, false, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_8), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_2)}, (int)(batch * mid_depth * count_2 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_3), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_9));
-        launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_9), (float*)(workspace + at_10), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
-        launch(train_dense_tail, count_1, 256, 0, 1, arch >= 90, stream, (const float*)(workspace + at_10), (const float*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_4), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+        launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_9), (double*)(workspace + at_10), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
+        launch(train_dense_tail, count_1, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_10), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_4), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
         return (long long)cudaGetLastError();
     }
     const long long mid_depth = depth + 4;
@@ -2488,17 +2491,17 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
         const long long at_8 = at_7 + 1024;
         const long long at_9 = at_8 + 8192000;
         const long long at_10 = at_9 + 135168;
-        const long long at_11 = at_10 + 512;
+        const long long at_11 = at_10 + 1024;
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
-        if (!workspace) return at_11 + 512;
+        if (!workspace) return at_11 + 1024;
         launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_2, batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_2), divisor(batch));
         launch(train_prepare, 4033, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (float*)(workspace + at_1), (const STORED*)leaf[2], (float*)(workspace + at_2));
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)(workspace + at_1), (double*)(workspace + at_7), batch, count_2, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_2), (STORED*)out[1], (float*)(workspace + at_3), (const double*)(workspace + at_5), (const float*)(workspace + at_1), (float*)(workspace + at_4), count_2, 64 * batch, count_6, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_pack, 1000, 256, 0, 1, false, stream, (const float*)workspace, (unsigned char*)(workspace + at_8), WeightStrides{1024000, 16000, 125, 25, 5, 1});
         launch(train_dense, 132, 384, 224256, 1, false, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_8), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_3), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_9));
-        launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_9), (float*)(workspace + at_10), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
-        launch(train_dense_tail, count_1, 256, 0, 1, arch >= 90, stream, (const float*)(workspace + at_10), (const float*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_4), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+        launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_9), (double*)(workspace + at_10), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
+        launch(train_dense_tail, count_1, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_10), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_4), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
         return (long long)cudaGetLastError();
     }
     const long long mid_depth = depth + 4;
@@ -3209,15 +3212,15 @@ template <int WG> struct Fragments {
 """
 
 TRAIN_DENSE_TAIL_2 = r"""
-__global__ void __launch_bounds__(256) train_dense_tail(const float* p0, const float* p1, STORED* p2, const float* p3, const float* p4, const float* p5, STORED* p6, int count_1, int count5, float scale0) {
+__global__ void __launch_bounds__(256) train_dense_tail(const double* p0, const double* p1, STORED* p2, const float* p3, const float* p4, const float* p5, STORED* p6, int count_1, int count5, double scale0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count_1; block0 += gridDim.x) {
         if (block0 < 1) {
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2), v4 = tf_load<float>(p1 + t2), v5 = v4 * v4, v6 = v3 - v5;
-                const float v7 = v6 * scale0, v8 = tf_round<STORED>(v7);
+                const double v3 = tf_load<double>(p0 + t2), v4 = tf_load<double>(p1 + t2), v5 = v4 * v4, v6 = v3 - v5;
+                const double v7 = v6 * scale0, v8 = tf_round<STORED>(v7);
                 tf_store(p2 + t2, v8);
             }
         } else {
@@ -3225,10 +3228,13 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, const f
             const tf_index t10 = (tf_index)block9 * 256 + threadIdx.x;
             if (t10 < count5) {
                 const tf_index i11 = t10 / 128, i12 = (t10 - (i11 * 128));
-                const float v13 = tf_load<float>(p3 + ((i11 * 128) + i12)), v14 = tf_load<float>(p0 + i12);
-                const float v15 = tf_load<float>(p1 + i12), v16 = v15 * v15, v17 = v14 - v16, v18 = v17 + 9.99999975e-06f;
-                const float v19 = tf_rsqrt(v18), v20 = tf_load<float>(p4 + i12), v21 = v19 * v20, v22 = v13 * v21;
-                const float v23 = tf_load<float>(p5 + i12), v24 = v22 + v23, v25 = tf_round<STORED>(v24);
+                const float v13 = tf_load<float>(p3 + ((i11 * 128) + i12));
+                const double v14 = tf_load<double>(p0 + i12), v15 = tf_load<double>(p1 + i12), v16 = v15 * v15;
+                const double v17 = v14 - v16, v18 = v17 + 1.0000000000000001e-05, v19 = tf_rsqrt(v18);
+                const float v20 = tf_load<float>(p4 + i12);
+                const double v21 = v19 * (double)v20, v22 = (double)v13 * v21;
+                const float v23 = tf_load<float>(p5 + i12);
+                const double v24 = v22 + (double)v23, v25 = tf_round<STORED>(v24);
                 tf_store(p6 + ((i11 * 128) + i12), v25);
             }
         }
@@ -3522,16 +3528,16 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
         const long long at_9 = at_8 + 1024 * batch;
         const long long at_10 = at_9 + 2048000;
         const long long at_11 = at_10 + 135168;
-        const long long at_12 = at_11 + 512;
+        const long long at_12 = at_11 + 1024;
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
-        if (!workspace) return at_12 + 512;
+        if (!workspace) return at_12 + 1024;
         launch(train_moments, 64 * batch * count_4, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_7), count_4, batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_4), divisor(batch));
         launch(train_prepare, 4035, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[1], (STORED*)workspace, (const STORED*)leaf[3], (float*)(workspace + at_1), (const STORED*)leaf[4], (float*)(workspace + at_2), (float*)(workspace + at_3), (const STORED*)leaf[2], (float*)(workspace + at_4));
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_3), (double*)(workspace + at_8), (const double*)(workspace + at_8), (float*)(workspace + at_5), (const float*)(workspace + at_4), (STORED*)out[1], (float*)(workspace + at_6), count_4, 64 * batch, batch, 16 * batch, 128 * batch, count_2, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_pack, 500, 256, 0, 1, false, stream, (const STORED*)workspace, (unsigned char*)(workspace + at_9), WeightStrides{1024000, 16000, 125, 25, 5, 1});
         launch(train_dense, 132, 384, 224256, 1, false, stream, (const STORED*)leaf[0], (const unsigned char*)(workspace + at_9), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_6), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_6)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_5), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_10));
-        launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_10), (float*)(workspace + at_11), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
-        launch(train_dense_tail, count_1, 256, 0, 1, arch >= 90, stream, (const float*)(workspace + at_11), (const float*)(workspace + at_12), (STORED*)out[2], (const float*)(workspace + at_6), (const float*)(workspace + at_1), (const float*)(workspace + at_2), (STORED*)out[0], count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+        launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_10), (double*)(workspace + at_11), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
+        launch(train_dense_tail, count_1, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_11), (const double*)(workspace + at_12), (STORED*)out[2], (const float*)(workspace + at_6), (const float*)(workspace + at_1), (const float*)(workspace + at_2), (STORED*)out[0], count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
         return (long long)cudaGetLastError();
     }
     const long long mid_depth = depth + 4;
@@ -3623,7 +3629,7 @@ def library(dtype, device):
         stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_d9edc2dcc3d6_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_d4739fbcf0f6_{arithmetic}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
