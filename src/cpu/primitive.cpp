@@ -107,29 +107,30 @@ void evaluate_taps(const Node& node, const TensorView& w, const TensorView& out,
     Sizes shape = out.shape;
     shape[axis] = 1;
     const StridedLoop loop(shape, {w.strides, out.strides});
-    visit(w.dtype, [&](auto tag) {
-        using S = decltype(tag);
-        const auto* x = static_cast<const S*>(w.data);
-        auto* y = static_cast<S*>(out.data);
-        loop.run(
-            threads,
-            [&](const int64_t* offset, int64_t n) {
-                Scratch scratch;
-                double* sums = scratch.acquire<double>(rows * n);
-                std::fill_n(sums, rows * n, 0.0);
+    loop.run(
+        threads,
+        [&](const int64_t* offset, int64_t n) {
+            Scratch scratch;
+            double* sums = scratch.acquire<double>(rows * n);
+            std::fill_n(sums, rows * n, 0.0);
+            visit(w.dtype, [&](auto tag) {
+                using S = decltype(tag);
                 for (const Entry& e : entries) {
-                    const S* in = x + offset[0] + e.tap * from;
+                    const S* in = static_cast<const S*>(w.data) + offset[0] + e.tap * from;
                     double* sum = sums + e.row * n;
                     for (int64_t i = 0; i < n; ++i)
                         sum[i] += e.factor * static_cast<double>(widen(in[i * loop.row_stride(0)]));
                 }
+            });
+            visit(out.dtype, [&](auto tag) {
+                using S = decltype(tag);
                 for (int64_t r = 0; r < rows; ++r) {
-                    S* to_row = y + offset[1] + r * to;
+                    S* to_row = static_cast<S*>(out.data) + offset[1] + r * to;
                     for (int64_t i = 0; i < n; ++i) to_row[i * loop.row_stride(1)] = narrow<S>(sums[r * n + i]);
                 }
-            },
-            4096);
-    });
+            });
+        },
+        4096);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Tail::Tail(const Plan& plan, const Pass& pass, bool tiles_elsewhere, WorkspaceLa
             return s.value == step.value && s.target == step.value;
         });
         const Type& type = plan.graph[step.value].type;
-        const auto size = static_cast<size_t>(numel(type.shape) * bytes(held(type.dtype)));
+        const auto size = static_cast<size_t>(numel(type.shape) * bytes(held(step.value)));
         places_[step.value] = stored ? -1 : static_cast<int64_t>(layout.add(size));
     }
 }
@@ -26,12 +26,19 @@ TensorView Tail::place(const Run& run, ValueId value) const {
     const int64_t at = places_.at(value);
     if (at < 0) return run.memory->target(value);
     const Type& type = plan_.graph[value].type;
-    return {run.workspace + at, held(type.dtype), type.shape, contiguous_strides(type.shape)};
+    return {run.workspace + at, held(value), type.shape, contiguous_strides(type.shape)};
 }
 
-// Sums and what is made of them differ by little (an image's mean and the batch's), so between a pass's tiles and the end of
-// its tail nothing is rounded to fp32.
-DType Tail::held(DType dtype) const { return dtype == DType::f32 && !all_ ? DType::f64 : dtype; }
+// Sums and what is made of them differ by little (an image's mean and the batch's; the gradient of a scale, whose terms
+// nearly cancel), so between a pass's tiles and the end of its tail nothing is rounded to fp32, nor are the few numbers of
+// a pass that is evaluated step by step. Sums of products in such a pass keep the arithmetic of their operands.
+DType Tail::held(ValueId value) const {
+    constexpr int64_t few = 1 << 16;
+    const Node& node = plan_.graph[value];
+    if (node.type.dtype != DType::f32) return node.type.dtype;
+    const bool products = node.op == Op::correlate || node.op == Op::lattice;
+    return !all_ || (numel(node.type.shape) <= few && !products) ? DType::f64 : DType::f32;
+}
 
 void Tail::run(const Run& run) const {
     const Graph& graph = plan_.graph;

@@ -18,7 +18,7 @@ public:
     bool empty() const { return places_.empty(); }
 
 private:
-    DType held(DType dtype) const;  // of a temporary
+    DType held(ValueId value) const;  // of a temporary
 
     const Plan& plan_;
     const Pass& pass_;

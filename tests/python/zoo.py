@@ -63,7 +63,7 @@ def shuffled(t, generator):
     return torch.empty_like(t).copy_(t.flatten()[order].view(t.shape))
 
 
-def verdict_of_draws(ours, module, inputs, run=outputs, slack=1.0, draws=(3, 12, 48), fresh=uniform):
+def verdict_of_draws(ours, module, inputs, run=outputs, draws=(3, 12, 48), fresh=uniform):
     """`ours` and a copy of `module` on the same inputs, a few draws of them: our error against float64, pooled over the draws,
     is like PyTorch's own (RMS at most 1.2 times, the worst element at most twice, a few units in the last place allowed). The
     ratio of two errors of a few numbers is a matter of luck: where the first draws say no, more of them decide. Gives
@@ -79,23 +79,22 @@ def verdict_of_draws(ours, module, inputs, run=outputs, slack=1.0, draws=(3, 12,
         found.append((accuracy.errors(mine, truth), accuracy.errors(theirs, truth)))
         return [t.dtype for t in theirs]
 
-    def pooled(errors, factor=1.0):
-        rms = math.sqrt(sum(e.rms**2 for e in errors) / len(errors))
-        return accuracy.Error(factor * rms, factor * max(e.worst for e in errors))
+    def pooled(errors):
+        return accuracy.Error(math.sqrt(sum(e.rms**2 for e in errors) / len(errors)), max(e.worst for e in errors))
 
     for count in draws:
         while len(found) < count:
             dtypes = draw(len(found))
         mine = [pooled(errors) for errors in zip(*(m for m, _ in found))]
-        theirs = [pooled(errors, slack) for errors in zip(*(t for _, t in found))]
+        theirs = [pooled(errors) for errors in zip(*(t for _, t in found))]
         verdict = accuracy.verdict(mine, theirs, dtypes)
         if verdict == "right":
             break
     return verdict, plain
 
 
-def assert_as_good_as_pytorch(ours, module, inputs, run=outputs, slack=1.0, draws=(3, 12, 48)):
-    verdict, plain = verdict_of_draws(ours, module, inputs, run, slack, draws)
+def assert_as_good_as_pytorch(ours, module, inputs, run=outputs, draws=(3, 12, 48)):
+    verdict, plain = verdict_of_draws(ours, module, inputs, run, draws)
     assert verdict == "right", verdict
     for (name, buffer), other in zip(ours.named_buffers(), plain.buffers()):
         assert torch.allclose(buffer.double(), other.double(), rtol=1e-5, atol=1e-6), name
