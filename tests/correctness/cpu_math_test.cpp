@@ -185,7 +185,7 @@ TEST_P(EachLevel, ProductsAreSumsOverTheTable) {
 TEST_P(EachLevel, RowReductionsMatchPlainLoops) {
     std::mt19937 random(5);
     std::uniform_real_distribution<float> uniform(-2, 2);
-    for (int64_t n : {1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000}) {
+    for (int64_t n : {1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 255, 256, 257, 1000, 9000}) {
         std::vector<float> x(static_cast<size_t>(n));
         for (float& v : x) v = uniform(random);
         double sum = 0, squares = 0, exponentials = 0, top = -inf, bottom = inf;
@@ -197,8 +197,10 @@ TEST_P(EachLevel, RowReductionsMatchPlainLoops) {
             bottom = std::min<double>(bottom, v);
         }
         const Kernels<float>& k = level().f32;
-        EXPECT_NEAR(k.sum(x.data(), n), sum, 1e-5);
-        EXPECT_NEAR(k.sum_memory(x.data(), Storage::f32, n), sum, 3e-7 * std::sqrt(static_cast<double>(n)));
+        EXPECT_NEAR(k.sum(x.data(), n), sum, 1e-5 * std::max<double>(1, static_cast<double>(n) / 1000));
+        // Of few, each number widens to fp64 by itself; of many, four of them are one rounding.
+        EXPECT_NEAR(k.sum_memory(x.data(), Storage::f32, n), sum,
+                    n < 4096 ? 1e-12 : 3e-7 * std::sqrt(static_cast<double>(n)));
         EXPECT_NEAR(k.sum_square(x.data(), 0.5, n), squares, 1e-6 * squares);
         EXPECT_NEAR(k.sum_exp(x.data(), 1.f, n), exponentials, 1e-6 * exponentials);
         EXPECT_EQ(k.max(x.data(), n), top);
@@ -212,7 +214,7 @@ TEST_P(EachLevel, RowReductionsMatchPlainLoops) {
 // Small integers add without rounding, so every element must be in the lanes exactly once; gaps between rows hold NaN.
 TEST_P(EachLevel, LanesTakeInEveryElementOnce) {
     const Kernels<float>& k = level().f32;
-    for (int64_t rows : {1, 2, 3, 4, 5, 8, 13})
+    for (int64_t rows : {1, 2, 3, 4, 5, 8, 13, 66})
         for (int64_t n : {1, 3, 4, 5, 31, 32, 33, 63, 64, 100, 127, 128, 131})
             for (int64_t gap : {0, 3})
                 for (Storage storage : {Storage::f64, Storage::f32, Storage::f16, Storage::bf16}) {
