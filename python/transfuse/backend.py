@@ -42,10 +42,14 @@ def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.
     modes = [v.fake_mode for v in values if isinstance(v, torch._subclasses.FakeTensor)]
     mode = modes[0] if modes else detect_fake_mode(example_inputs)
     fakes = [
-        mode.from_tensor(v) if isinstance(v, torch.Tensor) and not isinstance(v, torch._subclasses.FakeTensor) and mode else v
+        mode.from_tensor(v)
+        if isinstance(v, torch.Tensor) and not isinstance(v, torch._subclasses.FakeTensor) and mode
+        else v
         for v in values
     ]
-    traced = make_fx(graph_module, tracing_mode="fake" if mode is None else "real", pre_dispatch=True, _allow_non_fake_inputs=True)
+    traced = make_fx(
+        graph_module, tracing_mode="fake" if mode is None else "real", pre_dispatch=True, _allow_non_fake_inputs=True
+    )
     # Constants that a decomposition makes must be fake as well.
     with mode or contextlib.nullcontext(), torch.enable_grad():
         return traced(*fakes)
@@ -58,14 +62,18 @@ def _is_parameter(node, value) -> bool:
     return "_parameters_" in name or "_buffers_" in name
 
 
-def backend(graph_module: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, mode=None, **more):
+def backend(
+    graph_module: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, mode=None, **more
+):
     """The torch.compile backend. Options: dryrun, require_full_compilation, torch_executed_ops, min_block_size, freeze,
     never_slower, autotune."""
     settings = {**(options or {}), **more}
     dryrun = settings.pop("dryrun", False)
     unknown = set(settings) - set(Options.__dataclass_fields__)
     if unknown:
-        raise ValueError(f"transfuse: unknown option {sorted(unknown)[0]!r}; known: dryrun, {', '.join(Options.__dataclass_fields__)}")
+        raise ValueError(
+            f"transfuse: unknown option {sorted(unknown)[0]!r}; known: dryrun, {', '.join(Options.__dataclass_fields__)}"
+        )
     if "torch_executed_ops" in settings:
         settings["torch_executed_ops"] = tuple(settings["torch_executed_ops"])
     chosen = Options(**settings)
@@ -75,17 +83,23 @@ def backend(graph_module: torch.fx.GraphModule, example_inputs: list, *, options
         if any(node.target is torch.amp.autocast_mode._enter_autocast for node in graph_module.graph.nodes):
             raise Unsupported("autocast is entered inside it")
         traced = _aten(graph_module, example_inputs)
-        names = {n.name for n, is_fixed in zip((n for n in traced.graph.nodes if n.op == "placeholder"), fixed) if is_fixed}
+        names = {
+            n.name for n, is_fixed in zip((n for n in traced.graph.nodes if n.op == "placeholder"), fixed) if is_fixed
+        }
         result = cut(traced, names, chosen)
     except Exception as error:
         if chosen.require_full_compilation:
             raise
         lines = str(error).strip().splitlines()
-        fallback.warn(f"a graph of torch.compile could not be taken ({type(error).__name__}: {lines[0] if lines else ''})")
+        fallback.warn(
+            f"a graph of torch.compile could not be taken ({type(error).__name__}: {lines[0] if lines else ''})"
+        )
         return graph_module.forward
     left = [line for line in result.lines if line.left]
     if chosen.require_full_compilation and left:
-        raise RuntimeError(f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}")
+        raise RuntimeError(
+            f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
+        )
     entry = CompiledEntry(result)
     _entries.append(entry)
     if dryrun:

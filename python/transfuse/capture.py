@@ -42,7 +42,10 @@ class Capture:
     def inputs(self) -> list[str]:
         """The tensors it takes, readable; sizes that may vary by name."""
         tensors = [(sizes, dtype) for sizes, dtype in self._inputs if sizes is not None]
-        return [f"{str(dtype).removeprefix('torch.')}[{','.join(str(s[0] or '…') for s in sizes)}]" for sizes, dtype in tensors]
+        return [
+            f"{str(dtype).removeprefix('torch.')}[{','.join(str(s[0] or '…') for s in sizes)}]"
+            for sizes, dtype in tensors
+        ]
 
     def placed_constants(self) -> dict[str, torch.Tensor]:
         """Constants by the name of their placeholder."""
@@ -65,7 +68,9 @@ class Capture:
                 if isinstance(size, int):
                     if size != got:
                         return False
-                elif size is not None and (symbols.setdefault(size, got) != got or got < low or (high is not None and got > high)):
+                elif size is not None and (
+                    symbols.setdefault(size, got) != got or got < low or (high is not None and got > high)
+                ):
                     return False
         return self._relations is None or self._relations(flat_inputs)
 
@@ -77,7 +82,12 @@ _original_batch_norm = _BatchNorm.forward
 
 def _batch_norm_forward(self, x):
     """BatchNorm with momentum=None averages all batches so far: the factor is a tensor here, so that it can be captured."""
-    if not getattr(_capturing, "on", False) or self.momentum is not None or not self.training or self.running_mean is None:
+    if (
+        not getattr(_capturing, "on", False)
+        or self.momentum is not None
+        or not self.training
+        or self.running_mean is None
+    ):
         return _original_batch_norm(self, x)
     self._check_input_dim(x)
     self.num_batches_tracked.add_(1)

@@ -11,7 +11,18 @@ from torch.fx import Graph, Node
 from transfuse.translate import TABLE, functional_name, is_inplace, is_tensor, op_name, value_of
 
 # Operators that may return their first operand itself, beside those whose schema says so.
-_MAY_ALIAS = ("reshape", "flatten", "contiguous", "to", "dropout", "feature_dropout", "alpha_dropout", "expand_as", "type_as", "view_as")
+_MAY_ALIAS = (
+    "reshape",
+    "flatten",
+    "contiguous",
+    "to",
+    "dropout",
+    "feature_dropout",
+    "alpha_dropout",
+    "expand_as",
+    "type_as",
+    "view_as",
+)
 
 
 def may_alias(node: Node) -> bool:
@@ -89,7 +100,9 @@ def mutated(graph: Graph) -> set[Node]:
                 if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Node):
                     changed.add(root[value])
         elif isinstance(node.target, torch._ops.HigherOrderOperator):
-            changed.update(root[a] for a in node.all_input_nodes if root[a].op == "placeholder" and a.name.startswith("b_"))
+            changed.update(
+                root[a] for a in node.all_input_nodes if root[a].op == "placeholder" and a.name.startswith("b_")
+            )
     return changed
 
 

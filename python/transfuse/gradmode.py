@@ -49,7 +49,9 @@ def _inline(graph_module: GraphModule, node: Node) -> None:
     _, inner, *operands = node.args
     body = getattr(graph_module, inner.target).graph
     placeholders = [n for n in body.nodes if n.op == "placeholder"]
-    if any(n.op not in ("placeholder", "call_function", "output") for n in body.nodes) or len(placeholders) != len(operands):
+    if any(n.op not in ("placeholder", "call_function", "output") for n in body.nodes) or len(placeholders) != len(
+        operands
+    ):
         return  # graphs inside graphs: PyTorch runs it
     if any(user.target is not operator.getitem for user in node.users):
         return

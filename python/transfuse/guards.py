@@ -13,7 +13,18 @@ import torch
 from torch import nn
 
 # Hashable and compared by value, or functions: what forward() may branch on.
-_PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, types.FunctionType, types.BuiltinFunctionType)
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    type(None),
+    torch.dtype,
+    torch.device,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -31,9 +42,15 @@ class Watch:
         self.children = [(t["_modules"], list(t["_modules"].values())) for t in tables]
         self.plain, self.lists = [], []
         for table in tables:
-            names = [name for name, value in table.items() if name == "training" or (name[0] != "_" and _is_plain(value))]
+            names = [
+                name for name, value in table.items() if name == "training" or (name[0] != "_" and _is_plain(value))
+            ]
             self.plain.append((operator.itemgetter(*names), table))
-            listed = [name for name, value in table.items() if isinstance(value, list) and name[0] != "_" and all(map(_is_plain, value))]
+            listed = [
+                name
+                for name, value in table.items()
+                if isinstance(value, list) and name[0] != "_" and all(map(_is_plain, value))
+            ]
             self.lists += [(table, name) for name in listed]
         # The root's own hooks run around forward(), outside of what is captured.
         self.hooks = [t[name] for t in tables[1:] for name in _HOOKS]
@@ -58,17 +75,21 @@ class Watch:
             tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
         )
 
-
     def guard(self):
         """The present state and autocast compiled to one function: whether nothing has changed since. It stands before every call,
         so it compares where things lie and builds nothing."""
-        names: dict = {"functorch": torch._C._functorch.peek_interpreter_stack, "autocast": torch._C._is_any_autocast_enabled}
+        names: dict = {
+            "functorch": torch._C._functorch.peek_interpreter_stack,
+            "autocast": torch._C._is_any_autocast_enabled,
+        }
 
         def named(value) -> str:
             names[name := f"v{len(names)}"] = value
             return name
 
-        tests = ["functorch() is None"]  # under vmap, torch.func.grad, … a transform needs to see PyTorch's own operators
+        tests = [
+            "functorch() is None"
+        ]  # under vmap, torch.func.grad, … a transform needs to see PyTorch's own operators
         if (casts := autocast_state()) is None:
             tests.append("not autocast()")
         else:
@@ -83,9 +104,16 @@ class Watch:
             where = named(table)
             tests.append(f"len({where}) == {len(table)}" if table else f"not {where}")
             for key, tensor in table.items():
-                tests.append(f"{where}[{key!r}] is None" if tensor is None else f"{where}[{key!r}].dtype is {named(tensor.dtype)}")
+                tests.append(
+                    f"{where}[{key!r}] is None"
+                    if tensor is None
+                    else f"{where}[{key!r}].dtype is {named(tensor.dtype)}"
+                )
         tests += [f"{named(table)}[{name!r}] == {named(list(table[name]))}" for table, name in self.lists]
-        tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" if hooks else f"not {named(hooks)}" for hooks in self.hooks]
+        tests += [
+            f"tuple({named(hooks)}) == {named(tuple(hooks))}" if hooks else f"not {named(hooks)}"
+            for hooks in self.hooks
+        ]
         body = "\n            and ".join(tests)
         # What a test looks for may be gone: then something has changed.
         text = f"def guard():\n    try:\n        return ({body})\n    except (KeyError, AttributeError, TypeError):\n        return False\n"
@@ -103,4 +131,6 @@ def places(module: nn.Module, tensors) -> list[tuple[dict, str, torch.Tensor]]:
 def autocast_state():
     if not torch._C._is_any_autocast_enabled():
         return None
-    return tuple(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in ("cpu", "cuda"))
+    return tuple(
+        torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in ("cpu", "cuda")
+    )

@@ -192,7 +192,9 @@ def _gradients(ctx, leaves, gradients, needed, kept=()):
     wanted = [i for i, need in enumerate(needed) if need]
     if not outputs or not wanted:
         return [None] * len(leaves)
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True: it will be differentiated again
+    if (
+        torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    ):  # create_graph=True: it will be differentiated again
         return _eager_gradients(ctx, leaves, gradients, needed)
     handle = define(ctx.program) if isinstance(ctx.program, str) else ctx.program
     if fallback.refused_backward(handle):

@@ -24,7 +24,9 @@ class _Eager(nn.Module):
 
 
 @functools.cache
-def _region(rank: int, batched: bool, with_bias: bool, stride, padding, output_padding, dilation, groups: int) -> Region:
+def _region(
+    rank: int, batched: bool, with_bias: bool, stride, padding, output_padding, dilation, groups: int
+) -> Region:
     """One program for each configuration, whatever the shapes."""
     ones = ",".join(["1"] * rank)
     sizes = ",".join(["1"] * (rank + (2 if batched else 1)))
@@ -105,4 +107,6 @@ def _forward(layer, x, output_size, rank: int, plain):
     output_padding = layer._output_padding(
         x, output_size, layer.stride, layer.padding, layer.kernel_size, rank, layer.dilation
     )  # fmt: skip
-    return conv_transpose(x, layer.weight, layer.bias, layer.stride, layer.padding, output_padding, layer.groups, layer.dilation)
+    return conv_transpose(
+        x, layer.weight, layer.bias, layer.stride, layer.padding, output_padding, layer.groups, layer.dilation
+    )

@@ -248,7 +248,9 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
         if state.options.require_full_compilation:
             left = [line for line in entry.cut.lines if line.left]
             if left:
-                raise RuntimeError(f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}")
+                raise RuntimeError(
+                    f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
+                )
         entry.flags, entry.spec = [child.training for child in module.modules()], spec
         entry.places = places(module, entry.capture.constants.values())
         state.captures.setdefault(loose, []).append(entry)

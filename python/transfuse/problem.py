@@ -24,7 +24,9 @@ class Problem:
         try:
             made = self.module.Model(**init) if isinstance(init, dict) else self.module.Model(*init)
         except Exception as error:
-            raise ProblemError(f"{self.path}: Model(*get_init_inputs()) fails: {type(error).__name__}: {error}") from error
+            raise ProblemError(
+                f"{self.path}: Model(*get_init_inputs()) fails: {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(made, torch.nn.Module):
             raise ProblemError(f"{self.path}: Model is no torch.nn.Module")
         return made.to(device)
@@ -46,5 +48,7 @@ def load(path: str | Path) -> Problem:
         raise ProblemError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
     for name in ("Model", "get_init_inputs", "get_inputs"):
         if not hasattr(module, name):
-            raise ProblemError(f"{path} has no {name}; a reference file defines Model, get_init_inputs() and get_inputs()")
+            raise ProblemError(
+                f"{path} has no {name}; a reference file defines Model, get_init_inputs() and get_inputs()"
+            )
     return Problem(path, module)

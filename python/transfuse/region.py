@@ -173,7 +173,9 @@ class Region:
                 with torch.no_grad():
                     return call()
             outputs = [o for o in call()[: self.differentiable] if o.requires_grad]
-            torch.autograd.grad(outputs, [t for t in own if t.requires_grad], [torch.ones_like(o) for o in outputs], allow_unused=True)
+            torch.autograd.grad(
+                outputs, [t for t in own if t.requires_grad], [torch.ones_like(o) for o in outputs], allow_unused=True
+            )
 
         times = _fastest((lambda: step(ours), lambda: step(pytorch)), leaves[0])
         wanted = [i for i, leaf in enumerate(own) if leaf.requires_grad]

@@ -186,7 +186,11 @@ def trim(nodes: list[Node]) -> list[Node]:
     """Without operators at the outputs that only copy or rename: PyTorch does those as views, and they stay views."""
     kept = set(nodes)
     for node in reversed(nodes):
-        if op_name(node).split(".")[1:2] and op_name(node).split(".")[1] in _IDLE and not any(user in kept for user in node.users):
+        if (
+            op_name(node).split(".")[1:2]
+            and op_name(node).split(".")[1] in _IDLE
+            and not any(user in kept for user in node.users)
+        ):
             source = node.args[0]
             if isinstance(source, Node) and source in kept:
                 kept.discard(node)
@@ -244,7 +248,9 @@ def cut(graph_module: GraphModule, parameter_names: set[str], options: Options, 
 def _lines(verdicts, where) -> list[Line]:
     lines = []
     for node, refusal in verdicts.items():
-        if node.target is operator.getitem or not isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+        if node.target is operator.getitem or not isinstance(
+            node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
+        ):
             continue
         if op_name(node).startswith(("aten.sym_", "aten._assert", "aten.add_.Tensor")) and node not in where:
             value = value_of(node)
@@ -268,15 +274,15 @@ def _parameter_expressions(graph: Graph, names: set[str]) -> set[Node]:
     return found
 
 
-def _replace(graph_module: GraphModule, nodes: list[Node], name: str, parameters: set[Node], options: Options) -> Region:
+def _replace(
+    graph_module: GraphModule, nodes: list[Node], name: str, parameters: set[Node], options: Options
+) -> Region:
     graph = graph_module.graph
     inside = set(nodes)
     translator = Translator()
     for node in nodes:
         translator.translate(node)
-    outputs = [
-        n for n in nodes if isinstance(translator.names[n], str) and any(user not in inside for user in n.users)
-    ]
+    outputs = [n for n in nodes if isinstance(translator.names[n], str) and any(user not in inside for user in n.users)]
     statistics = translator.statistics
     leaves, sizes = list(translator.leaves), list(translator.sizes)
     if not outputs:
@@ -311,7 +317,9 @@ def _replace(graph_module: GraphModule, nodes: list[Node], name: str, parameters
         with graph.inserting_after(cursor):
             cursor = graph.call_function(operator.getitem, (call, i))
         cursor.meta = dict(node.meta)
-        node.replace_all_uses_with(cursor, delete_user_cb=lambda user, made=cursor: user not in inside and user is not made)
+        node.replace_all_uses_with(
+            cursor, delete_user_cb=lambda user, made=cursor: user not in inside and user is not made
+        )
     for i, (buffer, momentum, _, _) in enumerate(statistics):
         with graph.inserting_after(cursor):
             cursor = graph.call_function(operator.getitem, (call, len(outputs) + i))

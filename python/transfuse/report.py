@@ -125,7 +125,9 @@ def report(model: nn.Module) -> Report:
             for entry in entries:
                 inputs = ", ".join(entry.capture.inputs())
                 autocast = ", autocast" if mode[1] else ""
-                result.graphs.append(_graph_report(entry, f"{'training' if entry.flags[0] else 'eval'}{autocast}, inputs {inputs}"))
+                result.graphs.append(
+                    _graph_report(entry, f"{'training' if entry.flags[0] else 'eval'}{autocast}, inputs {inputs}")
+                )
     else:
         for i, entry in enumerate(compiled_entries(model)):
             result.graphs.append(_graph_report(entry, f"graph {i} of torch.compile"))

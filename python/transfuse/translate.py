@@ -299,7 +299,9 @@ def _(t, x, output_size, factors):
 
 @op("max_pool1d.default", "max_pool2d.default", "max_pool3d.default")
 def max_pool(t, x, kernel, stride, padding, dilation, ceil_mode):
-    return t.emit("max_pool", x, kernel=kernel, stride=stride or None, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+    return t.emit(
+        "max_pool", x, kernel=kernel, stride=stride or None, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+    )
 
 
 @op("max_pool1d_with_indices.default", "max_pool2d_with_indices.default", "max_pool3d_with_indices.default")

@@ -277,7 +277,11 @@ def pad(t, x, padding, value=0):
     for axis in range(rank):
         if start[axis] < 0 or end[axis] < 0:
             result = t.emit(
-                "slice", result, axis=axis, start=max(0, -start[axis]) or None, end=min(0, end[axis]) if end[axis] < 0 else None
+                "slice",
+                result,
+                axis=axis,
+                start=max(0, -start[axis]) or None,
+                end=min(0, end[axis]) if end[axis] < 0 else None,
             )
     start, end = [max(0, s) for s in start], [max(0, e) for e in end]
     if not any(start) and not any(end):
@@ -363,6 +367,8 @@ def _(t, v, g, dim):
     rank = tensor(v).dim()
     if dim == -1 or not isinstance(dim, int) or g is None:
         raise Unsupported("weight_norm over all axes")
-    if not isinstance(v, Node) or list(tensor(g).shape) != [s if i == dim % rank else 1 for i, s in enumerate(tensor(v).shape)]:
+    if not isinstance(v, Node) or list(tensor(g).shape) != [
+        s if i == dim % rank else 1 for i, s in enumerate(tensor(v).shape)
+    ]:
         raise Unsupported("weight_norm with a gain of another shape")
     return t.emit("weight_norm", v, g, axis=dim % rank)

@@ -152,21 +152,31 @@ void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const s
         body.line("static const unsigned char tf_intervals[] = {" + list + "};");
         const std::string of = body.fresh("of");
         body.line("const unsigned char* " + of + " = tf_intervals + " + times(b, number(axes)) + ";");
+        // Of each cell and axis, the intervals that hold it, as bits.
+        std::string masks;
         for (int64_t c = 0; c < cell_count_; ++c) {
             int64_t rest = c;
-            std::string in;
+            std::vector<std::string> of_axis(rows_.size());
             for (size_t i = rows_.size(); i-- > 0;) {
                 const auto count = static_cast<int64_t>(cells_[i].size());
-                const Cell& cell = cells_[i][static_cast<size_t>(rest % count)];
-                const auto all = (int64_t{1} << rows_[i].intervals.size()) - 1;
-                if ((cell.mask & all) != all)
-                    in += (in.empty() ? "if (" : " && ") + number(cell.mask) + "ll >> " + of + "[" +
-                          number(static_cast<int64_t>(i)) + "] & 1";
+                of_axis[i] = number(cells_[i][static_cast<size_t>(rest % count)].mask);
                 rest /= count;
             }
-            body.line((in.empty() ? "" : in + ") ") + sum + " += tf_sums[" + number(c * inner_boxes()) + " + " + of +
-                      "[" + number(axes - 1) + "]];");
+            for (const std::string& mask : of_axis) masks += (masks.empty() ? "" : ", ") + mask;
         }
+        const std::string c = body.fresh("cell");
+        std::string in;
+        if (cell_count_ > 1) {
+            body.line("static const long long tf_masks[] = {" + masks + "};");
+            for (size_t i = 0; i < rows_.size(); ++i) {
+                const std::string at = plus(times(c, number(axes - 1)), number(static_cast<int64_t>(i)));
+                in += (in.empty() ? "if (" : " && ") + ("(tf_masks[" + at + "] >> " + of + "[" +
+                      number(static_cast<int64_t>(i)) + "] & 1)");
+            }
+        }
+        body.line("for (int " + c + " = 0; " + c + " < " + number(cell_count_) + "; ++" + c + ") " +
+                  (in.empty() ? "" : in + ") ") + sum + " += tf_sums[" + plus(times(c, number(inner_boxes())), of +
+                  "[" + number(axes - 1) + "]") + "];");
         body.line("tf_store(" + pointer + " + (" + plus(offset, times(b, integer(channel_stride))) + "), " + sum +
                   ");");
         body.close();

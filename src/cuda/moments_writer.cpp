@@ -121,11 +121,10 @@ void MomentsWriter::write_body() {
     count = let(count, "count");
     // Accumulators: one a lane where columns differ, else one.
     const int lanes = separate ? vector_ : 1;
+    const std::string sum = body.fresh("sum");
+    body.line("double " + sum + (lanes > 1 ? "[" + number(lanes) + "] = {};" : " = 0.0;"));
     std::vector<std::string> sums;
-    for (int l = 0; l < lanes; ++l) {
-        sums.push_back(body.fresh("sum"));
-        body.line("double " + sums.back() + " = 0.0;");
-    }
+    for (int l = 0; l < lanes; ++l) sums.push_back(lanes > 1 ? sum + "[" + number(l) + "]" : sum);
     write_rows(here, count, line, inside, column, outer, sums);
     if (inner_.reduced)
         finish_reduced_inner(cell, count, sums, separate, column, inside);
@@ -194,57 +193,61 @@ void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::str
     const std::string t = body.fresh("t");
     emitter_->open("for (int " + t + " = " + line + "; " + t + " < " + count + "; " + t +
                    " += " + times(number(steps), integer(lines_)) + ")");
-    std::vector<std::vector<std::string>> values(static_cast<size_t>(vector_));  // [lane][step]
-    std::vector<std::string> counted;
-    std::vector<Lanes> loaded;
-    for (int u = 0; u < steps; ++u) {
-        std::string row = u == 0 ? t : let(t + " + " + times(number(u), integer(lines_)), "row");
-        counted.push_back(u == 0 ? "true" : row + " < " + count);
-        if (u > 0) row = let("min(" + row + ", " + count + " - 1)", "row");
-        loaded.push_back(load(cell, row, column, outer, counted[static_cast<size_t>(u)], u));
-    }
-    const std::string real(real_name(real_)), zero = literal(0, real_);
-    for (int l = 0; l < vector_; ++l)
-        for (int u = 0; u < steps; ++u) {
-            const std::string& value = loaded[static_cast<size_t>(u)][static_cast<size_t>(l)];
-            values[static_cast<size_t>(l)].push_back(counted_[static_cast<size_t>(u)] == "true"
-                                                         ? "(" + real + ")" + value
-                                                         : "(" + counted_[static_cast<size_t>(u)] + " ? (" + real +
-                                                               ")" + value + " : " + zero + ")");
-        }
-    if (sums.size() == 1) {  // one column, or all alike
-        std::vector<std::string> all;
-        for (const auto& lane : values) all.insert(all.end(), lane.begin(), lane.end());
-        body.line(sums[0] + " += (double)" + tree(all) + ";");
+    // Loads of several rows before any is added: so many are in flight together.
+    const std::string real(real_name(real_)), u = body.fresh("u"), l = body.fresh("lane"), part = body.fresh("part");
+    const std::string wanted = "[" + number(vector_ * steps) + "]", at = plus(times(l, number(steps)), u);
+    body.line(real + " " + part + wanted + ";");
+    body.line("#pragma unroll");
+    emitter_->open("for (int " + u + " = 0; " + u + " < " + number(steps) + "; ++" + u + ")");
+    const std::string row = steps > 1 ? let(plus(t, times(u, integer(lines_))), "row") : t;
+    const std::string nearest = steps > 1 ? let("min(" + row + ", " + count + " - 1)", "row") : row;
+    counted_ = steps > 1 ? row + " < " + count : "true";
+    const Lanes loaded = load(cell, nearest, column, outer);
+    auto counted = [&](const std::string& value) {
+        return counted_ == "true" ? "(" + real + ")" + value
+                                  : counted_ + " ? (" + real + ")" + value + " : " + literal(0, real_);
+    };
+    if (!pack_.empty() && vector_ > 1) {
+        body.line("#pragma unroll");
+        body.line("for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ") " + part + "[" + at +
+                  "] = " + counted("tf_to<" + real + ">(" + pack_ + ".lane[" + l + "])") + ";");
     } else {
-        for (size_t l = 0; l < sums.size(); ++l) body.line(sums[l] + " += (double)" + tree(values[l]) + ";");
+        for (int lane = 0; lane < vector_; ++lane)
+            body.line(part + "[" + plus(number(lane * steps), u) + "] = " + counted(loaded[static_cast<size_t>(lane)]) +
+                      ";");
+    }
+    emitter_->close();
+    // In pairs, in their own precision; one conversion for all (or for all of a lane).
+    const int width = sums.size() == 1 ? vector_ * steps : steps;
+    const std::string step = body.fresh("step"), first = body.fresh("first");
+    body.line("#pragma unroll");
+    body.line("for (int " + step + " = 1; " + step + " < " + number(width) + "; " + step + " *= 2)");
+    body.line("#pragma unroll");
+    body.line("for (int " + first + " = 0; " + first + " < " + number(vector_ * steps) + "; " + first + " += 2 * " +
+              step + ") " + part + "[" + first + "] += " + part + "[" + first + " + " + step + "];");
+    if (sums.size() == 1) {
+        body.line(sums[0] + " += (double)" + part + "[0];");
+    } else {
+        const std::string sum = sums[0].substr(0, sums[0].find('['));
+        body.line("#pragma unroll");
+        body.line("for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ") " + sum + "[" + l +
+                  "] += (double)" + part + "[" + times(l, number(steps)) + "];");
     }
     emitter_->close();
     emitter_->close();
-}
-
-std::string MomentsWriter::tree(std::vector<std::string> terms) {
-    while (terms.size() > 1) {
-        std::vector<std::string> pairs;
-        for (size_t i = 0; i + 1 < terms.size(); i += 2) pairs.push_back("(" + terms[i] + " + " + terms[i + 1] + ")");
-        if (terms.size() % 2) pairs.push_back(terms.back());
-        terms = std::move(pairs);
-    }
-    return terms[0].front() == '(' ? terms[0] : "(" + terms[0] + ")";
 }
 
 Lanes MomentsWriter::load(const std::vector<CellText>& cell, const std::string& row, const std::string& column,
-                          const std::vector<std::string>& outer, const std::string& is_counted, int u) {
-    counted_.resize(static_cast<size_t>(u) + 1);
-    counted_[static_cast<size_t>(u)] = is_counted;
+                          const std::vector<std::string>& outer) {
+    pack_.clear();
     if (virtual_rows_) {
         // Rows lie one after another; the last may be short.
         const std::string raw =
             let("(" + plus(cell[0].first, row) + ") * " + number(threads * vector_) + " + " + column, "at");
         const std::string limit = integer(inner_.extent);
         const std::string fits =
-            emitter_->let("bool", (is_counted == "true" ? "" : is_counted + " && ") + raw + " < " + limit, "fits");
-        counted_[static_cast<size_t>(u)] = fits;
+            emitter_->let("bool", (counted_ == "true" ? "" : counted_ + " && ") + raw + " < " + limit, "fits");
+        counted_ = fits;
         const std::string at = let("min(" + raw + ", " + limit + " - " + number(vector_) + ")", "at");
         return load_direct(at);
     }
@@ -280,8 +283,9 @@ Lanes MomentsWriter::load_direct(const std::string& at) {
         return lanes;
     }
     const std::string type = "tf_vector<" + storage + ", " + number(vector_) + ">";
-    const std::string pack = emitter_->let(type, "*(const " + type + "*)(" + pointer_ + " + " + at + ")", "pack");
-    for (int l = 0; l < vector_; ++l) lanes.text.push_back("tf_to<" + real + ">(" + pack + ".lane[" + number(l) + "])");
+    pack_ = emitter_->let(type, "*(const " + type + "*)(" + pointer_ + " + " + at + ")", "pack");
+    for (int l = 0; l < vector_; ++l)
+        lanes.text.push_back("tf_to<" + real + ">(" + pack_ + ".lane[" + number(l) + "])");
     return lanes;
 }
 

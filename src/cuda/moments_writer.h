@@ -66,9 +66,8 @@ private:
     void write_rows(const std::vector<CellText>& cell, const std::string& count, const std::string& line,
                     const std::string& inside, const std::string& column, const std::vector<std::string>& outer,
                     const std::vector<std::string>& sums);
-    static std::string tree(std::vector<std::string> terms);
     Lanes load(const std::vector<CellText>& cell, const std::string& row, const std::string& column,
-               const std::vector<std::string>& outer, const std::string& is_counted, int u);
+               const std::vector<std::string>& outer);
     Lanes load_direct(const std::string& at);
     int64_t inner_boxes() const { return inner_.reduced ? static_cast<int64_t>(inner_.intervals.size()) : 1; }
     // The sums of all cells meet at once where their warps' parts fit shared memory, else cell by cell.
@@ -107,7 +106,8 @@ private:
     int vector_ = 1;
     int64_t columns_ = 1, lines_ = 1, column_blocks_ = 1, row_extent_ = 1, chunk_rows_ = 1, chunks_ = 1;
     std::optional<Place> destination_;
-    std::vector<std::string> counted_;
+    std::string counted_;  // whether the row being read counts
+    std::string pack_;     // the vector being read
     std::string pointer_;
     Body* body_ = nullptr;
     Emitter* emitter_ = nullptr;

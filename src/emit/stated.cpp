@@ -1,5 +1,6 @@
 #include "emit/stated.h"
 
+#include <cstring>
 #include <map>
 #include <sstream>
 
@@ -81,6 +82,16 @@ std::string_view kind(cuda::Address::Kind kind) {
     }
 }
 
+std::string hexadecimal(const cuda::Argument& argument) {
+    static constexpr char digits[] = "0123456789abcdef";
+    std::string out;
+    for (int i = 0; i < argument.size; ++i) {
+        const auto byte = static_cast<unsigned>(argument.data[static_cast<size_t>(i)]);
+        (out += digits[byte >> 4]) += digits[byte & 15];
+    }
+    return out;
+}
+
 std::string json(const cuda::BoundLaunch& bound, size_t source) {
     const cuda::Launch& l = bound.launch;
     std::string out = "{\"source\":" + std::to_string(source) + ",\"pass\":" + std::to_string(bound.pass) +
@@ -93,18 +104,19 @@ std::string json(const cuda::BoundLaunch& bound, size_t source) {
         out += first ? "" : ",";
         first = false;
         if (argument.kind == cuda::Argument::Kind::bytes) {
-            static constexpr char digits[] = "0123456789abcdef";
-            out += '"';
-            for (int i = 0; i < argument.size; ++i) {
-                const auto byte = static_cast<unsigned>(argument.data[static_cast<size_t>(i)]);
-                (out += digits[byte >> 4]) += digits[byte & 15];
-            }
-            out += '"';
-        } else {
-            const cuda::Address& address = bound.addresses[pointer++];
-            out += "[" + quoted(kind(address.kind)) + "," + std::to_string(address.position) + "," +
-                   std::to_string(address.offset) + "]";
+            out += '"' + hexadecimal(argument) + '"';
+            continue;
         }
+        const cuda::Address& address = bound.addresses[pointer++];
+        out += "[" + quoted(kind(address.kind)) + "," + std::to_string(address.position) + "," +
+               std::to_string(address.offset);
+        if (argument.kind == cuda::Argument::Kind::boxes) {
+            cuda::BoxedTensor boxes;
+            std::memcpy(&boxes, argument.data.data(), sizeof(boxes));
+            out += "," + listed(boxes.extent) + "," + listed(boxes.box) + "," + listed(boxes.stride) +
+                   (boxes.rounds_to_tf32 ? ",true" : ",false");
+        }
+        out += "]";
     }
     return out + "]}";
 }

@@ -15,6 +15,8 @@ import torch
 from transfuse import emit
 from transfuse.cli import main
 from transfuse.emit.formula import Statement, Unstated
+from transfuse.emit.rolled import rolled
+from transfuse.emit.specialise import constants, specialised
 from transfuse.problem import ProblemError
 
 root = Path(__file__).resolve().parents[2]
@@ -97,7 +99,7 @@ def test_backward_is_pytorchs_own():
     x = torch.rand(2, 64, 5, 6, dtype=torch.float64, requires_grad=True)
     weight, bias = torch.rand(64, 128, 3, 3, dtype=torch.float64), torch.rand(128, dtype=torch.float64)
     y = torch.nn.functional.conv_transpose2d(x, weight, bias, 2, 1, 1).mul(0.5).mean((2, 3), keepdim=True)
-    assert torch.allclose(ours["forward_as_written"](x, weight, bias)[0], y)
+    assert torch.allclose(ours["forward_as_written"](torch.ops.aten.convolution, x, weight, bias)[0], y)
 
 
 # Compilation ---------------------------------------------------------------------------------------------------------
@@ -180,6 +182,63 @@ def test_the_check_script_hides_transfuse():
         + "\ntry:\n    import transfuse\nexcept ImportError:\n    print('hidden')\n"
     )
     assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout.strip() == "hidden"
+
+
+# Device text ---------------------------------------------------------------------------------------------------------
+
+FUNCTION = """static int f(int x, int t) {
+    const int unused = x * 2;
+    int sum = 0;
+    if (WIDE && x > 0) { sum += x; } else sum -= x;
+#pragma unroll
+    for (int i = 0; i < TURNS; i++) sum += i * 4 + x * ONE;
+    for (int k = 0; k < SETS; k++) { if (x < k) continue; sum += k; }
+    return SPLIT ? sum : ((long long*)&sum)[t] + (ONE - 1) * x;
+}"""
+
+
+def test_what_constants_decide_is_gone():
+    known = constants(
+        "constexpr int ONE = 1, TURNS = ONE, SETS = 3;\nconstexpr bool WIDE = false, SPLIT = !WIDE && ONE > 1;"
+    )
+    assert known["SPLIT"] == 0 and known["TURNS"] == 1
+    assert specialised(FUNCTION, known).split("\n") == [
+        "static int f(int x, int t) {",
+        "    int sum = 0;",
+        "    sum -= x;",
+        "    sum += x;",
+        "    for (int k = 0; k < SETS; k++) {",
+        "        if (x < k) continue;",
+        "        sum += k;",
+        "    }",
+        "    return ((long long*)&sum)[t];",
+        "}",
+    ]
+
+
+def test_products_written_out_become_a_loop_with_the_same_products():
+    lines = ["static void multiply(int stage) {"]
+    expected = []
+    for slab, taps in enumerate(((0, 1, 5), (6, 7), (9, 12, 13))):
+        lines += ["    wait();"]
+        for i, tap in enumerate(taps):
+            lines.append(
+                f"    product(acc[{tap % 2}], tiles + {i * 64}ll, pixels + {tap}ll, {'1' if tap else 'stage > 0'});"
+            )
+            expected.append((tap % 2, i * 64, tap, tap > 0))
+        lines += ["    commit();", *(["    last();"] if slab == 2 else [])]
+    text = rolled("\n".join([*lines, "}"]))
+    assert text.count("product(") == 1 and "for (int part = 0; part < 3; part++)" in text
+    # Read as Python: the loops give what was written out.
+    tables = {n: eval(f"[{v}]") for n, v in re.findall(r"(\w+)\[\] = \{([^}]*)\}", text)}
+    call = re.search(r"product\(acc\[(.*)\], tiles \+ (.*), pixels \+ (.*), (.*) \|\| stage > 0\);", text).groups()
+    found = []
+    for part in range(3):
+        for j in range(3):
+            at = {**tables, "part": part, "j": j}
+            if j < tables["begin"][part + 1] - tables["begin"][part]:
+                found.append(tuple(eval(c, at) for c in call))
+    assert found == expected and "if (part == 2) last();" in text
 
 
 # Formulas ------------------------------------------------------------------------------------------------------------

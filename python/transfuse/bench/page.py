@@ -61,9 +61,15 @@ def results_table(report: dict, precision: str) -> str:
                 *peers,
                 cell(table.number(floor_ms(r, report))),
                 cell(f"{ratio[0]:.2f}/{ratio[1]:.2f}" if ratio else "—"),
-                cell(" → ".join("—" if s.get("peak_bytes") is None else f"{s['peak_bytes'] / 2**20:.0f}" for s in side)),
+                cell(
+                    " → ".join("—" if s.get("peak_bytes") is None else f"{s['peak_bytes'] / 2**20:.0f}" for s in side)
+                ),
             ]
-            line += [cell(" → ".join("—" if s.get("launches") is None else str(s["launches"]) for s in side))] if launches else []
+            line += (
+                [cell(" → ".join("—" if s.get("launches") is None else str(s["launches"]) for s in side))]
+                if launches
+                else []
+            )
         else:
             problem = table.wrong(r) or (r["status"] if r["status"] != "ok" else "not measured")
             short, _, why = problem.partition(": ")
@@ -177,7 +183,9 @@ def main(arguments: list[str]) -> int:
             reports.append(json.loads(path.read_text()))
         except (OSError, ValueError) as problem:
             raise SystemExit(f"report: {path} is not a result of transfuse bench --json: {problem}") from None
-        if not isinstance(reports[-1], dict) or not isinstance(reports[-1].get("rows", reports[-1].get("scaling")), list):
+        if not isinstance(reports[-1], dict) or not isinstance(
+            reports[-1].get("rows", reports[-1].get("scaling")), list
+        ):
             raise SystemExit(f"report: {path} is not a result of transfuse bench --json: it has no list of rows")
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(page(reports))

@@ -22,7 +22,9 @@ class Worker:
         """`beside`: how many of them share this machine's processors while they compile."""
         read, write = os.pipe()
         env = dict(os.environ)
-        if beside > 1:  # a pool of compilers for each would outnumber the processors, and its idle ones disturb the timing
+        if (
+            beside > 1
+        ):  # a pool of compilers for each would outnumber the processors, and its idle ones disturb the timing
             env.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
         package = str(Path(__file__).resolve().parents[2])
         env["PYTHONPATH"] = package + (":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else "")

@@ -30,6 +30,11 @@ class Part:
     programs: dict[str, list[tuple[str, Program]]]  # "fp32", "strict", "half" → variants with their conditions
     summary: dict
 
+    @property
+    def falls(self) -> bool:
+        """Whether sizes remain that no variant takes."""
+        return all(condition for condition, _ in self.programs["fp32"])
+
 
 @dataclass
 class Mode:
@@ -87,17 +92,19 @@ def stated(mode: Mode, prefix: str) -> None:
 
 
 def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
+    """Of each arithmetic the programs, and under which condition each is taken. Programs with tensor-core kernels are for one
+    GPU: elsewhere, and at sizes they cannot take, the portable path is gone."""
     fast = state(at, "tf32", True, "f32", f"{name}_")
-    general = state(at, "general unaligned", False, "f32", f"{name}_general_")
     conditions = [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1]
-    if any("wgmma" in k.text for k in fast.kernels):
-        conditions.insert(0, "arch == 90")
-    when = " && ".join([*conditions, "aligned"])
-    programs = {"fp32": [(when, fast), ("", general)]}
-    if any("transfuse_dense" in source for source in fast.entries):  # other arithmetic, other tiles
-        programs["strict"] = [(when, state(at, "", True, "f32", f"{name}_")), ("", general)]
-        programs["half"] = [(when, state(at, "", True, "f16", f"{name}_")), ("", general)]
-    return programs
+    if not any("wgmma" in k.text for k in fast.kernels):
+        general = state(at, "general unaligned", False, "f32", f"{name}_general_")
+        return {"fp32": [(" && ".join([*conditions, "aligned"]), fast), ("", general)]}
+    when = " && ".join(["arch == 90", *conditions, "aligned"])
+    return {
+        "fp32": [(when, fast)],
+        "strict": [(when, state(at, "", True, "f32", f"{name}_"))],
+        "half": [(when, state(at, "", True, "f16", f"{name}_"))],
+    }
 
 
 def emit(path) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from transfuse.emit.rolled import rolled
+from transfuse.emit.specialise import constants, specialised
+
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -23,29 +26,44 @@ class Chunk:
 
 
 def resolved(text: str) -> str:
-    """The branches a CUDA compiler takes where the text can also be read by a plain C++ compiler."""
-    out, stack = [], []  # stack: [kind, keeping]
+    """The branches a CUDA compiler takes where the text can also be read by a plain C++ compiler, or asks what was defined."""
+    defined = {"__CUDACC__", "__CUDACC_RTC__", *re.findall(r"^#define (TF_AFTER_PRODUCT)", text, re.M)}
+    out, stack = [], []  # stack: None where the compiler decides, else [taken, keeping]
     for line in text.split("\n"):
         word = line.strip()
-        if word.startswith(("#ifdef __CUDACC_RTC__", "#if")):
-            plain = word.startswith("#ifdef __CUDACC_RTC__")
-            stack.append(["plain" if plain else "arch", True])
-            if plain:
+        keeping = all(entry is None or entry[1] for entry in stack)
+        if match := re.match(r"#(ifdef|ifndef|if|elif) ?(?:defined\()?(\w+)?\)?(.*)", word):
+            asks = match[1] in ("ifdef", "ifndef") or (match[2] or "").startswith("__CUDACC") and not match[3].strip()
+            ours = asks and (match[2].startswith("__CUDACC") or match[2] == "TF_AFTER_PRODUCT")
+            if match[1] == "elif":
+                if stack[-1] is not None:
+                    stack[-1] = [True, not stack[-1][0] and match[2] in defined]
+                elif ours and match[2] in defined:
+                    out.append("#else")
+                    stack[-1] = None
+                    stack.append(["else", True])
+                elif keeping:
+                    out.append(line)
                 continue
+            if ours:
+                taken = (match[2] in defined) == (match[1] != "ifndef")
+                stack.append([taken, taken])
+                continue
+            stack.append(None)
             line = line.replace("defined(__CUDA_ARCH__) && ", "")
-        elif word.startswith("#elif defined(__CUDACC_RTC__)"):
-            line = "#else"
         elif word.startswith("#else") and stack:
-            if stack[-1][0] == "plain" or (
-                out and any(l.strip() == "#else" for l in out[-12:]) and stack[-1][0] == "arch"
-            ):
-                stack[-1][1] = False
+            if stack[-1] is not None:
+                stack[-1] = ["else", False] if stack[-1][0] == "else" else [True, not stack[-1][0]]
                 continue
         elif word.startswith("#endif") and stack:
-            kind, _ = stack.pop()
-            if kind == "plain":
+            if stack[-1] is not None and stack[-1][0] == "else":
+                stack.pop()
+            if stack.pop() is not None:
                 continue
-        if all(keeping for _, keeping in stack) or word.startswith("#endif"):
+            keeping = all(entry is None or entry[1] for entry in stack)
+        elif word == "#define TF_AFTER_PRODUCT":
+            continue
+        if keeping:
             out.append(line)
     return "\n".join(out)
 
@@ -59,7 +77,8 @@ def chunks(text: str) -> list[Chunk]:
             pending = []
             continue
         if not block and line.lstrip().startswith("//"):
-            pending.append(line)
+            if not re.search(r"\.cuh|host machine|machine has functions|every architecture since|^//   axis", line):
+                pending.append(line)
             continue
         if line.startswith("#if"):
             directive += 1
@@ -127,13 +146,20 @@ def _unused_macros_gone(chunk: Chunk, words: set[str]) -> Chunk:
     return Chunk("\n".join(lines), chunk.names & words, kernel=False, macro=True)
 
 
-def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, list[str]]:
-    """Of each build its device code, in blocks; given are (name, source) of its kernels. What all share comes first, in all."""
+def assembled(builds: dict[str, list[tuple[str, str]]], extra: list[str]) -> dict[str, list[str]]:
+    """Of each build its device code, in blocks; given are (name, source) of its kernels. What all share comes first, in all,
+    and `extra` texts last."""
     sources = {
         key: [(name, [_typed(c) for c in needed(chunks(text))]) for name, text in kernels]
         for key, kernels in builds.items()
     }
     every = [source for list_ in sources.values() for source in list_]
+    known = _agreed(source for _, source in every)
+    for _, source in every:
+        source[:] = needed(_without_idle([_printed(chunk, known) for chunk in source], known))
+    if set(builds) == {"fp32"} and extra:
+        for _, source in every:
+            source[:] = _fp32_alone(source)
     used = set().union(*(c.words for _, source in every for c in source if not (c.macro and len(c.names) > 1)))
     for _, source in every:
         source[:] = [_unused_macros_gone(chunk, used) for chunk in source]
@@ -164,6 +190,8 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, list[str]]:
                 order.insert(last + 1, chunk.text)
             last = order.index(chunk.text)
     head = _blocks(_declared_first([shared[text] for text in order]))
+    if any("UNROLL" in chunk.words for _, source in every for chunk in source):
+        head.insert(0, '#define UNROLL _Pragma("unroll")')
     made = {}
     for key, list_ in sources.items():
         blocks = list(head)
@@ -178,8 +206,124 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, list[str]]:
                 *_blocks(mine),
                 f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
             ]
-        made[key] = [tidy(block) for block in blocks]
+        made[key] = [*(tidy(block) for block in blocks), *(f"\n{text}" for text in extra)]
     return made
+
+
+def _agreed(sources) -> dict[str, int]:
+    """Constants that have one value wherever they are defined."""
+    agreed: dict[str, int] = {}
+    against: set[str] = set()
+    for source in sources:
+        for name, value in constants("\n".join(c.text for c in source if not c.kernel)).items():
+            if agreed.setdefault(name, value) != value:
+                against.add(name)
+    return {name: value for name, value in agreed.items() if name not in against}
+
+
+def _printed(chunk: Chunk, known: dict[str, int]) -> Chunk:
+    if chunk.macro:
+        return chunk
+    key = chunk.text, tuple(sorted(known.items()))
+    if key not in _texts:
+        text = specialised(chunk.text, known)
+        _texts[key] = rolled(text) if "multiply" in chunk.names else text
+    return Chunk(_texts[key], chunk.names, kernel=chunk.kernel)
+
+
+_texts: dict[tuple, str] = {}
+
+IDLE = re.compile(
+    r"(?:template <[^>]*> )?struct (\w+) \{\n(?:    __device__ __forceinline__ (?:\w+ )?\w+\([^\n]*\) \{\}\n)+\};"
+)
+SINGLE = [  # one term a product: what is there for several is the accumulators themselves
+    (re.compile(r"results<TERMS>\(acc, total\)"), "acc"),
+    (re.compile(r", Totals& total\b|(?<=multiply<WG>\(acc), total\b"), ""),
+    (re.compile(r"\n *Totals total;"), ""),
+]
+
+
+def _without_idle(source: list[Chunk], known: dict[str, int]) -> list[Chunk]:
+    """Structs whose functions do nothing are gone, with everything said to them; so are members that nobody reads."""
+    texts = {i: c.text for i, c in enumerate(source)}
+    edits = SINGLE if known.get("TERMS") == 1 else []
+    for i, text in list(texts.items()):
+        if (match := IDLE.fullmatch(text.strip())) and known.get(match[1].upper()) == 0:
+            edits = [
+                *edits,
+                (re.compile(rf"\n *{match[1]}(?:<\w+>)? \w+\([^\n]*\);"), ""),
+                (re.compile(rf"\n *{match[1].lower()}\.\w+\([^\n]*\);"), ""),
+            ]
+            del texts[i]
+    for i, text in texts.items():
+        for pattern, by in edits if not source[i].macro else []:
+            text = pattern.sub(by, text)
+        texts[i] = text
+    for i, text in texts.items():
+        if not re.match(r"(?://[^\n]*\n)*struct \w+ \{\n", text):
+            continue
+        for line in re.findall(r"\n    (?:OFFSET|bool|int)\*? \w+(?:\[\w+\])?;[^\n]*", text):
+            name = re.match(r"\n    \w+\*? (\w+)", line)[1]
+            rest = re.sub(rf", {name}\(\w+\)", "", text.replace(line, ""))
+            if not re.search(rf"\b{name}\b", rest) and not any(
+                re.search(rf"(?:\.|->){name}\b", t) for t in texts.values()
+            ):
+                text = rest
+        texts[i] = text
+    return [Chunk(texts[i], c.names, kernel=c.kernel, macro=c.macro) for i, c in enumerate(source) if i in texts]
+
+
+def _fp32_alone(source: list[Chunk]) -> list[Chunk]:
+    """Conversions of types that are not met are gone."""
+    said = " ".join(c.text for c in source if not c.names & {"tf_to", "tf_from"})
+    if not re.search(r"\bdouble\b", said):
+        plain = [
+            Chunk(_converted(c.text), c.names, kernel=c.kernel, macro=c.macro)
+            for c in source
+            if not c.names & {"tf_to", "tf_from", "tf_load", "tf_store"}
+        ]
+        return needed(plain)
+    return needed([c for c in source if not (c.names & {"tf_to", "tf_from"} and c.words & {"tf_half", "tf_bfloat"})])
+
+
+def _converted(text: str) -> str:
+    """fp32 needs no conversions: loads, stores and assignments as they are."""
+    out, at = "", 0
+    for match in re.finditer(r"\btf_(load<(?:float|REAL)>|store|from|to<(?:float|REAL)>)\(", text):
+        if match.start() < at:
+            continue
+        depth, end = 1, match.end()
+        cuts = []
+        while depth:
+            depth += (text[end] in "([{") - (text[end] in ")]}")
+            if text[end] == "," and depth == 1:
+                cuts.append(end)
+            end += 1
+        inner = [
+            _converted(part.strip()) for part in _cut(text[match.end() : end - 1], [c - match.end() for c in cuts])
+        ]
+        simple = re.fullmatch(r"\w+", inner[0])
+        if match[1].startswith("load"):
+            new = f"*{inner[0]}" if simple else _element(inner[0])
+        elif match[1].startswith("to"):
+            new = inner[0]
+        elif match[1] == "store":
+            new = f"{'*' + inner[0] if simple else _element(inner[0])} = {inner[1]}"
+        else:
+            new = f"{inner[0]} = {inner[1]}"
+        out += text[at : match.start()] + new
+        at = end
+    return out + text[at:]
+
+
+def _cut(text: str, at: list[int]) -> list[str]:
+    return [text[a:b] for a, b in zip([0, *(c + 1 for c in at)], [*at, len(text)])]
+
+
+def _element(pointer: str) -> str:
+    """p + i as p[i]."""
+    match = re.fullmatch(r"([\w.]+) \+ (.*)", pointer, re.S)
+    return f"{match[1]}[{match[2]}]" if match else f"*({pointer})"
 
 
 def _declared_first(list_: list[Chunk]) -> list[Chunk]:
@@ -276,6 +420,7 @@ def _blocks(list_: list[Chunk]) -> list[str]:
             constants.append(match[1])
             continue
         flush()
-        blocks.append(chunk.text if "\n" not in chunk.text else f"\n{chunk.text}")
+        short = chunk.text.count("\n") < 3 and not chunk.text.startswith("//")
+        blocks.append(chunk.text if short else f"\n{chunk.text}")
     flush()
     return blocks

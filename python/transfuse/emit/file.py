@@ -7,7 +7,7 @@ import re
 import textwrap
 from dataclasses import replace
 
-from transfuse.emit import device, host
+from transfuse.emit import device, host, portable, runtime
 from transfuse.emit.model import Printer, Reference, as_written, attribute, user_inputs
 from transfuse.emit.pieces import pieces
 from transfuse.emit.program import Kernel
@@ -16,12 +16,27 @@ from transfuse.problem import ProblemError
 DTYPES = {"f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16", "f64": "torch.float64"}
 
 
+LONGEST = 600  # lines of a file
+
+
 def write(found, ref: Reference, modes) -> str:
+    """With as many builds as there is room for: strict fp32 then takes the portable path, 16 bits the fp32 kernels."""
+    parts = [part for mode in modes for part in mode.parts]
+    builds = list(dict.fromkeys(a for part in parts for a in part.programs))
+    for dropped in ((), ("strict",), ("strict", "half")):
+        text = _file(found, ref, modes, [b for b in builds if b not in dropped])
+        if text.count("\n") < LONGEST:
+            break
+    return text
+
+
+def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     parts = [part for mode in modes for part in mode.parts]
     builds, hosts = {}, {}
     every = [program for part in parts for variants in part.programs.values() for _, program in variants]
     clusters = any(launch.cluster > 1 for program in every for launch in program.launches)
-    for arithmetic in dict.fromkeys(a for part in parts for a in part.programs):
+    falls = any(part.falls for part in parts)
+    for arithmetic in arithmetics:
         kernels, functions = {}, []  # of each text its kernel
         for part in parts:
             variants = [
@@ -31,32 +46,27 @@ def write(found, ref: Reference, modes) -> str:
             functions.append("\n" + host.function(part.name, [s.name for s in part.sized.symbols], variants, clusters))
         builds[arithmetic] = [(k.name, k.text) for k in kernels.values()]
         hosts[arithmetic] = [
-            *host.support("".join(functions), clusters),
+            *host.support("".join(functions), clusters, "half" in arithmetics),
             *(re.sub(r"\btf_half\b", "STORED", f) for f in functions),
         ]
-    code = device.assembled(builds)
+        if falls:
+            hosts[arithmetic].append(portable.HOST.rstrip("\n"))
+    code = device.assembled(builds, [portable.kernel(arithmetics == ["fp32"])] if falls else [])
     strings, joined = pieces({key: [*code[key], *hosts[key]] for key in builds})
     code = "\n\n".join(f'{s.name} = r"""{_newline(s.text)}\n"""' for s in strings)
-    table = "\n".join(
-        f'    "{key}": {" + ".join(names)},'
-        for key, names in joined.items()
-        if names != joined.get("fp32") or key == "fp32"
-    )
     sections = [
         header(found, ref, modes),
-        "import ctypes\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
-        + _lines(ref.imports),
+        runtime.imports(falls, "boxes_of(" in code) + _lines(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + code,
-        "# What is compiled for which arithmetic: fp32 as PyTorch's TF32 switch allows, strict fp32, 16 bits.\nSOURCES = {\n"
-        + table
-        + "\n}",
-        RUNTIME,
+        runtime.sources(joined),
+        runtime.text(joined, falls, "boxes_of(" in code),
         *(_region(part) for part in parts),
         _lines(ref.helpers).strip("\n"),
         _class(found, ref, modes),
     ]
-    return "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
+    text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
+    return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
 
 
 def _share(program, kernels: dict):
@@ -146,89 +156,7 @@ def _bytes(value: float) -> str:
     return f"{value:.0f} B"
 
 
-# The run time --------------------------------------------------------------------------------------------------------
-
-RUNTIME = '''
-_built = {}
-ELEMENTS = {torch.float32: "fp32", torch.float16: "half", torch.bfloat16: "bfloat"}
-
-
-def library(dtype, device):
-    """The compiled kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
-    arithmetic = ELEMENTS[dtype]
-    if arithmetic == "fp32" and not torch.backends.cudnn.allow_tf32 and "strict" in SOURCES:
-        arithmetic = "strict"
-    major, minor = torch.cuda.get_device_capability(device)
-    key = arithmetic, major, minor
-    if key not in _built:
-        source = SOURCES.get("half" if arithmetic == "bfloat" else arithmetic, SOURCES["fp32"])
-        if arithmetic == "bfloat" and "half" in SOURCES:
-            source = source.replace(".f16.f16", ".bf16.bf16")  # the one instruction that names the type
-        stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
-        arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
-        path = load_inline(
-            name=f"transfuse_@DIGEST@_{arithmetic}_sm{major}{minor}",
-            cpp_sources="",
-            cuda_sources="#include <algorithm>\\n#include <cuda_runtime.h>\\n" + source,
-            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
-            is_python_module=False,
-            no_implicit_headers=True,
-        )
-        _built[key] = ctypes.CDLL(path), 10 * major + minor
-    return _built[key]
-
-
-_calls = {}
-
-
-def prepared(name, leaves, expected, sizes_at, outputs):
-    """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
-    first = leaves[0]
-    if not first.is_cuda:
-        raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
-    if first.dtype not in ELEMENTS:
-        raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
-    for leaf, (label, shape) in zip(leaves, expected):
-        if leaf.dtype != first.dtype or leaf.device != first.device:
-            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
-        if leaf.dim() != len(shape):
-            raise ValueError(f"{label} must have {len(shape)} axes {shape}, got {tuple(leaf.shape)}")
-        for axis, size in enumerate(shape):
-            if isinstance(size, int) and leaf.shape[axis] != size:
-                raise ValueError(f"{label} must have size {size} along axis {axis}, got {leaf.shape[axis]}")
-    kernels, arch = library(first.dtype, first.device)
-    function, pointer = kernels[name], ctypes.c_void_p
-    function.restype, function.argtypes = ctypes.c_longlong, [pointer, pointer, pointer, pointer, pointer, ctypes.c_int]
-    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    counts = (ctypes.c_longlong * len(sizes))(*sizes)
-    need = function(addresses(leaves), None, counts, None, None, arch)
-    if need < 0:
-        raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, max(need, 1), outputs(*sizes)
-
-
-def addresses(tensors):
-    return (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
-
-
-def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
-    leaves = [leaf.contiguous() for leaf in leaves]
-    first = leaves[0]
-    unaligned = any([leaf.data_ptr() % 16 for leaf in leaves])
-    key = name, unaligned, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves]
-    if key not in _calls:
-        _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
-    function, counts, arch, need, shapes = _calls[key]
-    out = [first.new_empty(shape) for shape in shapes]
-    workspace = torch.empty(need, dtype=torch.uint8, device=first.device)
-    with torch.cuda.device(first.device):
-        stream = torch.cuda.current_stream().cuda_stream
-        failure = function(addresses(leaves), addresses(out), counts, workspace.data_ptr(), stream, arch)
-    if failure:
-        raise RuntimeError(f"{name}: CUDA error {failure}")
-    return out
-'''
+# A region ------------------------------------------------------------------------------------------------------------
 
 
 def _region(part) -> str:
@@ -236,26 +164,29 @@ def _region(part) -> str:
     program = part.programs["fp32"][-1][1]  # the one for all sizes
     names = [_leaf_name(n) for n in at.names]
     symbols = [s.name for s in at.symbols]
-    expected = ", ".join(
-        f'("{n}", ({", ".join(_extent(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
-        for n, shape in zip(names, at.shapes)
+    expected = _wrapped(
+        [
+            f'("{n}", ({", ".join(_extent(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
+            for n, shape in zip(names, at.shapes)
+        ],
+        "            ",
     )
     shapes = ", ".join(
         f"({', '.join(_python(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
         for _, shape in program.outputs
     )
-    written = "\n".join(
-        f"    {line}"
-        for line in as_written(region.eager, [*names, *symbols][: len(names) + len(at.numbers)], region.differentiable)
-    )
-    title = part.name.capitalize()
+    lines = as_written(region.eager, [*names, *symbols][: len(names) + len(at.numbers)])
+    written = "\n".join(f"    {line}" for line in lines)
+    statistics = len(program.outputs) > region.differentiable
+    otherwise = f" or {part.name}_as_written(convolve, *leaves)" if part.falls else ""
+    mark = f"\n        ctx.mark_non_differentiable(*out[{region.differentiable}:])" if statistics else ""
     return f'''
-def {part.name}_as_written({", ".join(names)}):
-    """In PyTorch's operators: what the backward of this file differentiates."""
+def {part.name}_as_written({", ".join(["convolve", *names])}):
+    """In PyTorch's operators, convolutions apart: what backward differentiates{" and the portable path computes" if part.falls else ""}."""
 {written}
 
 
-class {title}(torch.autograd.Function):
+class {part.name.capitalize()}(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *leaves):
         ctx.save_for_backward(*leaves)
@@ -264,19 +195,21 @@ class {title}(torch.autograd.Function):
             [{expected}],
             [{", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols)}],
             lambda {", ".join(symbols)}: [{shapes}],
-        )  # fmt: skip
-        ctx.mark_non_differentiable(*out[{region.differentiable}:])
+        ){otherwise}{mark}
         return tuple(out)
 
     @staticmethod
     def backward(ctx, *gradients):
-        again = torch.is_grad_enabled()
-        with torch.enable_grad():
-            leaves = ctx.saved_tensors if again else [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
-            pairs = [(y, g) for y, g in zip({part.name}_as_written(*leaves), gradients) if g is not None]
-            wanted = [t for t in leaves if t.requires_grad]
-            found = iter(torch.autograd.grad([y for y, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True))
-        return tuple(next(found) if t.requires_grad else None for t in leaves)'''
+        return differentiated({part.name}_as_written, ctx.saved_tensors, gradients[:{region.differentiable}])'''
+
+
+def _wrapped(items: list[str], indent: str) -> str:
+    lines = [""]
+    for item in items:
+        if lines[-1] and len(lines[-1]) + len(item) > 110:
+            lines.append("")
+        lines[-1] += (", " if lines[-1] else "") + item
+    return f",\n{indent} ".join(lines)
 
 
 def _leaf_name(name: str) -> str:

@@ -44,12 +44,32 @@ static tf_divisor divisor(long long d) {
 """
 
 
-def support(functions: str, clusters: bool) -> list[str]:
+BOXES = r"""
+// A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
+template <class S>
+static TensorMap boxes_of(const S* tensor, std::array<uint64_t, 5> extent, std::array<uint64_t, 4> stride, std::array<unsigned, 5> box) {
+    typedef int Encode(void*, int, unsigned, const void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int, int, int, int);
+    static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
+    const unsigned ones[5] = {1, 1, 1, 1, 1};
+    TensorMap map;
+    encode(&map, @ELEMENT@, 5, tensor, extent.data(), stride.data(), box.data(), ones, 0, 0, 3, 0);
+    return map;
+}
+"""
+
+
+def support(functions: str, clusters: bool, half: bool) -> list[str]:
     """What the functions call."""
     launch = LAUNCH.replace("@CLUSTER@", CLUSTER if clusters else "")
     if not clusters:
         launch = launch.replace(" int cluster,", "").replace("attributes[2]", "attributes[1]")
-    return [launch.rstrip("\n"), *([DIVISOR.rstrip("\n")] if "divisor(" in functions else [])]
+    element = "sizeof(S) == 4 ? 7 : std::is_same<S, tf_half>::value ? 6 : 9" if half else "7"
+    boxes = BOXES.replace("@ELEMENT@", element).rstrip("\n")
+    return [
+        launch.rstrip("\n"),
+        *([DIVISOR.rstrip("\n")] if "divisor(" in functions else []),
+        *([boxes] if "boxes_of(" in functions else []),
+    ]
 
 
 def function(name: str, symbols: list[str], variants: list[tuple[str, Program]], clusters: bool) -> str:
@@ -69,6 +89,8 @@ def function(name: str, symbols: list[str], variants: list[tuple[str, Program]],
         lines += [indent + line for line in body]
         if condition:
             lines.append("    }")
+    if variants[-1][0]:
+        lines.append("    return -2;")
     lines.append("}")
     return "\n".join(lines)
 
@@ -97,6 +119,8 @@ def _body(program: Program, clusters: bool) -> list[str]:
 
 
 def _value(p) -> str:
+    if p.type.endswith("TensorMap"):
+        return p.value
     if p.value.startswith("{"):
         return f"{p.type}{p.value}".replace("{", "{", 1)
     return p.value

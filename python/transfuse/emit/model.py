@@ -20,6 +20,10 @@ def attribute(target: str) -> str:
     return "self" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in target.split("."))
 
 
+CONVOLUTIONS = {f"aten.conv_transpose{n}d.{'default' if n == 1 else 'input'}": (True, n) for n in (1, 2, 3)}
+CONVOLUTIONS |= {f"aten.conv{n}d.default": (False, n) for n in (1, 2, 3)} | {"aten.convolution.default": (False, None)}
+
+
 @dataclass
 class Reference:
     """A reference file's source, in the pieces that a new file needs."""
@@ -146,15 +150,29 @@ class Printer:
         arguments = [self.argument(a) for a in node.args] + [f"{k}={self.argument(v)}" for k, v in node.kwargs.items()]
         if node.target is operator.getitem:
             return f"{arguments[0]}[{arguments[1]}]"
+        if str(node.target) in CONVOLUTIONS:
+            return self.convolution(node)
         if isinstance(node.target, torch._ops.OpOverload):
             name = str(node.target).removesuffix(".default")
             return f"torch.ops.{name}({', '.join(arguments)})"
         if node.target is batch_norm_statistics:
-            x, weight, bias, eps, _ = arguments
-            return f"torch.ops.aten.native_batch_norm({x}, {weight}, {bias}, None, None, True, 0.0, {eps})"
+            return f"batch_norm({', '.join(arguments[:4])})"
         if getattr(node.target, "__module__", "") in ("_operator", "operator", "math"):
             return f"{'math.' if node.target.__module__ == 'math' else 'operator.'}{node.target.__name__}({', '.join(arguments)})"
         raise ProblemError(f"{node.target} cannot be written into a file")
+
+    def convolution(self, node: Node) -> str:
+        given = {
+            a.name: node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)
+            for i, a in enumerate(node.target._schema.arguments)
+        }
+        transposed, axes = CONVOLUTIONS[str(node.target)]
+        if axes is None:
+            return f"convolve({', '.join(self.argument(a) for a in node.args)})"
+        whole = lambda value: list(value) * axes if len(value) == 1 else list(value)  # noqa: E731
+        extra = whole(given["output_padding"]) if transposed else [0] * axes
+        values = [given["input"], given["weight"], given["bias"], whole(given["stride"]), whole(given["padding"]), whole(given["dilation"]), transposed, extra, given["groups"]]  # fmt: skip
+        return f"convolve({', '.join(self.argument(v) for v in values)})"
 
     def statement(self, node: Node) -> None:
         if node.target is update_statistic:
@@ -171,22 +189,15 @@ class Printer:
             self.texts[node] = node.name
 
 
-def as_written(eager, names: list[str], differentiable: int) -> list[str]:
-    """The region in PyTorch's own operators: what its backward differentiates."""
+def as_written(eager, names: list[str]) -> list[str]:
+    """The region in PyTorch's own operators; `convolve` computes convolutions as torch.ops.aten.convolution does."""
     nodes = list(eager.graph.nodes)
-    holders = [n for n in nodes if n.op == "placeholder"]
-    printer = Printer(dict(zip(holders, names)))
-    results = nodes[-1].args[0][:differentiable]
-    wanted, stack = set(), list(results)
-    while stack:
-        node = stack.pop()
-        if node not in wanted:
-            wanted.add(node)
-            stack += node.all_input_nodes
+    printer = Printer(dict(zip([n for n in nodes if n.op == "placeholder"], names)))
     for node in nodes:
-        if node in wanted and node.op == "call_function":
+        if node.op == "call_function":
             printer.statement(node)
-    return [*printer.lines, f"return [{', '.join(printer.argument(r) for r in results)}]"]
+    results = ", ".join(printer.argument(r) for r in nodes[-1].args[0])
+    return [*printer.lines, f"return [{results}]"]
 
 
 def user_inputs(ref: Reference, count: int) -> list[str]:

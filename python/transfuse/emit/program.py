@@ -253,7 +253,9 @@ class _Stating:
         parameters = []
         for j, (type_, name) in enumerate(declared):
             series = [v[j] for v in values]
-            if isinstance(series[0], tuple):
+            if isinstance(series[0], tuple) and len(series[0]) > 3:
+                parameters.append(Parameter(type_, name, self._boxes(series, begins)))
+            elif isinstance(series[0], tuple):
                 pointee = re.sub(r"\w+", lambda m: alias.get(m[0], m[0]), type_)
                 parameters.append(Parameter(type_, name, self._pointer(pointee, series, begins)))
             elif type_ in structs:
@@ -280,6 +282,21 @@ class _Stating:
         base = f"{'leaf' if kind == 'leaf' else 'out'}[{position}]"
         shift = self.statement.state([s[2] for s in series])
         return f"{cast}{base}" if shift.constant == 0 else f"{cast}((char*){base} + {shift.text})"
+
+    def _boxes(self, series, begins) -> str:
+        """A tensor map: extents, strides and the box."""
+        if any(s[6] for s in series):
+            raise Unstated("a tensor map that rounds")
+        at = self._pointer("const float", [s[:3] for s in series], begins)
+        lists = [
+            "{" + ", ".join(self._counted([s[k][i] for s in series]) for i in range(len(series[0][k]))) + "}"
+            for k in (3, 5, 4)
+        ]
+        return f"boxes_of({at.replace('(const float*)', '(const STORED*)', 1)}, {', '.join(lists)})"
+
+    def _counted(self, values) -> str:
+        found = self.statement.state(values)
+        return found.text if found.constant is not None else f"(uint64_t)({found.text})"
 
     def _struct(self, fields, series) -> str:
         at, parts = 0, []
@@ -354,7 +371,9 @@ def _stored(body: str, parameters: list[Parameter], kinds: list[str]) -> str:
 
 
 def _plain(argument):
-    return bytes.fromhex(argument) if isinstance(argument, str) else tuple(argument)
+    if isinstance(argument, str):
+        return bytes.fromhex(argument)
+    return tuple(tuple(a) if isinstance(a, list) else a for a in argument)
 
 
 def _split(declaration: str) -> tuple[str, str]:

@@ -296,7 +296,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     auto multiple = [&](int64_t of) {
         return s[4] == 1 && steps && around.aligned && program.input.offset % of == 0 && s[0] % of == 0 && s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0 && problem.axes[3].advance() == 1;
     };
-    bool boxes = family == Family::wgmma && steps && !around.target.decisions;   // a written file makes no tensor maps
+    bool boxes = family == Family::wgmma && steps;
     for (const Lattice& axis : problem.axes) boxes = boxes && axis.advance() == 1;
     const bool narrow = problem.lanes() == 8;
     if (vectors && boxes && program.prologue.empty() && problem.terms() == 1) problem.load = LoadMode::operand;
