@@ -39,6 +39,7 @@ from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
 FORWARD_GENERAL_MOMENTS = r"""
+#define UNROLL _Pragma("unroll")
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };
@@ -48,7 +49,6 @@ TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { unsigned short h; asm("
 
 // min and max that pass NaN through, in one instruction.
 TF_FUNCTION float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
-TF_FUNCTION float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
 TF_FUNCTION double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 TF_FUNCTION float tf_bfloat_to_float(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
 template <class R> TF_FUNCTION R tf_to(double v) { return (R)v; }
@@ -65,13 +65,7 @@ TF_FUNCTION void tf_from(tf_half& s, double v) { s.bits = tf_float_to_half((floa
 TF_FUNCTION void tf_from(tf_bfloat& s, double v) { s.bits = tf_float_to_bfloat((float)v); }
 template <class R, class S> TF_FUNCTION R tf_load(const S* p) { return tf_to<R>(*p); }
 template <class S, class R> TF_FUNCTION void tf_store(S* p, R v) { S s; tf_from(s, v); *p = s; }
-
-#ifdef TF_AFTER_PRODUCT
-// Two instructions. Rounding x·log2(e) shifts the result no more than rounding x itself does, and x is a rounded sum here.
-TF_FUNCTION float tf_exp(float x) { return tf_exp2(x * 1.44269504089f); }
-#else
 TF_FUNCTION float tf_exp(float x) { return expf(x); }
-#endif
 TF_FUNCTION double tf_exp(double x) { return exp(x); }
 TF_FUNCTION float tf_log(float x) { return logf(x); }
 TF_FUNCTION double tf_log(double x) { return log(x); }
@@ -97,7 +91,6 @@ template <class R> TF_FUNCTION void tf_add_logsumexp(R& m, R& s, R x) {
     m = top;
 }
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-
 TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
     return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift);
 }
@@ -118,77 +111,55 @@ TF_FUNCTION double tf_warp_sum(double v) {
     return v;
 }
 
-__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_3, int n9, int height_x_width, int n30, tf_divisor per_count_2, tf_divisor per_batch) {
+__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_3,
+    int n9, int height_x_width, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0 / 1;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0;
     const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = (((columns3 * 256) + place9)) * 4;
-    const bool inside11 = line8 < 1;
+    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = ((columns3 * 256) + place9) * 4;
     const int begin12 = chunk1 * 64, end13 = min((begin12 + 64), count_3);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
-    for (int cell15 = 0; cell15 < 1; ++cell15) {
-        const int rows16 = end13 - begin12, count17 = rows16;
-        double sum18 = 0.0;
-        if (inside11 && count17 > 0) {
-            for (int t19 = line8; t19 < count17; t19 += 8) {
-                const int at20 = ((begin12 + t19)) * 1024 + column10;
-                const bool fits21 = at20 < height_x_width;
-                const int at22 = min(at20, height_x_width - 4);
-                const tf_vector<STORED, 4> pack23 = *(const tf_vector<STORED, 4>*)(from14 + at22);
-                const int row24 = t19 + 1, row25 = min(row24, count17 - 1), at26 = ((begin12 + row25)) * 1024 + column10;
-                const bool fits27 = row24 < count17 && at26 < height_x_width;
-                const int at28 = min(at26, height_x_width - 4);
-                const tf_vector<STORED, 4> pack29 = *(const tf_vector<STORED, 4>*)(from14 + at28);
-                const int row30 = t19 + 2, row31 = min(row30, count17 - 1), at32 = ((begin12 + row31)) * 1024 + column10;
-                const bool fits33 = row30 < count17 && at32 < height_x_width;
-                const int at34 = min(at32, height_x_width - 4);
-                const tf_vector<STORED, 4> pack35 = *(const tf_vector<STORED, 4>*)(from14 + at34);
-                const int row36 = t19 + 3, row37 = min(row36, count17 - 1), at38 = ((begin12 + row37)) * 1024 + column10;
-                const bool fits39 = row36 < count17 && at38 < height_x_width;
-                const int at40 = min(at38, height_x_width - 4);
-                const tf_vector<STORED, 4> pack41 = *(const tf_vector<STORED, 4>*)(from14 + at40);
-                const int row42 = t19 + 4, row43 = min(row42, count17 - 1), at44 = ((begin12 + row43)) * 1024 + column10;
-                const bool fits45 = row42 < count17 && at44 < height_x_width;
-                const int at46 = min(at44, height_x_width - 4);
-                const tf_vector<STORED, 4> pack47 = *(const tf_vector<STORED, 4>*)(from14 + at46);
-                const int row48 = t19 + 5, row49 = min(row48, count17 - 1), at50 = ((begin12 + row49)) * 1024 + column10;
-                const bool fits51 = row48 < count17 && at50 < height_x_width;
-                const int at52 = min(at50, height_x_width - 4);
-                const tf_vector<STORED, 4> pack53 = *(const tf_vector<STORED, 4>*)(from14 + at52);
-                const int row54 = t19 + 6, row55 = min(row54, count17 - 1), at56 = ((begin12 + row55)) * 1024 + column10;
-                const bool fits57 = row54 < count17 && at56 < height_x_width;
-                const int at58 = min(at56, height_x_width - 4);
-                const tf_vector<STORED, 4> pack59 = *(const tf_vector<STORED, 4>*)(from14 + at58);
-                const int row60 = t19 + 7, row61 = min(row60, count17 - 1), at62 = ((begin12 + row61)) * 1024 + column10;
-                const bool fits63 = row60 < count17 && at62 < height_x_width;
-                const int at64 = min(at62, height_x_width - 4);
-                const tf_vector<STORED, 4> pack65 = *(const tf_vector<STORED, 4>*)(from14 + at64);
-                sum18 += (double)((((((fits21 ? (float)tf_to<float>(pack23.lane[0]) : 0.0f) + (fits27 ? (float)tf_to<float>(pack29.lane[0]) : 0.0f)) + ((fits33 ? (float)tf_to<float>(pack35.lane[0]) : 0.0f) + (fits39 ? (float)tf_to<float>(pack41.lane[0]) : 0.0f))) + (((fits45 ? (float)tf_to<float>(pack47.lane[0]) : 0.0f) + (fits51 ? (float)tf_to<float>(pack53.lane[0]) : 0.0f)) + ((fits57 ? (float)tf_to<float>(pack59.lane[0]) : 0.0f) + (fits63 ? (float)tf_to<float>(pack65.lane[0]) : 0.0f)))) + ((((fits21 ? (float)tf_to<float>(pack23.lane[1]) : 0.0f) + (fits27 ? (float)tf_to<float>(pack29.lane[1]) : 0.0f)) + ((fits33 ? (float)tf_to<float>(pack35.lane[1]) : 0.0f) + (fits39 ? (float)tf_to<float>(pack41.lane[1]) : 0.0f))) + (((fits45 ? (float)tf_to<float>(pack47.lane[1]) : 0.0f) + (fits51 ? (float)tf_to<float>(pack53.lane[1]) : 0.0f)) + ((fits57 ? (float)tf_to<float>(pack59.lane[1]) : 0.0f) + (fits63 ? (float)tf_to<float>(pack65.lane[1]) : 0.0f))))) + (((((fits21 ? (float)tf_to<float>(pack23.lane[2]) : 0.0f) + (fits27 ? (float)tf_to<float>(pack29.lane[2]) : 0.0f)) + ((fits33 ? (float)tf_to<float>(pack35.lane[2]) : 0.0f) + (fits39 ? (float)tf_to<float>(pack41.lane[2]) : 0.0f))) + (((fits45 ? (float)tf_to<float>(pack47.lane[2]) : 0.0f) + (fits51 ? (float)tf_to<float>(pack53.lane[2]) : 0.0f)) + ((fits57 ? (float)tf_to<float>(pack59.lane[2]) : 0.0f) + (fits63 ? (float)tf_to<float>(pack65.lane[2]) : 0.0f)))) + ((((fits21 ? (float)tf_to<float>(pack23.lane[3]) : 0.0f) + (fits27 ? (float)tf_to<float>(pack29.lane[3]) : 0.0f)) + ((fits33 ? (float)tf_to<float>(pack35.lane[3]) : 0.0f) + (fits39 ? (float)tf_to<float>(pack41.lane[3]) : 0.0f))) + (((fits45 ? (float)tf_to<float>(pack47.lane[3]) : 0.0f) + (fits51 ? (float)tf_to<float>(pack53.lane[3]) : 0.0f)) + ((fits57 ? (float)tf_to<float>(pack59.lane[3]) : 0.0f) + (fits63 ? (float)tf_to<float>(pack65.lane[3]) : 0.0f))))));
+    const int rows16 = end13 - begin12, count17 = rows16;
+    double sum18 = 0.0;
+    if (count17 > 0) {
+        for (int t19 = line8; t19 < count17; t19 += 8) {
+            float part22[32];
+            UNROLL for (int u20 = 0; u20 < 8; ++u20) {
+                const int row23 = t19 + u20, row24 = min(row23, count17 - 1), at25 = (begin12 + row24) * 1024 + column10;
+                const bool fits26 = row23 < count17 && at25 < height_x_width;
+                const int at27 = min(at25, height_x_width - 4);
+                const tf_vector<STORED, 4> pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
+                UNROLL for (int lane21 = 0; lane21 < 4; ++lane21)
+                    part22[((lane21 * 8) + u20)] = fits26 ? (float)tf_to<float>(pack28.lane[lane21]) : 0.0f;
             }
+            UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
+                UNROLL for (int first30 = 0; first30 < 32; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
+            sum18 += (double)part22[0];
         }
-        const double total66 = count17 > 0 ? tf_warp_sum(inside11 ? sum18 : 0.0) : 0.0;
-        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 1 + cell15] = total66;
-        __syncthreads();
-        for (int i67 = threadIdx.x; i67 < 1; i67 += 256) {
-            double total68 = 0.0;
-            for (int warp69 = 0; warp69 < 8; ++warp69) total68 += tf_warps[warp69 * 1 + i67];
-            tf_sums[(cell15 + i67)] = total68;
-        }
-        __syncthreads();
+    }
+    const double total31 = count17 > 0 ? tf_warp_sum(sum18) : 0.0;
+    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
+    __syncthreads();
+    for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
+        double total33 = 0.0;
+        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34 + i32];
+        tf_sums[i32] = total33;
     }
     __syncthreads();
-    const long long to70 = ((((long long)outer7 * 64) + ((long long)outer5 * 1)) + ((long long)(chunk1 + columns3) * n30));
-    for (int box71 = threadIdx.x; box71 < 1; box71 += 256) {
-        double sum72 = 0.0;
+    __syncthreads();
+    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + ((long long)(chunk1 + columns3) * n17));
+    for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
+        double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of73 = tf_intervals + box71;
-        sum72 += tf_sums[0 + of73[0]];
-        tf_store(p1 + ((to70 + box71)), sum72);
+        const unsigned char* of38 = tf_intervals + box36;
+        sum37 += tf_sums[of38[0]];
+        tf_store(p1 + (to35 + box36), sum37);
     }
 }
 
-__global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2, const STORED* __restrict__ p3, float* p4) {
+__global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
+    const STORED* __restrict__ p3, float* p4) {
     TF_BESIDE();
     for (int block0 = blockIdx.x; block0 < 33; block0 += gridDim.x) {
         if (block0 < 32) {
@@ -223,16 +194,17 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
     TF_AFTER();
 }
 
-__global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, double* p3, int count_2, int n5, int count0, int count1, double scale0) {
+__global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, double* p3, int count_2,
+    int n5, int count0, int count1, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-        {
+       {
             const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
             const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
             const tf_index i6 = (o4 - (i5 * 128));
             double a7 = 0.0;
-            #pragma unroll 4
+#pragma unroll 4
             for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
                 double a9 = 0.0;
                 for (tf_index r10 = 0; r10 < count_2; ++r10) {
@@ -269,15 +241,15 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count_1; block0 += gridDim.x) {
-        {
+       {
             const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
             const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
             double a5 = __longlong_as_double(0xfff0000000000000LL);
             double a6 = 0.0;
-            #pragma unroll 4
+#pragma unroll 4
             for (tf_index t7 = slice2; t7 < 128; t7 += 32) {
                 const double v8 = tf_load<double>(p0 + ((o4 * 128) + t7));
-                tf_add_logsumexp(a5, a6, (v8));
+                tf_add_logsumexp(a5, a6, v8);
             }
             const int s9 = slice2 * 8 + lane1;
             tf_shared[s9] = (double)a5;
@@ -286,7 +258,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
             for (int half10 = 16; half10 > 0; half10 /= 2) {
                 if (slice2 < half10) {
                     const int s11 = s9 + half10 * 8;
-                    tf_merge_logsumexp(a5, a6, (tf_shared[s11]), (tf_shared[s11 + 256]));
+                    tf_merge_logsumexp(a5, a6, tf_shared[s11], tf_shared[s11 + 256]);
                     tf_shared[s9] = (double)a5;
                     tf_shared[(s9 + 256)] = (double)a6;
                 }
@@ -301,73 +273,49 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
     }
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_3, int n9, int height_x_width, int n30, tf_divisor per_count_2, tf_divisor per_batch) {
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch,
+    int count_3, int n9, int height_x_width, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0 / 1;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0;
     const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = (((columns3 * 256) + place9)) * 1;
-    const bool inside11 = line8 < 1;
+    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = ((columns3 * 256) + place9);
     const int begin12 = chunk1 * 258, end13 = min((begin12 + 258), count_3);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
-    for (int cell15 = 0; cell15 < 1; ++cell15) {
-        const int rows16 = end13 - begin12, count17 = rows16;
-        double sum18 = 0.0;
-        if (inside11 && count17 > 0) {
-            for (int t19 = line8; t19 < count17; t19 += 8) {
-                const int at20 = ((begin12 + t19)) * 256 + column10;
-                const bool fits21 = at20 < height_x_width;
-                const int at22 = min(at20, height_x_width - 1);
-                const float v23 = tf_load<float>(from14 + at22);
-                const int row24 = t19 + 1, row25 = min(row24, count17 - 1), at26 = ((begin12 + row25)) * 256 + column10;
-                const bool fits27 = row24 < count17 && at26 < height_x_width;
-                const int at28 = min(at26, height_x_width - 1);
-                const float v29 = tf_load<float>(from14 + at28);
-                const int row30 = t19 + 2, row31 = min(row30, count17 - 1), at32 = ((begin12 + row31)) * 256 + column10;
-                const bool fits33 = row30 < count17 && at32 < height_x_width;
-                const int at34 = min(at32, height_x_width - 1);
-                const float v35 = tf_load<float>(from14 + at34);
-                const int row36 = t19 + 3, row37 = min(row36, count17 - 1), at38 = ((begin12 + row37)) * 256 + column10;
-                const bool fits39 = row36 < count17 && at38 < height_x_width;
-                const int at40 = min(at38, height_x_width - 1);
-                const float v41 = tf_load<float>(from14 + at40);
-                const int row42 = t19 + 4, row43 = min(row42, count17 - 1), at44 = ((begin12 + row43)) * 256 + column10;
-                const bool fits45 = row42 < count17 && at44 < height_x_width;
-                const int at46 = min(at44, height_x_width - 1);
-                const float v47 = tf_load<float>(from14 + at46);
-                const int row48 = t19 + 5, row49 = min(row48, count17 - 1), at50 = ((begin12 + row49)) * 256 + column10;
-                const bool fits51 = row48 < count17 && at50 < height_x_width;
-                const int at52 = min(at50, height_x_width - 1);
-                const float v53 = tf_load<float>(from14 + at52);
-                const int row54 = t19 + 6, row55 = min(row54, count17 - 1), at56 = ((begin12 + row55)) * 256 + column10;
-                const bool fits57 = row54 < count17 && at56 < height_x_width;
-                const int at58 = min(at56, height_x_width - 1);
-                const float v59 = tf_load<float>(from14 + at58);
-                const int row60 = t19 + 7, row61 = min(row60, count17 - 1), at62 = ((begin12 + row61)) * 256 + column10;
-                const bool fits63 = row60 < count17 && at62 < height_x_width;
-                const int at64 = min(at62, height_x_width - 1);
-                const float v65 = tf_load<float>(from14 + at64);
-                sum18 += (double)((((fits21 ? (float)v23 : 0.0f) + (fits27 ? (float)v29 : 0.0f)) + ((fits33 ? (float)v35 : 0.0f) + (fits39 ? (float)v41 : 0.0f))) + (((fits45 ? (float)v47 : 0.0f) + (fits51 ? (float)v53 : 0.0f)) + ((fits57 ? (float)v59 : 0.0f) + (fits63 ? (float)v65 : 0.0f))));
+    const int rows16 = end13 - begin12, count17 = rows16;
+    double sum18 = 0.0;
+    if (count17 > 0) {
+        for (int t19 = line8; t19 < count17; t19 += 8) {
+            float part22[8];
+            UNROLL for (int u20 = 0; u20 < 8; ++u20) {
+                const int row23 = t19 + u20, row24 = min(row23, count17 - 1), at25 = (begin12 + row24) * 256 + column10;
+                const bool fits26 = row23 < count17 && at25 < height_x_width;
+                const int at27 = min(at25, height_x_width - 1);
+                const float v28 = tf_load<float>(from14 + at27);
+                part22[u20] = fits26 ? (float)v28 : 0.0f;
             }
+            UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
+                UNROLL for (int first30 = 0; first30 < 8; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
+            sum18 += (double)part22[0];
         }
-        const double total66 = count17 > 0 ? tf_warp_sum(inside11 ? sum18 : 0.0) : 0.0;
-        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 1 + cell15] = total66;
-        __syncthreads();
-        for (int i67 = threadIdx.x; i67 < 1; i67 += 256) {
-            double total68 = 0.0;
-            for (int warp69 = 0; warp69 < 8; ++warp69) total68 += tf_warps[warp69 * 1 + i67];
-            tf_sums[(cell15 + i67)] = total68;
-        }
-        __syncthreads();
+    }
+    const double total31 = count17 > 0 ? tf_warp_sum(sum18) : 0.0;
+    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
+    __syncthreads();
+    for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
+        double total33 = 0.0;
+        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34 + i32];
+        tf_sums[i32] = total33;
     }
     __syncthreads();
-    const long long to70 = ((((long long)outer7 * 64) + ((long long)outer5 * 1)) + ((long long)(chunk1 + columns3) * n30));
-    for (int box71 = threadIdx.x; box71 < 1; box71 += 256) {
-        double sum72 = 0.0;
+    __syncthreads();
+    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + ((long long)(chunk1 + columns3) * n17));
+    for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
+        double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of73 = tf_intervals + box71;
-        sum72 += tf_sums[0 + of73[0]];
-        tf_store(p1 + ((to70 + box71)), sum72);
+        const unsigned char* of38 = tf_intervals + box36;
+        sum37 += tf_sums[of38[0]];
+        tf_store(p1 + (to35 + box36), sum37);
     }
 }
 
@@ -435,33 +383,28 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
 }
 """
 
-# What is compiled for which arithmetic: fp32 as PyTorch's TF32 switch allows, strict fp32, 16 bits.
+# What is compiled.
 SOURCES = {
     "fp32": FORWARD_GENERAL_MOMENTS,
 }
 
-_built = {}
-ELEMENTS = {torch.float32: "fp32", torch.float16: "half", torch.bfloat16: "bfloat"}
+ELEMENTS = {torch.float32: "float", torch.float16: "tf_half", torch.bfloat16: "tf_bfloat"}
+_built, _calls = {}, {}
 
 
-def library(dtype, device):
-    """The compiled kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
-    arithmetic = ELEMENTS[dtype]
-    if arithmetic == "fp32" and not torch.backends.cudnn.allow_tf32 and "strict" in SOURCES:
-        arithmetic = "strict"
+def compiled(dtype, device):
+    """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
+    arithmetic = "fp32"
     major, minor = torch.cuda.get_device_capability(device)
-    key = arithmetic, major, minor
+    key = arithmetic, dtype, major, minor
     if key not in _built:
-        source = SOURCES.get("half" if arithmetic == "bfloat" else arithmetic, SOURCES["fp32"])
-        if arithmetic == "bfloat" and "half" in SOURCES:
-            source = source.replace(".f16.f16", ".bf16.bf16")  # the one instruction that names the type
-        stored = {"half": "tf_half", "bfloat": "tf_bfloat"}.get(arithmetic, "float")
+        source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_5905d2c68d68_{arithmetic}_sm{major}{minor}",
+            name=f"transfuse_6e5fb8391dde_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
-            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={stored}", "-diag-suppress=177,550"],
+            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -469,7 +412,15 @@ def library(dtype, device):
     return _built[key]
 
 
-_calls = {}
+def call(function, leaves, out, sizes, workspace, arch):
+    addresses = lambda tensors: (ctypes.c_void_p * len(tensors))(*[0 if t is None else t.data_ptr() for t in tensors])
+    where = ctypes.c_void_p(None if workspace is None else workspace.data_ptr())
+    with torch.cuda.device(leaves[0].device):
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        found = function(addresses(leaves), addresses(out), sizes, where, stream, arch)
+    if workspace is not None and found:
+        raise RuntimeError(f"CUDA error {found}")
+    return found
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):
@@ -482,47 +433,45 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     for leaf, (label, shape) in zip(leaves, expected):
         if leaf.dtype != first.dtype or leaf.device != first.device:
             raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
-        if leaf.dim() != len(shape):
-            raise ValueError(f"{label} must have {len(shape)} axes {shape}, got {tuple(leaf.shape)}")
-        for axis, size in enumerate(shape):
-            if isinstance(size, int) and leaf.shape[axis] != size:
-                raise ValueError(f"{label} must have size {size} along axis {axis}, got {leaf.shape[axis]}")
-    kernels, arch = library(first.dtype, first.device)
-    function, pointer = kernels[name], ctypes.c_void_p
-    function.restype, function.argtypes = ctypes.c_longlong, [pointer, pointer, pointer, pointer, pointer, ctypes.c_int]
-    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    counts = (ctypes.c_longlong * len(sizes))(*sizes)
-    need = function(addresses(leaves), None, counts, None, None, arch)
-    if need < 0:
+        if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
+            raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
+    library, arch = compiled(first.dtype, first.device)
+    function, sizes = library[name], [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
+    function.restype, counts = ctypes.c_longlong, (ctypes.c_longlong * len(sizes))(*sizes)
+    need = call(function, leaves, [], counts, None, arch)
+    if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, max(need, 1), outputs(*sizes)
-
-
-def addresses(tensors):
-    return (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
+    return function, counts, arch, need, outputs(*sizes)
 
 
 def run(name, leaves, expected, sizes_at, outputs):
     """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
-    leaves = [leaf.contiguous() for leaf in leaves]
-    first = leaves[0]
-    unaligned = any([leaf.data_ptr() % 16 for leaf in leaves])
-    key = name, unaligned, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves]
+    dtype, leaves = leaves[0].dtype, [leaf.contiguous() for leaf in leaves]
+    key = name, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device, leaf.data_ptr() % 16) for leaf in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
-    out = [first.new_empty(shape) for shape in shapes]
-    workspace = torch.empty(need, dtype=torch.uint8, device=first.device)
-    with torch.cuda.device(first.device):
-        stream = torch.cuda.current_stream().cuda_stream
-        failure = function(addresses(leaves), addresses(out), counts, workspace.data_ptr(), stream, arch)
-    if failure:
-        raise RuntimeError(f"{name}: CUDA error {failure}")
+    out = [leaves[0].new_empty(shape) for shape in shapes]
+    workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=leaves[0].device)
+    call(function, leaves, out, counts, workspace, arch)
     return out
 
-def forward_as_written(x, conv_transpose_weight, conv_transpose_bias, bias):
-    """In PyTorch's operators: what the backward of this file differentiates."""
-    conv_transpose2d = torch.ops.aten.conv_transpose2d.input(x, conv_transpose_weight, conv_transpose_bias)
+
+def differentiated(written, leaves, gradients):
+    """Gradients of the model as written, by PyTorch's own backward operators."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+        pairs = [(y, g) for y, g in zip(written(torch.ops.aten.convolution, *leaves), gradients) if g is not None]
+        wanted = [t for t in leaves if t.requires_grad]
+        given = [y for y, _ in pairs], wanted, [g for _, g in pairs]
+        found = iter(torch.autograd.grad(*given, create_graph=again, allow_unused=True))
+    return tuple(next(found) if t.requires_grad else None for t in leaves)
+
+
+def forward_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, bias):
+    """In PyTorch's operators, convolutions apart: what backward differentiates."""
+    conv_transpose2d = convolve(x, conv_transpose_weight, conv_transpose_bias, [1, 1], [0, 0], [1, 1], True, [0, 0], 1)
     mean = torch.ops.aten.mean.dim(conv_transpose2d, [2, 3], True)
     add = torch.ops.aten.add.Tensor(mean, bias)
     logsumexp = torch.ops.aten.logsumexp(add, [1], True)
@@ -537,22 +486,17 @@ class Forward(torch.autograd.Function):
         ctx.save_for_backward(*leaves)
         out = run(
             "forward", leaves,
-            [("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,)), ("bias", (128, 1, 1))],
+            [("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)),
+             ("conv_transpose_bias", (128,)), ("bias", (128, 1, 1))],
             [(0, 0), (0, 2), (0, 3)],
             lambda batch, height, width: [(batch, 1)],
-        )  # fmt: skip
-        ctx.mark_non_differentiable(*out[1:])
+        )
         return tuple(out)
 
     @staticmethod
     def backward(ctx, *gradients):
-        again = torch.is_grad_enabled()
-        with torch.enable_grad():
-            leaves = ctx.saved_tensors if again else [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
-            pairs = [(y, g) for y, g in zip(forward_as_written(*leaves), gradients) if g is not None]
-            wanted = [t for t in leaves if t.requires_grad]
-            found = iter(torch.autograd.grad([y for y, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True))
-        return tuple(next(found) if t.requires_grad else None for t in leaves)
+        return differentiated(forward_as_written, ctx.saved_tensors, gradients[:1])
+
 
 class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, bias_shape):

@@ -50,7 +50,11 @@ class Capture:
     def placed_constants(self) -> dict[str, torch.Tensor]:
         """Constants by the name of their placeholder."""
         placeholders = [n for n in self.graph_module.graph.nodes if n.op == "placeholder"]
-        return {n.name: self.constants[target] for n, (kind, target) in zip(placeholders, self.sources) if kind == "constant"}
+        return {
+            n.name: self.constants[target]
+            for n, (kind, target) in zip(placeholders, self.sources)
+            if kind == "constant"
+        }
 
     def admits(self, flat_inputs: list) -> bool:
         """Whether the graph holds for inputs of these shapes. Plain comparisons alone: torch.compile traces them, too."""

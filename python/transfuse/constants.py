@@ -44,4 +44,6 @@ def _tensor_of(graph_module: GraphModule, node: Node, constants: dict) -> torch.
 def as_tensor(graph, node: Node) -> Node:
     """The constant made anew, for a graph that does not hold it."""
     value = node.meta["val"]
-    return graph.call_function(torch.scalar_tensor, (node.meta["number"],), {"dtype": value.dtype, "device": value.device})
+    return graph.call_function(
+        torch.scalar_tensor, (node.meta["number"],), {"dtype": value.dtype, "device": value.device}
+    )

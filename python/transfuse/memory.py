@@ -69,5 +69,8 @@ def peak_of(module, leaves, sizes, wanted: list[int]) -> int | None:
 
         try:
             return peak(call)
-        except (RuntimeError, NotImplementedError):  # an operator whose result depends on values, or without a fake kernel
+        except (
+            RuntimeError,
+            NotImplementedError,
+        ):  # an operator whose result depends on values, or without a fake kernel
             return None

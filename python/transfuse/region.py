@@ -188,7 +188,9 @@ class Region:
     def bytes(self, leaves: list, sizes: tuple, mode: int, wanted: list[int]) -> int:
         """What a call needs at its peak, as its plans say: results, what is kept for the gradient, and scratch."""
         if not wanted:
-            return total(library.run_detached(leaves, self.handle, sizes, mode)) + library.scratch(leaves, self.handle, sizes, mode)
+            return total(library.run_detached(leaves, self.handle, sizes, mode)) + library.scratch(
+                leaves, self.handle, sizes, mode
+            )
         mode |= library.KEEP
         with torch.no_grad():
             results = library.run_detached(leaves, self.handle, sizes, mode)

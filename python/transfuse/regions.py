@@ -203,7 +203,12 @@ def _types(node: Node, parameters: set[Node]) -> str:
     return f"{'param' if node in parameters else 'input'} {library.DTYPES[value.dtype]}[{sizes}]"
 
 
-def cut(graph_module: GraphModule, parameter_names: set[str], options: Options, constants: dict[str, torch.Tensor] | None = None) -> Cut:
+def cut(
+    graph_module: GraphModule,
+    parameter_names: set[str],
+    options: Options,
+    constants: dict[str, torch.Tensor] | None = None,
+) -> Cut:
     """Replaces every region of a graph by a call; the rest stays as it is."""
     graph = graph_module.graph
     detach_what_needs_no_gradient(graph_module)

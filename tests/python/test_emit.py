@@ -16,7 +16,8 @@ from transfuse import emit
 from transfuse.cli import main
 from transfuse.emit.formula import Statement, Unstated
 from transfuse.emit.rolled import rolled
-from transfuse.emit.specialise import constants, specialised
+from transfuse.emit.text import specialised
+from transfuse.emit.text.values import constants
 from transfuse.problem import ProblemError
 
 root = Path(__file__).resolve().parents[2]

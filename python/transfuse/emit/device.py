@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from transfuse.emit.rolled import rolled
-from transfuse.emit.specialise import constants, specialised
+from transfuse.emit.text import specialised
+from transfuse.emit.text.values import constants
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -33,7 +34,7 @@ def resolved(text: str) -> str:
         word = line.strip()
         keeping = all(entry is None or entry[1] for entry in stack)
         if match := re.match(r"#(ifdef|ifndef|if|elif) ?(?:defined\()?(\w+)?\)?(.*)", word):
-            asks = match[1] in ("ifdef", "ifndef") or (match[2] or "").startswith("__CUDACC") and not match[3].strip()
+            asks = match[1] in ("ifdef", "ifndef") or ((match[2] or "").startswith("__CUDACC") and not match[3].strip())
             ours = asks and (match[2].startswith("__CUDACC") or match[2] == "TF_AFTER_PRODUCT")
             if match[1] == "elif":
                 if stack[-1] is not None:

@@ -56,7 +56,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     code = "\n\n".join(f'{s.name} = r"""{_newline(s.text)}\n"""' for s in strings)
     sections = [
         header(found, ref, modes),
-        runtime.imports(falls, "boxes_of(" in code) + _lines(ref.imports),
+        runtime.imports(falls) + _lines(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + code,
         runtime.sources(joined),

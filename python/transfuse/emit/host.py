@@ -48,9 +48,9 @@ BOXES = r"""
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
 template <class S>
 static TensorMap boxes_of(const S* tensor, std::array<uint64_t, 5> extent, std::array<uint64_t, 4> stride, std::array<unsigned, 5> box) {
-    typedef int Encode(void*, int, unsigned, const void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int, int, int, int);
+    typedef int Encode(void*, int, unsigned, const void*, uint64_t*, uint64_t*, unsigned*, unsigned*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
-    const unsigned ones[5] = {1, 1, 1, 1, 1};
+    unsigned ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
     encode(&map, @ELEMENT@, 5, tensor, extent.data(), stride.data(), box.data(), ones, 0, 0, 3, 0);
     return map;

@@ -171,7 +171,8 @@ class Printer:
             return f"convolve({', '.join(self.argument(a) for a in node.args)})"
         whole = lambda value: list(value) * axes if len(value) == 1 else list(value)  # noqa: E731
         extra = whole(given["output_padding"]) if transposed else [0] * axes
-        values = [given["input"], given["weight"], given["bias"], whole(given["stride"]), whole(given["padding"]), whole(given["dilation"]), transposed, extra, given["groups"]]  # fmt: skip
+        lists = [whole(given[name]) for name in ("stride", "padding", "dilation")]
+        values = [given["input"], given["weight"], given["bias"], *lists, transposed, extra, given["groups"]]
         return f"convolve({', '.join(self.argument(v) for v in values)})"
 
     def statement(self, node: Node) -> None:

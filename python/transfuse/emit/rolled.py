@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from transfuse.emit.specialise import Node, Parser, Token, plain, printed, tokens
+from transfuse.emit.text.layout import plain, printed
+from transfuse.emit.text.statements import Node, Parser
+from transfuse.emit.text.tokens import Token, tokens
 
 NAMES = {"product": ["block", "tile", "pixel", "again"], "promote": ["block", "block"]}
 
@@ -115,7 +117,7 @@ def _parts(parts: list[list[Run]]) -> list[Node] | None:
         union = merged
     tables: dict[str, list[int]] = {}
     body: list[str] = []
-    for key, of in union:
+    for _, of in union:
         lines = _stated(of, len(parts), tables)
         if lines is None:
             return None

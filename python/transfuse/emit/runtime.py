@@ -95,8 +95,9 @@ def differentiated(written, leaves, gradients):
 '''
 
 
-def imports(falls: bool, boxes: bool) -> str:
-    return f"import ctypes\n{'import math' + chr(10) if falls else ''}\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
+def imports(falls: bool) -> str:
+    standard = "import ctypes\nimport math\n" if falls else "import ctypes\n"
+    return standard + "\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
 
 
 def sources(joined: dict[str, list[str]]) -> str:

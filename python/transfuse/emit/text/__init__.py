@@ -1,0 +1,21 @@
+"""Device code cut down to one kernel's constants: branches they decide are gone, and what is left is printed anew.
+
+The generators share their texts among all kernels; which way a kernel goes is said by constants above them. A reader of one
+file should see that way alone. Names of constants stay where they say something; only what they decide is simplified.
+"""
+
+from __future__ import annotations
+
+from transfuse.emit.text.layout import WIDTH, printed, wide
+from transfuse.emit.text.macros import expanded
+from transfuse.emit.text.prune import pruned, without_unused
+from transfuse.emit.text.statements import Parser
+from transfuse.emit.text.tokens import tokens
+
+
+def specialised(text: str, known: dict[str, int]) -> str:
+    """A top-level declaration for these constants."""
+    nodes = pruned(Parser(expanded(tokens(text))).body(), known)
+    short = text.count("\n") < 8
+    with wide(400 if "wgmma.mma_async" in text else 220 if "asm" in text and short else WIDTH):
+        return "\n".join(printed(without_unused(nodes)))

@@ -1,0 +1,168 @@
+"""Printing: four spaces a level, lines broken behind commas and before operators where they are too long."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+
+from transfuse.emit.text.statements import Node
+from transfuse.emit.text.tokens import Token
+
+WIDTH = 140  # of a line; instructions spelled out may be longer
+_widths = [WIDTH]
+
+
+@contextmanager
+def wide(width: int):
+    _widths.append(width)
+    yield
+    _widths.pop()
+
+
+def plain(items: list[Token]) -> str:
+    """On one line, unless a comment stands in between."""
+    out = ""
+    for i, token in enumerate(items):
+        space = re.sub(r"\s*\n\s*", " ", token.space) if i else ""
+        if i and items[i - 1].kind in ("comment", "directive"):
+            space = "\n"
+        if token.kind == "directive" and i:
+            space = "\n"
+        out += (" " if len(space) > 1 and "\n" not in space else space) + token.text
+    return out
+
+
+def printed(nodes: list[Node], depth: int = 0) -> list[str]:
+    out: list[str] = []
+    for before, node in zip([None, *nodes], nodes):
+        lines = _node(node, depth)
+        if (
+            node.beside
+            and before is not None
+            and before.kind == "leaf"
+            and not before.note
+            and len(lines) == 1
+            and len(out[-1]) + len(lines[0].strip()) < _widths[-1]
+        ):
+            lines = [f"{out.pop()} {lines[0].strip()}"]
+        out += lines
+    return _unrolled(out)
+
+
+def _unrolled(lines: list[str]) -> list[str]:
+    """`#pragma unroll` as a word before its loop."""
+    out: list[str] = []
+    for line in lines:
+        if out and out[-1].strip() == "#pragma unroll" and line.lstrip().startswith("for "):
+            indent = line[: len(line) - len(line.lstrip())]
+            out[-1] = f"{indent}UNROLL {line.lstrip()}"
+        else:
+            out.append(line)
+    return out
+
+
+def _node(node: Node, depth: int) -> list[str]:
+    indent = "    " * depth
+    note = f"  {node.note}" if node.note else ""
+    if node.kind == "comment":
+        return [indent + node.items[0].text]
+    if node.kind == "directive":
+        return [node.items[0].text]
+    if node.kind == "leaf":
+        return wrapped(indent, plain(node.items), note)
+    if node.kind == "block":
+        return _braced(indent, node, depth, note)
+    if node.kind == "definition":
+        tail = ";" if node.orelse else ""
+        body = _braced(indent + plain(node.items) + " ", node.children[0], depth, note, tail)
+        return body if note and len(body) == 1 else [*wrapped(indent, body[0].strip(), ""), *body[1:]]
+    if node.kind == "loop":
+        return _guarded(indent + plain(node.items), node.children, depth, note)
+    out = _guarded(f"{indent}if {'constexpr ' if node.flat else ''}({plain(node.items)})", node.children, depth, note)
+    if node.orelse:
+        other = _else(node.orelse, depth)
+        if out[-1].strip() == "}" and len(node.children) == 1:
+            out[-1] = f"{out[-1]} {other[0].lstrip()}"
+            return out + other[1:]
+        return out + other
+    return out
+
+
+def _else(nodes: list[Node], depth: int) -> list[str]:
+    indent = "    " * depth
+    if len(nodes) == 1 and nodes[0].kind == "if":
+        inner = _node(nodes[0], depth)
+        return [f"{indent}else {inner[0].lstrip()}", *inner[1:]]
+    return _guarded(f"{indent}else", nodes, depth, "")
+
+
+def _guarded(head: str, nodes: list[Node], depth: int, note: str) -> list[str]:
+    """What a condition or a loop governs: on its line where there is room."""
+    nodes = [n for n in nodes if not (n.kind == "leaf" and not n.items)]
+    if (
+        len(nodes) == 1
+        and nodes[0].kind == "block"
+        and len(nodes[0].children) == 1
+        and nodes[0].children[0].kind == "leaf"
+        and not nodes[0].note
+        and not nodes[0].children[0].note
+    ):
+        nodes = nodes[0].children
+    if len(nodes) == 1 and nodes[0].kind == "block":
+        return _braced(head + " ", nodes[0], depth, note)
+    if len(nodes) == 1 and nodes[0].kind == "leaf":
+        text = plain(nodes[0].items)
+        behind = note or (f"  {nodes[0].note}" if nodes[0].note else "")
+        if "\n" not in text and len(head) + len(text) + 1 <= _widths[-1]:
+            return [f"{head} {text}{behind}"]
+    inner = printed(nodes, depth + 1)
+    return [head + note, *inner]
+
+
+def _braced(head: str, block: Node, depth: int, note: str, tail: str = "") -> list[str]:
+    indent = "    " * depth
+    note = note or (f"  {block.note}" if block.note else "")
+    if not block.children:
+        return [f"{head}{{}}{tail}{note}"]
+    if block.flat and all(c.kind == "leaf" and not c.note for c in block.children) and len(block.children) < 4:
+        text = " ".join(plain(c.items) for c in block.children)
+        if len(head) + len(text) + 4 <= _widths[-1] and "\n" not in text:
+            return [f"{head}{{ {text} }}{tail}{note}"]
+    return [f"{head}{{{note}", *printed(block.children, depth + 1), f"{indent}}}{tail}"]
+
+
+def wrapped(indent: str, text: str, note: str) -> list[str]:
+    """Broken behind commas and operators where it is too long for a line."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        line = (indent if not line.startswith("#") else "") + line.strip()
+        while len(line) > _widths[-1]:
+            cut = _break(line, _widths[-1])
+            if cut is None:
+                break
+            lines.append(line[:cut].rstrip())
+            line = f"{indent}    {line[cut:].lstrip()}"
+        lines.append(line)
+    lines[-1] += note
+    return lines
+
+
+def _break(line: str, width: int) -> int | None:
+    """Where to break: the least nested comma or operator in the last part of the line, outside strings."""
+    best, depth, quoted = None, 0, False
+    for i, c in enumerate(line[:width]):
+        if c == '"' and line[i - 1] != "\\":
+            quoted = not quoted
+        if quoted:
+            continue
+        depth += (c in "([{") - (c in ")]}")
+        rest = line[i + 1 :]
+        if i > len(line) - len(line.lstrip()) + 24 and (
+            (c == "," and rest.startswith(" "))
+            or (c == " " and re.match(r"(?:\|\||&&|\?|:|\+) ", rest))
+            or (c == ";" and rest.startswith(" "))
+        ):
+            score = (-depth, i)
+            if best is None or (score[0] >= best[0] if i > width // 2 or best[1] < width // 2 else False):
+                best = score
+    return best[1] + 1 if best else None

@@ -1,0 +1,202 @@
+"""Statements for the constants of one kernel: branches never taken, loops of one turn and names nobody reads are gone."""
+
+from __future__ import annotations
+
+import re
+
+from transfuse.emit.text.expressions import logical, simplified
+from transfuse.emit.text.layout import plain
+from transfuse.emit.text.statements import Node, every
+from transfuse.emit.text.tokens import Token, find, split
+from transfuse.emit.text.values import declared, value
+
+
+def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
+    known = dict(known)
+    out: list[Node] = []
+    for position, node in enumerate(nodes):
+        if node.kind == "leaf":
+            node = Node("leaf", simplified(node.items, known), note=node.note, beside=node.beside)
+            texts = [t.text for t in node.items]
+            if texts[:1] in (["constexpr"], ["const"]) and texts[1:2] in (["int"], ["bool"]):
+                for name, items in declared(node.items[2:-1]):
+                    found = value(items, known)
+                    known.pop(name, None)
+                    if found is not None:
+                        known[name] = found
+            elif match := NAMED.match(plain(node.items)):
+                known.pop(match[1], None)
+            out.append(node)
+            if texts in (["continue", ";"], ["return", ";"]):
+                break
+        elif node.kind == "if":
+            condition = logical(simplified(node.items, known), known)
+            decided = value(condition, known)
+            if decided is not None:
+                chosen = pruned(node.children if decided else node.orelse, known)
+                rest = nodes[:position] + nodes[position + 1 :]
+                while out and not chosen and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
+                    out.pop()
+                out += _spliced(chosen, rest)
+                if (
+                    decided
+                    and chosen
+                    and chosen[-1].kind == "leaf"
+                    and [t.text for t in chosen[-1].items] in (["continue", ";"], ["return", ";"])
+                ):
+                    break
+                continue
+            then, other = _one(pruned(node.children, known)), _one(pruned(node.orelse, known))
+            out.append(Node("if", condition, then or [Node("block")], other, node.note, node.flat))
+        elif (
+            node.kind == "loop"
+            and (name := _single(node, known))
+            and not _leaves(once := pruned(_substituted(node.children, name), known))
+        ):
+            while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
+                out.pop()
+            out += _spliced(once, nodes[:position] + nodes[position + 1 :])
+        elif node.kind in ("loop", "definition"):
+            if node.kind == "definition":
+                inside = {
+                    k: v for k, v in known.items() if k.isupper() or k.startswith("sizeof") or k in ("true", "false")
+                }
+            else:
+                own = set(re.findall(r"\b(?:int|unsigned|auto) (\w+) =|, (\w+) =", plain(node.items)))
+                inside = {k: v for k, v in known.items() if not any(k in pair for pair in own)}
+            inner = _one(pruned(node.children, inside))
+            out.append(Node(node.kind, simplified(node.items, inside), inner, node.orelse, node.note))
+        elif node.kind == "block":
+            out.append(Node("block", children=pruned(node.children, known), note=node.note, flat=node.flat))
+        else:
+            out.append(node)
+    return out
+
+
+def _one(nodes: list[Node]) -> list[Node]:
+    """What a loop or a condition governs must be one statement."""
+    if sum(n.kind not in ("comment", "directive") for n in nodes) > 1:
+        return [Node("block", children=nodes)]
+    return nodes
+
+
+def _single(node: Node, known: dict[str, int]) -> str | None:
+    """The variable of a loop that runs once, from 0."""
+    items = node.items
+    if [t.text for t in items[:5]][:3] != ["for", "(", "int"] or [t.text for t in items[4:7]] != ["=", "0", ";"]:
+        return None
+    name = items[3].text
+    condition, step = split(items[7:-1], {";"})[:2]
+    if [t.text for t in condition[:2]] != [name, "<"]:
+        return None
+    bound = value(condition[2:], known)
+    by = 1 if name in [t.text for t in step] and "++" in [t.text for t in step] and len(step) == 2 else None
+    if [t.text for t in step[:2]] == [name, "+="]:
+        by = value(step[2:], known)
+    if bound is None or not by or not 0 < bound <= by:
+        return None
+    return name
+
+
+def _leaves(nodes: list[Node]) -> bool:
+    """Whether a loop over these would be left or continued from within."""
+    for node in nodes:
+        if node.kind == "leaf" and node.items and node.items[0].text in ("continue", "break"):
+            return True
+        if node.kind in ("if", "block") and _leaves([*node.children, *node.orelse]):
+            return True
+    return False
+
+
+def _substituted(nodes: list[Node], name: str) -> list[Node]:
+    zero = lambda items: [Token("number", "0", t.space) if t.text == name else t for t in items]  # noqa: E731
+    out = []
+    for n in nodes:
+        if re.search(rf"\b(?:int|float|unsigned|REAL) {name} =", plain(n.items)):  # another of that name
+            out.append(n)
+            continue
+        inner = _substituted(n.children, name), _substituted(n.orelse, name)
+        out.append(Node(n.kind, zero(n.items), *inner, n.note, n.flat, n.beside))
+    return out
+
+
+NAMED = re.compile(r"^(?:const |constexpr |static )*[A-Za-z_][\w<>, ]*?[*& ]+(\w+)(?: =|\[|;|\()")
+
+
+def _spliced(chosen: list[Node], rest: list[Node]) -> list[Node]:
+    """A block that lost its `if`: its statements, where none of its names is one of the neighbours'."""
+    if len(chosen) != 1 or chosen[0].kind != "block":
+        return chosen
+    own = set()
+    for node in chosen[0].children:
+        if node.kind == "leaf" and (match := NAMED.match(plain(node.items))):
+            own.add(match[1])
+            own |= set(re.findall(r", \*?(\w+) =", plain(node.items)))
+    words = {t.text for node in rest for t in every(node) if t.kind == "word"}
+    return chosen if own & words else chosen[0].children
+
+
+def without_unused(nodes: list[Node]) -> list[Node]:
+    """Local constants that nothing reads any more are gone."""
+    while True:
+        counts: dict[str, int] = {}
+        for node in nodes:
+            for token in every(node):
+                counts[token.text] = counts.get(token.text, 0) + 1
+        kept = _dropped(nodes, counts, 0)
+        if kept == nodes:
+            return kept
+        nodes = kept
+
+
+TYPED = re.compile(
+    r"(?:const |constexpr )*(?:int|unsigned|bool|float|double|REAL|long long|unsigned long long)(?: ?\*)?"
+)
+
+
+def _declaring(node: Node, counts: dict[str, int]) -> list[Node]:
+    """A declaration without the names that are used nowhere."""
+    equals = find(node.items, "=")
+    if equals is None or equals < 2 or not TYPED.fullmatch(plain(node.items[: equals - 1])):
+        return [node]
+    parts = split(node.items[equals - 1 : -1], {","})
+    used = [
+        p
+        for p in parts
+        if counts[p[0].text] > 1 or re.search(r"\w\(|\+\+|--|\{", plain(p)) or len(p) < 3 or p[1].text != "="
+    ]
+    if len(used) == len(parts):
+        return [node]
+    if not used:
+        return []
+    items = list(node.items[: equals - 1])
+    for i, part in enumerate(used):
+        items += (
+            [Token(part[0].kind, part[0].text, " "), *part[1:]]
+            if not i
+            else [Token("operator", ",", ""), Token(part[0].kind, part[0].text, " "), *part[1:]]
+        )
+    return [Node("leaf", [*items, node.items[-1]], note=node.note, beside=node.beside)]
+
+
+def _dropped(nodes: list[Node], counts: dict[str, int], depth: int) -> list[Node]:
+    out = []
+    for node in nodes:
+        if node.kind == "leaf":
+            text = plain(node.items)
+            if text.startswith("(void)"):
+                continue
+            out += [node] if not depth else _declaring(node, counts)
+            continue
+        out.append(
+            Node(
+                node.kind,
+                node.items,
+                _dropped(node.children, counts, depth + 1),
+                _dropped(node.orelse, counts, depth + 1),
+                node.note,
+                node.flat,
+                node.beside,
+            )
+        )
+    return out

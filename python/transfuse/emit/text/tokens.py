@@ -1,0 +1,64 @@
+"""Device code as tokens, with the space before each kept."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+TOKEN = re.compile(
+    r"""(?P<comment>//[^\n]*)|(?P<directive>\#(?:[^\n\\]|\\\n?)*)|(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+    |(?P<number>(?:0x[0-9a-fA-F]+|(?:\d+\.\d*|\.?\d+)(?:[eE][+-]?\d+)?)[uUlLfF]*)|(?P<word>[A-Za-z_]\w*)
+    |(?P<operator><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|.)""",
+    re.X,
+)
+CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass
+class Token:
+    kind: str
+    text: str
+    space: str  # before it
+
+
+def tokens(text: str) -> list[Token]:
+    found, at = [], 0
+    while at < len(text):
+        space = re.compile(r"\s*").match(text, at)[0]
+        at += len(space)
+        if at == len(text):
+            break
+        match = TOKEN.match(text, at)
+        found.append(Token(match.lastgroup, match[0], space))
+        at = match.end()
+    return found
+
+
+def split(items: list[Token], by: set[str]) -> list[list[Token]]:
+    """At the top level: nothing inside brackets."""
+    parts, depth = [[]], 0
+    for token in items:
+        depth += (token.text in CLOSING) - (token.text in CLOSING.values())
+        if depth == 0 and token.text in by and token.kind == "operator":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def closing(items: list[Token], at: int) -> int:
+    depth = 0
+    for i in range(at, len(items)):
+        depth += (items[i].text in CLOSING) - (items[i].text in CLOSING.values())
+        if depth == 0:
+            return i
+    raise ValueError("a bracket that is never closed")
+
+
+def find(items: list[Token], text: str) -> int | None:
+    depth = 0
+    for i, token in enumerate(items):
+        depth += (token.text in CLOSING) - (token.text in CLOSING.values())
+        if depth == 0 and token.text == text:
+            return i
+    return None

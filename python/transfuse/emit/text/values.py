@@ -1,0 +1,123 @@
+"""Whole numbers that constants decide."""
+
+from __future__ import annotations
+
+import re
+
+from transfuse.emit.text.tokens import Token, split, tokens
+
+
+class Unknown(Exception):
+    """Not decided by the constants."""
+
+
+LEVELS = [["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!="], ["<", "<=", ">", ">="], ["<<", ">>"], ["+", "-"], ["*", "/", "%"]]  # fmt: skip
+APPLY = {
+    "||": lambda a, b: int(a or b), "&&": lambda a, b: int(a and b), "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
+    "&": lambda a, b: a & b, "==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b), "<": lambda a, b: int(a < b),
+    "<=": lambda a, b: int(a <= b), ">": lambda a, b: int(a > b), ">=": lambda a, b: int(a >= b), "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b, "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1), "%": lambda a, b: abs(a) % abs(b) * (1 if a >= 0 else -1),
+}  # fmt: skip
+
+
+class Value:
+    """A constant expression's value, or Unknown."""
+
+    def __init__(self, items: list[Token], known: dict[str, int]):
+        self.items, self.known, self.at = items, known, 0
+        self.value = self.ternary()
+        if self.at < len(items):
+            raise Unknown
+
+    def peek(self) -> str:
+        return self.items[self.at].text if self.at < len(self.items) else ""
+
+    def ternary(self) -> int:
+        condition = self.level(0)
+        if self.peek() != "?":
+            return condition
+        self.at += 1
+        yes = self.ternary()
+        if self.peek() != ":":
+            raise Unknown
+        self.at += 1
+        no = self.ternary()
+        return yes if condition else no
+
+    def level(self, depth: int) -> int:
+        if depth == len(LEVELS):
+            return self.unary()
+        left = self.level(depth + 1)
+        while self.peek() in LEVELS[depth]:
+            operator = self.peek()
+            self.at += 1
+            right = self.level(depth + 1)
+            if operator in "/%" and right == 0:
+                raise Unknown
+            left = APPLY[operator](left, right)
+        return left
+
+    def unary(self) -> int:
+        if self.at >= len(self.items):
+            raise Unknown
+        token = self.items[self.at]
+        self.at += 1
+        if token.text in ("-", "+", "!", "~"):
+            value = self.unary()
+            return {"-": -value, "+": value, "!": int(not value), "~": ~value}[token.text]
+        if token.text == "(":
+            if (
+                self.peek() in ("int", "unsigned")
+                and self.at + 1 < len(self.items)
+                and self.items[self.at + 1].text == ")"
+            ):
+                self.at += 2
+                return self.unary()
+            value = self.ternary()
+            if self.peek() != ")":
+                raise Unknown
+            self.at += 1
+            return value
+        if token.kind == "number" and re.fullmatch(r"(?:0x[0-9a-fA-F]+|\d+)[uUlL]*", token.text):
+            return int(token.text.rstrip("uUlL"), 0)
+        if token.text == "sizeof" and [t.text for t in self.items[self.at : self.at + 3]][::2] == ["(", ")"]:
+            self.at += 3
+            return self._known(f"sizeof {self.items[self.at - 2].text}")
+        return self._known(token.text)
+
+    def _known(self, name: str) -> int:
+        if name not in self.known:
+            raise Unknown
+        return self.known[name]
+
+
+def value(items: list[Token], known: dict[str, int]) -> int | None:
+    try:
+        return Value(items, known).value
+    except Unknown:
+        return None
+
+
+SIZES = {"float": 4, "double": 8, "tf_half": 2, "tf_bfloat": 2, "STORED": 2, "int": 4, "long": 8}
+
+
+def constants(text: str) -> dict[str, int]:
+    """What the text's top level says about whole numbers and sizes of types."""
+    known: dict[str, int] = {"true": 1, "false": 0, **{f"sizeof {t}": s for t, s in SIZES.items() if t != "STORED"}}
+    for line in text.split("\n"):
+        line = re.sub(r"\s*//.*", "", line)
+        if match := re.match(r"typedef (\w+)(?: long)? (\w+);", line):
+            if match[1] in SIZES:
+                known[f"sizeof {match[2]}"] = SIZES[match[1]]
+        elif match := re.match(r"enum \{(.*)\};", line):
+            known.update({name.strip(): i for i, name in enumerate(match[1].split(","))})
+        elif match := re.match(r"(?:static )?constexpr (?:int|bool) (\w+ = .*);$", line):
+            for name, items in declared(tokens(match[1])):
+                if (found := value(items, known)) is not None:
+                    known[name] = found
+    return known
+
+
+def declared(items: list[Token]) -> list[tuple[str, list[Token]]]:
+    return [(part[0].text, part[2:]) for part in split(items, {","}) if len(part) > 2 and part[1].text == "="]
