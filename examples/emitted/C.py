@@ -93,11 +93,11 @@ typedef float ELEMENT;
 typedef float REAL;
 struct Kept { long long count_1, count_2, count_3, at_1, at_2, at_3; };
 struct Reduced { long long count_1, count_2, count_3, at_1, at_2, at_3; };
+struct State { double a, b, c; };
 template <int T> static __device__ __forceinline__ REAL (&results(REAL (&acc)[BLOCKS][ACCUMULATORS],
     REAL (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
 template <int T> static __device__ __forceinline__ REAL (&results(REAL (&)[BLOCKS][ACCUMULATORS],
     REAL (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
-struct State { REAL a, b, c; };
 static __device__ __forceinline__ State state_of(const REAL* p, long long at) { return State{*p, 0, 0}; }
 static __device__ __forceinline__ void join(State& s, const State& o) { s.a += o.a; }
 typedef int OFFSET;
@@ -847,7 +847,7 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const ELEMENT* __restr
 #endif
 }
 
-__global__ void __launch_bounds__(1024, 1) train_combine(const REAL* in, REAL* out, Kept o, Reduced r, float scale) {
+__global__ void __launch_bounds__(1024, 1) train_combine(const REAL* in, double* out, Kept o, Reduced r, double scale) {
     TF_SEQUENCE();
     const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
     const long long total = o.count_1 * o.count_2 * o.count_3;
@@ -875,16 +875,16 @@ __global__ void __launch_bounds__(1024, 1) train_combine(const REAL* in, REAL* o
     }
 }
 
-__global__ void __launch_bounds__(256) train_dense_tail(const float* p0, const float* p1, STORED* p2, const float* p3,
-    const STORED* __restrict__ p4, const STORED* __restrict__ p5, STORED* p6, int count_2, int count5, float scale0) {
+__global__ void __launch_bounds__(256) train_dense_tail(const double* p0, const double* p1, STORED* p2, const float* p3,
+    const STORED* __restrict__ p4, const STORED* __restrict__ p5, STORED* p6, int count_2, int count5, double scale0) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count_2; block0 += gridDim.x) {
         if (block0 < 1) {
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2), v4 = tf_load<float>(p1 + t2), v5 = v4 * v4, v6 = v3 - v5;
-                const float v7 = v6 * scale0;
+                const double v3 = tf_load<double>(p0 + t2), v4 = tf_load<double>(p1 + t2), v5 = v4 * v4, v6 = v3 - v5;
+                const double v7 = v6 * scale0;
                 tf_store(p2 + t2, v7);
             }
         } else {
@@ -892,10 +892,13 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, const f
             const tf_index t9 = (tf_index)block8 * 256 + threadIdx.x;
             if (t9 < count5) {
                 const tf_index i10 = t9 / 128, i11 = (t9 - (i10 * 128));
-                const float v12 = tf_load<float>(p3 + ((i10 * 128) + i11)), v13 = tf_load<float>(p0 + i11);
-                const float v14 = tf_load<float>(p1 + i11), v15 = v14 * v14, v16 = v13 - v15, v17 = v16 + 9.99999975e-06f;
-                const float v18 = tf_rsqrt(v17), v19 = tf_load<float>(p4 + i11), v20 = v18 * v19, v21 = v12 * v20;
-                const float v22 = tf_load<float>(p5 + i11), v23 = v21 + v22;
+                const float v12 = tf_load<float>(p3 + ((i10 * 128) + i11));
+                const double v13 = tf_load<double>(p0 + i11), v14 = tf_load<double>(p1 + i11), v15 = v14 * v14;
+                const double v16 = v13 - v15, v17 = v16 + 1.0000000000000001e-05, v18 = tf_rsqrt(v17);
+                const float v19 = tf_load<float>(p4 + i11);
+                const double v20 = v18 * (double)v19, v21 = (double)v12 * v20;
+                const float v22 = tf_load<float>(p5 + i11);
+                const double v23 = v21 + (double)v22;
                 tf_store(p6 + ((i10 * 128) + i11), v23);
             }
         }
@@ -1210,17 +1213,17 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
         const long long at_8 = at_7 + 1024;
         const long long at_9 = at_8 + 4096000;
         const long long at_10 = at_9 + 135168;
-        const long long at_11 = at_10 + 512;
+        const long long at_11 = at_10 + 1024;
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
-        if (!workspace) return at_11 + 512;
+        if (!workspace) return at_11 + 1024;
         launch(train_moments, 64 * batch * count_3, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_3, batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_3), divisor(batch));
         launch(train_prepare, 4033, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (float*)(workspace + at_1), (const STORED*)leaf[2], (float*)(workspace + at_2));
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)(workspace + at_1), (double*)(workspace + at_7), batch, count_3, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_2), (STORED*)out[1], (float*)(workspace + at_3), (const double*)(workspace + at_5), (const float*)(workspace + at_1), (float*)(workspace + at_4), count_3, 64 * batch, count_6, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_pack, 1000, 256, 0, 1, false, stream, (const float*)workspace, (unsigned char*)(workspace + at_8), WeightStrides{1024000, 16000, 125, 25, 5, 1});
         launch(train_dense, 132, 384, 230784, 1, false, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_8), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_1), (int)(count_4)}, (int)(batch * mid_depth * count_1 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_3), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_9), boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64}, {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width), (uint64_t)(4 * depth * height * width)}, {24, 11, 5, 1, 4}));
-        launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_9), (float*)(workspace + at_10), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
-        launch(train_dense_tail, count_2, 256, 0, 1, arch >= 90, stream, (const float*)(workspace + at_10), (const float*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_4), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], count_2, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+        launch(train_combine, 8, 1024, 0, 1, arch >= 90, stream, (const float*)(workspace + at_9), (double*)(workspace + at_10), Kept{1, 1, 128, 0, 0, 1}, Reduced{132, 1, 1, 128, 16896, 0}, 1.0 / (batch * mid_depth * mid_height * mid_width));
+        launch(train_dense_tail, count_2, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_10), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_4), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], count_2, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
         return (long long)cudaGetLastError();
     }
     return -2;
@@ -1288,7 +1291,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_8d0f78626b18_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_3a8ad009b6a3_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <type_traits>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
