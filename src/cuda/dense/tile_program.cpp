@@ -255,11 +255,13 @@ static bool merges_taps(const Graph& graph, ValueId w) {
     return std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) { return merges_taps(graph, arg); });
 }
 
-// TF32 is taken where PyTorch would take it and it buys time. Not where PyTorch would not: grouped products, which cuDNN makes
-// in fp32. Not where a sum or an average moved before the product: PyTorch's roundings average out there, one rounding of
-// the sum would not. Not where memory is the bound anyhow, with the three products of strict fp32 in less than half its time.
-static bool tf32_pays(const Surroundings& around, int64_t groups) {
-    if (around.precision != Fp32Precision::tf32 || groups > 1) return false;
+// TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is allowed: with
+// groups, and with few channels in one or two dimensions. Not where a sum or an average moved before the
+// product: PyTorch's roundings average out there, one rounding of the sum would not. Not where the three products of strict
+// fp32 hide behind memory, in less than half its time.
+static bool tf32_pays(const Surroundings& around, const Problem& problem, size_t dimensions) {
+    if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
+    if (dimensions < 3 && (problem.cout <= 8 || problem.cin <= 4)) return false;
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
     ValueId x = anchor.args[0];
@@ -285,7 +287,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const DType dtype = graph[anchor.args[0]].type.dtype;
     if (dtype == DType::f64 && family == Family::wgmma) return no("wgmma has no fp64");
     if (w.dtype != dtype) return no("x and w of different dtypes");
-    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem.groups) ? Arithmetic::tf32 : Arithmetic::strict;
+    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem, axes.size()) ? Arithmetic::tf32 : Arithmetic::strict;
     const auto& s = program.input.strides;
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned && program.input.offset % problem.lanes() == 0 &&
                          s[0] % problem.lanes() == 0 && s[2] % problem.lanes() == 0 && s[3] % problem.lanes() == 0 && s[4] % problem.lanes() == 0;
