@@ -1,6 +1,7 @@
 // The dense pass: lattice-convolution tiles by the register-tiled product, the tile program on each, then reductions
 // and tail.
 #include <algorithm>
+#include <atomic>
 #include <sstream>
 
 #include "cpu/dense_geometry.h"
@@ -18,12 +19,12 @@ template <class T>
 class DensePass final : public CompiledPass {
 public:
     DensePass(const Plan& plan, const Pass& pass, std::unique_ptr<TileProgram> program,
-              std::unique_ptr<TileProgram> prologue)
+              std::unique_ptr<TileProgram> prologue, bool pairs)
         : plan_(plan),
           node_(plan.graph[pass.anchor]),
           program_(std::move(program)),
           prologue_(std::move(prologue)),
-          geometry_(geometry(plan, pass.anchor, *program_)),
+          geometry_(geometry(plan, pass.anchor, *program_, pairs)),
           packing_(geometry_),
           tail_(plan, pass, true, layout_) {
         for (const TileProgram::GridSink& sink : program_->grids()) {
@@ -45,7 +46,8 @@ public:
     }
 
     size_t workspace_bytes() const override {
-        return std::max(layout_.total(), fallback_ ? fallback_->workspace_bytes() : 0);
+        return std::max({layout_.total(), fallback_ ? fallback_->workspace_bytes() : 0,
+                         row_by_row_ ? row_by_row_->workspace_bytes() : 0});
     }
 
     void run(const Run& run) const override {
@@ -70,6 +72,7 @@ public:
             call.bound.partials.push_back(reinterpret_cast<double*>(run.workspace + partials_[r]));
         }
         parallel_for(run.threads, geometry_.tiling.tiles(), [&](int64_t t) { run_tile(call, t); });
+        if (call.overflown) return row_by_row_->run(run);
         for (size_t r = 0; r < reductions_.size(); ++r)
             reductions_[r].combine(call.bound.partials[r], tail_.place(run, program_->grids()[r].value), run.threads);
         tail_.run(run);
@@ -83,6 +86,10 @@ public:
     }
 
     void set_prologue_source(ValueId x) { prologue_source_ = x; }
+    bool paired() const { return geometry_.paired; }
+    // Sums of pairs take differences of inputs: where one is infinite they are NaN, and the plain sum need not be. Then
+    // the same pass without pairs does everything once more.
+    void set_row_by_row(std::unique_ptr<CompiledPass> pass) { row_by_row_ = std::move(pass); }
 
 private:
     struct Call {
@@ -92,15 +99,17 @@ private:
         Placed x;
         T* packed;
         const T* bias;
+        mutable std::atomic<bool> overflown = false;
     };
 
-    static DenseGeometry geometry(const Plan& plan, ValueId anchor, const TileProgram& program) {
+    static DenseGeometry geometry(const Plan& plan, ValueId anchor, const TileProgram& program, bool pairs) {
         const Node& node = plan.graph[anchor];
         DenseDemands demands;
         demands.window = program.pool_window();
         demands.element_bytes = sizeof(T);
         demands.lanes = kernels<T>().lanes;
         demands.resident_planes = program.resident_bytes(1, 1);
+        demands.pairs = pairs;
         return dense_geometry(lattices(plan.graph, anchor), plan.graph[node.args[0]].type.shape, node.type.shape,
                               plan.graph[node.args[1]].type.shape[0], demands);
     }
@@ -186,11 +195,12 @@ private:
         return (g.period[0] * u1 + residue[0]) * box.extent[1] + g.period[1] * u2 + residue[1];
     }
 
-    // Sums of pairs become rows: of planes, or of phases that are yet to be interleaved.
-    void merge(const Destination& from, const Destination& to, const Box& box, int64_t phase_pitch, const T* bias,
+    // Sums of pairs become rows: of planes, or of phases that are yet to be interleaved. False where one is not finite.
+    bool merge(const Destination& from, const Destination& to, const Box& box, int64_t phase_pitch, const T* bias,
                int64_t channels) const {
         const DenseGeometry& g = geometry_;
         const bool interleaved = g.period[2] > 1;
+        bool finite = true;
         for (int64_t c = 0; c < channels; ++c)
             for (const DenseGeometry::Parts& parts : g.parts) {
                 std::array<int64_t, 3> count;
@@ -209,10 +219,11 @@ private:
                                           ? nullptr
                                           : from.data + c * from.pitch + parts.phase[i] * g.product_stride +
                                                 u1 * g.sum_plane_stride + t * g.sum_row_stride;
-                        kernels<T>().merge_pair(place(u1, 2 * t), place(u1, 2 * t + 1), sums, bias ? bias[c] : T(0),
-                                                count[2]);
+                        finite &= kernels<T>().merge_pair(place(u1, 2 * t), place(u1, 2 * t + 1), sums,
+                                                          bias ? bias[c] : T(0), count[2]);
                     }
             }
+        return finite;
     }
 
     void multiply(const Call& call, const Box& box, const T* patch, int64_t group, size_t p, int64_t first,
@@ -301,9 +312,9 @@ private:
             };
             const auto complete = [&](const Panel& panel) {
                 const Destination to = plane(panel.first);
-                if (g.paired)
-                    merge(destination(panel.first), interleaved ? phase_rows(panel.first) : to, box, phase_pitch,
-                          bias_of(call, group, panel), panel.count);
+                if (g.paired && !merge(destination(panel.first), interleaved ? phase_rows(panel.first) : to, box,
+                                       phase_pitch, bias_of(call, group, panel), panel.count))
+                    call.overflown = true;
                 if (interleaved) interleave(phase_rows(panel.first), to.data, box, phase_pitch, panel.count);
                 program.channels(c0 + panel.first, panel.count, to.data, box.elements());
             };
@@ -335,7 +346,7 @@ private:
     std::vector<size_t> partials_;
     size_t packed_ = 0, bias_ = 0;
     std::vector<std::array<std::vector<int32_t>, 2>> offsets_;  // per phase
-    std::unique_ptr<CompiledPass> fallback_;
+    std::unique_ptr<CompiledPass> fallback_, row_by_row_;
 };
 
 // fp64 values need fp64 planes, all others fp32; a pass that mixes them goes step by step.
@@ -354,7 +365,7 @@ bool one_arithmetic(const Plan& plan, const Pass& pass, DType dtype) {
 
 }  // namespace
 
-std::unique_ptr<CompiledPass> compile_dense(const Plan& plan, const Pass& pass) {
+static std::unique_ptr<CompiledPass> compile_dense(const Plan& plan, const Pass& pass, bool pairs) {
     const Graph& graph = plan.graph;
     const Node& node = graph[pass.anchor];
     const Node& x = graph[node.args[0]];
@@ -385,11 +396,17 @@ std::unique_ptr<CompiledPass> compile_dense(const Plan& plan, const Pass& pass) 
         if (!before || before->stages() > 1) return nullptr;
     }
     const auto finish = [&](auto tag) -> std::unique_ptr<CompiledPass> {
-        auto compiled = std::make_unique<DensePass<decltype(tag)>>(plan, pass, std::move(program), std::move(before));
+        auto compiled =
+            std::make_unique<DensePass<decltype(tag)>>(plan, pass, std::move(program), std::move(before), pairs);
         compiled->set_prologue_source(source);
+        if (compiled->paired()) compiled->set_row_by_row(compile_dense(plan, pass, false));
         return compiled;
     };
     return node.type.dtype == DType::f64 ? finish(double{}) : finish(float{});
+}
+
+std::unique_ptr<CompiledPass> compile_dense(const Plan& plan, const Pass& pass) {
+    return compile_dense(plan, pass, true);
 }
 
 }  // namespace transfuse::cpu

@@ -107,7 +107,7 @@ constexpr int64_t merging = 20;
 
 bool worth_pairing(const DenseGeometry& g, const std::array<std::vector<Phase>, 3>& phases,
                    const std::vector<std::vector<PairTerm>>& terms, const DenseDemands& demands) {
-    if (demands.element_bytes != 4 || g.advance[1] != 1 || g.y[3] < 2 * g.period[1] || g.outs < 4) return false;
+    if (!demands.pairs || demands.element_bytes != 4 || g.advance[1] != 1 || g.y[3] < 2 * g.period[1] || g.outs < 4) return false;
     int64_t saved = 0;  // products of a pair of rows of every phase
     for (const Phase& phase : phases[1]) saved += 2 * static_cast<int64_t>(phase.taps.size());
     for (const std::vector<PairTerm>& of_phase : terms) saved -= static_cast<int64_t>(of_phase.size());

@@ -79,6 +79,7 @@ struct DenseDemands {
     std::array<int64_t, 3> window{1, 1, 1};  // pool windows that must not be cut
     int64_t resident_planes = 0;             // planes a tile keeps
     int64_t element_bytes = 4, lanes = 4;    // of a number, of a vector
+    bool pairs = true;                       // rows may come in pairs
 };
 
 DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, const Sizes& y, int64_t groups,

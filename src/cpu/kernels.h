@@ -104,8 +104,8 @@ struct Kernels {
     // Phases side by side: out[period·u + r] = in[r·step + u] for u < n
     void (*interleave)(T* out, const T* in, int64_t step, int64_t period, int64_t n);
     // Pairs of rows (row_pairs.h) from their parts, null where a part is zero: even = bias + first + both + opposite,
-    // odd = bias + both − opposite − second; either may be null.
-    void (*merge_pair)(T* even, T* odd, const T* const (&parts)[4], T bias, int64_t n);
+    // odd = bias + both − opposite − second; either may be null. False where a result is infinite or NaN.
+    bool (*merge_pair)(T* even, T* odd, const T* const (&parts)[4], T bias, int64_t n);
     // Reductions of a row; sums in fp64 across blocks of a row.
     double (*sum)(const T*, int64_t n);
     double (*sum_square)(const T*, double centre, int64_t n);  // Σ (x − centre)²

@@ -79,9 +79,9 @@ void add_to(double* __restrict sums, const T* __restrict x, int64_t n) {
     for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
 }
 
-// The sum of `together` rows at one column. Of thousands of fp32 numbers, four rows are added before they widen to fp64: a
-// rounding of four numbers among so many shifts the sum by about 1e-9 of itself, and with all the widening the loop would
-// run at 80 % of the speed of memory. Fewer are widened one by one.
+// The sum of `together` rows at one column. Of thousands of fp32 numbers, four rows are added before they widen to
+// fp64: a rounding of four numbers among so many shifts the sum by about 1e-9 of itself, and with all the widening the
+// loop would run at 80 % of the speed of memory. Fewer are widened one by one.
 constexpr int64_t least_grouped = 4096;
 template <int together, class S>
 [[gnu::always_inline]] inline auto column(const S* p, int64_t pitch) {

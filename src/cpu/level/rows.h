@@ -76,7 +76,7 @@ template <class T, class F>
 }
 
 template <class T>
-void merge_pair(T* even, T* odd, const T* const (&parts)[4], T bias, int64_t n) {
+bool merge_pair(T* even, T* odd, const T* const (&parts)[4], T bias, int64_t n) {
     static constexpr T zeros[lanes<T>] = {};
     const T *first = parts[0], *both = parts[1], *opposite = parts[2], *second = parts[3];
     // A missing part is read from one vector of zeros again and again.
@@ -86,11 +86,23 @@ void merge_pair(T* even, T* odd, const T* const (&parts)[4], T bias, int64_t n) 
     if (!c) opposite = zeros;
     if (!d) second = zeros;
     const Vec<T> start = splat<T>(bias);
-    for (int64_t i = 0; i < n; i += lanes<T>) {
+    Vec<T> trace{};  // stays zero while all is finite
+    const auto pair = [&](int64_t i) {
         const Vec<T> s = load(both + b * i) + start, t = load(opposite + c * i);
-        if (even) store(even + i, load(first + a * i) + s + t);
-        if (odd) store(odd + i, s - t - load(second + d * i));
+        const Vec<T> e = load(first + a * i) + s + t, o = s - t - load(second + d * i);
+        if (even) store(even + i, e);
+        if (odd) store(odd + i, o);
+        return odd ? (e - e) + (o - o) : e - e;
+    };
+    const int64_t whole = n - n % lanes<T>;
+    for (int64_t i = 0; i < whole; i += lanes<T>) trace += pair(i);
+    if (whole < n) {
+        const Vec<T> last = pair(whole);  // what lies behind the row is anything
+        for (int64_t j = 0; j < n - whole; ++j) trace[j] += last[j];
     }
+    bool finite = true;
+    for (int64_t j = 0; j < lanes<T>; ++j) finite = finite && trace[j] == 0;
+    return finite;
 }
 
 template <class T>
