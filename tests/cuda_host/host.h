@@ -144,7 +144,7 @@ public:
                 (call.empty() ? "" : ", ") + ("*(" + one.substr(0, one.rfind(' ')) + "*)p[" + std::to_string(i) + "]");
         }
         const bool grid = text.find("    TF_CLUSTER_BARRIER();") != std::string::npos,
-                   block = text.find("__syncthreads();") != std::string::npos || text.find("_sync(") != std::string::npos;
+                   block = text.find("__syncthreads();") != std::string::npos || text.find("_sync(") != std::string::npos || text.find("__syncwarp") != std::string::npos;
         source_ += "namespace k" + std::to_string(k) +
                    " {\n#undef TF_FUNCTION\n#undef TF_SEQUENCE\n#undef TF_BESIDE\n#undef TF_AFTER\n#undef "
                    "TF_CLUSTER_BARRIER\n" +

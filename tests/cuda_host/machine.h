@@ -179,9 +179,17 @@ template <class T>
 static inline T __shfl_sync(unsigned mask, T v, int lane) {
     return exchange_lanes(mask, v, lane);
 }
+static inline void __syncwarp() { __shfl_sync(~0u, 0, 0); }
 static inline int __any_sync(unsigned mask, int v) {
     for (int k = 1; k < 32; k *= 2) v |= __shfl_xor_sync(mask, v, k);
     return v;
+}
+
+static inline int __reduce_add_sync(unsigned mask, int v) {
+    int sum = 0;
+    for (int lane = 0; lane < 32; ++lane)
+        if (mask >> lane & 1) sum += __shfl_sync(mask, v, lane);
+    return sum;
 }
 
 static inline void load_matrices(unsigned (&m)[4], unsigned row) {

@@ -103,7 +103,7 @@ static inline void wait_at(int state) {
     yield();
 }
 static inline void __syncthreads() { wait_at(Fiber::at_block); }
-static inline void __syncwarp() {}
+static inline void __syncwarp();
 // All threads of a block take part in every exchange.
 static double exchanged[1024];
 static inline double __shfl_down_sync(unsigned, double v, int d) {

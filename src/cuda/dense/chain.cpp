@@ -62,20 +62,26 @@ void Chain::load(ValueId a) {
             }
             return;
         }
-        loops(kind);
-        std::string at = "0ll";
-        const std::string x = pixel_var();
-        if (o.depends[0]) at += " + PN(" + x + ") * operands.rs" + id + ".n";
-        if (o.depends[1]) at += " + (group * COUT + CHANNEL(" + channel_var() + ")) * operands.rs" + id + ".c";
-        if (o.depends[2]) at += " + PD(" + x + ") * operands.rs" + id + ".d";
-        if (o.depends[3]) at += " + PH(" + x + ") * operands.rs" + id + ".h";
-        if (o.depends[4]) at += " + PW(" + x + ") * operands.rs" + id + ".w";
-        std::string valid = kind.x ? "VALID(" + x + ")" : "true";
-        if (kind.c) valid += " && CHANNEL_OK(" + channel_var() + ")";
-        t.line(ref(name, kind) + " = " + valid + " ? tf_load<REAL>(operands.r" + id + " + (" + at + ")) : 0.f;");
+        load_elements(name, k, kind);
         return;
     }
     fail("dense epilogue: value %", a, " is neither a step nor a read of the pass");
+}
+
+void Chain::load_elements(const std::string& name, size_t read, Kind kind) {
+    const Operand& o = epilogue_.reads()[read];
+    const std::string id = num(static_cast<int64_t>(read));
+    loops(kind);
+    std::string at = "0ll";
+    const std::string x = pixel_var();
+    if (o.depends[0]) at += " + PN(" + x + ") * operands.rs" + id + ".n";
+    if (o.depends[1]) at += " + (group * COUT + CHANNEL(" + channel_var() + ")) * operands.rs" + id + ".c";
+    if (o.depends[2]) at += " + PD(" + x + ") * operands.rs" + id + ".d";
+    if (o.depends[3]) at += " + PH(" + x + ") * operands.rs" + id + ".h";
+    if (o.depends[4]) at += " + PW(" + x + ") * operands.rs" + id + ".w";
+    std::string valid = kind.x ? "VALID(" + x + ")" : "true";
+    if (kind.c) valid += " && CHANNEL_OK(" + channel_var() + ")";
+    t.line(ref(name, kind) + " = " + valid + " ? tf_load<REAL>(operands.r" + id + " + (" + at + ")) : 0.f;");
 }
 
 void Chain::load_image_rows(const std::string& name, size_t read) {

@@ -43,6 +43,8 @@ protected:
     void exponentials_below(const std::string& v, const std::string& term);   // {v}_exp, given {v}_top
     // Declared already: a thread's rows of a value that varies by image and channel.
     virtual void load_image_rows(const std::string& name, size_t read);
+    // Declared already: the thread's elements of a tensor that varies by pixel.
+    virtual void load_elements(const std::string& name, size_t read, Kind kind);
     std::string channel_var() const { return pixel_major_ ? "e" : "i"; }
     std::string pixel_var() const { return pixel_major_ ? "i" : "e"; }
 

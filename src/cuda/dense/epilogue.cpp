@@ -52,9 +52,12 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
         }
         partials_.push_back(p);
     }
+    int slots = stats_;
+    for (Partial& p : partials_)
+        if (p.reduction.whole && p.reduction.op == Op::var) p.pivot = slots++;
     per_tile_ = batch_kept;
     slots_at_ = (slots_at_ + 15) / 16 * 16;
-    images_at_ = (stats_ * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
+    images_at_ = (slots * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
     exchange_at_ = images_at_ + (image_tables_ * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
 }
 

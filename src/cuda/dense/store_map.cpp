@@ -42,16 +42,18 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
         m.pixels = m.vectors ? program.vector / s.phases_w : 1;
         columns = m.vectors ? chunk_pixels / m.pixels : chunk_pixels * s.phases_w;
     }
-    int operands = 0;            // per-channel ones: each is as many registers as there are rows
-    for (size_t k = 0; k < epilogue.reads().size(); ++k) operands += epilogue.table_of(k) >= 0 || epilogue.image_table_of(k) >= 0;
+    int operands = 0;            // each is as many registers as there are rows, tensors as many as there are values
+    for (size_t k = 0; k < epilogue.reads().size(); ++k) operands += epilogue.table_of(k) >= 0 || epilogue.image_table_of(k) >= 0 ? 1 : m.vector;
     const int most = values_at_most(epilogue, c.store_groups > 1 || operands > 2 ? 16 : 32);   // values a thread holds
     // All channels of a pixel in one warp: partial results meet by shuffles, without a barrier. Not where whole rows of
     // single elements are stored: eight of them side by side touch twice the sectors that 32 do.
     const bool scattered = m.vector == 1 && columns % 32 == 0 && !epilogue.stores().empty() && epilogue.stores()[0].depends[1];
     if (program.channel_reductions && columns % 4 == 0 && epilogue.stats() == 0 && !scattered) {
         m.warps_along_w = true;
-        m.lanes = 8;
+        // Few channels: a thread has all of its pixel's, and what is computed of them is computed once.
+        m.lanes = 32;
         while (columns % (4 * m.lanes)) m.lanes /= 2;
+        while (m.lanes > 8 && (m.channels + 32 / m.lanes - 1) / (32 / m.lanes) * m.vector > 16) m.lanes /= 2;
         while ((m.channels + 32 / m.lanes - 1) / (32 / m.lanes) * m.vector > most && m.lanes > 1) m.lanes /= 2;
         m.rows = 32 / m.lanes;
         m.turns = columns / (4 * m.lanes);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cuda/dense/chain.h"
+#include "cuda/dense/statistics.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/expression.h"
 
@@ -50,6 +51,32 @@ protected:
         t.line("exchange_turn ^= 1;");
     }
 
+    // Neighbours along w (or channels, where those lie together) in one load: wide_r says whether memory lies so.
+    void load_elements(const std::string& name, size_t read, Kind kind) override {
+        const Operand& o = epilogue_.reads()[read];
+        const bool along = pixel_major_ ? o.depends[1] : o.depends[4];
+        if (m_.vector == 1 || !along || !kind.x) return Chain::load_elements(name, read, kind);
+        const std::string id = num(static_cast<int64_t>(read)), rs = "operands.rs" + id;
+        const std::string type(storage_name(o.dtype)), lane = pixel_major_ ? "CHANNEL_OK(e)" : "VALID(e)";
+        const std::string x = pixel_major_ ? "i" : "0", rows = pixel_major_ || kind.c ? "BATCH" : "1";
+        std::string at = "PN(" + x + ") * " + rs + ".n + PD(" + x + ") * " + rs + ".d + PH(" + x + ") * " + rs + ".h + PW(" + x + ") * " + rs + ".w";   // strides of what it does not vary along are 0
+        if (kind.c) at += std::string(" + (long long)(group * COUT + CHANNEL(") + (pixel_major_ ? "0" : "i") + ")) * " + rs + ".c";
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < " + rows + "; i++) {");
+        t.line("const bool row_ok = " + (pixel_major_ ? std::string("VALID(i)") : kind.c ? std::string("CHANNEL_OK(i)") : std::string("true")) + ";");
+        t.line("const " + type + "* from = operands.r" + id + " + (" + at + ");");
+        const std::string to = name + (pixel_major_ || kind.c ? "[i]" : "");
+        t.line("if (wide_r" + id + " && row_ok && " + (pixel_major_ ? "CHANNEL_OK(VECTOR - 1)" : "count == VECTOR") + ") {");
+        t.line("const tf_vector<" + type + ", VECTOR> whole = *(const tf_vector<" + type + ", VECTOR>*)from;");
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = tf_to<REAL>(whole.lane[e]);");
+        t.line("} else {");
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = row_ok && " + lane + " ? tf_load<REAL>(from + e * " + rs + (pixel_major_ ? ".c" : ".w") + ") : 0.f;");
+        t.line("}");
+        t.line("}");
+    }
+
 private:
     bool exchanged() const { return !pixel_major_ && !m_.warps_along_w; }
 
@@ -87,7 +114,7 @@ private:
 class StoreRole {
 public:
     StoreRole(const Epilogue& epilogue, const Schedule& s, const Config& c)
-        : epilogue_(epilogue), program_(epilogue.program()), s_(s), c_(c), m_(store_map(epilogue, s, c)), chain_(epilogue, t, m_), value_("v" + num(program_.around->pass.anchor)) {}
+        : epilogue_(epilogue), program_(epilogue.program()), s_(s), c_(c), m_(store_map(epilogue, s, c)), chain_(epilogue, t, m_), statistics_(epilogue, m_, chain_, t), value_("v" + num(program_.around->pass.anchor)) {}
 
     std::string text() {
         constants();
@@ -131,6 +158,7 @@ private:
         if (together > 1) t.line("for (int i = 0; i < BATCH; i += " + num(together) + ") *(tf_vector<REAL, " + num(together) + ">*)(r + i) = *(const tf_vector<REAL, " + num(together) + ">*)(from + i);");
         else t.line("for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];");
         t.line("}");
+        statistics_.helpers();
         t.blank();
     }
 
@@ -165,14 +193,21 @@ private:
         if (m_.warps_along_w) t.line("const int lane_column = t / 32 * LANES_W + t % LANES_W, lane_row = t % 32 / LANES_W;");
         else t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W" + std::string(m_.neighbours ? " * ITEMS;" : ";"));
         t.line(std::string("constexpr int COLUMNS_AT_ONCE = ") + (m_.warps_along_w ? "4 * " : "") + "LANES_W;");
-        t.line("const unsigned ROW_LANES = LANES_W >= 32 ? ~0u : ((1u << (LANES_W & 31)) - 1) << ((t & 31) / LANES_W * LANES_W);");
-        t.line("(void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn, (void)ROW_LANES;");
+        t.line("(void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;");
         for (size_t k = 0; k < epilogue_.stores().size(); ++k) {
             const Operand& o = epilogue_.stores()[k];
             const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * m_.vector), ys = "operands.ys" + id;
             t.line("const bool wide" + id + " = VECTOR > 1 && " + (pm ? ys + ".c == 1 && " : ys + ".w == 1 && ") + "(((unsigned long long)operands.y" + id + " | " + num(bytes(o.dtype)) + "ull * (" + ys + ".n | " +
                    (pm ? ys + ".w" : ys + ".c") + " | " + ys + ".d | " + ys + ".h)) % " + size + ") == 0 && " + size + " <= 16;");
         }
+        for (size_t k = 0; k < epilogue_.reads().size(); ++k) {   // as ChunkChain::load_elements asks
+            const Operand& o = epilogue_.reads()[k];
+            if (m_.vector == 1 || epilogue_.table_of(k) >= 0 || epilogue_.image_table_of(k) >= 0 || !(pm ? o.depends[1] : o.depends[4])) continue;
+            const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * m_.vector), rs = "operands.rs" + id;
+            t.line("const bool wide_r" + id + " = " + rs + (pm ? ".c" : ".w") + " == 1 && (((unsigned long long)operands.r" + id + " | " + num(bytes(o.dtype)) + "ull * (" + rs + ".n | " + rs + (pm ? ".w" : ".c") + " | " + rs +
+                   ".d | " + rs + ".h)) % " + size + ") == 0 && " + size + " <= 16;");
+        }
+        statistics_.begin();
         t.line("int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers");
         if (epilogue_.image_tables()) t.line("int image = -1;");
         t.line("for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {");
@@ -238,8 +273,7 @@ private:
 
     void sinks() {
         for (size_t k = 0; k < epilogue_.stores().size(); ++k) program_.pixel_major ? store_pixels(k) : store_rows(k);
-        for (const Partial& p : epilogue_.partials())
-            if (p.reduction.whole) accumulate(p);
+        statistics_.accumulate();
     }
 
     // Pixels are walked along, not divided out: a thread's next pixel lies ROWS / PHASES_W further in the run, now and then on the
@@ -473,75 +507,14 @@ private:
         t.line("}");
     }
 
-    // Adds the chunk's part of a grid reduction to its slots: one slot a channel, touched by the same threads always.
-    void accumulate(const Partial& p) {
-        const Op op = p.reduction.op, join = op == Op::mean ? Op::sum : op;
-        const std::string value = chain_.operand(p.reduction.of), channels = num(epilogue_.channels());
-        const Chain::Kind kind = chain_.kind(p.reduction.of);
-        t.line(kind.c ? "#pragma unroll" : m_.neighbours ? "if (t < LANES_W && hb == 0) {" : "if (lane_row == 0 && hb == 0) {");
-        if (kind.c) t.line("for (int i = 0; i < BATCH; i++) {");
-        t.line("REAL part = " + identity(op) + ";");
-        const std::string lanes = "for (int k = 1; k < LANES_W; k *= 2) ";
-        if (op == Op::var) {
-            t.line("REAL n = 0, squares = 0;");
-            t.line("#pragma unroll");
-            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part += " + value + ", n += 1;");
-            t.line(lanes + "part += __shfl_xor_sync(ROW_LANES, part, k), n += __shfl_xor_sync(ROW_LANES, n, k);");
-            t.line("const REAL mean = n > 0 ? part / n : (REAL)0;");
-            t.line("#pragma unroll");
-            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) squares += (" + value + " - mean) * (" + value + " - mean);");
-            t.line(lanes + "squares += __shfl_xor_sync(ROW_LANES, squares, k);");
-        } else if (op == Op::logsumexp) {
-            t.line("#pragma unroll");
-            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = tf_max(part, " + value + ");");
-            t.line("for (int k = 1; k < LANES_W; k *= 2) part = tf_max(part, __shfl_xor_sync(ROW_LANES, part, k));");
-            t.line("REAL mass = 0.f;");
-            t.line("#pragma unroll");
-            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != __int_as_float(0xff800000)) mass += tf_exp(" + value + " - part);");
-            t.line("for (int k = 1; k < LANES_W; k *= 2) mass += __shfl_xor_sync(ROW_LANES, mass, k);");
-        } else {
-            t.line("#pragma unroll");
-            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = " + combined(join, "part", value) + ";");
-            t.line("for (int k = 1; k < LANES_W; k *= 2) part = " + combined(join, "part", "__shfl_xor_sync(ROW_LANES, part, k)") + ";");
-        }
-        const std::string at = num(p.first_stat * epilogue_.channels()) + (kind.c ? " + group * COUT + CHANNEL(i)" : "");
-        t.line(std::string("if (lane_column == 0") + (kind.c ? " && CHANNEL_OK(i)" : "") + ") {");
-        t.line("REAL* slot_of = slots + (" + at + ");");
-        if (op == Op::var) {
-            t.line("tf_join_moments(slot_of[0], slot_of[" + channels + "], slot_of[2 * " + channels + "], n, mean, squares);");
-        } else if (op == Op::logsumexp) {
-            t.line("const REAL top = tf_max(slot_of[0], part);");
-            t.line("if (top != __int_as_float(0xff800000)) slot_of[" + channels + "] = slot_of[" + channels + "] * tf_exp(slot_of[0] - top) + mass * tf_exp(part - top);");
-            t.line("slot_of[0] = top;");
-        } else {
-            t.line("slot_of[0] = " + combined(join, "slot_of[0]", "part") + ";");
-        }
-        t.line("}");
-        t.line("}");
-    }
-
     void end() {
         for (const char* macro : {"ROW", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"}) t.line(std::string("#undef ") + macro);
         t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
         t.line("}");
-        if (epilogue_.stats() && epilogue_.per_tile()) flush("tile");
+        if (epilogue_.per_tile()) statistics_.flush("tile");
         t.line("}");
-        if (epilogue_.stats() && !epilogue_.per_tile()) flush("blockIdx.x");
+        if (!epilogue_.per_tile()) statistics_.flush("blockIdx.x");
         t.line("}");
-    }
-
-    void flush(const std::string& row) {
-        const std::string channels = num(epilogue_.channels());
-        t.line("barrier_named(2 + store_group, 128);");
-        for (const Partial& p : epilogue_.partials())
-            for (int j = 0; j < p.stats && p.reduction.whole; ++j) {
-                const std::string at = num((p.first_stat + j) * epilogue_.channels());
-                t.line("for (int c = t; c < " + channels + "; c += 128) {");
-                t.line("operands.partial[(" + num(p.first_stat + j) + "ll * " + (epilogue_.per_tile() ? "s.total" : "gridDim.x") + " * STORE_GROUPS + " + row + " * STORE_GROUPS + store_group) * " + channels + " + c] = slots[" + at + " + c];");
-                if (epilogue_.per_tile()) t.line("slots[" + at + " + c] = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
-                t.line("}");
-            }
-        t.line("barrier_named(2 + store_group, 128);");
     }
 
     const Epilogue& epilogue_;
@@ -551,6 +524,7 @@ private:
     const StoreMap m_;
     Lines t;
     ChunkChain chain_;
+    Statistics statistics_;
     const std::string value_;   // the accumulators' name
 };
 

@@ -137,9 +137,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
     program.weight.offset = weight.offset;
     program.weight.dtype = graph[w].type.dtype;
     for (size_t k = 0; k < weight.strides.size(); ++k) program.weight_strides[k < 3 ? k : k + 3 - static_cast<size_t>(spatial)] = weight.strides[k];
-    if (anchor.args.size() > 2 && anchor.args[2] >= 0) {
-        program.bias = anchor.args[2];
-        if (is_literal(graph, program.bias)) return no("the bias is a literal");
+    if (anchor.args.size() > 2 && anchor.args[2] >= 0) program.bias = anchor.args[2];
+    if (program.bias >= 0 && !is_literal(graph, program.bias)) {
         Operand bias;
         bias.value = program.bias;
         bias.root = view_root(around.plan, program.bias);
