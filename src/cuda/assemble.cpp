@@ -250,6 +250,13 @@ private:
                     if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
                 note("tensor-core kernel; " + program.note);
                 assembly_.configs[pass_] = dense->config;
+            } else if (auto product = generate_product(surroundings)) {
+                program = std::move(product->program);
+                note("tensor-core kernel for the product alone (" + why_not + "), then the general one; " +
+                     program.note);
+                assembly_.configs[pass_] = product->config;
+                request.places.insert_or_assign(pass.anchor, place_of(pass.anchor));
+                done.insert(pass.anchor);
             } else {
                 note("general kernel: " + why_not);
             }
@@ -303,6 +310,37 @@ private:
             program.scratch_bytes = std::max(program.scratch_bytes, rest.scratch_bytes);
         }
         return program;
+    }
+
+    // A dense pass that tensor cores do not take whole: the product on them, into memory; its tile program is for the
+    // general kernel.
+    std::optional<DenseProgram> generate_product(const Surroundings& whole) {
+        constexpr double worthwhile = 1e6;  // flops
+        const ValueId anchor = whole.pass.anchor;
+        auto& address = addresses_[static_cast<size_t>(anchor)];
+        if (target_.stated() || whole.pass.cost.flops < worthwhile) return std::nullopt;
+        for (const Store& store : whole.pass.stores)
+            if (store.value == anchor && store.target != anchor) return std::nullopt;
+        Pass product = whole.pass;
+        std::erase_if(product.steps,
+                      [&](const TileStep& step) { return step.scope != Scope::prologue && step.value != anchor; });
+        product.stores = {{anchor, anchor, {}}};
+        const bool fresh = !address;
+        if (fresh) {
+            const Type& type = graph_[anchor].type;
+            const auto begin = static_cast<int64_t>((assembly_.workspace_bytes + 255) / 256 * 256);
+            address = Address{Address::Kind::workspace, 0, begin};
+            assembly_.strides[static_cast<size_t>(anchor)] = contiguous_strides(type.shape);
+            assembly_.workspace_bytes = static_cast<size_t>(begin + numel(type.shape) * bytes(type.dtype));
+        }
+        const Surroundings apart{plan_, product, assembly_.strides, whole.precision, target_, aligned_, whole.config};
+        auto dense = generate_dense(apart);
+        if (!dense && fresh) {
+            assembly_.workspace_bytes = static_cast<size_t>(address->offset);
+            address.reset();
+            assembly_.strides[static_cast<size_t>(anchor)].clear();
+        }
+        return dense;
     }
 
     size_t scratch_of(size_t pass) {

@@ -1,0 +1,66 @@
+// The store role: statistics beside stores, tensor operands, channels within a thread, and what tensor cores do not
+// take whole; on the kernels of sm_90a and on the portable ones, executed on the CPU against the float64 reference.
+#include "cuda_host/cases.h"
+
+namespace transfuse::cuda {
+namespace {
+
+const char* const passes[] = {
+    // every reduction of an image's channels, beside the value; a mean and a variance of the same
+    "%x = input f32[2,5,9,21]  %w = param f32[5,20,3,3]  %b = param f32[20]  %y = conv_transpose(%x, %w, %b) "
+    "stride=[2,2] "
+    "padding=[1,1]  %t = tanh(%y)  %m = mean(%t) dims=[2,3]  %v = var(%t) dims=[2,3]  %a = amax(%t) dims=[2,3]  %i = "
+    "amin(%y) dims=[2,3]  %l = logsumexp(%y) dims=[2,3]  return %t, %m, %v, %a, %i, %l",
+    // values that grow along the image and differ by image: pivots are found again
+    "%x = input f32[2,4,6,34]  %w = param f32[4,72,1,3]  %r = input f32[2,1,6,34]  %y = conv_transpose(%x, %w) "
+    "padding=[0,1]  "
+    "%s = mul(%r, 120)  %t = add(%y, %s)  %l = logsumexp(%t) dims=[2,3]  %v = var(%t) dims=[2,3] correction=0  return "
+    "%t, %l, %v",
+    // a mean far from zero, of the whole batch
+    "%x = input f32[3,6,8,17]  %w = param f32[6,33,3,3]  %y = conv_transpose(%x, %w)  %t = add(%y, 1000)  %m = "
+    "mean(%t) "
+    "dims=[0,2,3]  %v = var(%t) dims=[0,2,3]  return %t, %m, %v",
+    // windows that cut a period of phases: the product alone is for tensor cores
+    "%x = input f32[2,12,9,12]  %w = param f32[12,24,3,3]  %b = param f32[24]  %y = conv_transpose(%x, %w, %b) "
+    "stride=[2,2]  %t = relu(%y)  %p = "
+    "max_pool(%t) kernel=[3,3] stride=[3,3]  %q = tanh(%p)  %m = mean(%q) dims=[2,3]  return %q, %m",
+    // operands of every shape, in vectors and not
+    "%x = input f32[2,5,6,16]  %w = param f32[5,20,3,3]  %r = input f32[2,20,12,32]  %q = param f32[12,32]  %u = input "
+    "f32[2,1,12,32]  %y = "
+    "conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]  %a = add(%y, %r)  %b = mul(%a, %q)  %c = "
+    "add(%b, %u)  return %c",
+    "%x = input f32[1,5,5,19]  %w = param f32[5,70,3,3]  %r = input f32[1,70,7,21]  %q = param f32[21]  %u = input "
+    "f32[1,70,1,21]  %y = "
+    "conv_transpose(%x, %w)  %a = add(%y, %r)  %b = mul(%a, %q)  %c = add(%b, %u)  return %c",
+    // a thread has all channels of its pixel
+    "%x = input f32[1,3,3,5,31]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
+    "stride=[2,2,2] padding=[1,1,1]  "
+    "%l = logsumexp(%y) dims=[1] keepdim=1  %s = sigmoid(%l)  %m = mul(%l, %s)  return %m",
+    // behind a pool, and of one channel
+    "%x = input f32[2,6,8,12]  %w = param f32[6,24,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %p = "
+    "max_pool(%y) kernel=[2,2] stride=[2,2]  %m = mean(%p) dims=[2,3]  %v = var(%p) dims=[2,3]  %c = sum(%p) dims=[1] "
+    "keepdim=1  %k "
+    "= var(%c) dims=[2,3]  %n = mean(%c) dims=[2,3]  return %p, %m, %v, %k, %n",
+};
+
+void run(const Target& target, double tolerance) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 300;
+    for (const char* pass : passes) {
+        const Graph graph =
+            parse("graph g {\n  " + with(with(pass, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target));
+        EXPECT_TRUE(cases.back().assembly.configs.size() > 0) << print(graph);
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaStoreRole, Hopper) { run(Target{}, 2e-5); }
+TEST(CudaStoreRole, Portable) {
+    Target target;
+    target.portable_only = true;
+    run(target, 2e-5);
+}
+
+}  // namespace
+}  // namespace transfuse::cuda
