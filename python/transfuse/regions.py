@@ -325,11 +325,14 @@ def _replace(
         node.replace_all_uses_with(
             cursor, delete_user_cb=lambda user, made=cursor: user not in inside and user is not made
         )
+    updates: dict[float, list[tuple[Node, Node]]] = {}  # momentum → buffers and what they move towards
     for i, (buffer, momentum, _, _) in enumerate(statistics):
         with graph.inserting_after(cursor):
             cursor = graph.call_function(operator.getitem, (call, len(outputs) + i))
+        updates.setdefault(momentum, []).append((buffer, cursor))
+    for momentum, pairs in updates.items():
         with graph.inserting_after(cursor):
-            cursor = graph.call_function(update_statistic, (buffer, momentum, cursor))
+            cursor = graph.call_function(update_statistics, ([b for b, _ in pairs], momentum, [v for _, v in pairs]))
     region.nodes_to_erase = list(reversed(nodes))
     _sort(graph)
     return region
@@ -398,10 +401,10 @@ def batch_norm_statistics(x, weight, bias, eps, dtype):
     return y, mean, var
 
 
-def update_statistic(buffer, momentum, value):
-    """running = (1 − momentum)·running + momentum·batch"""
+def update_statistics(buffers, momentum, values):
+    """running = (1 − momentum)·running + momentum·batch, of all buffers in one launch"""
     with torch.no_grad():
-        buffer.mul_(1.0 - momentum).add_(value.detach(), alpha=momentum)
+        torch._foreach_lerp_(buffers, [v.detach() for v in values], momentum)
 
 
 def _eager(nodes, leaves, sizes, outputs, statistics) -> GraphModule:

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 
 #include "cuda/correlate.h"
 #include "cuda/dense/dense.h"
 #include "cuda/loop.h"
 #include "cuda/moments.h"
 #include "cuda/pull.h"
+#include "cuda/thin.h"
 #include "plan/pass_name.h"
 #include "transfuse/error.h"
 
@@ -30,58 +33,116 @@ public:
 
     Assembly run() {
         place_values();
-        size_t p = prepare_beside_moments() ? 2 : 0;
-        for (; p < plan_.passes.size(); ++p) {
-            pass_ = p;
-            const Program program = generate(plan_.passes[p]);
-            bind(program, plan_.passes[p]);
-        }
+        // Weights are packed by the launch that prepares them, so every other pass is generated first.
+        const size_t begin = !plan_.passes.empty() && plan_.passes[0].kind == PassKind::prepare ? 1 : 0;
+        std::vector<Program> programs(plan_.passes.size());
+        for (pass_ = begin; pass_ < plan_.passes.size(); ++pass_) programs[pass_] = generate(plan_.passes[pass_]);
+        bind_in_order(programs, begin);
         copy_repeated_outputs();
         assembly_.workspace_bytes += scratch_bytes_;
         return std::move(assembly_);
     }
 
 private:
-    // Where the plan begins by preparing weights and reading moments, the reading goes first and the weights are
-    // prepared while it ends: only the tail needs both.
-    bool prepare_beside_moments() {
-        if (plan_.passes.size() < 2 || plan_.passes[0].kind != PassKind::prepare ||
-            plan_.passes[1].kind != PassKind::moments)
-            return false;
-        pass_ = 1;
-        Program moments = generate(plan_.passes[1]);
-        size_t reading = 0;
-        while (reading < moments.launches.size() &&
-               moments.launches[reading].source->entry.rfind("tf_moments_tail", 0) != 0)
-            ++reading;
-        std::set<ValueId> prepared;
-        for (const Store& store : plan_.passes[0].stores) prepared.insert(store.target);
-        bool apart = reading > 0 && reading < moments.launches.size();
-        for (size_t i = 0; i < reading; ++i)
-            for (const Argument& argument : moments.launches[i].arguments)
-                if (argument.kind == Argument::Kind::value && prepared.contains(argument.value)) apart = false;
-        pass_ = 0;
-        beside_ = apart;
-        Program prepare = generate(plan_.passes[0]);
-        beside_ = false;
-        if (!apart || prepare.scratch_bytes > 0 || prepare.launches.size() != 1) {
-            if (apart) prepare = generate(plan_.passes[0]);
-            bind(prepare, plan_.passes[0]);
-            pass_ = 1;
-            bind(moments, plan_.passes[1]);
-            return true;
+    // Where the plan begins by reading moments, the reading goes first and weights are prepared while it ends: only what
+    // comes after needs both.
+    void bind_in_order(const std::vector<Program>& programs, size_t begin) {
+        const bool moments = begin < programs.size() && plan_.passes[begin].kind == PassKind::moments;
+        const size_t reading = moments ? launches_before_tail(programs[begin], begin) : 0;
+        Program prepare = preparation(begin, values_met(programs), reading > 0);
+        std::set<ValueId> met = values_met(programs);
+        met.merge(values_met({&prepare, 1}));
+        place_buffers(met);
+        place_packed();
+        const auto prepare_scratch = static_cast<int64_t>(assembly_.workspace_bytes);
+        if (reading > 0)  // beside the reading: in memory of its own
+            assembly_.workspace_bytes += (prepare.scratch_bytes + 255) / 256 * 256;
+        const size_t prepares = begin ? 0 : packs_.empty() ? 0 : packs_[0].pass;
+        if (reading > 0) {
+            Program first = programs[begin], rest = first;
+            const auto cut = static_cast<std::ptrdiff_t>(reading);
+            first.launches.resize(reading);
+            rest.launches.erase(rest.launches.begin(), rest.launches.begin() + cut);
+            for (Launch& launch : prepare.launches) launch.early = true;
+            bind(first, begin), bind(prepare, prepares, prepare_scratch), bind(rest, begin);
+        } else {
+            bind(prepare, prepares);
         }
-        prepare.launches[0].early = true;
-        Program tail = moments;
-        moments.launches.resize(reading);
-        tail.launches.erase(tail.launches.begin(), tail.launches.begin() + static_cast<std::ptrdiff_t>(reading));
-        pass_ = 1;
-        bind(moments, plan_.passes[1]);
-        pass_ = 0;
-        bind(prepare, plan_.passes[0]);
-        pass_ = 1;
-        bind(tail, plan_.passes[1]);
-        return true;
+        for (size_t p = begin + (reading > 0); p < programs.size(); ++p) bind(programs[p], p);
+    }
+
+    // The launches of a moments pass that need nothing the prepare pass stores.
+    size_t launches_before_tail(const Program& moments, size_t begin) const {
+        std::set<ValueId> prepared;
+        if (begin > 0)
+            for (const Store& store : plan_.passes[0].stores) prepared.insert(store.target);
+        auto needs = [&](const Argument& argument) {
+            return argument.kind == Argument::Kind::value && prepared.contains(argument.value);
+        };
+        size_t count = 0;
+        for (const Launch& launch : moments.launches) {
+            if (launch.source->entry.starts_with("tf_moments_tail")) break;
+            if (std::any_of(launch.arguments.begin(), launch.arguments.end(), needs)) break;
+            ++count;
+        }
+        return count;
+    }
+
+    // Whose memory launches read or write.
+    static std::set<ValueId> values_met(std::span<const Program> programs) {
+        std::set<ValueId> values;
+        for (const Program& program : programs)
+            for (const Launch& launch : program.launches)
+                for (const Argument& argument : launch.arguments)
+                    if (argument.kind == Argument::Kind::value || argument.kind == Argument::Kind::boxes)
+                        values.insert(argument.value);
+        return values;
+    }
+
+    // The prepare pass, less what nobody reads (weights that are only packed), and the packing of all weights that depend
+    // on parameters alone.
+    Program preparation(size_t begin, const std::set<ValueId>& read, bool beside) {
+        PullRequest request{graph_, parameters_, {}, {}, target_, 0, "prepare", false, true, beside};
+        bool writes_output = false;  // at every call then
+        if (begin > 0) {
+            request.places = places_of(plan_.passes[0]);
+            const auto& outputs = graph_.outputs();
+            for (const Store& store : plan_.passes[0].stores) {
+                const bool output = std::find(outputs.begin(), outputs.end(), store.target) != outputs.end();
+                writes_output |= output;
+                if (output || read.contains(store.target)) request.sinks.push_back(sink_of(store));
+            }
+        }
+        for (const Pack& pack : packs_) {
+            request.extras.push_back(pack.job);
+            place_leaves_below(pack.job.root, request.places);
+        }
+        if (request.sinks.empty() && request.extras.empty()) return {};
+        Program program = pull(request);
+        for (Launch& launch : program.launches) launch.parameters_only = !writes_output;
+        return program;
+    }
+
+    void place_leaves_below(ValueId root, Places& places) const {
+        std::vector<ValueId> open = {root};
+        std::set<ValueId> seen;
+        while (!open.empty()) {
+            const ValueId v = open.back();
+            open.pop_back();
+            if (!seen.insert(v).second) continue;
+            if (is_leaf(graph_[v].op) && addresses_[static_cast<size_t>(v)]) places.emplace(v, place_of(v));
+            for (ValueId arg : graph_[v].args) open.push_back(arg);
+        }
+    }
+
+    // Packed weights have memory of their own: they are written before other passes run.
+    void place_packed() {
+        for (auto& [pass, packed] : packed_) {
+            const auto size = static_cast<int64_t>((packed.bytes + 255) / 256 * 256);
+            size_t& end = packed.kept ? assembly_.kept_bytes : assembly_.workspace_bytes;
+            packed.at = {packed.kept ? Address::Kind::kept : Address::Kind::workspace, 0, static_cast<int64_t>(end)};
+            end += static_cast<size_t>(size);
+        }
     }
 
     // Strides and addresses of everything that lies in memory; buffers share workspace where their lives do not meet.
@@ -107,7 +168,7 @@ private:
             assembly_.strides[v] = options_.leaf_strides.empty() ? contiguous_strides(graph_.nodes()[v].type.shape)
                                                                  : options_.leaf_strides[i];
         }
-        place_buffers();
+        find_buffers();
     }
 
     Sizes output_strides(size_t position) const {
@@ -117,15 +178,18 @@ private:
 
     struct Life {
         size_t first, last;
-        bool kept;
+        bool prepared;
     };
 
-    void place_buffers() {
-        std::map<ValueId, Life> lives;
+    // The values that need buffers; where these lie is decided when it is known which are met.
+    void find_buffers() {
         auto touch = [&](ValueId v, size_t pass, bool prepares) {
-            if (addresses_[static_cast<size_t>(v)]) return;
-            auto [at, fresh] = lives.try_emplace(v, Life{pass, pass, prepares});
+            if (addresses_[static_cast<size_t>(v)] && !lives_.contains(v)) return;
+            auto [at, fresh] = lives_.try_emplace(v, Life{pass, pass, prepares});
             at->second.last = pass;
+            const bool kept = options_.freeze && at->second.prepared;
+            addresses_[static_cast<size_t>(v)] = Address{kept ? Address::Kind::kept : Address::Kind::workspace, 0, 0};
+            assembly_.strides[static_cast<size_t>(v)] = contiguous_strides(graph_[v].type.shape);
         };
         for (size_t p = 0; p < plan_.passes.size(); ++p) {
             const Pass& pass = plan_.passes[p];
@@ -133,18 +197,22 @@ private:
                 if (const ValueId root = view_root(plan_, read); !is_literal(graph_, root)) touch(root, p, false);
             for (const Store& store : pass.stores) touch(store.target, p, pass.kind == PassKind::prepare);
         }
+    }
+
+    void place_buffers(const std::set<ValueId>& met) {
         struct Region {
             int64_t begin, end;
             Life life;
         };
         std::vector<Region> taken;
         int64_t end = 0, kept_end = 0;
-        for (const auto& [value, life] : lives) {
+        for (const auto& [value, life] : lives_) {
+            if (!met.contains(value)) continue;
             const Type& type = graph_[value].type;
             const int64_t size = (std::max<int64_t>(numel(type.shape), 1) * bytes(type.dtype) + 255) / 256 * 256;
-            assembly_.strides[static_cast<size_t>(value)] = contiguous_strides(type.shape);
-            if (options_.freeze && life.kept) {
-                addresses_[static_cast<size_t>(value)] = Address{Address::Kind::kept, 0, kept_end};
+            Address& address = *addresses_[static_cast<size_t>(value)];
+            if (address.kind == Address::Kind::kept) {
+                address.offset = kept_end;
                 kept_end += size;
                 continue;
             }
@@ -160,7 +228,7 @@ private:
                 at = std::max(at, stop);
             }
             taken.push_back({at, at + size, life});
-            addresses_[static_cast<size_t>(value)] = Address{Address::Kind::workspace, 0, at};
+            address.offset = at;
             end = std::max(end, at + size);
         }
         assembly_.workspace_bytes = static_cast<size_t>(end);
@@ -223,7 +291,8 @@ private:
                                         options_.precision,
                                         target_,
                                         aligned_,
-                                        config == configs_.end() ? "" : config->second};
+                                        config == configs_.end() ? "" : config->second,
+                                        static_cast<int>(pass_)};
         PullRequest request{graph_, parameters_, places_of(pass), {}, target_, 0, std::string(pass_name(pass.kind)),
                             false};
         // Copies of whole leaves read what they write under another name.
@@ -235,23 +304,21 @@ private:
         std::set<ValueId> done;  // stored by the main kernel already
         std::string why_not;
         if (pass.kind == PassKind::dense && !target_.general_only && surroundings.config != no_dense_config) {
+            std::vector<Sink> sinks;
+            for (const Store& store : pass.stores) sinks.push_back(sink_of(store));
+            if (auto thin = generate_thin(surroundings, request.places, sinks)) {
+                note("ordinary arithmetic; " + thin->note);
+                return std::move(*thin);
+            }
             if (auto dense = generate_dense(surroundings, &why_not)) {
-                program = std::move(dense->program);
-                for (const GridValue& value : dense->grid) {
-                    Place place;
-                    place.base = Argument::of_scratch(value.scratch_offset);
-                    place.storage = DType::f64;
-                    place.strides = contiguous_strides(graph_[value.value].type.shape);
-                    place.aligned = value.scratch_offset % 16 == 0;
-                    place.read_only = false;
-                    request.places.insert_or_assign(value.value, place);
-                }
+                program = with_pack(*dense);
+                for (auto& [value, place] : dense->places) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)
                     if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
                 note("tensor-core kernel; " + program.note);
                 assembly_.configs[pass_] = dense->config;
             } else if (auto product = generate_product(surroundings)) {
-                program = std::move(product->program);
+                program = with_pack(*product);
                 note("tensor-core kernel for the product alone (" + why_not + "), then the general one; " +
                      program.note);
                 assembly_.configs[pass_] = product->config;
@@ -292,7 +359,6 @@ private:
             }
         }
         const bool first = program.launches.empty();
-        request.beside = beside_;
         // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly equal.
         request.exact = !first || pass.kind == PassKind::moments || std::all_of(pass.steps.begin(), pass.steps.end(),
                                               [](const TileStep& step) { return step.scope == Scope::tail; });
@@ -303,10 +369,7 @@ private:
             if (!done.contains(store.value)) request.sinks.push_back(sink_of(store));
         if (!request.sinks.empty()) {
             Program rest = pull(request);
-            for (Launch& launch : rest.launches) {
-                if (pass.kind == PassKind::prepare) launch.parameters_only = true;
-                program.launches.push_back(std::move(launch));
-            }
+            for (Launch& launch : rest.launches) program.launches.push_back(std::move(launch));
             program.scratch_bytes = std::max(program.scratch_bytes, rest.scratch_bytes);
         }
         return program;
@@ -327,20 +390,38 @@ private:
         product.stores = {{anchor, anchor, {}}};
         const bool fresh = !address;
         if (fresh) {
-            const Type& type = graph_[anchor].type;
-            const auto begin = static_cast<int64_t>((assembly_.workspace_bytes + 255) / 256 * 256);
-            address = Address{Address::Kind::workspace, 0, begin};
-            assembly_.strides[static_cast<size_t>(anchor)] = contiguous_strides(type.shape);
-            assembly_.workspace_bytes = static_cast<size_t>(begin + numel(type.shape) * bytes(type.dtype));
+            address = Address{Address::Kind::workspace, 0, 0};
+            assembly_.strides[static_cast<size_t>(anchor)] = contiguous_strides(graph_[anchor].type.shape);
+            lives_.emplace(anchor, Life{pass_, pass_, false});
         }
-        const Surroundings apart{plan_, product, assembly_.strides, whole.precision, target_, aligned_, whole.config};
+        const Surroundings apart{plan_,   product,  assembly_.strides, whole.precision,
+                                 target_, aligned_, whole.config,      whole.number};
         auto dense = generate_dense(apart);
         if (!dense && fresh) {
-            assembly_.workspace_bytes = static_cast<size_t>(address->offset);
             address.reset();
             assembly_.strides[static_cast<size_t>(anchor)].clear();
+            lives_.erase(anchor);
         }
         return dense;
+    }
+
+    // Weights of parameters alone are packed beside all others; those an earlier pass made, right before they are used.
+    Program with_pack(DenseProgram& dense) {
+        const ValueId weight = dense.pack.root;
+        const bool parameters = parameters_[static_cast<size_t>(weight)];
+        packed_[pass_] = {dense.packed_bytes, options_.freeze && parameters, {}};
+        if (parameters) {
+            packs_.push_back({pass_, dense.pack});
+            return std::move(dense.program);
+        }
+        PullRequest request{graph_, parameters_, {}, {}, target_, 0, "pack", true};
+        const ValueId root = view_root(plan_, weight);
+        if (!is_literal(graph_, root)) request.places.emplace(root, place_of(root));
+        request.extras.push_back(dense.pack);
+        Program program = pull(request);
+        for (Launch& launch : dense.program.launches) program.launches.push_back(std::move(launch));
+        program.scratch_bytes = dense.program.scratch_bytes, program.note = dense.program.note;
+        return program;
     }
 
     size_t scratch_of(size_t pass) {
@@ -355,44 +436,34 @@ private:
 
     // Scratch lies behind the buffers; passes follow each other on one stream, so they share it. (Which of them is the
     // largest depends on sizes: where formulas are wanted, each has its own.)
-    void bind(const Program& program, const Pass& pass) {
-        const size_t scratch_begin = target_.stated() ? scratch_of(pass_) : 0;
-        const bool keeps = options_.freeze && program.kept_bytes > 0;
-        const auto kept_begin = static_cast<int64_t>((assembly_.kept_bytes + 255) / 256 * 256);
-        if (keeps) assembly_.kept_bytes = static_cast<size_t>(kept_begin) + program.kept_bytes;
+    void bind(const Program& program, size_t pass, std::optional<int64_t> scratch = {}) {
+        const size_t scratch_begin = target_.stated() ? scratch_of(pass) : 0;
+        const int64_t scratch_at = scratch.value_or(static_cast<int64_t>(assembly_.workspace_bytes + scratch_begin));
         for (const Launch& launch : program.launches) {
-            BoundLaunch bound{launch, {}, pass_};
-            if (bound.launch.parameters_only && !(options_.freeze && (keeps || pass.kind == PassKind::prepare)))
-                bound.launch.parameters_only = false;
-            for (const Argument& argument : launch.arguments) {
-                switch (argument.kind) {
-                    case Argument::Kind::bytes:
-                        break;
-                    case Argument::Kind::output:
-                        bound.addresses.push_back({Address::Kind::output, argument.value, argument.offset});
-                        break;
-                    case Argument::Kind::boxes:
-                    case Argument::Kind::value: {
-                        auto& address = addresses_[static_cast<size_t>(argument.value)];
-                        require(address.has_value(), "CUDA: a kernel reads value %", argument.value,
-                                ", which is not in memory");
-                        bound.addresses.push_back(
-                            {address->kind, address->position, address->offset + argument.offset});
-                        break;
-                    }
-                    case Argument::Kind::scratch:
-                        if (keeps && argument.offset < static_cast<int64_t>(program.kept_bytes))
-                            bound.addresses.push_back({Address::Kind::kept, 0, kept_begin + argument.offset});
-                        else
-                            bound.addresses.push_back(
-                                {Address::Kind::workspace, 0,
-                                 static_cast<int64_t>(assembly_.workspace_bytes + scratch_begin) + argument.offset});
-                        break;
-                }
-            }
+            BoundLaunch bound{launch, {}, pass};
+            if (!options_.freeze) bound.launch.parameters_only = false;
+            for (const Argument& argument : launch.arguments)
+                if (argument.kind != Argument::Kind::bytes)
+                    bound.addresses.push_back(address_of(argument, scratch_at));
             assembly_.launches.push_back(std::move(bound));
         }
+        if (scratch) return;
         scratch_bytes_ = std::max(scratch_bytes_, scratch_begin + (program.scratch_bytes + 255) / 256 * 256);
+    }
+
+    Address address_of(const Argument& argument, int64_t scratch_at) const {
+        Address address{Address::Kind::workspace, 0, scratch_at};
+        if (argument.kind == Argument::Kind::output) {
+            address = {Address::Kind::output, argument.value, 0};
+        } else if (argument.kind == Argument::Kind::packed) {
+            address = packed_.at(static_cast<size_t>(argument.value)).at;
+        } else if (argument.kind != Argument::Kind::scratch) {
+            const auto& placed = addresses_[static_cast<size_t>(argument.value)];
+            require(placed.has_value(), "CUDA: a kernel reads value %", argument.value, ", which is not in memory");
+            address = *placed;
+        }
+        address.offset += argument.offset;
+        return address;
     }
 
     void copy_repeated_outputs() {
@@ -409,8 +480,7 @@ private:
             request.sinks.push_back({outputs[j], to});
         }
         if (request.sinks.empty() || plan_.passes.empty()) return;
-        pass_ = plan_.passes.size() - 1;
-        bind(pull(request), plan_.passes.back());
+        bind(pull(request), plan_.passes.size() - 1);
     }
 
     const Plan& plan_;
@@ -421,10 +491,21 @@ private:
     const DenseConfigs& configs_;
     const std::vector<bool> parameters_;
     std::vector<std::optional<Address>> addresses_;
+    std::map<ValueId, Life> lives_;  // of the buffers
     Assembly assembly_;
     size_t scratch_bytes_ = 0, pass_ = 0;
     std::map<size_t, size_t> scratch_begins_;  // of each pass
-    bool beside_ = false;
+    struct Packed {
+        int64_t bytes;
+        bool kept;  // by a frozen executable
+        Address at;
+    };
+    std::map<size_t, Packed> packed_;  // by number of the pass
+    struct Pack {
+        size_t pass;
+        ExtraJob job;
+    };
+    std::vector<Pack> packs_;  // of weights that depend on parameters alone
 };
 
 }  // namespace

@@ -138,6 +138,7 @@ public:
         launch.grid = {static_cast<uint32_t>(shape_[0] * row_tiles_ * column_tiles_ * tap_count_ * slices_), 1, 1};
         launch.block = {threads, 1, 1};
         launch.shared_bytes = static_cast<uint32_t>(shared_floats() * 4);
+        launch.early = true;
         launch.arguments = parameters.arguments();
         launch.note = "weight gradient" + to_string(shape_) + ", tiles " + number(rows_) + " x " + number(columns_) +
                       ", " + number(slices_) + " slices" + (strict() ? ", 3 x TF32" : ", TF32");

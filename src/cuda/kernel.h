@@ -71,11 +71,11 @@ struct BoxedTensor {
 };
 
 // One kernel parameter: the address of a value's memory (a leaf's tensor, else an output's, else its buffer), of an
-// output by position, an address in the pass's scratch, plain bytes, or the map of a tensor that lies at a value's
-// address.
+// output by position, an address in the pass's scratch, of a pass's packed weights, plain bytes, or the map of a tensor
+// that lies at a value's address.
 struct Argument {
-    enum class Kind : uint8_t { value, output, scratch, bytes, boxes } kind = Kind::bytes;
-    ValueId value = -1;  // value: a leaf, an output or a buffer of the plan; output: the position
+    enum class Kind : uint8_t { value, output, scratch, packed, bytes, boxes } kind = Kind::bytes;
+    ValueId value = -1;  // value: a leaf, an output or a buffer of the plan; output: the position; packed: the pass
     int64_t offset = 0;  // bytes added to the address
     int size = 8;        // bytes: how many (also the alignment, at most 16)
     std::array<std::byte, 96> data{};
@@ -100,6 +100,11 @@ struct Argument {
         a.kind = Kind::scratch, a.offset = offset_bytes;
         return a;
     }
+    static Argument of_packed(int pass) {
+        Argument a;
+        a.kind = Kind::packed, a.value = pass;
+        return a;
+    }
     template <class T>
     static Argument of(const T& plain) {
         static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 96);
@@ -121,13 +126,11 @@ struct Launch {
     std::string note;  // for describe(): tile, roles, what it computes
 };
 
-// The launches of one pass, in order, and the scratch memory they share (on top of the plan's buffers). Scratch lives
-// for this pass only, except `kept_bytes` at its beginning (what launches with parameters_only write: packed weights),
-// which survive between calls of a frozen executable.
+// The launches of one pass, in order, and the scratch memory they share (on top of the plan's buffers), which lives for
+// this pass only.
 struct Program {
     std::vector<Launch> launches;
     size_t scratch_bytes = 0;
-    size_t kept_bytes = 0;
     std::string note;
 };
 
@@ -141,6 +144,7 @@ struct Surroundings {
     Target target;
     bool aligned = true;  // every value's memory begins on a 16-byte boundary
     std::string config;   // the pass's dense configuration in words; empty: the heuristic's best
+    int number = -1;      // of the pass
 };
 
 // The dense configurations a plan's passes were told to take, by number of the pass.

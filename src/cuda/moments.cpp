@@ -24,7 +24,6 @@ std::optional<GridProgram> generate_moments(const Surroundings& surroundings, co
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     for (Launch& launch : result.program.launches)
         result.program.note += (result.program.note.empty() ? "" : "; ") + launch.note;
-    if (!result.program.launches.empty()) result.program.launches[0].early = false;
     return result;
 }
 

@@ -79,6 +79,7 @@ public:
         }
         decide();
         make_jobs();
+        make_extra_jobs();
         return launches();
     }
 
@@ -90,6 +91,10 @@ private:
         consumers_.assign(size, {});
         std::vector<bool> needed(size, false);
         for (const auto& [value, places] : sinks_) needed[static_cast<size_t>(value)] = true;
+        for (const ExtraJob& extra : request_.extras) {
+            needed[static_cast<size_t>(extra.root)] = true;
+            evaluations_[static_cast<size_t>(extra.root)] += extra.elements;
+        }
         std::vector<double> per_element(size, 0);
         for (ValueId v = graph_.size() - 1; v >= 0; --v) {
             const auto at = static_cast<size_t>(v);
@@ -112,14 +117,15 @@ private:
                 if (decide(group)) group_.insert(v);
             }
             if (keep) kept_.insert(v);
-            const double times = keep || sinks_.contains(v) ? elements : evaluations_[at];
+            const bool once = keep || (sinks_.contains(v) && !is_extra(v));
+            const double times = once ? elements : evaluations_[at];
             if (placed) continue;
             for (size_t i = 0; i < node.args.size(); ++i) {
                 const auto arg = static_cast<size_t>(node.args[i]);
                 needed[arg] = true;
                 consumers_[arg].push_back(v);
-                const bool once = node.op == Op::lattice && i == 2;
-                evaluations_[arg] += times * (once ? 1 : terms);
+                const bool bias = node.op == Op::lattice && i == 2;
+                evaluations_[arg] += times * (bias ? 1 : terms);
             }
         }
         // A group fold is finished together with the pointwise chain above it, or kept where that chain ends.
@@ -143,6 +149,11 @@ private:
                 kept_.insert(fold);
             root_fold_.emplace(top, fold);
         }
+    }
+
+    bool is_extra(ValueId v) const {
+        return std::any_of(request_.extras.begin(), request_.extras.end(),
+                           [&](const ExtraJob& extra) { return extra.root == v; });
     }
 
     int64_t decide(int64_t chosen) const { return request_.target.decide(chosen); }
@@ -252,6 +263,20 @@ private:
                 last.wide = true, last.reads_own_partials = true;
                 jobs_.push_back(last);
             }
+        }
+    }
+
+    void make_extra_jobs() {
+        for (const ExtraJob& extra : request_.extras) {
+            Job job;
+            job.root = extra.root, job.extra = &extra;
+            job.work = kept_.contains(extra.root) ? extra.elements : work_of(extra.root, extra.elements);
+            job.wide = decide(request_.exact && job.work <= 1 << 25);
+            std::set<ValueId> below = depends_on(extra.root);
+            if (kept_.contains(extra.root)) below = {extra.root};
+            for (ValueId v : below)
+                job.level = std::max(job.level, jobs_[static_cast<size_t>(job_of_.at(v))].level + 1);
+            jobs_.push_back(job);
         }
     }
 

@@ -12,6 +12,17 @@ struct Sink {
     Place place;  // strides per axis of the value
 };
 
+// A job beside those of the sinks, which writes its own text: `elements` elements of a value, laid out in a way of its
+// own (packed weights), by blocks of 256 threads.
+struct ExtraJob {
+    ValueId root = -1;
+    double elements = 0;
+    int64_t blocks = 1;
+    std::string code;  // functions the text calls
+    std::string note;
+    std::function<void(Emitter& emitter, const std::string& block)> write;
+};
+
 struct PullRequest {
     const Graph& graph;
     const std::vector<bool>& parameter_values;
@@ -23,9 +34,10 @@ struct PullRequest {
     bool early = false;         // the first launch may start while its predecessor ends
     bool exact = false;         // small jobs compute in double: weights, tails
     bool beside = false;        // nothing here depends on the predecessor: only the end waits for it
+    std::vector<ExtraJob> extras = {};
 };
 
-// Launches that evaluate every sink, in as few stages as recomputation allows. scratch_bytes includes scratch_begin.
+// Launches that evaluate every sink and run every extra job, in as few stages as recomputation allows. scratch_bytes includes scratch_begin.
 Program pull(const PullRequest& request);
 
 // Reads `dtype` storage in the order of memory: axes sorted by stride, largest first.

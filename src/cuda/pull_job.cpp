@@ -50,7 +50,7 @@ public:
         Source source;
         source.entry = entry;
         source.text = std::string(device_math()) + index_code(parameters_.wide_index()) + Emitter::combine_code() +
-                      sequence_code() + tables_ + "\nextern \"C\" __global__ void __launch_bounds__(" +
+                      sequence_code() + code_ + tables_ + "\nextern \"C\" __global__ void __launch_bounds__(" +
                       number(threads) + ") " + entry + "(" + parameters_.declaration() + ") {\n" +
                       (shared_doubles_ ? "    __shared__ double tf_shared[" + number(shared_doubles_) + "];\n" : "") +
                       (beside ? "    TF_BESIDE();\n" : "    TF_SEQUENCE();\n") + body_.text() +
@@ -152,17 +152,25 @@ private:
     Places places_of(const Job& job) const {
         Places places = request_.places;
         for (const auto& [value, place] : kept_)
-            if (value != job.root || job.reads_own_partials) places.insert_or_assign(value, place);
+            if (value != job.root || job.reads_own_partials || job.extra) places.insert_or_assign(value, place);
         return places;
     }
 
     int64_t blocks_of(const Job& job) const {
+        if (job.extra) return job.extra->blocks;
         const Shape shape = shape_of(job, places_of(job));
         return ceil_div(numel(graph_[job.root].type.shape), int64_t{shape.vector} * shape.outputs) * job.splits;
     }
 
     void write_job(const Job& job, const std::string& block) {
         const Places places = places_of(job);
+        if (job.extra) {
+            notes_ += (notes_.empty() ? "" : ", ") + job.extra->note;
+            if (code_.find(job.extra->code) == std::string::npos) code_ += job.extra->code;
+            Emitter emitter(graph_, request_.parameter_values, places, parameters_, body_, tables_, job.wide, 1);
+            job.extra->write(emitter, block);
+            return;
+        }
         const Shape shape = shape_of(job, places);
         std::string what(name(graph_[job.root].op));
         notes_ += (notes_.empty() ? "" : ", ") + what + to_string(graph_[job.root].type.shape);
@@ -404,7 +412,7 @@ private:
     const Places& kept_;
     Parameters parameters_;
     Body body_;
-    std::string tables_, notes_;
+    std::string tables_, notes_, code_;
     int64_t shared_doubles_ = 0;
 };
 

@@ -13,6 +13,7 @@ struct Job {
     bool rows = false;   // consecutive threads take consecutive terms (else consecutive outputs)
     bool wide = false;   // arithmetic in double: small and exact
     bool reads_own_partials = false;
+    const ExtraJob* extra = nullptr;  // writes itself
     int level = 0;
     double work = 0;
     std::vector<Place> destinations;

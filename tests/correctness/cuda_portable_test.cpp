@@ -27,7 +27,7 @@ const char* const passes[] = {
     "%x = input f32[2,12,40]  %w = param f32[12,6,8]  %y = conv_transpose(%x, %w) stride=[4] padding=[2]  %z = "
     "leaky_relu(%y) negative_slope=0.1",
     // a strided convolution with a prologue
-    "%x = input f32[2,9,13,15]  %w = param f32[10,9,3,3]  %r = relu(%x)  %z = conv(%r, %w) stride=[2,3] padding=[1,1]",
+    "%x = input f32[2,9,13,15]  %w = param f32[24,9,3,3]  %r = relu(%x)  %z = conv(%r, %w) stride=[2,3] padding=[1,1]",
     // groups, dilation, residues without taps
     "%x = input f32[2,12,6,8]  %w = param f32[12,5,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] "
     "dilation=[2,1] groups=3",

@@ -13,7 +13,7 @@ import torch
 from torch.fx import Node
 
 from transfuse.problem import ProblemError
-from transfuse.regions import batch_norm_statistics, update_statistic
+from transfuse.regions import batch_norm_statistics, update_statistics
 
 
 def attribute(target: str) -> str:
@@ -176,10 +176,9 @@ class Printer:
         return f"convolve({', '.join(self.argument(v) for v in values)})"
 
     def statement(self, node: Node) -> None:
-        if node.target is update_statistic:
-            buffer, momentum, value = (self.argument(a) for a in node.args)
-            keep = round(1.0 - float(momentum), 12)
-            self.lines.append(f"{buffer}.mul_({keep!r}).add_({value}, alpha={momentum})")
+        if node.target is update_statistics:
+            buffers, momentum, values = (self.argument(a) for a in node.args)
+            self.lines.append(f"torch._foreach_lerp_({buffers}, {values}, {momentum})")
         elif str(node.target) == "aten.add_.Tensor":
             self.lines.append(f"{self.argument(node.args[0])}.add_({self.argument(node.args[1])})")
             self.texts[node] = self.argument(node.args[0])

@@ -1,7 +1,9 @@
-// Combines the partial results of a grid reduction, in a fixed order, into the grid value.
+// Where the tail of a pass finds its grid values: partial results in fixed slots, which it adds up in order. Variances are
+// joined by a launch of their own.
 #pragma once
 
 #include "cuda/dense/epilogue.h"
+#include "cuda/emitter.h"
 
 namespace transfuse::cuda {
 
@@ -11,11 +13,13 @@ struct PartialRows {
     int64_t rows = 1;     // of all images
 };
 
-// True where `b` directly follows `a` and one launch can combine both.
-bool alike(const Graph& graph, const Partial& a, const Partial& b);
+// A value that lies in scratch, contiguous, in the kernel's own precision.
+Place kept_place(const Epilogue& epilogue, ValueId value, int64_t at);
 
-// `count` partials alike from p on: at `from` in scratch (of the first statistic, or of the kept value), results at `to`,
-// `size` bytes apart.
-Launch combine(const Epilogue& epilogue, const Partial& p, int count, int64_t from, int64_t to, int64_t size, const PartialRows& rows);
+// The slots of a whole reduction; partial_at: where the first statistic's begin in scratch.
+Place partial_place(const Epilogue& epilogue, const Partial& p, int64_t partial_at, const PartialRows& rows);
+
+// Counts, means and squares about them, joined into the variance at `to`.
+Launch combine_variance(const Epilogue& epilogue, const Partial& p, int64_t partial_at, int64_t to, const PartialRows& rows);
 
 }  // namespace transfuse::cuda

@@ -8,6 +8,7 @@
 #include "cuda/dense/combine.h"
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
+#include "cuda/dense/pack.h"
 #include "cuda/dense/tile_program.h"
 
 namespace transfuse::cuda {
@@ -152,9 +153,10 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     grid = static_cast<int>(std::min<int64_t>(grid, total));
 
     DenseProgram result;
-    const int64_t packed_bytes = static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
-    int64_t scratch = round_up(packed_bytes, 256);
-    const int64_t partial_at = scratch;
+    result.pack = pack_job(*problem, config, s, program->weight, program->spatial, Argument::of_packed(around.number));
+    result.packed_bytes = packed_bytes(config, s);
+    const int64_t partial_at = 0;
+    int64_t scratch = partial_at;
     const bool per_tile = needs.fragments ? fragment_rows_per_tile(epilogue, s) : epilogue.per_tile();
     const PartialRows rows{epilogue.per_tile() ? sizes.in[0] : 1, needs.fragments ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
                                                                                   : static_cast<int64_t>(per_tile ? sizes.total : grid) * config.store_groups};
@@ -163,42 +165,32 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     for (const Operand& o : epilogue.stores())
         if (o.root < 0) kept_at.push_back(scratch), scratch += round_up(numel(around.plan.graph[o.value].type.shape) * epilogue.real_bytes(), 256);
 
-    Launch pack;
-    pack.source = std::make_shared<Source>(Source{"transfuse_pack", pack_source("transfuse_pack", *problem, config, s, program->weight.dtype), {}});
-    const int64_t vectors = packed_bytes / problem->terms() / 16;
-    pack.grid = {static_cast<uint32_t>((vectors + 255) / 256), 1, 1}, pack.block = {256, 1, 1};
-    pack.parameters_only = parameter_values(around.plan.graph)[static_cast<size_t>(program->weight.value)];
-    if (pack.parameters_only) result.program.kept_bytes = static_cast<size_t>(round_up(packed_bytes, 256));
-    pack.arguments = {Argument::of_value(program->weight.root, program->weight.offset * bytes(program->weight.dtype)), Argument::of_scratch(0), Argument::of(program->weight_strides), Argument::of(static_cast<int>(vectors))};
-    pack.note = "pack weights";
-    result.program.launches.push_back(std::move(pack));
-
     Launch main;
     main.source = std::make_shared<Source>(Source{"transfuse_dense", dense_source("transfuse_dense", *problem, config, s, epilogue), {}});
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
-    main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)), Argument::of_scratch(0), Argument::of(sizes), Argument::of(program->input.strides)};
+    main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)), Argument::of_packed(around.number), Argument::of(sizes), Argument::of(program->input.strides)};
     for (Argument& a : epilogue.arguments(partial_at, kept_at)) main.arguments.push_back(std::move(a));
     if (problem->boxed())
         main.arguments.push_back(Argument::of_boxes(program->input.root, program->input.offset * bytes(program->input.dtype), boxed_input(*program, *problem, config, s)));
+    main.early = true;
     main.note = "dense tiles: " + to_string(config);
     result.program.launches.push_back(std::move(main));
 
-    // One launch for neighbours that are combined alike: sum and sum of squares.
-    const auto& partials = epilogue.partials();
-    for (size_t first = 0, next; first < partials.size(); first = next) {
-        const Partial& p = partials[first];
-        for (next = first + 1; next < partials.size() && alike(around.plan.graph, p, partials[next]); ++next) {}
-        const int64_t size = round_up(numel(around.plan.graph[p.reduction.value].type.shape) * 8, 256), at = scratch;
-        scratch += size * static_cast<int64_t>(next - first);
-        int64_t from = partial_at;
-        if (!p.reduction.whole) {
+    for (const Partial& p : epilogue.partials()) {
+        if (!p.reduction.whole) {   // the tail reduces the kept value
             size_t nth = 0;
             for (int k = 0; k < p.store; ++k) nth += epilogue.stores()[static_cast<size_t>(k)].root < 0;
-            from = kept_at[nth];
+            result.places.insert_or_assign(p.reduction.of, kept_place(epilogue, p.reduction.of, kept_at[nth]));
+        } else if (p.reduction.op == Op::var) {
+            result.program.launches.push_back(combine_variance(epilogue, p, partial_at, scratch, rows));
+            Place place = kept_place(epilogue, p.reduction.value, scratch);
+            place.storage = DType::f64;
+            result.places.emplace(p.reduction.value, place);
+            scratch += round_up(numel(around.plan.graph[p.reduction.value].type.shape) * 8, 256);
+        } else {
+            result.places.emplace(p.reduction.value, partial_place(epilogue, p, partial_at, rows));
         }
-        result.program.launches.push_back(combine(epilogue, p, static_cast<int>(next - first), from, at, size, rows));
-        for (size_t k = first; k < next; ++k) result.grid.push_back({partials[k].reduction.value, at + size * static_cast<int64_t>(k - first)});
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     result.config = to_string(config);

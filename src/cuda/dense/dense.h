@@ -9,20 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/kernel.h"
+#include "cuda/pull.h"
 
 namespace transfuse::cuda {
 
-// A grid value of the pass, complete after the last launch: contiguous in the shape of the value, in the pass's scratch,
-// double whatever the value's dtype. The executable stores it where the pass says and feeds the tail.
-struct GridValue {
-    ValueId value;
-    int64_t scratch_offset;   // bytes
-};
-
 struct DenseProgram {
-    Program program;          // pack the weights, the tiles, combine the partials of grid values; all tile stores are done
-    std::vector<GridValue> grid;
+    Program program;          // the tiles; all tile stores are done
+    Places places;            // for the tail, in the pass's scratch: grid values (as partials, mostly), or the tile value one is of
+    ExtraJob pack;            // to be run before: the weights as the kernel wants them
+    int64_t packed_bytes = 0;
     std::string config;       // in words
 };
 

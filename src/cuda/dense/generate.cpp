@@ -9,6 +9,7 @@
 #include "cuda/dense/lines.h"
 #include "cuda/dense/store_role.h"
 #include "cuda/expression.h"
+#include "cuda/pull.h"
 
 namespace transfuse::cuda {
 
@@ -29,10 +30,6 @@ constexpr std::string_view boxes =
 constexpr std::string_view roles =
 #include "cuda/device/roles.cuh"
     ;
-
-std::string_view element_name(Arithmetic a) {
-    return a == Arithmetic::f16 ? "tf_half" : a == Arithmetic::bf16 ? "tf_bfloat" : a == Arithmetic::f64 ? "double" : "float";
-}
 
 // One wgmma: m64nNk8 (tf32) or m64nNk16, both operands from shared memory, accumulators in registers.
 std::string product_function(const Problem& problem, const Schedule& s) {
@@ -274,11 +271,15 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
 
 }  // namespace
 
+std::string_view element_name(Arithmetic a) {
+    return a == Arithmetic::f16 ? "tf_half" : a == Arithmetic::bf16 ? "tf_bfloat" : a == Arithmetic::f64 ? "double" : "float";
+}
+
 std::string dense_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s, const Epilogue& epilogue) {
     Lines t;
     t.line("// Dense tiles: " + to_string(config));
     for (int a = 1; a < 4; ++a) t.line("//   axis " + std::string(a == 1 ? "d" : a == 2 ? "h" : "w") + ": period " + num(s.period[a]) + " advance " + num(s.advance[a]) + " taps " + num(problem.axes[a].taps));
-    std::string head = "#define TF_AFTER_PRODUCT\n" + std::string(device_math()) + std::string(ptx) + t.str();
+    std::string head = "#define TF_AFTER_PRODUCT\n" + std::string(device_math()) + sequence_code() + std::string(ptx) + t.str();
     Lines k;
     auto constant = [&](const std::string& name, int64_t v) { k.line("constexpr int " + name + " = " + num(v) + ";"); };
     constant("STORE_GROUPS", config.store_groups), constant("THREADS", config.threads()), constant("LOADERS", 128);
@@ -371,6 +372,8 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
         m.line("*(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);");
         m.line("fence_proxy();");
     }
+    // What lies before this touches no memory of others: it runs while the kernel before ends.
+    m.line("TF_SEQUENCE();");
     std::string tables = epilogue.tables();
     m.line("%TABLES%");
     m.line("__syncthreads();");
@@ -383,53 +386,6 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     std::string main = m.str();
     main.replace(main.find("    %TABLES%\n"), 13, tables);
     return head + k.str() + machine(problem, s) + body + (config.store_groups > 0 ? store_role(epilogue, s, config) + "\n" : "") + main;
-}
-
-std::string pack_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s, DType weight) {
-    Lines t;
-    std::string taps, blocks;
-    int taps_h = static_cast<int>(problem.axes[2].taps), taps_w = static_cast<int>(problem.axes[3].taps);
-    for (const OperandTile& tile : s.tiles) {
-        blocks += (blocks.empty() ? "" : ", ") + num(tile.channel_block);
-        for (const auto& tap : tile.taps) taps += (taps.empty() ? "" : ", ") + num(tap[0]) + ", " + num(tap[1]);
-    }
-    const std::string type(storage_name(weight));
-    const int lanes = problem.lanes();
-    t.line("// Packs canonical weights [G, Cin, Cout, K...] as operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(lanes) + " channels].");
-    t.line("__constant__ short tap_of[] = {" + taps + "};");
-    t.line("__constant__ short block_of[] = {" + blocks + "};");
-    t.line("struct WeightStrides { long long g, i, o, d, h, w; };");
-    t.line("extern \"C\" __global__ void __launch_bounds__(256) " + entry + "(const " + type + "* __restrict__ w, unsigned char* __restrict__ packed, WeightStrides ws, int total) {");
-    t.line("const int at = blockIdx.x * 256 + threadIdx.x;          // one 16-byte vector: a row's channels of one K half");
-    t.line("if (at >= total) return;");
-    t.line("constexpr int TILES = " + num(static_cast<int64_t>(s.tiles.size())) + ", KSTEPS = " + num(s.k_steps(config)) + ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) + ", COUT = " + num(problem.cout) + ";");
-    t.line("constexpr int SEGMENT = " + num(s.segment) + ", SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ", PAIRS = " + num(s.pairs) + ";");
-    t.line("const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);");
-    // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
-    if (s.interleaved) t.line("const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
-    else t.line("const int segment = row / SEGMENT, within = row % SEGMENT;");
-    t.line("const int tap = tap_of[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " + num(s.blocks_per_tile) + " + block_of[tile]) * 64 + within;");
-    t.line("const int first = PAIRS ? 0 : step * 2 * LANES + half * LANES;");
-    t.line("const " + type + "* from = w + part / MGROUPS * ws.g + co * ws.o + tap / " + num(taps_h * taps_w) + " * ws.d + tap / " + num(taps_w) + " % " + num(taps_h) + " * ws.h + tap % " + num(taps_w) + " * ws.w;");
-    const std::string real = problem.real_bytes() == 8 ? "double" : "float";
-    t.line(real + " v[LANES];");
-    t.line("#pragma unroll");
-    t.line("for (int j = 0; j < LANES; j++) v[j] = tap >= 0 && co < COUT && first + j < CIN ? tf_load<" + real + ">(from + (first + j) * ws.i) : 0;");
-    const std::string to = "packed + (long long)(at / 128) * " + num(s.tile_bytes) + " + (half * 64 + row) * 16";
-    if (lanes == 4) {
-        t.line("const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
-        t.line("*(uint4*)(" + to + ") = high;");
-        if (problem.terms() == 2)
-            t.line("*(uint4*)(" + to + " + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)), round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));");
-    } else {
-        const std::string vector = "tf_vector<" + std::string(element_name(problem.arithmetic)) + ", LANES>";
-        t.line(vector + " whole;");
-        t.line("#pragma unroll");
-        t.line("for (int j = 0; j < LANES; j++) tf_from(whole.lane[j], v[j]);");
-        t.line("*(" + vector + "*)(" + to + ") = whole;");
-    }
-    t.line("}");
-    return std::string(device_math()) + std::string(ptx) + t.str();
 }
 
 }  // namespace transfuse::cuda

@@ -1,7 +1,8 @@
-// From a schedule to CUDA C++: the kernel itself, and the kernel that packs its weights.
+// From a schedule to CUDA C++.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cuda/dense/epilogue.h"
 #include "cuda/dense/schedule.h"
@@ -9,6 +10,6 @@
 namespace transfuse::cuda {
 
 std::string dense_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& schedule, const Epilogue& epilogue);
-std::string pack_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& schedule, DType weight);
+std::string_view element_name(Arithmetic arithmetic);   // of an operand in shared memory
 
 }  // namespace transfuse::cuda

@@ -131,12 +131,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 
     // Weight and bias.
     const ValueId w = anchor.args[1];
-    program.weight.value = w;
-    program.weight.root = view_root(around.plan, w);
-    const StridedView weight = view_strides(around.plan, w, around.strides[static_cast<size_t>(program.weight.root)]);
-    program.weight.offset = weight.offset;
-    program.weight.dtype = graph[w].type.dtype;
-    for (size_t k = 0; k < weight.strides.size(); ++k) program.weight_strides[k < 3 ? k : k + 3 - static_cast<size_t>(spatial)] = weight.strides[k];
+    program.weight = w;
     if (anchor.args.size() > 2 && anchor.args[2] >= 0) program.bias = anchor.args[2];
     if (program.bias >= 0 && !is_literal(graph, program.bias)) {
         Operand bias;

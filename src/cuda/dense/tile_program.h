@@ -35,8 +35,7 @@ struct TileProgram {
     const Surroundings* around = nullptr;
     int spatial = 2;
     Operand input;                               // streamed by the load role
-    Operand weight;                              // canonical [G, Cin/G, Cout/G, K…]
-    std::array<int64_t, 6> weight_strides{};     // G, Cin, Cout, k_d, k_h, k_w
+    ValueId weight = -1;                         // canonical [G, Cin/G, Cout/G, K…]
     std::vector<ValueId> prologue;               // steps
     std::vector<ValueId> steps;                  // tile steps after the anchor
     std::optional<TilePool> pool;

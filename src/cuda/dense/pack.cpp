@@ -1,0 +1,86 @@
+#include "cuda/dense/pack.h"
+
+#include "cuda/dense/generate.h"
+#include "cuda/dense/lines.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr char ptx[] =
+#include "cuda/device/ptx.cuh"
+    ;
+
+std::string real_text(const Problem& problem) { return problem.real_bytes() == 8 ? "double" : "float"; }
+
+// One thread: a 16-byte vector, one row's channels of one K half.
+void write(Emitter& emitter, const std::string& block, const Problem& problem, const Config& config, const Schedule& s, ValueId weight, int spatial, const Argument& to) {
+    Body& body = emitter.body();
+    std::vector<int64_t> taps, blocks;
+    for (const OperandTile& tile : s.tiles) {
+        blocks.push_back(tile.channel_block);
+        for (const auto& tap : tile.taps) taps.push_back(tap[0]), taps.push_back(tap[1]);
+    }
+    const int lanes = problem.lanes();
+    const std::string real = real_text(problem), tap_of = emitter.integer_table(taps), block_of = emitter.integer_table(blocks);
+    const std::string pointer = emitter.parameters().pointer(to, "unsigned char", false);
+    const int64_t vectors = packed_bytes(config, s) / problem.terms() / 16;
+    body.line("// Operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(lanes) + " channels].");
+    body.line("constexpr int TILES = " + num(static_cast<int64_t>(s.tiles.size())) + ", KSTEPS = " + num(s.k_steps(config)) + ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) + ", COUT = " + num(problem.cout) + ";");
+    body.line("constexpr int SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ";");
+    body.line("const int at = " + block + " * 256 + threadIdx.x;");
+    body.line("const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);");
+    // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
+    if (s.interleaved) body.line("const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
+    else body.line("const int segment = row / " + num(s.segment) + ", within = row % " + num(s.segment) + ";");
+    emitter.open("if (at < " + num(vectors) + ")");
+    body.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " + num(s.blocks_per_tile) + " + " + block_of + "[tile]) * 64 + within;");
+    body.line("const int first = " + std::string(s.pairs ? "0" : "step * 2 * LANES + half * LANES") + ";");
+    body.line(real + " v[LANES];");
+    body.line("#pragma unroll");
+    emitter.open("for (int j = 0; j < LANES; j++)");
+    body.line("v[j] = 0;");
+    emitter.open("if (tap >= 0 && co < COUT && first + j < CIN)");
+    const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
+    Index index = {{problem.groups == 1 ? "0" : "(part / MGROUPS)"}, {"(first + j)"}, {"co"}};
+    if (spatial > 2) index.push_back({"(tap / " + num(taps_h * taps_w) + ")"});
+    if (spatial > 1) index.push_back({"(tap / " + num(taps_w) + " % " + num(taps_h) + ")"});
+    index.push_back({"(tap % " + num(taps_w) + ")"});
+    body.line("v[j] = (" + real + ")" + emitter.value(weight, index)[0] + ";");
+    emitter.close();
+    emitter.close();
+    const std::string address = pointer + " + (long long)(at / 128) * " + num(s.tile_bytes) + " + (half * 64 + row) * 16";
+    if (lanes == 4) {
+        body.line("const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
+        body.line("*(uint4*)(" + address + ") = high;");
+        if (problem.terms() == 2)
+            body.line("*(uint4*)(" + address + " + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)), round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));");
+    } else {
+        const std::string vector = "tf_vector<" + std::string(element_name(problem.arithmetic)) + ", LANES>";
+        body.line(vector + " whole;");
+        body.line("#pragma unroll");
+        body.line("for (int j = 0; j < LANES; j++) tf_from(whole.lane[j], v[j]);");
+        body.line("*(" + vector + "*)(" + address + ") = whole;");
+    }
+    emitter.close();
+}
+
+}  // namespace
+
+int64_t packed_bytes(const Config& config, const Schedule& s) {
+    return static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
+}
+
+ExtraJob pack_job(const Problem& problem, const Config& config, const Schedule& schedule, ValueId weight, int spatial, const Argument& to) {
+    const int64_t vectors = packed_bytes(config, schedule) / problem.terms() / 16;
+    ExtraJob job;
+    job.root = weight;
+    job.elements = static_cast<double>(vectors * problem.lanes());
+    job.blocks = (vectors + 255) / 256;
+    job.code = ptx;
+    job.note = "pack weights";
+    job.write = [=](Emitter& emitter, const std::string& block) { write(emitter, block, problem, config, schedule, weight, spatial, to); };
+    return job;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,291 @@
+// A thread makes R outputs, one below the other along h, of a block of channels: R·B sums in registers. For each input
+// channel and tap along d and w it loads the R + taps - 1 inputs of its column, then every weight vector (shared memory,
+// the same for all threads) serves R outputs. Threads count over all (n, d, rows of R, w), so neighbours store neighbours.
+#include "cuda/thin.h"
+
+#include <algorithm>
+#include <map>
+
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int64_t most_work = 1400;   // multiply-adds of one pixel; beyond, a tensor-core tile is faster
+constexpr int64_t most_block = 16;    // channels of a thread
+constexpr int64_t sums = 64;          // of a thread, in registers
+
+class ThinWriter {
+public:
+    ThinWriter(const Surroundings& s, const Places& places, const std::vector<Sink>& sinks)
+        : s_(s), graph_(s.plan.graph), places_(places), sinks_(sinks), anchor_(s.pass.anchor) {}
+
+    // True where the pass is one of these; else a sentence says why not.
+    bool arrange(std::string* why_not) {
+        auto refuse = [&](const char* why) {
+            if (why_not) *why_not = why;
+            return false;
+        };
+        const Node& node = graph_[anchor_];
+        x_ = node.args[0], w_ = node.args[1];
+        if (node.args.size() > 2) bias_ = node.args[2];
+        const Type &x = graph_[x_].type, &w = graph_[w_].type;
+        if (x.dtype == DType::f64 || w.dtype == DType::f64) return refuse("float64 products");
+        if (w.shape[0] != 1) return refuse("groups");
+        axes_ = lattices(graph_, anchor_);
+        if (axes_.size() < 2) return refuse("one axis");
+        cin_ = w.shape[1], cout_ = w.shape[2];
+        int64_t taps = 1;
+        for (const Lattice& axis : axes_) {
+            if (axis.up != 1) return refuse("phases");
+            taps *= axis.taps;
+        }
+        if (cin_ * taps * cout_ > most_work) return refuse("more than a thin product");
+        if (numel(x.shape) >= int64_t{1} << 31 || numel(node.type.shape) >= int64_t{1} << 31)
+            return refuse("more than 2^31 elements");
+        if (numel(node.type.shape) == 0 || numel(x.shape) == 0) return refuse("an empty tensor");
+        for (const TileStep& step : s_.pass.steps) {
+            if (step.scope != Scope::tile && step.scope != Scope::prologue) return refuse("reductions");
+            if (step.value != anchor_ && !is_pointwise(graph_[step.value].op)) return refuse("more than a pointwise chain");
+        }
+        block_ = std::min<int64_t>(most_block, (cout_ + 3) / 4 * 4);
+        rows_ = std::min<int64_t>(sums / block_, 8);
+        while (rows_ > 1 && rows_ / 2 >= axes_[axes_.size() - 2].out) rows_ /= 2;
+        rows_ = s_.target.decide(rows_);
+        return true;
+    }
+
+    Launch write() {
+        Parameters parameters(false, s_.target.stated());
+        Body body;
+        std::string tables;
+        Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, 1);
+        body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
+        const int64_t blocks = (cout_ + block_ - 1) / block_;
+        const Sizes& out = graph_[anchor_].type.shape;
+        int64_t total = (out[out.size() - 2] + rows_ - 1) / rows_;
+        for (size_t a = 0; a < out.size(); ++a)
+            if (a != 1 && a + 2 != out.size()) total *= out[a];
+        write_body(blocks, total);
+        const std::string block = number(block_);
+        std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() + tables +
+                           "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ", 2) tf_thin(" +
+                           parameters.declaration() + ") {\n" + body.text() + "}\n";
+        Launch launch;
+        launch.source = std::make_shared<const Source>(Source{"tf_thin", std::move(text), {}});
+        launch.grid = {static_cast<uint32_t>((total + threads - 1) / threads * blocks), 1, 1};
+        launch.block = {threads, 1, 1};
+        launch.early = true;
+        launch.arguments = parameters.arguments();
+        launch.note = "thin product" + to_string(out) + ", " + number(rows_) + " rows x " + block + " channels a thread";
+        return launch;
+    }
+
+private:
+    std::string integer(int64_t value) { return parameters_->integer(value, true); }
+    std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
+
+    void write_body(int64_t blocks, int64_t total) {
+        Body& body = *body_;
+        int64_t taps = 1;
+        for (const Lattice& axis : axes_) taps *= axis.taps;
+        body.line("__shared__ float4 tf_weights[" + number(cin_ * taps * block_ / 4) + "];  // [input channel][tap][channel]");
+        body.line("TF_SEQUENCE();");
+        const std::string pixels = blocks == 1 ? "(int)blockIdx.x" : let("(int)blockIdx.x / " + number(blocks), "pixels");
+        const std::string first = blocks == 1 ? "0" : let("(int)blockIdx.x % " + number(blocks) + " * " + number(block_), "first");
+        stage_weights(taps, first);
+        const std::string t = let(pixels + " * " + number(threads) + " + (int)threadIdx.x", "t");
+        emitter_->open("if (" + t + " < " + parameters_->count(total) + ")");
+        // Where this thread's outputs begin: n, d, h, w, some of them absent.
+        const Sizes& out = graph_[anchor_].type.shape;
+        at_.assign(out.size(), Coordinate{"0"});
+        std::string rest = t;
+        for (size_t a = out.size(); a-- > 0;) {
+            if (a == 1) continue;
+            const bool along_rows = a + 2 == out.size();
+            if (a == 0) {
+                at_[a] = {rest};
+                continue;
+            }
+            const int64_t extent = along_rows ? (out[a] + rows_ - 1) / rows_ : out[a];
+            const std::string q = let(parameters_->quotient(rest, extent, true), "q");
+            const std::string r = let(parameters_->remainder(rest, q, extent, true), "o");
+            at_[a] = {along_rows ? let(times(r, number(rows_)), "o") : r};
+            rest = q;
+        }
+        body.line("float sums[" + number(rows_) + "][" + number(block_) + "];");
+        body.line("for (int r = 0; r < " + number(rows_) + "; ++r) for (int c = 0; c < " + number(block_) + "; ++c) sums[r][c] = 0.0f;");
+        multiply();
+        finish(first);
+        emitter_->close();
+    }
+
+    void stage_weights(int64_t taps, const std::string& first) {
+        Body& body = *body_;
+        emitter_->open("for (int i = (int)threadIdx.x; i < " + number(cin_ * taps * block_) + "; i += " + number(threads) + ")");
+        const std::string channel = let(plus(first, "(i % " + number(block_) + ")"), "channel");
+        std::string rest = let("i / " + number(block_), "k");
+        Index index(axes_.size() + 3, Coordinate{"0"});
+        for (size_t a = axes_.size(); a-- > 0;) {
+            if (axes_[a].taps == 1) continue;
+            index[a + 3] = {let(rest + " % " + number(axes_[a].taps), "k")};
+            rest = let(rest + " / " + number(axes_[a].taps), "k");
+        }
+        index[1] = {rest}, index[2] = {channel};
+        body.line("float weight = 0.0f;");
+        if (cout_ % block_) emitter_->open("if (" + channel + " < " + number(cout_) + ")");
+        body.line("weight = (float)" + emitter_->value(w_, index)[0] + ";");
+        if (cout_ % block_) emitter_->close();
+        body.line("((float*)tf_weights)[i] = weight;");
+        emitter_->close();
+        body.line("__syncthreads();");
+    }
+
+    // i = down·o + offset - dil·k along an axis, and whether it lies inside.
+    std::pair<std::string, std::string> met(size_t axis, const std::string& o, const std::string& k) {
+        const Lattice& lattice = axes_[axis];
+        const std::string i = let(minus(plus(times(number(lattice.down), o), number(lattice.offset)), times(number(lattice.dil), k)), "i");
+        return {i, i + " >= 0 && " + i + " < " + integer(lattice.in)};
+    }
+
+    void multiply() {
+        Body& body = *body_;
+        const size_t h = axes_.size() - 2, w = axes_.size() - 1;
+        const Lattice& along = axes_[h];
+        // Inputs of the column relative to the first output's: down·r - dil·k over all rows r and taps k.
+        std::map<int64_t, size_t> inputs;
+        for (int64_t r = 0; r < rows_; ++r)
+            for (int64_t k = 0; k < along.taps; ++k) inputs.emplace(along.down * r - along.dil * k, 0);
+        size_t count = 0;
+        for (auto& [distance, position] : inputs) position = count++;
+        body.line("#pragma unroll 1");
+        emitter_->open("for (int ci = 0; ci < " + number(cin_) + "; ++ci)");
+        std::vector<std::string> outer_k(h, "0");
+        std::string inside;
+        Index at_x = {at_[0], {"ci"}};
+        for (size_t a = 0; a < h; ++a) {
+            if (axes_[a].taps > 1) {
+                outer_k[a] = body.fresh("k");
+                body.line("#pragma unroll 1");
+                emitter_->open("for (int " + outer_k[a] + " = 0; " + outer_k[a] + " < " + number(axes_[a].taps) + "; ++" + outer_k[a] + ")");
+            }
+            const auto [i, in] = met(a, at_[a + 2].text, outer_k[a]);
+            inside += (inside.empty() ? "" : " && ") + in;
+            at_x.push_back({i});
+        }
+        if (!inside.empty()) emitter_->open("if (" + inside + ")");
+        const std::string base = let(plus(times(number(along.down), at_[h + 2].text), number(along.offset)), "i");
+        std::string tap = "ci";
+        for (size_t a = 0; a < h; ++a) tap = plus(times(tap, number(axes_[a].taps)), outer_k[a]);
+        body.line("#pragma unroll");
+        emitter_->open("for (int kw = 0; kw < " + number(axes_[w].taps) + "; ++kw)");
+        const auto [column, in_row] = met(w, at_[w + 2].text, "kw");
+        body.line("float x[" + number(static_cast<int64_t>(count)) + "];");
+        for (const auto& [distance, position] : inputs) {
+            const std::string i = let(plus(base, number(distance)), "i"), x = "x[" + number(static_cast<int64_t>(position)) + "]";
+            body.line(x + " = 0.0f;");
+            emitter_->open("if (" + in_row + " && " + i + " >= 0 && " + i + " < " + integer(along.in) + ")");
+            Index here = at_x;
+            here.push_back({i}), here.push_back({column});
+            body.line(x + " = (float)" + emitter_->value(x_, here)[0] + ";");
+            emitter_->close();
+        }
+        for (int64_t k = 0; k < along.taps; ++k) {
+            const std::string vector = times(plus(times(plus(times(tap, number(along.taps)), number(k)), number(axes_[w].taps)), "kw"), number(block_ / 4));
+            body.line("#pragma unroll");
+            body.open("for (int c = 0; c < " + number(block_ / 4) + "; ++c)");
+            body.line("const float4 v = tf_weights[" + plus(vector, "c") + "];");
+            for (int64_t r = 0; r < rows_; ++r) {
+                const std::string x = "x[" + number(static_cast<int64_t>(inputs.at(along.down * r - along.dil * k))) + "]", sum = "sums[" + number(r) + "][4 * c";
+                body.line(sum + "] += v.x * " + x + "; " + sum + " + 1] += v.y * " + x + "; " + sum + " + 2] += v.z * " + x + "; " + sum + " + 3] += v.w * " + x + ";");
+            }
+            body.close();
+        }
+        emitter_->close();
+        if (!inside.empty()) emitter_->close();
+        for (size_t a = 0; a < h; ++a)
+            if (axes_[a].taps > 1) emitter_->close();
+        emitter_->close();
+    }
+
+    // The chain on each sum, and the stores. What varies with the channel alone is read once for all rows.
+    void finish(const std::string& first) {
+        Body& body = *body_;
+        const size_t rank = at_.size(), h = rank - 2;
+        body.line("#pragma unroll");
+        emitter_->open("for (int c = 0; c < " + number(block_) + "; ++c)");
+        const std::string channel = let(plus(first, "c"), "channel");
+        if (cout_ % block_) emitter_->open("if (" + channel + " < " + number(cout_) + ")");
+        Index at = at_;
+        at[1] = {channel};
+        const std::string bias = bias_ >= 0 ? emitter_->value(bias_, {{channel}})[0] : "";
+        for (const TileStep& step : s_.pass.steps)
+            for (ValueId arg : graph_[step.value].args)
+                if (step.scope == Scope::tile && step.value != anchor_ && varies_with_channel_alone(arg)) {
+                    Index of(graph_[arg].type.shape.size(), Coordinate{"0"});
+                    if (of.size() + 1 >= rank) of[of.size() + 1 - rank] = {graph_[arg].type.shape[of.size() + 1 - rank] == 1 ? "0" : channel};
+                    emitter_->value(arg, of);
+                }
+        body.line("#pragma unroll");
+        emitter_->open("for (int r = 0; r < " + number(rows_) + "; ++r)");
+        const std::string row = let(plus(at_[h].text, "r"), "row");
+        at[h] = {row};
+        emitter_->open("if (" + row + " < " + integer(graph_[anchor_].type.shape[h]) + ")");
+        const std::string sum = emitter_->let("float", "sums[r][c]" + (bias.empty() ? "" : " + (float)" + bias), "v");
+        emitter_->remember(anchor_, at, Lanes{{sum}, {}, Real::f32});
+        for (const Sink& sink : sinks_) {
+            const Lanes lanes = emitter_->value(sink.value, at);
+            const std::string pointer = parameters_->pointer(sink.place.base, std::string(storage_name(sink.place.storage)), false);
+            std::string offset = "0";
+            for (size_t a = 0; a < rank; ++a) offset = plus(offset, times(at[a].text, integer(sink.place.strides[a])));
+            body.line("tf_store(" + pointer + " + " + offset + ", " + lanes[0] + ");");
+        }
+        emitter_->close();
+        emitter_->close();
+        if (cout_ % block_) emitter_->close();
+        emitter_->close();
+    }
+
+    bool varies_with_channel_alone(ValueId v) const {
+        if (is_literal(graph_, v) || !places_.contains(view_root(s_.plan, v))) return false;
+        const Sizes& shape = graph_[v].type.shape;
+        for (size_t a = 0; a < shape.size(); ++a)
+            if (a + at_.size() != shape.size() + 1 && shape[a] != 1) return false;
+        return true;
+    }
+
+    const Surroundings& s_;
+    const Graph& graph_;
+    const Places& places_;
+    const std::vector<Sink>& sinks_;
+    const ValueId anchor_;
+    const std::vector<bool> parameter_values_ = transfuse::parameter_values(s_.plan.graph);
+    ValueId x_ = -1, w_ = -1, bias_ = -1;
+    std::vector<Lattice> axes_;
+    int64_t cin_ = 1, cout_ = 1, block_ = 4, rows_ = 1;
+    Index at_;   // of the thread's first output; the channel is open
+    Body* body_ = nullptr;
+    Emitter* emitter_ = nullptr;
+    Parameters* parameters_ = nullptr;
+};
+
+}  // namespace
+
+std::optional<Program> generate_thin(const Surroundings& surroundings, const Places& places, const std::vector<Sink>& sinks,
+                                     std::string* why_not) {
+    ThinWriter writer(surroundings, places, sinks);
+    for (const Sink& sink : sinks)
+        if (surroundings.plan.graph[sink.value].type.shape != surroundings.plan.graph[surroundings.pass.anchor].type.shape) {
+            if (why_not) *why_not = "a store of another shape";
+            return std::nullopt;
+        }
+    if (!writer.arrange(why_not)) return std::nullopt;
+    Program program;
+    program.launches.push_back(writer.write());
+    program.note = program.launches[0].note;
+    return program;
+}
+
+}  // namespace transfuse::cuda

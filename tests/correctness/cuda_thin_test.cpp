@@ -1,0 +1,67 @@
+// Thin products: executed on the CPU against the float64 reference, compiled for every architecture.
+#include <gtest/gtest.h>
+
+#include "cuda/runtime/nvrtc.h"
+#include "cuda_host/cases.h"
+#include "cuda_host/nvrtc.h"
+
+namespace transfuse::cuda {
+namespace {
+
+const char* const passes[] = {
+    // a pool folded into a transposed convolution, scales and shifts
+    "%x = input f32[2,3,5,6,7]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %p = param f32[16,1,1,1]  "
+    "%y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %a = avg_pool(%y) kernel=[2,2,2] stride=[2,2,2]  "
+    "%z = add(%a, %p)",
+    // strides, padding and dilation that differ along the axes; channels that fill no vector
+    "%x = input f32[2,2,11,9]  %w = param f32[7,2,3,2]  %z = conv(%x, %w) stride=[2,1] padding=[2,1] dilation=[1,3]",
+    // more channels than a thread takes, a prologue, a full operand, per-image and per-channel ones
+    "%x = input f32[3,1,9,10]  %w = param f32[37,1,3,3]  %r = input f32[3,37,9,10]  %q = input f32[3,37,1,1]  %p = param "
+    "f32[37,1,1]  %t = tanh(%x)  %y = conv(%t, %w) padding=[1,1]  %a = mul(%y, %p)  %b = add(%a, %q)  %c = add(%b, %r)  "
+    "%z = gelu(%c)",
+    // fewer rows than a thread has sums for
+    "%x = input f32[2,3,2,40]  %w = param f32[4,3,2,5]  %z = conv(%x, %w)",
+};
+
+Graph graph_of(const char* body, const char* dtype) {
+    return parse("graph g {\n  " + with(with(body, "  ", "\n  "), "f32[", std::string(dtype) + "[") + "\n  return %z\n}\n");
+}
+
+int thin_kernels(const Assembly& assembly) {
+    int count = 0;
+    for (const BoundLaunch& bound : assembly.launches) count += bound.launch.source->entry == "tf_thin";
+    return count;
+}
+
+void run(const char* dtype, bool last, bool aligned, double tolerance) {
+    std::vector<HostCase> cases;
+    for (const char* body : passes) {
+        const Graph graph = graph_of(body, dtype);
+        cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, Target{}, Fp32Precision::tf32));
+        EXPECT_EQ(thin_kernels(cases.back().assembly), 1) << body;
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaThin, Float32) { run("f32", false, true, 2e-6); }  // TF32 is allowed, and not used
+TEST(CudaThin, ChannelsLast) { run("f32", true, true, 2e-6); }
+TEST(CudaThin, HalfUnaligned) { run("f16", false, false, 3e-3); }
+
+TEST(CudaThin, WideOnesAreForTensorCores) {
+    const Graph graph = graph_of("%x = input f32[2,16,9,9]  %w = param f32[16,16,3,3]  %z = conv(%x, %w)", "f32");
+    EXPECT_EQ(thin_kernels(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly), 0);
+}
+
+TEST(CudaThin, CompilesForEveryArchitecture) {
+    std::string reason;
+    if (!find_nvrtc(&reason)) GTEST_SKIP() << reason;
+    for (int arch : {80, 86, 89, 90, 100, 120}) {
+        const Graph graph = graph_of(passes[arch % 4], "f32");
+        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
+        for (const BoundLaunch& bound : assemble(planned, {}, Target{.arch = arch}, true).launches)
+            EXPECT_NO_THROW(nvrtc_compile(*bound.launch.source, arch)) << arch;
+    }
+}
+
+}  // namespace
+}  // namespace transfuse::cuda
