@@ -1,5 +1,6 @@
 #include "cuda/moments.h"
 
+#include "cuda/moments_rows.h"
 #include "cuda/moments_writer.h"
 
 namespace transfuse::cuda {
@@ -11,15 +12,23 @@ std::optional<GridProgram> generate_moments(const Surroundings& surroundings, co
     int64_t scratch = 0;
     for (const TileStep& step : surroundings.pass.steps) {
         if (surroundings.plan.graph[step.value].op != Op::box_sums || step.scope == Scope::tail) continue;
-        MomentsWriter writer(surroundings, places, step.value, scratch,
-                             "tf_moments" + std::to_string(result.program.launches.size()));
+        const std::string entry = "tf_moments" + std::to_string(result.program.launches.size());
+        auto take = [&](auto& writer) {
+            for (const auto& [value, place] : stores)
+                if (value == step.value) writer.store_to(place);
+            if (writer.stores()) result.stored.push_back(step.value);
+            result.program.launches.push_back(writer.write());
+            result.grid.emplace(step.value, writer.place());
+            scratch = (scratch + writer.scratch_bytes() + 255) / 256 * 256;
+        };
+        RowSumsWriter rows(surroundings, places, step.value, scratch, entry);
+        if (surroundings.target.decide(rows.arrange())) {
+            take(rows);
+            continue;
+        }
+        MomentsWriter writer(surroundings, places, step.value, scratch, entry);
         if (!writer.arrange(why_not)) return std::nullopt;
-        for (const auto& [value, place] : stores)
-            if (value == step.value) writer.store_to(place);
-        if (writer.stores()) result.stored.push_back(step.value);
-        result.program.launches.push_back(writer.write());
-        result.grid.emplace(step.value, writer.place());
-        scratch = (scratch + writer.scratch_bytes() + 255) / 256 * 256;
+        take(writer);
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     for (Launch& launch : result.program.launches)

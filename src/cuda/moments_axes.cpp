@@ -30,6 +30,20 @@ std::vector<Cell> cells_of(const std::vector<Interval>& intervals, int64_t exten
     return cells;
 }
 
+Sizes walking_strides(const Graph& graph, const Places& places, ValueId x) {
+    const Sizes& shape = graph[x].type.shape;
+    ValueId v = x;
+    while (!places.contains(v) && is_pointwise(graph[v].op)) {
+        ValueId next = -1;
+        for (ValueId arg : graph[v].args)
+            if (graph[arg].type.shape == shape) next = arg;
+        if (next < 0) break;
+        v = next;
+    }
+    if (places.contains(v) && graph[v].type.shape == shape) return places.at(v).strides;
+    return contiguous_strides(shape);
+}
+
 std::vector<Axis> memory_axes(const Node& box, const Type& x, const Sizes& strides, bool merge) {
     const Sizes& dims = box.attributes.integers(Key::dims);
     std::vector<Axis> axes;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cuda/emitter.h"
 #include "transfuse/graph.h"
 #include "transfuse/lattice.h"
 
@@ -21,6 +22,9 @@ struct Axis {
     std::vector<Interval> intervals;  // reduced only
     bool whole() const { return reduced && intervals.size() == 1 && intervals[0] == Interval{0, extent - 1, 1}; }
 };
+
+// The strides of x, or those of the first memory that a computed x pulls, if the shapes agree: the order to walk in.
+Sizes walking_strides(const Graph& graph, const Places& places, ValueId x);
 
 // Axes in the order of memory, neighbours merged where nothing tells them apart.
 std::vector<Axis> memory_axes(const Node& box, const Type& x, const Sizes& strides, bool merge);

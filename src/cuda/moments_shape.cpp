@@ -18,7 +18,7 @@ bool MomentsWriter::arrange(std::string* why_not) {
     const Type& type = graph_[x_].type;
     if (numel(type.shape) == 0) return refuse(why_not, "there is nothing to sum");
     direct_ = places_.contains(x_) && !places_.at(x_).partials;
-    const Sizes strides = direct_ ? places_.at(x_).strides : computed_strides(type.shape);
+    const Sizes strides = walking_strides(graph_, places_, x_);
     for (int64_t stride : strides)
         if (stride < 0) return refuse(why_not, "negative strides");
     axes_ = memory_axes(graph_[box_], type, strides, direct_);
@@ -71,20 +71,6 @@ Place MomentsWriter::place() const {
 bool MomentsWriter::refuse(std::string* why_not, const char* why) {
     if (why_not) *why_not = why;
     return false;
-}
-
-// The order of a value that is computed: that of the first memory it pulls, if the shapes agree.
-Sizes MomentsWriter::computed_strides(const Sizes& shape) const {
-    ValueId v = x_;
-    while (!places_.contains(v) && is_pointwise(graph_[v].op)) {
-        ValueId next = -1;
-        for (ValueId arg : graph_[v].args)
-            if (graph_[arg].type.shape == shape) next = arg;
-        if (next < 0) break;
-        v = next;
-    }
-    if (places_.contains(v) && graph_[v].type.shape == shape) return places_.at(v).strides;
-    return contiguous_strides(shape);
 }
 
 int MomentsWriter::choose_vector() const {

@@ -40,8 +40,6 @@ public:
 
 private:
     static bool refuse(std::string* why_not, const char* why);
-    // The order of a value that is computed: that of the first memory it pulls, if the shapes agree.
-    Sizes computed_strides(const Sizes& shape) const;
     int choose_vector() const;
     void choose_shape();
     int64_t outer_count() const;

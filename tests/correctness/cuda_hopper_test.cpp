@@ -40,7 +40,7 @@ const Pass passes[] = {
      "%z = logsumexp(%y) dims=[1] keepdim=1", false},
     {"%x = input f32[2,5,6,9]  %w = param f32[5,70,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] "
      "output_padding=[1,1]  %s = softmax(%y) dims=[1]  %z = amin(%y) dims=[1] keepdim=1", false},
-    {"%x = input f32[2,5,17,16]  %w = param f32[5,12,3,3]  %m = input f32[2,12,1,1]  %y = conv_transpose(%x, %w) padding=[1,1]  %d = "
+    {"%x = input f32[2,5,17,16]  %w = param f32[5,36,3,3]  %m = input f32[2,36,1,1]  %y = conv_transpose(%x, %w) padding=[1,1]  %d = "
      "mul(%y, %m)  %s = sum(%d) dims=[2,3]  %z = gelu(%d)", false},
 };
 

@@ -106,11 +106,11 @@ static inline void __syncthreads() { wait_at(Fiber::at_block); }
 static inline void __syncwarp();
 // All threads of a block take part in every exchange.
 static double exchanged[1024];
-static inline double __shfl_down_sync(unsigned, double v, int d) {
+static inline double __shfl_down_sync(unsigned, double v, int d, int width = 32) {
     const int self = threadIdx.x;
     exchanged[self] = v;
     __syncthreads();
-    const double other = self % 32 + d < 32 ? exchanged[self + d] : v;
+    const double other = self % width + d < width ? exchanged[self + d] : v;
     __syncthreads();
     return other;
 }

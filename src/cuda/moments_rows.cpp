@@ -1,0 +1,388 @@
+#include "cuda/moments_rows.h"
+
+#include <algorithm>
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t block_bytes = 32 * 1024;   // of the input that a block reads, about
+constexpr int64_t shared_doubles = 4096;     // for the sums of its rows
+constexpr int at_once = 4;                   // rows whose loads are in flight together
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+int64_t RowSumsWriter::row_count() const {
+    int64_t count = 1;
+    for (const Axis& row : rows_) count *= row.extent;
+    return count;
+}
+
+int64_t RowSumsWriter::outer_count() const {
+    int64_t count = 1;
+    for (const Axis& axis : outer_) count *= axis.extent;
+    return count;
+}
+
+bool RowSumsWriter::arrange() {
+    const Type& type = graph_[x_].type;
+    if (numel(type.shape) == 0) return false;
+    direct_ = places_.contains(x_) && !places_.at(x_).partials;
+    const Sizes strides = walking_strides(graph_, places_, x_);
+    if (std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride < 0; })) return false;
+    std::vector<Axis> axes = memory_axes(graph_[box_], type, strides, direct_);
+    if (axes.empty() || axes.back().stride != 1 || !axes.back().reduced) return false;
+    inner_ = axes.back();
+    axes.pop_back();
+    bool cut = false;
+    int64_t reach = inner_.extent;
+    for (const Axis& axis : axes) {
+        (axis.reduced ? rows_ : outer_).push_back(axis);
+        cut = cut || (axis.reduced && !axis.whole());
+        if (axis.reduced) reach += axis.extent * axis.stride;
+    }
+    // What nothing cuts is one long row: the other kernel's.
+    if (!cut || inner_.intervals.size() > 16 || numel(type.shape) >= (int64_t{1} << 31) - 65536) return false;
+    if (reach >= (int64_t{1} << 31) - 65536) return false;
+    for (const Axis& row : rows_)
+        if (row.intervals.size() > 250) return false;
+    if (s_.target.decide(row_count() * inner_.extent < 512)) return false;
+    storage_ = direct_ ? places_.at(x_).storage : type.dtype;
+    real_ = real_of(type.dtype);
+    vector_ = static_cast<int>(16 / bytes(storage_));
+    for (; vector_ > 1; vector_ /= 2) {
+        bool fits = inner_.extent % vector_ == 0 && (!direct_ || places_.at(x_).aligned);
+        for (const auto* list : {&rows_, &outer_})
+            for (const Axis& axis : *list) fits = fits && (axis.extent == 1 || axis.stride % vector_ == 0);
+        if (fits) break;
+    }
+    vector_ = static_cast<int>(s_.target.decide(vector_));
+    choose_shape();
+    return s_.target.decide(room_ * inner_boxes() <= shared_doubles);
+}
+
+void RowSumsWriter::choose_shape() {
+    const int64_t vectors = inner_.extent / vector_, row_bytes = inner_.extent * bytes(storage_);
+    columns_ = 1;
+    while (columns_ < 32 && columns_ < vectors) columns_ *= 2;
+    columns_ = s_.target.decide(columns_);
+    long_rows_ = s_.target.decide(vectors > columns_);
+    const int64_t plane_bytes = row_count() * row_bytes, most_rows = shared_doubles / inner_boxes();
+    planes_ = std::max<int64_t>(1, std::min({block_bytes / 2 / plane_bytes, outer_count(), most_rows / row_count()}));
+    planes_ = s_.target.decide(planes_);
+    row_extent_ = rows_[0].extent;
+    const int64_t slice_rows = row_count() / row_extent_;
+    // Whole planes where the device is filled by them; else parts along the outermost row axis.
+    int64_t chunks = std::max<int64_t>(1, plane_bytes / (2 * block_bytes));
+    if (outer_count() * chunks < 8 * s_.target.multiprocessors)
+        chunks = std::max(chunks, std::min(ceil_div(8 * s_.target.multiprocessors, outer_count()), ceil_div(plane_bytes, block_bytes / 2)));
+    chunks = std::max(chunks, ceil_div(row_count(), most_rows));
+    chunks = planes_ > 1 ? 1 : std::min(chunks, row_extent_);
+    chunk_rows_ = ceil_div(row_extent_, chunks);
+    const bool single = s_.target.decide(chunk_rows_ == row_extent_);
+    chunk_rows_ = single ? row_extent_ : s_.target.decide(chunk_rows_);
+    chunks_ = ceil_div(row_extent_, chunk_rows_);
+    partial_ = s_.target.stated() ? !single : chunks_ > 1;
+    room_ = 1;
+    while (room_ < planes_ * chunk_rows_ * slice_rows) room_ *= 2;
+    room_ = s_.target.decide(room_);
+}
+
+Place RowSumsWriter::place() const {
+    Place place;
+    place.base = destination_ ? destination_->base : Argument::of_scratch(scratch_);
+    place.storage = destination_ ? destination_->storage : DType::f64;
+    place.strides = destination_ ? destination_->strides : contiguous_strides(graph_[box_].type.shape);
+    place.aligned = destination_ ? destination_->aligned : true;
+    place.read_only = false;
+    if (!destination_ && partial_) place.partials = Partials{chunks_, numel(graph_[box_].type.shape), 1};
+    return place;
+}
+
+Launch RowSumsWriter::write() {
+    Parameters parameters(false, s_.target.stated());
+    Body body;
+    std::string tables;
+    Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, vector_);
+    body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
+    write_body();
+    Launch launch;
+    std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() + tables +
+                       "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry_ + "(" +
+                       parameters.declaration() + ") {\n" + body.text() + "}\n";
+    launch.source = std::make_shared<const Source>(Source{entry_, std::move(text), {}});
+    launch.grid = {static_cast<uint32_t>(ceil_div(outer_count(), planes_) * chunks_), 1, 1};
+    launch.block = {threads, 1, 1};
+    launch.early = true;
+    launch.arguments = parameters.arguments();
+    launch.note = "box sums" + to_string(graph_[box_].type.shape) + " of rows, " + number(vector_) + " x " + number(bytes(storage_)) +
+                  " B loads, " + number(planes_) + " planes a block, " + number(chunks_) + " chunks";
+    return launch;
+}
+
+std::string RowSumsWriter::row_count_text() {
+    std::string text = integer(rows_[0].extent);
+    for (size_t i = 1; i < rows_.size(); ++i) text = times(text, integer(rows_[i].extent));
+    return text;
+}
+
+void RowSumsWriter::write_body() {
+    Body& body = *body_;
+    body.line("__shared__ double tf_rows[" + number(room_ * inner_boxes()) + "];  // [row][interval of the contiguous axis]");
+    write_tables();
+    body.line("TF_SEQUENCE();");
+    std::string chunk = "0";
+    group_ = "(int)blockIdx.x";
+    if (partial_ || s_.target.stated()) {
+        const std::string q = let(parameters_->quotient(group_, chunks_, true), "q");
+        chunk = let(parameters_->remainder(group_, q, chunks_, true), "chunk");
+        group_ = q;
+    }
+    begin_ = let(times(chunk, integer(chunk_rows_)), "begin");
+    end_ = let("min(" + plus(begin_, integer(chunk_rows_)) + ", " + integer(row_extent_) + ")", "end");
+    if (planes_ > 1) {
+        const std::string planes = let("min(" + number(planes_) + ", " + integer(outer_count()) + " - " + group_ + " * " + number(planes_) + ")", "planes");
+        rows_here_ = let(times(planes, row_count_text()), "rows");
+    } else {
+        std::string rows = "(" + end_ + " - " + begin_ + ")";
+        for (size_t i = 1; i < rows_.size(); ++i) rows = times(rows, integer(rows_[i].extent));
+        rows_here_ = let(rows, "rows");
+    }
+    sum_rows();
+    body.line("__syncthreads();");
+    sum_boxes();
+}
+
+// tf_intervals: lo, hi, step of every interval of the row axes; tf_boxes: which of them a box is made of, the inner one last.
+void RowSumsWriter::write_tables() {
+    Body& body = *body_;
+    int64_t size = 0;
+    for (const Axis& row : rows_) size += static_cast<int64_t>(row.intervals.size()) * 3;
+    body.line("__shared__ int tf_intervals[" + number(size) + "];");
+    body.open("if (threadIdx.x == 0)");
+    int64_t at = 0;
+    for (const Axis& row : rows_)
+        for (const Interval& interval : row.intervals)
+            for (int64_t value : {interval.lo, interval.hi, interval.step})
+                body.line("tf_intervals[" + number(at++) + "] = " + integer(value) + ";");
+    body.close();
+}
+
+std::string RowSumsWriter::inside(int64_t j, const std::string& column, int l) {
+    const Interval& interval = inner_.intervals[static_cast<size_t>(j)];
+    const std::string i = plus(column, number(l));
+    std::string test = i + " >= " + integer(interval.lo) + " && " + i + " <= " + integer(interval.hi);
+    if (interval.step > 1) test += " && (" + i + " - " + integer(interval.lo) + ") % " + integer(interval.step) + " == 0";
+    return "(" + test + ")";
+}
+
+void RowSumsWriter::sum_rows() {
+    Body& body = *body_;
+    const bool masks = !inner_.whole() || s_.target.stated();
+    const std::string lane = let("(int)threadIdx.x % " + number(columns_), "lane"), line = let("(int)threadIdx.x / " + number(columns_), "line");
+    const int64_t lines = threads / columns_;
+    const std::string vectors = let(integer(inner_.extent) + " / " + number(vector_), "vectors");
+    const std::string sum = long_rows_ ? "double" : "float";
+    const std::string real = real_ == Real::f64 ? "double" : sum;
+    const std::string t = body.fresh("t");
+    // All lanes go round together; rows beyond the last are the last one once more.
+    emitter_->open("for (int " + t + " = 0; " + t + " < " + rows_here_ + "; " + t + " += " + number(lines * at_once) + ")");
+    std::vector<std::string> row(at_once);
+    std::vector<std::vector<std::string>> sums(at_once);
+    for (int u = 0; u < at_once; ++u) {
+        row[static_cast<size_t>(u)] = let("min(" + plus(t + " + " + line, number(u * lines)) + ", " + rows_here_ + " - 1)", "row");
+        for (int64_t j = 0; j < inner_boxes(); ++j) {
+            sums[static_cast<size_t>(u)].push_back(body.fresh("sum"));
+            body.line(real + " " + sums[static_cast<size_t>(u)].back() + " = 0;");
+        }
+    }
+    std::string vector = lane;
+    if (long_rows_) {
+        vector = body.fresh("v");
+        emitter_->open("for (int " + vector + " = " + lane + "; " + vector + " < " + vectors + "; " + vector + " += " + number(columns_) + ")");
+    } else {
+        emitter_->open("if (" + vector + " < " + vectors + ")");
+    }
+    const std::string column = let(times(vector, number(vector_)), "column");
+    std::vector<Lanes> loaded;
+    for (int u = 0; u < at_once; ++u) loaded.push_back(load(row[static_cast<size_t>(u)], column));
+    std::vector<std::string> tests;  // [interval][lane]
+    if (masks)
+        for (int64_t j = 0; j < inner_boxes(); ++j)
+            for (int l = 0; l < vector_; ++l) tests.push_back(emitter_->let("bool", inside(j, column, l), "in"));
+    const std::string value_type(real_name(real_)), zero = literal(0, real_);
+    for (int u = 0; u < at_once; ++u)
+        for (int64_t j = 0; j < inner_boxes(); ++j) {
+            std::string text;
+            for (int l = 0; l < vector_; ++l) {
+                const std::string value = "(" + value_type + ")" + loaded[static_cast<size_t>(u)][static_cast<size_t>(l)];
+                text += (l ? " + " : "") + (masks ? "(" + tests[static_cast<size_t>(j * vector_ + l)] + " ? " + value + " : " + zero + ")" : value);
+            }
+            body.line(sums[static_cast<size_t>(u)][static_cast<size_t>(j)] + " += (" + real + ")(" + text + ");");
+        }
+    emitter_->close();
+    for (int u = 0; u < at_once; ++u)
+        for (const std::string& one : sums[static_cast<size_t>(u)])
+            for (int64_t d = columns_ / 2; d > 0; d /= 2)
+                body.line(one + " += __shfl_down_sync(0xffffffffu, " + one + ", " + number(d) + ", " + number(columns_) + ");");
+    emitter_->open("if (" + lane + " == 0)");
+    for (int u = 0; u < at_once; ++u)
+        for (int64_t j = 0; j < inner_boxes(); ++j)
+            body.line("tf_rows[" + plus(times(row[static_cast<size_t>(u)], number(inner_boxes())), number(j)) + "] = (double)" + sums[static_cast<size_t>(u)][static_cast<size_t>(j)] + ";");
+    emitter_->close();
+    emitter_->close();
+}
+
+std::vector<std::string> RowSumsWriter::outer_of(const std::string& plane) {
+    std::vector<std::string> outer(outer_.size());
+    std::string rest = plane;
+    for (size_t i = outer_.size(); i-- > 0;) {
+        if (i == 0) {
+            outer[i] = rest;
+            break;
+        }
+        const std::string q = let(parameters_->quotient(rest, outer_[i].extent, true), "q");
+        outer[i] = let(parameters_->remainder(rest, q, outer_[i].extent, true), "outer");
+        rest = q;
+    }
+    return outer;
+}
+
+// One vector of a block's row.
+Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
+    std::string plane = group_, rest = row;
+    if (planes_ > 1) {
+        int64_t count = row_count();
+        const std::string q = let(parameters_->quotient(row, count, true), "q");
+        rest = let(parameters_->remainder(row, q, count, true), "r");
+        plane = let(group_ + " * " + number(planes_) + " + " + q, "plane");
+    }
+    std::vector<std::string> index(rows_.size());
+    for (size_t i = rows_.size(); i-- > 0;) {
+        if (i == 0) {
+            index[i] = planes_ > 1 ? rest : let(plus(begin_, rest), "i");
+            break;
+        }
+        const std::string q = let(parameters_->quotient(rest, rows_[i].extent, true), "q");
+        index[i] = let(parameters_->remainder(rest, q, rows_[i].extent, true), "i");
+        rest = q;
+    }
+    const std::vector<std::string> outer = outer_of(plane);
+    if (!direct_) {
+        Index logical(static_cast<size_t>(graph_[x_].type.rank()), Coordinate{"0"});
+        for (size_t i = 0; i < rows_.size(); ++i) logical[rows_[i].logical[0]] = {index[i]};
+        for (size_t i = 0; i < outer_.size(); ++i) logical[outer_[i].logical[0]] = {outer[i]};
+        logical[inner_.logical[0]] = {column, vector_ > 1};
+        return emitter_->value(x_, logical);
+    }
+    std::string at = column;
+    for (size_t i = 0; i < rows_.size(); ++i) at = plus(at, times(index[i], integer(rows_[i].stride)));
+    for (size_t i = 0; i < outer_.size(); ++i) at = plus(at, times(outer[i], integer(outer_[i].stride)));
+    const Place& place = places_.at(x_);
+    const std::string storage(storage_name(storage_)), real(real_name(real_)), pointer = parameters_->pointer(place.base, "const " + storage, place.read_only);
+    Lanes lanes;
+    lanes.real = real_;
+    if (vector_ == 1) {
+        lanes.text.push_back(emitter_->let(real, "tf_load<" + real + ">(" + pointer + " + " + at + ")", "v"));
+        return lanes;
+    }
+    const std::string type = "tf_vector<" + storage + ", " + number(vector_) + ">";
+    const std::string pack = emitter_->let(type, "*(const " + type + "*)(" + pointer + " + " + at + ")", "pack");
+    for (int l = 0; l < vector_; ++l) lanes.text.push_back("tf_to<" + real + ">(" + pack + ".lane[" + number(l) + "])");
+    return lanes;
+}
+
+// A warp a box: its lanes share the box's rows.
+void RowSumsWriter::sum_boxes() {
+    Body& body = *body_;
+    const Node& node = graph_[box_];
+    const Sizes &dims = node.attributes.integers(Key::dims), &counts = node.attributes.integers(Key::counts);
+    int64_t boxes = 1;
+    for (int64_t count : counts) boxes *= count;
+    const std::string base = body.fresh("base"), warp = let("(int)threadIdx.x / 32", "warp"), lane = let("(int)threadIdx.x % 32", "lane");
+    const std::string tasks = planes_ > 1 ? let(rows_here_ + " / " + (rows_.size() > 1 ? "(" + row_count_text() + ")" : row_count_text()) + " * " + number(boxes), "tasks") : number(boxes);
+    emitter_->open("for (int " + base + " = 0; " + base + " < " + tasks + "; " + base + " += " + number(threads / 32) + ")");
+    const std::string task = let("min(" + base + " + " + warp + ", " + tasks + " - 1)", "task");  // warps beyond the last repeat it
+    const std::string plane_here = planes_ > 1 ? let(task + " / " + number(boxes), "plane") : "0";
+    const std::string box = planes_ > 1 ? let(task + " % " + number(boxes), "box") : task;
+    // Which interval of each axis the box takes.
+    std::vector<std::string> of_dim(dims.size());
+    std::string rest = box;
+    for (size_t j = dims.size(); j-- > 0;) {
+        if (counts[j] == 1) {
+            of_dim[j] = "0";
+            continue;
+        }
+        of_dim[j] = let(rest + " % " + number(counts[j]), "which");
+        rest = let(rest + " / " + number(counts[j]), "rest");
+    }
+    auto interval_of = [&](const Axis& axis) {
+        for (size_t j = 0; j < dims.size(); ++j)
+            if (axis.logical.size() == 1 && static_cast<size_t>(dims[j]) == axis.logical[0]) return of_dim[j];
+        return std::string("0");  // merged axes have one interval
+    };
+    std::vector<std::string> first(rows_.size()), step(rows_.size()), count(rows_.size());
+    std::string total = "1";
+    int64_t table = 0;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+        const std::string at = let(plus(times(interval_of(rows_[i]), "3"), number(table)), "at");
+        table += static_cast<int64_t>(rows_[i].intervals.size()) * 3;
+        const std::string lo = let("tf_intervals[" + at + "]", "lo"), hi = let("tf_intervals[" + at + " + 1]", "hi");
+        step[i] = let("tf_intervals[" + at + " + 2]", "step");
+        if (i > 0) {
+            first[i] = lo;
+            count[i] = let(hi + " < " + lo + " ? 0 : (" + hi + " - " + lo + ") / " + step[i] + " + 1", "count");
+        } else {  // within this block's part
+            first[i] = let(begin_ + " <= " + lo + " ? " + lo + " : " + lo + " + (" + begin_ + " - " + lo + " + " + step[i] + " - 1) / " + step[i] + " * " + step[i], "first");
+            const std::string last = let("min(" + hi + ", " + end_ + " - 1)", "last");
+            count[i] = let(last + " < " + first[i] + " ? 0 : (" + last + " - " + first[i] + ") / " + step[i] + " + 1", "count");
+        }
+        total = times(total, count[i]);
+    }
+    const std::string all = let(total, "all"), sum = body.fresh("sum"), t = body.fresh("t");
+    body.line("double " + sum + " = 0.0;");
+    emitter_->open("for (int " + t + " = " + lane + "; " + t + " < " + all + "; " + t + " += 32)");
+    rest = t;
+    std::vector<std::string> index(rows_.size());
+    for (size_t i = rows_.size(); i-- > 0;) {
+        std::string own = rest;
+        if (i > 0) {
+            const std::string q = let(rest + " / " + count[i], "q");
+            own = let(rest + " - " + q + " * " + count[i], "r");
+            rest = q;
+        }
+        index[i] = let(plus(first[i], times(own, step[i])), "i");
+    }
+    std::string row = planes_ > 1 ? plus(times(plane_here, integer(rows_[0].extent)), index[0]) : "(" + index[0] + " - " + begin_ + ")";
+    for (size_t i = 1; i < rows_.size(); ++i) row = plus(times(row, integer(rows_[i].extent)), index[i]);
+    body.line(sum + " += tf_rows[" + plus(times(row, number(inner_boxes())), interval_of(inner_)) + "];");
+    emitter_->close();
+    body.line("for (int d = 16; d > 0; d /= 2) " + sum + " += __shfl_down_sync(0xffffffffu, " + sum + ", d);");
+    emitter_->open("if (" + lane + " == 0 && " + base + " + " + warp + " < " + tasks + ")");
+    // The element of the result.
+    const Place to = place();
+    const std::string pointer = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
+    const std::vector<std::string> outer = outer_of(planes_ > 1 ? let(group_ + " * " + number(planes_) + " + " + plane_here, "plane") : group_);
+    std::string offset = times(box, integer(to.strides[1]));
+    for (size_t i = 0; i < outer_.size(); ++i) {
+        std::string of_axis = outer[i];
+        for (size_t k = outer_[i].logical.size(); k-- > 0;) {
+            const size_t axis = outer_[i].logical[k];
+            std::string own = of_axis;
+            if (k > 0) {
+                const std::string q = let(parameters_->quotient(of_axis, graph_[x_].type.shape[axis], true), "q");
+                own = let(parameters_->remainder(of_axis, q, graph_[x_].type.shape[axis], true), "r");
+                of_axis = q;
+            }
+            offset = plus(offset, times(own, integer(axis == 1 ? to.strides[1] * boxes : to.strides[axis])));
+        }
+    }
+    if (!destination_ && partial_) offset = plus(offset, times("(" + begin_ + " / " + integer(chunk_rows_) + ")", integer(numel(node.type.shape))));
+    body.line("tf_store(" + pointer + " + (" + offset + "), " + sum + ");");
+    emitter_->close();
+    emitter_->close();
+}
+
+}  // namespace transfuse::cuda
