@@ -34,8 +34,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-FORWARD_GENERAL_MOMENTS = r"""
-#define UNROLL _Pragma("unroll")
+FORWARD_GENERAL_MOMENTS_TAIL = r"""
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };
@@ -76,88 +75,137 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 #define TF_AFTER()
 #endif
 
-// The sum over a warp in a fixed order: lane 0 has it.
-TF_FUNCTION double tf_warp_sum(double v) {
-    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
-    return v;
-}
-
-__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n5, int count_2, int count_1,
-    int batch, int count_3, int count_4, int width, int height, int n18, int height_x_width, int n24, int n42, tf_divisor per_count_2,
-    tf_divisor per_count_1, tf_divisor per_batch, tf_divisor per_count_3) {
-    __shared__ double tf_warps[32], tf_sums[4];
-    __shared__ int tf_cells[8];
+__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n1, int count_1, int height,
+    int width, int n13, int height_x_width, int n28, int n48, tf_divisor per_count_1) {
+    __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
+    __shared__ int tf_intervals[6];
     if (threadIdx.x == 0) {
-        tf_cells[0] = 0;
-        tf_cells[1] = 0;
-        tf_cells[2] = 1;
-        tf_cells[3] = 2;
-        tf_cells[4] = 1;
-        tf_cells[5] = n5;
-        tf_cells[6] = 1;
-        tf_cells[7] = 3;
+        tf_intervals[0] = 1;
+        tf_intervals[1] = n1;
+        tf_intervals[2] = 1;
+        tf_intervals[3] = 0;
+        tf_intervals[4] = n1;
+        tf_intervals[5] = 1;
     }
-    __syncthreads();
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2));
-    const int q2 = tf_quotient_of(q0, per_count_1), columns3 = (q0 - (q2 * count_1)), q4 = q2 / 64, outer5 = (q2 - (q4 * 64));
-    const int q6 = tf_quotient_of(q4, per_batch), outer7 = (q4 - (q6 * batch));
-    const int line8 = tf_quotient_of((int)threadIdx.x, per_count_3), place9 = ((int)threadIdx.x - (line8 * count_3));
-    const int column10 = ((columns3 * count_3) + place9) * 4;
-    const bool inside11 = line8 < count_4 && column10 < width;
-    const int begin12 = chunk1 * 64, end13 = min((begin12 + 64), height);
-    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n18) + ((long long)outer5 * height_x_width));
-    for (int cell15 = 0; cell15 < 2; ++cell15) {
-        const int which16 = (cell15 - ((cell15 / 2) * 2)), at17 = which16 * 4, lo18 = tf_cells[at17];
-        const int hi19 = tf_cells[at17 + 1], step20 = tf_cells[at17 + 2];
-        const int first21 = begin12 <= lo18 ? lo18 : lo18 + (begin12 - lo18 + step20 - 1) / step20 * step20;
-        const int last22 = min(hi19, end13 - 1), rows23 = last22 < first21 ? 0 : (last22 - first21) / step20 + 1;
-        const int count24 = rows23;
-        double sum25[4] = {};
-        if (inside11 && count24 > 0) {
-            for (int t26 = line8; t26 < count24; t26 += (8 * count_4)) {
-                float part29[32];
-                UNROLL for (int u27 = 0; u27 < 8; ++u27) {
-                    const int row30 = (t26 + (u27 * count_4)), row31 = min(row30, count24 - 1);
-                    const int i32 = (first21 + (row31 * step20)), at33 = ((i32 * width) + column10);
-                    const tf_vector<STORED, 4> pack34 = *(const tf_vector<STORED, 4>*)(from14 + at33);
-                    UNROLL for (int lane28 = 0; lane28 < 4; ++lane28)
-                        part29[((lane28 * 8) + u27)] = row30 < count24 ? (float)tf_to<float>(pack34.lane[lane28]) : 0.0f;
-                }
-                UNROLL for (int step35 = 1; step35 < 8; step35 *= 2)
-                    UNROLL for (int first36 = 0; first36 < 32; first36 += 2 * step35) part29[first36] += part29[first36 + step35];
-                UNROLL for (int lane28 = 0; lane28 < 4; ++lane28) sum25[lane28] += (double)part29[(lane28 * 8)];
-            }
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - (q0 * count_1));
+    const int begin2 = chunk1 * 64, end3 = min((begin2 + 64), height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
+    const int line6 = (int)threadIdx.x / 32, vectors7 = width / 4;
+    for (int t8 = 0; t8 < rows4; t8 += 32) {
+        const int row9 = min(t8 + line6, rows4 - 1);
+        float sum10 = 0;
+        float sum11 = 0;
+        const int row12 = min((t8 + line6 + 8), rows4 - 1);
+        float sum13 = 0;
+        float sum14 = 0;
+        const int row15 = min((t8 + line6 + 16), rows4 - 1);
+        float sum16 = 0;
+        float sum17 = 0;
+        const int row18 = min((t8 + line6 + 24), rows4 - 1);
+        float sum19 = 0;
+        float sum20 = 0;
+        if (lane5 < vectors7) {
+            const int column21 = lane5 * 4, i22 = begin2 + row9, q23 = q0 / 64, outer24 = (q0 - (q23 * 64));
+            const tf_vector<STORED, 4> pack25 = *(const tf_vector<STORED, 4>*)(p0
+                + (((column21 + (i22 * width)) + (q23 * n13)) + (outer24 * height_x_width)));
+            const int i26 = begin2 + row12, q27 = q0 / 64, outer28 = (q0 - (q27 * 64));
+            const tf_vector<STORED, 4> pack29 = *(const tf_vector<STORED, 4>*)(p0
+                + (((column21 + (i26 * width)) + (q27 * n13)) + (outer28 * height_x_width)));
+            const int i30 = begin2 + row15, q31 = q0 / 64, outer32 = (q0 - (q31 * 64));
+            const tf_vector<STORED, 4> pack33 = *(const tf_vector<STORED, 4>*)(p0
+                + (((column21 + (i30 * width)) + (q31 * n13)) + (outer32 * height_x_width)));
+            const int i34 = begin2 + row18, q35 = q0 / 64, outer36 = (q0 - (q35 * 64));
+            const tf_vector<STORED, 4> pack37 = *(const tf_vector<STORED, 4>*)(p0
+                + (((column21 + (i34 * width)) + (q35 * n13)) + (outer36 * height_x_width)));
+            const bool in38 = column21 >= 1 && column21 <= n28, in39 = ((column21 + 1) >= 1 && (column21 + 1) <= n28);
+            const bool in40 = ((column21 + 2) >= 1 && (column21 + 2) <= n28);
+            const bool in41 = ((column21 + 3) >= 1 && (column21 + 3) <= n28), in42 = column21 >= 0 && column21 <= n28;
+            const bool in43 = ((column21 + 1) >= 0 && (column21 + 1) <= n28);
+            const bool in44 = ((column21 + 2) >= 0 && (column21 + 2) <= n28);
+            const bool in45 = ((column21 + 3) >= 0 && (column21 + 3) <= n28);
+            sum10 += (float)((in38 ? (float)tf_to<float>(pack25.lane[0]) : 0.0f) + (in39 ? (float)tf_to<float>(pack25.lane[1]) : 0.0f)
+                + (in40 ? (float)tf_to<float>(pack25.lane[2]) : 0.0f) + (in41 ? (float)tf_to<float>(pack25.lane[3]) : 0.0f));
+            sum11 += (float)((in42 ? (float)tf_to<float>(pack25.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack25.lane[1]) : 0.0f)
+                + (in44 ? (float)tf_to<float>(pack25.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack25.lane[3]) : 0.0f));
+            sum13 += (float)((in38 ? (float)tf_to<float>(pack29.lane[0]) : 0.0f) + (in39 ? (float)tf_to<float>(pack29.lane[1]) : 0.0f)
+                + (in40 ? (float)tf_to<float>(pack29.lane[2]) : 0.0f) + (in41 ? (float)tf_to<float>(pack29.lane[3]) : 0.0f));
+            sum14 += (float)((in42 ? (float)tf_to<float>(pack29.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack29.lane[1]) : 0.0f)
+                + (in44 ? (float)tf_to<float>(pack29.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack29.lane[3]) : 0.0f));
+            sum16 += (float)((in38 ? (float)tf_to<float>(pack33.lane[0]) : 0.0f) + (in39 ? (float)tf_to<float>(pack33.lane[1]) : 0.0f)
+                + (in40 ? (float)tf_to<float>(pack33.lane[2]) : 0.0f) + (in41 ? (float)tf_to<float>(pack33.lane[3]) : 0.0f));
+            sum17 += (float)((in42 ? (float)tf_to<float>(pack33.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack33.lane[1]) : 0.0f)
+                + (in44 ? (float)tf_to<float>(pack33.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack33.lane[3]) : 0.0f));
+            sum19 += (float)((in38 ? (float)tf_to<float>(pack37.lane[0]) : 0.0f) + (in39 ? (float)tf_to<float>(pack37.lane[1]) : 0.0f)
+                + (in40 ? (float)tf_to<float>(pack37.lane[2]) : 0.0f) + (in41 ? (float)tf_to<float>(pack37.lane[3]) : 0.0f));
+            sum20 += (float)((in42 ? (float)tf_to<float>(pack37.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack37.lane[1]) : 0.0f)
+                + (in44 ? (float)tf_to<float>(pack37.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack37.lane[3]) : 0.0f));
         }
-        const double total37 = count24 > 0
-            ? tf_warp_sum(inside11 ? 0.0 + (column10 >= 1 && column10 <= n24 ? sum25[0] : 0.0)
-            + ((column10 + 1) >= 1 && (column10 + 1) <= n24 ? sum25[1] : 0.0)
-            + ((column10 + 2) >= 1 && (column10 + 2) <= n24 ? sum25[2] : 0.0)
-            + ((column10 + 3) >= 1 && (column10 + 3) <= n24 ? sum25[3] : 0.0) : 0.0) : 0.0;
-        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 4 + (cell15 * 2)] = total37;
-        const double total38 = count24 > 0
-            ? tf_warp_sum(inside11 ? 0.0 + (column10 >= 0 && column10 <= n24 ? sum25[0] : 0.0)
-            + ((column10 + 1) >= 0 && (column10 + 1) <= n24 ? sum25[1] : 0.0)
-            + ((column10 + 2) >= 0 && (column10 + 2) <= n24 ? sum25[2] : 0.0)
-            + ((column10 + 3) >= 0 && (column10 + 3) <= n24 ? sum25[3] : 0.0) : 0.0) : 0.0;
-        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 4 + ((cell15 * 2) + 1)] = total38;
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 16, 32);
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 8, 32);
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 4, 32);
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 2, 32);
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 1, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 16, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 8, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 4, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 2, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 1, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 16, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 8, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 4, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 2, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 1, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 16, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 8, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 4, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 2, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 1, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 16, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 8, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 4, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 2, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 1, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 16, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 8, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 4, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 2, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 1, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 16, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 8, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 4, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 2, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 1, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 16, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 8, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 4, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 2, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 1, 32);
+        if (lane5 == 0) {
+            tf_rows[(row9 * 2)] = (double)sum10;
+            tf_rows[((row9 * 2) + 1)] = (double)sum11;
+            tf_rows[(row12 * 2)] = (double)sum13;
+            tf_rows[((row12 * 2) + 1)] = (double)sum14;
+            tf_rows[(row15 * 2)] = (double)sum16;
+            tf_rows[((row15 * 2) + 1)] = (double)sum17;
+            tf_rows[(row18 * 2)] = (double)sum19;
+            tf_rows[((row18 * 2) + 1)] = (double)sum20;
+        }
     }
     __syncthreads();
-    for (int i39 = threadIdx.x; i39 < 4; i39 += 256) {
-        double total40 = 0.0;
-        for (int warp41 = 0; warp41 < 8; ++warp41) total40 += tf_warps[warp41 * 4 + i39];
-        tf_sums[i39] = total40;
+    const int warp47 = (int)threadIdx.x / 32, lane48 = (int)threadIdx.x % 32, task49 = min(warp47, 4 - 1);
+    const int which50 = task49 % 2, rest51 = task49 / 2, which52 = rest51 % 2, at54 = which52 * 3, lo55 = tf_intervals[at54];
+    const int hi56 = tf_intervals[at54 + 1], step57 = tf_intervals[at54 + 2];
+    const int first58 = begin2 <= lo55 ? lo55 : lo55 + (begin2 - lo55 + step57 - 1) / step57 * step57;
+    const int last59 = min(hi56, end3 - 1), count60 = last59 < first58 ? 0 : (last59 - first58) / step57 + 1, all61 = count60;
+    double sum62 = 0.0;
+    for (int t63 = lane48; t63 < all61; t63 += 32) {
+        const int i64 = (first58 + (t63 * step57));
+        sum62 += tf_rows[(((i64 - begin2) * 2) + which50)];
     }
-    __syncthreads();
-    const long long to42 = ((((long long)outer7 * 256) + ((long long)outer5 * 4)) + ((long long)((chunk1 * count_1) + columns3) * n42));
-    for (int box43 = threadIdx.x; box43 < 4; box43 += 256) {
-        double sum44 = 0.0;
-        static const unsigned char tf_intervals[] = {0, 0, 0, 1, 1, 0, 1, 1};
-        const unsigned char* of45 = tf_intervals + (box43 * 2);
-        static const long long tf_masks[] = {2, 3};
-        for (int cell46 = 0; cell46 < 2; ++cell46)
-            if ((tf_masks[cell46] >> of45[0] & 1)) sum44 += tf_sums[((cell46 * 2) + of45[1])];
-        tf_store(p1 + (to42 + box43), sum44);
+    for (int d = 16; d > 0; d /= 2) sum62 += __shfl_down_sync(0xffffffffu, sum62, d);
+    if (lane48 == 0 && warp47 < 4) {
+        const int q65 = q0 / 64, outer66 = (q0 - (q65 * 64));
+        tf_store(p1 + (((task49 + (q65 * 256)) + (outer66 * 4)) + ((begin2 / 64) * n48)), sum62);
     }
 }
 
@@ -213,8 +261,8 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
     TF_AFTER();
 }
 
-__global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3,
-    int count_1_x_count_2, int n5, int count0, int count1, double scale0) {
+__global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3, int count_1,
+    int n5, int count0, int count1, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
@@ -226,7 +274,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
 #pragma unroll 4
             for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
                 double a9 = 0.0;
-                for (tf_index r10 = 0; r10 < count_1_x_count_2; ++r10) {
+                for (tf_index r10 = 0; r10 < count_1; ++r10) {
                     const double v11 = (double)p0[(((i5 * 256) + t8) + (r10 * n5))];
                     a9 += v11;
                 }
@@ -256,72 +304,158 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     }
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n5, int count_1, int batch,
-    int count_2, int count_3, int width, int height, int n18, int height_x_width, int n24, int n30, tf_divisor per_count_1,
-    tf_divisor per_batch, tf_divisor per_count_2) {
-    __shared__ double tf_warps[32], tf_sums[4];
-    __shared__ int tf_cells[8];
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n1, int height, int width,
+    int n13, int height_x_width, int n28) {
+    __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
+    __shared__ int tf_intervals[6];
     if (threadIdx.x == 0) {
-        tf_cells[0] = 0;
-        tf_cells[1] = 0;
-        tf_cells[2] = 1;
-        tf_cells[3] = 2;
-        tf_cells[4] = 1;
-        tf_cells[5] = n5;
-        tf_cells[6] = 1;
-        tf_cells[7] = 3;
+        tf_intervals[0] = 1;
+        tf_intervals[1] = n1;
+        tf_intervals[2] = 1;
+        tf_intervals[3] = 0;
+        tf_intervals[4] = n1;
+        tf_intervals[5] = 1;
     }
-    __syncthreads();
     TF_SEQUENCE();
-    const int q0 = (int)blockIdx.x, chunk1 = ((int)blockIdx.x - q0), q2 = tf_quotient_of(q0, per_count_1);
-    const int columns3 = (q0 - (q2 * count_1)), q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch)), line8 = tf_quotient_of((int)threadIdx.x, per_count_2);
-    const int place9 = ((int)threadIdx.x - (line8 * count_2)), column10 = ((columns3 * count_2) + place9);
-    const bool inside11 = line8 < count_3 && column10 < width;
-    const int begin12 = chunk1 * height, end13 = min((begin12 + height), height);
-    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n18) + ((long long)outer5 * height_x_width));
-    for (int cell15 = 0; cell15 < 2; ++cell15) {
-        const int which16 = (cell15 - ((cell15 / 2) * 2)), at17 = which16 * 4, lo18 = tf_cells[at17];
-        const int hi19 = tf_cells[at17 + 1], step20 = tf_cells[at17 + 2];
-        const int first21 = begin12 <= lo18 ? lo18 : lo18 + (begin12 - lo18 + step20 - 1) / step20 * step20;
-        const int last22 = min(hi19, end13 - 1), rows23 = last22 < first21 ? 0 : (last22 - first21) / step20 + 1;
-        const int count24 = rows23;
-        double sum25 = 0.0;
-        if (inside11 && count24 > 0) {
-            for (int t26 = line8; t26 < count24; t26 += (8 * count_3)) {
-                float part29[8];
-                UNROLL for (int u27 = 0; u27 < 8; ++u27) {
-                    const int row30 = (t26 + (u27 * count_3)), row31 = min(row30, count24 - 1);
-                    const int i32 = (first21 + (row31 * step20)), at33 = ((i32 * width) + column10);
-                    const float v34 = tf_load<float>(from14 + at33);
-                    part29[u27] = row30 < count24 ? (float)v34 : 0.0f;
-                }
-                UNROLL for (int step35 = 1; step35 < 8; step35 *= 2)
-                    UNROLL for (int first36 = 0; first36 < 8; first36 += 2 * step35) part29[first36] += part29[first36 + step35];
-                sum25 += (double)part29[0];
-            }
+    const int q0 = (int)blockIdx.x, chunk1 = ((int)blockIdx.x - q0), begin2 = chunk1 * height;
+    const int end3 = min((begin2 + height), height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
+    const int line6 = (int)threadIdx.x / 32, vectors7 = width;
+    for (int t8 = 0; t8 < rows4; t8 += 32) {
+        const int row9 = min(t8 + line6, rows4 - 1);
+        double sum10 = 0;
+        double sum11 = 0;
+        const int row12 = min((t8 + line6 + 8), rows4 - 1);
+        double sum13 = 0;
+        double sum14 = 0;
+        const int row15 = min((t8 + line6 + 16), rows4 - 1);
+        double sum16 = 0;
+        double sum17 = 0;
+        const int row18 = min((t8 + line6 + 24), rows4 - 1);
+        double sum19 = 0;
+        double sum20 = 0;
+        for (int v21 = lane5; v21 < vectors7; v21 += 32) {
+            const int column22 = v21, i23 = begin2 + row9, q24 = q0 / 64, outer25 = (q0 - (q24 * 64));
+            const float v26 = tf_load<float>(p0 + (((column22 + (i23 * width)) + (q24 * n13)) + (outer25 * height_x_width)));
+            const int i27 = begin2 + row12, q28 = q0 / 64, outer29 = (q0 - (q28 * 64));
+            const float v30 = tf_load<float>(p0 + (((column22 + (i27 * width)) + (q28 * n13)) + (outer29 * height_x_width)));
+            const int i31 = begin2 + row15, q32 = q0 / 64, outer33 = (q0 - (q32 * 64));
+            const float v34 = tf_load<float>(p0 + (((column22 + (i31 * width)) + (q32 * n13)) + (outer33 * height_x_width)));
+            const int i35 = begin2 + row18, q36 = q0 / 64, outer37 = (q0 - (q36 * 64));
+            const float v38 = tf_load<float>(p0 + (((column22 + (i35 * width)) + (q36 * n13)) + (outer37 * height_x_width)));
+            const bool in39 = column22 >= 1 && column22 <= n28, in40 = column22 >= 0 && column22 <= n28;
+            sum10 += (double)((in39 ? (float)v26 : 0.0f));
+            sum11 += (double)((in40 ? (float)v26 : 0.0f));
+            sum13 += (double)((in39 ? (float)v30 : 0.0f));
+            sum14 += (double)((in40 ? (float)v30 : 0.0f));
+            sum16 += (double)((in39 ? (float)v34 : 0.0f));
+            sum17 += (double)((in40 ? (float)v34 : 0.0f));
+            sum19 += (double)((in39 ? (float)v38 : 0.0f));
+            sum20 += (double)((in40 ? (float)v38 : 0.0f));
         }
-        const double total37 = count24 > 0 ? tf_warp_sum(inside11 ? 0.0 + (column10 >= 1 && column10 <= n24 ? sum25 : 0.0) : 0.0) : 0.0;
-        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 4 + (cell15 * 2)] = total37;
-        const double total38 = count24 > 0 ? tf_warp_sum(inside11 ? 0.0 + (column10 >= 0 && column10 <= n24 ? sum25 : 0.0) : 0.0) : 0.0;
-        if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * 4 + ((cell15 * 2) + 1)] = total38;
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 16, 32);
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 8, 32);
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 4, 32);
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 2, 32);
+        sum10 += __shfl_down_sync(0xffffffffu, sum10, 1, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 16, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 8, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 4, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 2, 32);
+        sum11 += __shfl_down_sync(0xffffffffu, sum11, 1, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 16, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 8, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 4, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 2, 32);
+        sum13 += __shfl_down_sync(0xffffffffu, sum13, 1, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 16, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 8, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 4, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 2, 32);
+        sum14 += __shfl_down_sync(0xffffffffu, sum14, 1, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 16, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 8, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 4, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 2, 32);
+        sum16 += __shfl_down_sync(0xffffffffu, sum16, 1, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 16, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 8, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 4, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 2, 32);
+        sum17 += __shfl_down_sync(0xffffffffu, sum17, 1, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 16, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 8, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 4, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 2, 32);
+        sum19 += __shfl_down_sync(0xffffffffu, sum19, 1, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 16, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 8, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 4, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 2, 32);
+        sum20 += __shfl_down_sync(0xffffffffu, sum20, 1, 32);
+        if (lane5 == 0) {
+            tf_rows[(row9 * 2)] = (double)sum10;
+            tf_rows[((row9 * 2) + 1)] = (double)sum11;
+            tf_rows[(row12 * 2)] = (double)sum13;
+            tf_rows[((row12 * 2) + 1)] = (double)sum14;
+            tf_rows[(row15 * 2)] = (double)sum16;
+            tf_rows[((row15 * 2) + 1)] = (double)sum17;
+            tf_rows[(row18 * 2)] = (double)sum19;
+            tf_rows[((row18 * 2) + 1)] = (double)sum20;
+        }
     }
     __syncthreads();
-    for (int i39 = threadIdx.x; i39 < 4; i39 += 256) {
-        double total40 = 0.0;
-        for (int warp41 = 0; warp41 < 8; ++warp41) total40 += tf_warps[warp41 * 4 + i39];
-        tf_sums[i39] = total40;
+    const int warp42 = (int)threadIdx.x / 32, lane43 = (int)threadIdx.x % 32, task44 = min(warp42, 4 - 1);
+    const int which45 = task44 % 2, rest46 = task44 / 2, which47 = rest46 % 2, at49 = which47 * 3, lo50 = tf_intervals[at49];
+    const int hi51 = tf_intervals[at49 + 1], step52 = tf_intervals[at49 + 2];
+    const int first53 = begin2 <= lo50 ? lo50 : lo50 + (begin2 - lo50 + step52 - 1) / step52 * step52;
+    const int last54 = min(hi51, end3 - 1), count55 = last54 < first53 ? 0 : (last54 - first53) / step52 + 1, all56 = count55;
+    double sum57 = 0.0;
+    for (int t58 = lane43; t58 < all56; t58 += 32) {
+        const int i59 = (first53 + (t58 * step52));
+        sum57 += tf_rows[(((i59 - begin2) * 2) + which45)];
     }
-    __syncthreads();
-    const long long to42 = ((((long long)outer7 * 256) + ((long long)outer5 * 4)) + ((long long)((chunk1 * count_1) + columns3) * n30));
-    for (int box43 = threadIdx.x; box43 < 4; box43 += 256) {
-        double sum44 = 0.0;
-        static const unsigned char tf_intervals[] = {0, 0, 0, 1, 1, 0, 1, 1};
-        const unsigned char* of45 = tf_intervals + (box43 * 2);
-        static const long long tf_masks[] = {2, 3};
-        for (int cell46 = 0; cell46 < 2; ++cell46)
-            if ((tf_masks[cell46] >> of45[0] & 1)) sum44 += tf_sums[((cell46 * 2) + of45[1])];
-        tf_store(p1 + (to42 + box43), sum44);
+    for (int d = 16; d > 0; d /= 2) sum57 += __shfl_down_sync(0xffffffffu, sum57, d);
+    if (lane43 == 0 && warp42 < 4) {
+        const int q60 = q0 / 64, outer61 = (q0 - (q60 * 64));
+        tf_store(p1 + ((task44 + (q60 * 256)) + (outer61 * 4)), sum57);
+    }
+}
+
+__global__ void __launch_bounds__(256) forward_general_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3,
+    int count0, int count1, double scale0) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+       {
+            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+            const tf_index i6 = (o4 - (i5 * 128));
+            double a7 = 0.0;
+#pragma unroll 4
+            for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
+                const double v9 = tf_load<double>(p0 + ((i5 * 256) + t8));
+                const float v10 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                a7 += ((double)v9 * (double)v10);
+            }
+            const int s11 = slice2 * 8 + lane1;
+            tf_shared[s11] = (double)a7;
+            __syncthreads();
+            for (int half12 = 16; half12 > 0; half12 /= 2) {
+                if (slice2 < half12) {
+                    const int s13 = s11 + half12 * 8;
+                    a7 += tf_shared[s13];
+                    tf_shared[s11] = (double)a7;
+                }
+                __syncthreads();
+            }
+            if (slice2 == 0 && o3 < count1) {
+                const double v14 = (double)a7, v15 = v14 * scale0;
+                const float v16 = tf_load<float>(p2 + i6);
+                const double v17 = v15 + (double)v16;
+                tf_store(p3 + ((i5 * 128) + i6), v17);
+            }
+            __syncthreads();
+        }
     }
 }
 
@@ -355,36 +489,30 @@ static tf_divisor divisor(long long d) {
 extern "C" long long forward(void* const* leaf, void* const* out, const long long* size, char* workspace, cudaStream_t stream, int arch) {
     const long long batch = size[0], height = size[1], width = size[2];
     if (width % 16 == 0 && aligned(leaf, 3)) {
-        const long long count_1 = ceil_div(width, 1024);
-        const long long count_2 = ceil_div(height, 64);
-        const long long count_3 = ceil_div(width, 4 * count_1);
-        const long long count_4 = 256 / count_3;
+        const long long count_1 = ceil_div(height, 64);
         const long long at_1 = 131072;
         const long long at_2 = at_1 + 512;
         if (512 * batch * height * width >= 1ll << 31) return -1;
-        if (!workspace) return at_2 + 2048 * batch * count_1 * count_2;
-        launch(forward_moments, 64 * batch * count_1 * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), height - 1, count_2, count_1, batch, count_3, count_4, width, height, 64 * height * width, height * width, width - 1, 256 * batch, divisor(count_2), divisor(count_1), divisor(batch), divisor(count_3));
+        if (!workspace) return at_2 + 2048 * batch * count_1;
+        launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), height - 1, count_1, height, width, 64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1));
         launch(forward_prepare, 129, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (float*)(workspace + at_1));
-        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], count_1 * count_2, 256 * batch, 16 * batch, 128 * batch, 0.25 / (height * width));
+        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], count_1, 256 * batch, 16 * batch, 128 * batch, 0.25 / (height * width));
         return (long long)cudaGetLastError();
     }
-    const long long count_1 = ceil_div(width, 256);
-    const long long count_2 = ceil_div(width, count_1);
-    const long long count_3 = 256 / count_2;
     const long long at_1 = 131072;
     const long long at_2 = at_1 + 512;
     if (512 * batch * height * width >= 1ll << 31) return -1;
-    if (!workspace) return at_2 + 2048 * batch * count_1;
-    launch(forward_general_moments, 64 * batch * count_1, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), height - 1, count_1, batch, count_2, count_3, width, height, 64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1), divisor(batch), divisor(count_2));
+    if (!workspace) return at_2 + 2048 * batch;
+    launch(forward_general_moments, 64 * batch, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), height - 1, height, width, 64 * height * width, height * width, width - 1);
     launch(forward_prepare, 129, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (float*)(workspace + at_1));
-    launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], count_1, 256 * batch, 16 * batch, 128 * batch, 0.25 / (height * width));
+    launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], 16 * batch, 128 * batch, 0.25 / (height * width));
     return (long long)cudaGetLastError();
 }
 """
 
 # What is compiled.
 SOURCES = {
-    "fp32": FORWARD_GENERAL_MOMENTS,
+    "fp32": FORWARD_GENERAL_MOMENTS_TAIL,
 }
 
 ELEMENTS = {torch.float32: "float", torch.float16: "tf_half", torch.bfloat16: "tf_bfloat"}
@@ -400,7 +528,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_011389ffc446_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_ed743fae5e66_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],

@@ -29,6 +29,12 @@ DIRECT = r"""
 
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
+
+#if __CUDA_ARCH__ >= 900
+#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#else
+#define TF_SEQUENCE()
+#endif
 #define TF_PTX static __device__ __forceinline__
 TF_PTX unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
@@ -473,28 +479,35 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
             }
     }
 }
+__device__ const int tf_table_1[] = {14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8,
+    7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
+__device__ const int tf_table_2[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
 
-// Packs canonical weights [G, Cin, Cout, K...] as operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-__constant__ short tap_of[] = {14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7,
-    7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
-__constant__ short block_of[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
-struct WeightStrides { long long g, i, o, d, h, w; };
-
-__global__ void __launch_bounds__(256) forward_pack(const float* __restrict__ w, unsigned char* __restrict__ packed, WeightStrides ws) {
-    const int at = blockIdx.x * 256 + threadIdx.x;  // one 16-byte vector: a row's channels of one K half
-    if (at >= 30720) return;
-    constexpr int TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-    constexpr int SEGMENT = 64;
-    const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS,
-        part = at / (128 * TILES * KSTEPS);
-    const int segment = row / SEGMENT, within = row % SEGMENT;
-    const int tap = tap_of[(tile + segment) * 2 + half], co = block_of[tile] * 64 + within;
-    const int first = step * 2 * LANES + half * LANES;
-    const float* from = w + part * ws.g + co * ws.o + tap / 15 * ws.d + tap / 5 % 3 * ws.h + tap % 5 * ws.w;
-    float v[LANES];
-    UNROLL for (int j = 0; j < LANES; j++) v[j] = tap >= 0 && co < COUT && first + j < CIN ? from[(first + j) * ws.i] : 0;
-    const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-    *(uint4*)(packed + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+__global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const STORED* __restrict__ p1) {
+    TF_SEQUENCE();
+    for (int block0 = blockIdx.x; block0 < 120; block0 += gridDim.x) {
+       {
+            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+            constexpr int TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            const int at = block0 * 256 + threadIdx.x;
+            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
+            const int segment = row / 64, within = row % 64;
+            if (at < 30720) {
+                const int tap = tf_table_1[(tile + segment) * 2 + half], co = tf_table_2[tile] * 64 + within;
+                const int first = step * 2 * LANES + half * LANES;
+                float v[LANES];
+                UNROLL for (int j = 0; j < LANES; j++) {
+                    v[j] = 0;
+                    if (tap >= 0 && co < COUT && first + j < CIN) {
+                        const float v3 = p1[(((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5))];
+                        v[j] = (float)v3;
+                    }
+                }
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+            }
+        }
+    }
 }
 
 __global__ void __launch_bounds__(THREADS, 1) forward_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed,
@@ -519,6 +532,7 @@ __global__ void __launch_bounds__(THREADS, 1) forward_dense(const ELEMENT* __res
         }
         barrier_fence();
     }
+    TF_SEQUENCE();
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, xs, &boxes, operands, t); } else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); } else if (role == STORE_GROUPS + 1) { registers_take<176>(); product_role<0>(shared, b, s, operands, t % 128); } else if (role == STORE_GROUPS + 2) { registers_take<176>(); product_role<1>(shared, b, s, operands, t % 128); }
@@ -600,8 +614,8 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
         const long long count_2 = (height + 3) / 2;
         if (128 * batch * out_height * out_width >= 1ll << 31) return -1;
         if (!workspace) return 491520;
-        launch(forward_pack, 120, 256, 0, false, stream, (const float*)leaf[1], (unsigned char*)workspace, WeightStrides{122880, 1920, 15, 0, 5, 1});
-        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 223744, false, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1}, boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64}, {(uint64_t)(4 * width), 16, (uint64_t)(256 * height * width), (uint64_t)(4 * height * width)}, {92, 4, 1, 1, 8}));
+        launch(forward_prepare, 120, 256, 0, false, stream, (unsigned char*)workspace, (const STORED*)leaf[1]);
+        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 223744, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1}, boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64}, {(uint64_t)(4 * width), 16, (uint64_t)(256 * height * width), (uint64_t)(4 * height * width)}, {92, 4, 1, 1, 8}));
         return (long long)cudaGetLastError();
     }
     return -2;
@@ -634,7 +648,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_2da3864e996f_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_655792d4dd1c_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <type_traits>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
