@@ -183,13 +183,13 @@ def _eager_gradients(ctx, leaves, gradients, needed):
 
 def _backward(ctx, gradients):
     leaves = list(ctx.saved_tensors)
-    found = _gradients(ctx, leaves, gradients, list(ctx.needs_input_grad[0]))
+    needed = list(ctx.needs_input_grad[0])
+    found = _gradients(ctx, leaves, gradients, needed, [i for i, need in enumerate(needed) if need])
     return found, None, [None] * len(ctx.sizes), None
 
 
-def _gradients(ctx, leaves, gradients, needed, kept=()):
+def _gradients(ctx, leaves, gradients, needed, wanted, kept=()):
     outputs = [i for i, gradient in enumerate(gradients) if gradient is not None]
-    wanted = [i for i, need in enumerate(needed) if need]
     if not outputs or not wanted:
         return [None] * len(leaves)
     if (
@@ -216,14 +216,16 @@ class DifferentiableProgram:
 
     def __init__(self, handle: int, outputs: int, reach: list[list[int]]):
         self.handle, self.outputs, self.reach = handle, outputs, reach
-        self._still: dict[tuple, list[int]] = {}
+        self._roles: dict[tuple, tuple] = {}
 
-    def still(self, wants: tuple) -> list[int]:
-        """Outputs that no gradient can flow to do not require one, as in PyTorch; statistics never do."""
-        found = self._still.get(wants)
+    def roles(self, wants: tuple) -> tuple[list[int], list[int]]:
+        """The leaves that want a gradient; and the outputs that none can flow to, which then do not require one, as in PyTorch:
+        statistics never do."""
+        found = self._roles.get(wants)
         if found is None:
             flows = [any(wants[j] for j in leaves) for leaves in self.reach]
-            found = self._still[wants] = [i for i in range(self.outputs) if i >= len(flows) or not flows[i]]
+            still = [i for i in range(self.outputs) if i >= len(flows) or not flows[i]]
+            found = self._roles[wants] = [i for i, want in enumerate(wants) if want], still
         return found
 
 
@@ -235,19 +237,23 @@ class Run(torch.autograd.Function):
     def forward(ctx, program, sizes, mode, *leaves):
         mode |= KEEP
         outputs = run_detached(leaves, program.handle, sizes, mode)
-        ctx.program, ctx.sizes, ctx.mode = program.handle, sizes, mode
+        ctx.program, ctx.sizes, ctx.mode, ctx.differentiable = program.handle, sizes, mode, program
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*leaves, *outputs[program.outputs :])
-        del outputs[program.outputs :]
-        if still := program.still(ctx.needs_input_grad[3:]):
+        if len(outputs) > program.outputs:
+            ctx.save_for_backward(*leaves, *outputs[program.outputs :])
+            del outputs[program.outputs :]
+        else:
+            ctx.save_for_backward(*leaves)
+        if still := program.roles(ctx.needs_input_grad[3:])[1]:
             ctx.mark_non_differentiable(*[outputs[i] for i in still])
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx, *gradients):
-        needed = ctx.needs_input_grad[3:]
-        saved = ctx.saved_tensors
-        return None, None, None, *_gradients(ctx, saved[: len(needed)], gradients, needed, saved[len(needed) :])
+        needed, saved = ctx.needs_input_grad[3:], ctx.saved_tensors
+        count = len(needed)
+        wanted, _ = ctx.differentiable.roles(needed)
+        return None, None, None, *_gradients(ctx, saved[:count], gradients, needed, wanted, saved[count:])
 
 
 # Function.apply looks for functorch's transforms, which callers of ours have done.

@@ -44,3 +44,11 @@ def test_compile_backend(name, no_fallback):
     mine = copy.deepcopy(model)
     ours = torch.compile(mine, backend="transfuse", options={"never_slower": False})
     zoo.assert_as_good_as_pytorch(ours, model, inputs, run=zoo.outputs_and_gradients)
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 16), (8, 16), (16, 32)])
+def test_sums_of_few_terms_are_as_exact(before, after, no_fallback):
+    """PyTorch adds over channels, then over taps: short sums. A single chain of as many terms as there are is worse."""
+    model = torch.nn.ConvTranspose3d(before, after, 3, stride=2, padding=1, output_padding=1)
+    ours = transfuse.optimize(copy.deepcopy(model), never_slower=False)
+    zoo.assert_as_good_as_pytorch(ours, model, [torch.rand(2, before, 5, 6, 7)])

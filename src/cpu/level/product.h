@@ -6,14 +6,17 @@
 // dilation, phases and dimensions all live in the table.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/kernels.h"
 #include "cpu/level/simd.h"
 
 namespace transfuse::cpu::TRANSFUSE_LEVEL {
 
 // Sums of this many terms are formed in registers, then added to the result: the error grows with the square root of
-// the number of chunks instead of the number of terms, as in a product blocked over input channels.
-inline constexpr int64_t chunk_terms = 80;
+// the number of chunks instead of the number of terms, as in a product blocked over input channels. PyTorch adds a few
+// channels at a time and then the taps, so a sum of few terms takes shorter chunks to be as exact.
+constexpr int64_t chunk_terms(int64_t terms) { return terms > 160 ? 80 : 48; }
 // Weights of one block stay in the first-level cache while every spot of the tile passes by.
 inline constexpr int64_t block_terms = 260;
 
@@ -90,7 +93,7 @@ template <int vectors>
 #endif
 
 template <class T, int rows, int vectors>
-inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first, int64_t terms, bool fresh) {
+inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first, int64_t terms) {
     using V = Vec<T>;
     const char* pixel[vectors];
 #pragma GCC unroll 8
@@ -100,22 +103,34 @@ inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first,
             : "+r"(
                 pixel[v]));  // one register each: the address of a load is then one addition, done by the load itself
     }
-    const int64_t chunks = (terms + chunk_terms - 1) / chunk_terms;
+    const int64_t most = chunk_terms(p.terms);
+    const int64_t chunks = (terms + most - 1) / most;
     const int64_t length = (terms + chunks - 1) / chunks;
     for (int64_t begin = 0; begin < terms; begin += length) {
         const int64_t end = begin + length < terms ? begin + length : terms;
         V sum[rows][vectors] = {};
         accumulate(sum, p.panel + (first + begin) * rows, p.offsets + first + begin, end - begin, pixel);
-        const bool begins = fresh && begin == 0;
+        const auto finish = [&](auto begins, auto shifts) {
 #pragma GCC unroll 8
-        for (int m = 0; m < rows; ++m) {
-            const V start = splat<T>(p.bias ? p.bias[m] : T(0));
+            for (int m = 0; m < rows; ++m) {
+                const V bias = splat<T>(shifts ? p.bias[m] : T(0));
 #pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) {
-                T* out = p.out + m * p.pitch + spots[v].out;
-                store(out, sum[m][v] + (begins ? start : load(out)));
+                for (int v = 0; v < vectors; ++v) {
+                    T* out = p.out + m * p.pitch + spots[v].out;
+                    const V total = begins ? sum[m][v] : sum[m][v] + load(out);
+                    store(out, shifts ? total + bias : total);
+                }
             }
-        }
+        };
+        using Yes = std::true_type;
+        using No = std::false_type;
+        const bool begins = !p.accumulate && first + begin == 0;
+        // The bias comes last: next to a large one every chunk would be rounded as coarsely as the result.
+        const bool shifts = p.bias && !p.accumulate && first + end == p.terms;
+        if (begins)
+            shifts ? finish(Yes{}, Yes{}) : finish(Yes{}, No{});
+        else
+            shifts ? finish(No{}, Yes{}) : finish(No{}, No{});
     }
 }
 
@@ -133,7 +148,6 @@ void product_rows(const Product<T>& p) {
     const int64_t length = (p.terms + blocks - 1) / blocks;
     for (int64_t first = 0; first < p.terms; first += length) {
         const int64_t terms = first + length < p.terms ? length : p.terms - first;
-        const bool fresh = first == 0 && !p.accumulate;
         // The weights of the next block are fetched meanwhile, a few lines with every group of spots.
         constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
         const T* ahead = p.panel + (first + terms) * rows;
@@ -146,10 +160,10 @@ void product_rows(const Product<T>& p) {
         // A last group of one vector would run at a third of the speed: end with two pairs instead.
         for (; s + vectors <= p.spots_count && p.spots_count - s != vectors + 1; s += vectors) {
             fetch();
-            product_spots<T, rows, vectors>(p, p.spots + s, first, terms, fresh);
+            product_spots<T, rows, vectors>(p, p.spots + s, first, terms);
         }
-        for (; s + 2 <= p.spots_count; s += 2) product_spots<T, rows, 2>(p, p.spots + s, first, terms, fresh);
-        for (; s < p.spots_count; ++s) product_spots<T, rows, 1>(p, p.spots + s, first, terms, fresh);
+        for (; s + 2 <= p.spots_count; s += 2) product_spots<T, rows, 2>(p, p.spots + s, first, terms);
+        for (; s < p.spots_count; ++s) product_spots<T, rows, 1>(p, p.spots + s, first, terms);
     }
 }
 
