@@ -57,6 +57,18 @@ def _(t, x, weight, bias, mean, var, use_input_stats, momentum, eps, cudnn=None)
     return t.emit("instance_norm", x, *(() if weight is None else (weight, bias)), eps=eps)
 
 
+@op("rms_norm.default")
+def _(t, x, shape, weight=None, eps=None):
+    """x / √(mean x² + ε), over the last axes."""
+    value = tensor(x)
+    if value.dtype not in (torch.float32, torch.float64):
+        raise Unsupported("rms_norm in less than single precision")
+    dims = list(range(value.dim() - len(shape), value.dim()))
+    square = t.emit("mean", t.emit("square", x), dims=dims, keepdim=1)
+    result = t.emit("mul", x, t.emit("rsqrt", t.emit("add", square, torch.finfo(value.dtype).eps if eps is None else eps)))
+    return result if weight is None else t.emit("mul", result, weight)
+
+
 # Shapes -----------------------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +186,14 @@ def _(t, x, shape, implicit=False):
     return t.emit("expand", x, shape=sizes)
 
 
+@op("expand_as.default")
+def _(t, x, other):
+    shape = [extent(s) for s in tensor(other).shape]
+    if None in shape:
+        raise Unsupported("an expand to a size only the call tells")
+    return t.emit("expand", x, shape=shape)
+
+
 @op("cat.default", "concat.default")
 def _(t, tensors, dim):
     tensors = [x for x in tensors if not (tensor(x).dim() == 1 and extent(tensor(x).shape[0]) == 0)]
@@ -265,6 +285,15 @@ def _(t, x, chunks, dim):
     return parts(t, x, dim, [min(size, total - i) for i in range(0, total, size)])
 
 
+@op("glu.default")
+def _(t, x, dim):
+    total = tensor(x).shape[dim]
+    if not isinstance(total, int):
+        raise Unsupported("a gate on an axis whose extent only the call tells")
+    value, gate = parts(t, x, dim, [total // 2, total // 2])
+    return t.emit("mul", value, t.emit("sigmoid", gate))
+
+
 @op("constant_pad_nd.default")
 def pad(t, x, padding, value=0):
     rank = tensor(x).dim()
@@ -311,6 +340,17 @@ def _(t, x, r):
     x = t.emit("reshape", x, shape=[n, c // (r * r), r, r, h, w])
     x = t.emit("permute", x, order=[0, 1, 4, 2, 5, 3])
     return t.emit("reshape", x, shape=[n, c // (r * r), h * r, w * r])
+
+
+@op("pixel_unshuffle.default")
+def _(t, x, r):
+    shape = list(tensor(x).shape)
+    if not all(isinstance(s, int) for s in shape) or len(shape) != 4:
+        raise Unsupported("a pixel unshuffle of sizes that only the call tells")
+    n, c, h, w = shape
+    x = t.emit("reshape", x, shape=[n, c, h // r, r, w // r, r])
+    x = t.emit("permute", x, order=[0, 1, 3, 5, 2, 4])
+    return t.emit("reshape", x, shape=[n, c * r * r, h // r, w // r])
 
 
 # Copies and casts -------------------------------------------------------------------------------------------------------

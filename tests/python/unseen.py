@@ -213,4 +213,76 @@ class Constants(nn.Module):
         return (torch.rand(2, 4, 5, 5),)
 
 
-MODELS = [Constants, Generator, Pix2Pix, Vocoder, Segmentation, SuperResolution, Tied, Modulated, Teacher, Excited]
+class Styled(nn.Module):
+    """An upsampler with noise, a learned constant and styles from a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.start, self.strength = nn.Parameter(torch.rand(1, 8, 4, 4)), nn.Parameter(torch.rand(1, 6, 1, 1))
+        self.up, self.style, self.rgb = nn.ConvTranspose2d(8, 6, 4, 2, 1), nn.Linear(5, 12), nn.Conv2d(6, 3, 1)
+
+    def forward(self, w, noise):
+        y = self.up(self.start.expand(w.shape[0], -1, -1, -1)) + self.strength * noise
+        scale, shift = self.style(w).chunk(2, 1)
+        y = F.instance_norm(F.leaky_relu(y, 0.2)) * (scale[:, :, None, None] + 1) + shift[:, :, None, None]
+        return self.rgb(y)
+
+    @staticmethod
+    def example():
+        return torch.rand(2, 5), torch.rand(2, 1, 8, 8)
+
+
+class Volumes(nn.Module):
+    """A 3-D decoder: skip by concatenation, a residual, ELU and PReLU."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.first = nn.ConvTranspose3d(6, 4, 2, 2), nn.BatchNorm3d(4)
+        self.conv, self.second, self.act = nn.Conv3d(8, 8, 3, padding=1), nn.BatchNorm3d(8), nn.PReLU(8)
+        self.out = nn.Conv3d(8, 2, 1)
+
+    def forward(self, x, skip):
+        h = torch.cat((F.elu(self.first(self.up(x))), skip), 1)
+        return F.softmax(self.out(self.act(self.second(self.conv(h)) + h)), 1)
+
+    @staticmethod
+    def example():
+        return torch.rand(2, 6, 3, 4, 3), torch.rand(2, 4, 6, 8, 6)
+
+
+class Gated(nn.Module):
+    """A vocoder's stage with a gate, a periodic activation and a norm over time; classes of its frames."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.conv, self.norm = nn.ConvTranspose1d(4, 8, 8, 4, 2), nn.Conv1d(4, 4, 7, padding=3), nn.RMSNorm(36)
+        self.rate = nn.Parameter(torch.ones(1, 4, 1))
+
+    def forward(self, x):
+        y = F.glu(self.up(x), 1)
+        y = self.norm(y + torch.sin(self.rate * y) ** 2 / self.rate)
+        return self.conv(y), F.log_softmax(y, 1)
+
+    @staticmethod
+    def example():
+        return (torch.rand(2, 4, 9),)
+
+
+class Resized(nn.Module):
+    """Down and up again to the size it came from, with one transposed convolution used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up, self.same = nn.Conv2d(3, 6, 3, 2, 1), nn.ConvTranspose2d(6, 3, 3, 2, 1), nn.ConvTranspose2d(3, 3, 3, 1, 1)
+
+    def forward(self, x):
+        y = self.up(F.hardswish(self.down(x)), output_size=x.size())
+        y = F.pixel_shuffle(F.pixel_unshuffle(self.same(y), 3), 3)
+        return self.same(F.mish(y))
+
+    @staticmethod
+    def example():
+        return (torch.rand(2, 3, 9, 12),)
+
+
+MODELS = [Styled, Volumes, Gated, Resized, Constants, Generator, Pix2Pix, Vocoder, Segmentation, SuperResolution, Tied, Modulated, Teacher, Excited]
