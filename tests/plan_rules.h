@@ -70,7 +70,7 @@ private:
                 check_pointwise();
                 break;
             case PassKind::library:
-                must(pass_->steps.size() == 1 && pass_->steps[0].scope == Scope::tile, "library is one node");
+                check_library();
                 break;
         }
         if (pass_->kind != PassKind::prepare) check_tail();
@@ -259,6 +259,18 @@ private:
         for (size_t axis = 2; axis < rank; ++axis) spatial.push_back(static_cast<int64_t>(axis));
         all.insert(all.end(), spatial.begin(), spatial.end());
         return dims == Sizes{1} || dims == spatial || dims == all;
+    }
+
+    void check_library() {
+        const ValueId y = pass_->anchor;
+        must(in_scope(y, Scope::tile), "library anchor");
+        if (pass_->steps.size() == 1) return;
+        must(plan_.machine.pools_in_loop && tile_pool(graph_, y).has_value(), "library is one node");
+        check_prologue({node(y).args[0]});
+        for (const TileStep& s : pass_->steps)
+            must(s.scope == Scope::prologue || s.value == y ||
+                     (s.scope == Scope::tile && is_pointwise(node(s.value).op) && broadcasts(shape(s.value), shape(y))),
+                 "step beside a pool");
     }
 
     void check_tail() {

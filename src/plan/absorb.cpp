@@ -12,7 +12,7 @@ Draft::Use Draft::use(ValueId a, ValueId user, int p) const {
     const Node& node = facts.graph[user];
     const Slot place = slot(p, user);
     const bool product = (pass.kind == PassKind::dense && user == pass.anchor) || pass.kind == PassKind::moments ||
-                         pass.kind == PassKind::correlate;
+                         pass.kind == PassKind::correlate || (pools(p) && user == pass.anchor);
     if (product && (place == Slot::tile || place == Slot::grid)) {
         const size_t operands = node.op == Op::correlate ? 2 : 1;
         size_t as_operand = 0, in_all = 0;

@@ -76,6 +76,7 @@ private:
 
     // fit.cpp: the slot v may take in the pass by the rules of fusion.h, or absent.
     Slot fit(ValueId v, int pass) const;
+    bool pools(int pass) const;  // a pool with a chain before and behind it
     Slot fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const;
     Slot twin_slot(int pass, ValueId v, int* from = nullptr) const;
 

@@ -105,10 +105,15 @@ Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const 
     return fits && (usual || facts.machine.any_rows) ? Slot::tile : Slot::grid;
 }
 
+bool Draft::pools(int p) const {
+    const DraftPass& pass = passes[static_cast<size_t>(p)];
+    return pass.kind == PassKind::library && facts.machine.pools_in_loop && tile_pool(facts.graph, pass.anchor);
+}
+
 Slot Draft::fit(ValueId v, int p) const {
     const Node& node = facts.graph[v];
     const DraftPass& pass = passes[static_cast<size_t>(p)];
-    const bool loop = pass.kind == PassKind::pointwise && !pass.small;
+    const bool loop = pass.kind == PassKind::pointwise && !pass.small, pooling = pools(p);
     bool tile = false, pooled = false, late = false;
     for (ValueId a : node.args) {
         if (facts.literal[Facts::at(a)]) continue;
@@ -134,10 +139,11 @@ Slot Draft::fit(ValueId v, int p) const {
     }
     if (late || pass.small) return !tile && !pooled && facts.small(v) ? Slot::tail : Slot::absent;
     if (loop) tile = true;  // what it reads is as good as what it computes
-    if (tile == pooled || (!loop && pass.kind != PassKind::dense)) return Slot::absent;
+    if (tile == pooled || (!loop && !pooling && pass.kind != PassKind::dense)) return Slot::absent;
     const Slot here = pooled ? Slot::pooled : Slot::tile;
     const Sizes& grid = pooled ? pass.pooled : pass.domain;
     if (is_pointwise(node.op)) return broadcasts_to(node.type.shape, grid) ? here : Slot::absent;
+    if (pooling) return Slot::absent;
     if (is_reduction(node.op)) return fit_reduction(v, pass, here);
     if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && facts.machine.pools_in_tile > 0 &&
         !apart_.count(v) && slot(p, node.args[0]) != Slot::absent && facts.shape(node.args[0]) == pass.domain)

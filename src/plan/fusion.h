@@ -60,6 +60,8 @@
 //   small     every step has scope tail: any primitives, evaluated one after another (limits of tail apply to each).
 //
 // library: one node of any primitive op, scope tile, stored. Everything no other pass can express.
+//   Where machine.pools_in_loop, a pool whose windows lie side by side has a chain: a prologue on the elements of what it
+//   reads, as in a dense pass, and behind it pointwise steps whose result broadcasts to the pool's.
 #pragma once
 
 #include <optional>

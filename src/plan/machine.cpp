@@ -16,6 +16,7 @@ Machine Machine::h200() {
     machine.sinks_before_pool = machine.prologue_casts = false;
     machine.any_rows = true;
     machine.grid_rows = false;
+    machine.pools_in_loop = true;
     machine.pool_outputs = 64;
     return machine;
 }

@@ -60,5 +60,22 @@ TEST(CudaLoop, ChannelsLast) { check_loops(DType::f32, 1e-5, true, true); }
 TEST(CudaLoop, Unaligned) { check_loops(DType::f32, 1e-5, false, false); }
 TEST(CudaLoop, Half) { check_loops(DType::f16, 2e-2, false, true); }
 
+// A pool reads what the chain before it makes of memory, and is finished where it is stored.
+TEST(CudaLoop, PoolsWithAChain) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 40;
+    for (const char* pool :
+         {"max_pool(%c) kernel=[2,2]", "max_pool(%c) kernel=[3,2]", "max_pool(%c) kernel=[2,2] stride=[1,1]"}) {
+        const Graph graph = parse(
+            std::string(
+                "graph pool {\n%x = input f32[3,9,26,34]\n%a = param f32[9,1,1]\n%m = mean(%x) dims=[0,2,3] keepdim=1"
+                "\n%d = sub(%x, %m)\n%c = mul(%d, %a)\n%p = ") +
+            pool + "\n%b = add(%p, %a)\n%o = tanh(%b)\nreturn %o\n}");
+        cases.push_back(make(graph, random_leaves(graph, seed++), false, true, Target{}));
+    }
+    EXPECT_EQ(cases[0].plan.passes.size(), 2u) << print(cases[0].plan);
+    check(cases, 1e-5);
+}
+
 }  // namespace
 }  // namespace transfuse::cuda

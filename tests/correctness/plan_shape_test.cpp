@@ -118,6 +118,19 @@ TEST(PlanShape, StatisticsOfRowsAreALoopWhereTilesHaveThemOnlyOfWholeImages) {
     EXPECT_EQ(program(p, p.passes[1]), "tile mean, tile sub");
 }
 
+TEST(PlanShape, APoolTakesTheChainAroundItAlong) {
+    const Plan p = planned(R"(
+  %x = input f32[8,16,64,64]
+  %m = mean(%x) dims=[0,2,3] keepdim=1
+  %1 = sub(%x, %m)
+  %2 = max_pool(%1) kernel=[2,2]
+  %3 = tanh(%2)
+  return %3
+)");
+    EXPECT_EQ(kinds(p), (Kinds{pointwise, library})) << print(p);
+    EXPECT_EQ(program(p, p.passes[1]), "prologue sub, tile max_pool, tile tanh");
+}
+
 TEST(PlanShape, AWindowLargerThanATilesIsAPassOfItsOwn) {
     const std::string body = head + lattice + R"(
   %1 = max_pool(%y) kernel=[8,8]
