@@ -183,6 +183,9 @@ def emit(words: list[str]) -> int:
     parser.add_argument("file", help="a reference file (.py)")
     parser.add_argument("-o", "--output", help="the file to write (default: standard output)")
     parser.add_argument(
+        "--device", choices=("cuda", "cpu"), default="cuda", help="inline CUDA, or inline C++ for the CPU"
+    )
+    parser.add_argument(
         "--check",
         action="store_true",
         help="runs the written file in a fresh process beside the reference, and times both",
@@ -195,7 +198,7 @@ def emit(words: list[str]) -> int:
 
     if options.check and not options.output:
         parser.error("--check needs a file to check: -o")
-    text = emitter.emit(options.file)
+    text = emitter.emit(options.file, options.device)
     if not options.output:
         print(text, end="")
         return 0
@@ -204,7 +207,12 @@ def emit(words: list[str]) -> int:
     if not options.check:
         return 0
     script = Path(emitter.__file__).with_name("check.py").read_text()
-    given = [f"seeds={options.seeds}", f"dtype={options.dtype}", f"backward={int(not options.no_backward)}"]
+    given = [
+        f"device={options.device}",
+        f"seeds={options.seeds}",
+        f"dtype={options.dtype}",
+        f"backward={int(not options.no_backward)}",
+    ]
     return subprocess.run([sys.executable, "-c", script, options.file, options.output, *given]).returncode
 
 

@@ -12,7 +12,7 @@ import torch
 
 from transfuse import library, problem
 from transfuse.capture import capture
-from transfuse.emit import file
+from transfuse.emit import cpu, file
 from transfuse.emit.formula import Unstated
 from transfuse.emit.model import Reference, reference
 from transfuse.emit.program import Program, state
@@ -31,6 +31,10 @@ class Part:
     summary: dict
 
     @property
+    def outputs(self) -> int:
+        return len(self.programs["fp32"][0][1].outputs)
+
+    @property
     def falls(self) -> bool:
         """Whether sizes remain that no variant takes."""
         return all(condition for condition, _ in self.programs["fp32"])
@@ -46,8 +50,8 @@ class Mode:
     parts: list[Part]
 
     @property
-    def key(self) -> tuple:
-        return tuple(p.sized.region.text for p in self.parts), self.cut.graph_module.code
+    def regions(self) -> tuple:
+        return tuple(r.text for r in self.cut.regions), self.cut.graph_module.code
 
 
 def inputs_of(reference_problem) -> list:
@@ -107,19 +111,20 @@ def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
     }
 
 
-def emit(path) -> str:
+def emit(path, device: str = "cuda") -> str:
     """The text of the new file."""
     found = problem.load(path)
     ref: Reference = reference(found.path, found.module)
     train, evaluation = captured(found, True), captured(found, False)
-    stated(train, "forward")
-    modes = [train]
-    if train.key != (tuple(r.text for r in evaluation.cut.regions), evaluation.cut.graph_module.code):
-        train.parts.clear()
-        stated(train, "train")
-        stated(evaluation, "eval")
-        modes.append(evaluation)
-    text = file.write(found, ref, modes)
+    same = train.regions == evaluation.regions
+    modes = [train] if same else [train, evaluation]
+    for mode in modes:
+        name = "forward" if same else "train" if mode.training else "eval"
+        if device == "cpu":
+            cpu.stated(mode, name)
+        else:
+            stated(mode, name)
+    text = (cpu.write if device == "cpu" else file.write)(found, ref, modes)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return text.replace("@DIGEST@", digest)
 

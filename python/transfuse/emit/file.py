@@ -8,6 +8,7 @@ import textwrap
 from dataclasses import replace
 
 from transfuse.emit import device, host, portable, runtime
+from transfuse.emit.formula import python_of
 from transfuse.emit.model import Printer, Reference, as_written, attribute, user_inputs
 from transfuse.emit.pieces import pieces
 from transfuse.emit.program import Kernel
@@ -56,14 +57,14 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     code = "\n\n".join(f'{s.name} = r"""{_newline(s.text)}\n"""' for s in strings)
     sections = [
         header(found, ref, modes),
-        runtime.imports(falls) + _lines(ref.imports),
+        runtime.imports(falls) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + code,
         runtime.sources(joined),
         runtime.text(joined, falls, "boxes_of(" in code),
         *(_region(part) for part in parts),
-        _lines(ref.helpers).strip("\n"),
-        _class(found, ref, modes),
+        lines_of(ref.helpers).strip("\n"),
+        model_class(found, ref, modes),
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
@@ -86,7 +87,7 @@ def _newline(text: str) -> str:
     return text if text.startswith("\n") else f"\n{text}"
 
 
-def _lines(text: str) -> str:
+def lines_of(text: str) -> str:
     return text + "\n" if text else ""
 
 
@@ -98,7 +99,7 @@ def _aligned(condition: str, part) -> str:
 # The header ----------------------------------------------------------------------------------------------------------
 
 
-def header(found, ref: Reference, modes) -> str:
+def header(found, ref: Reference, modes, device: str = "cuda") -> str:
     lines = [f"{found.path.name} with its kernels: ModelNew computes what Model does. The model as written:", ""]
     lines += ["    " + line for line in ref.written.splitlines()]
     for mode in modes:
@@ -117,13 +118,19 @@ def header(found, ref: Reference, modes) -> str:
             for p in told["plan"]["passes"]:
                 why = f"; {p['why']}" if p["why"] else ""
                 lines.append(f"  {p['kind']}: {_flops(p['cost']['flops'])}, {_bytes(p['cost']['bytes'])}{why}")
-            floor = max(flops / 400e12, moved / 4.0e12) * 1e3
-            written = max(before["flops"] / 400e12, before["bytes"] / 4.0e12) * 1e3
-            lines += textwrap.wrap(
-                f"Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than {floor:.3g} ms"
-                f" at the sizes of get_inputs(); the operators one by one, as written, not less than {written:.3g} ms.", 118,
-            )  # fmt: skip
+            lines += textwrap.wrap(_justified(device, flops, moved, before), 118)
     return "\n".join(f"# {line}".rstrip() for line in lines)
+
+
+def _justified(device: str, flops: float, moved: float, before: dict) -> str:
+    if device == "cpu":
+        return f"Why it may be this fast: {_flops(flops)} are done where the operators as written do {_flops(before['flops'])}."
+    floor = max(flops / 400e12, moved / 4.0e12) * 1e3
+    written = max(before["flops"] / 400e12, before["bytes"] / 4.0e12) * 1e3
+    return (
+        f"Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than {floor:.3g} ms"
+        f" at the sizes of get_inputs(); the operators one by one, as written, not less than {written:.3g} ms."
+    )
 
 
 def _steps(steps) -> list[str]:
@@ -162,17 +169,17 @@ def _bytes(value: float) -> str:
 def _region(part) -> str:
     at, region = part.sized, part.sized.region
     program = part.programs["fp32"][-1][1]  # the one for all sizes
-    names = [_leaf_name(n) for n in at.names]
+    names = [leaf_name(n) for n in at.names]
     symbols = [s.name for s in at.symbols]
-    expected = _wrapped(
+    expected = wrapped_list(
         [
-            f'("{n}", ({", ".join(_extent(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
+            f'("{n}", ({", ".join(extent_text(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
             for n, shape in zip(names, at.shapes)
         ],
         "            ",
     )
     shapes = ", ".join(
-        f"({', '.join(_python(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
+        f"({', '.join(python_of(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
         for _, shape in program.outputs
     )
     lines = as_written(region.eager, [*names, *symbols][: len(names) + len(at.numbers)])
@@ -203,7 +210,7 @@ class {part.name.capitalize()}(torch.autograd.Function):
         return differentiated({part.name}_as_written, ctx.saved_tensors, gradients[:{region.differentiable}])'''
 
 
-def _wrapped(items: list[str], indent: str) -> str:
+def wrapped_list(items: list[str], indent: str) -> str:
     lines = [""]
     for item in items:
         if lines[-1] and len(lines[-1]) + len(item) > 110:
@@ -212,28 +219,18 @@ def _wrapped(items: list[str], indent: str) -> str:
     return f",\n{indent} ".join(lines)
 
 
-def _leaf_name(name: str) -> str:
+def leaf_name(name: str) -> str:
     return re.sub(r"^[pb]_", "", name)
 
 
-def _extent(extent) -> str:
+def extent_text(extent) -> str:
     return str(extent) if isinstance(extent, int) else f'"{extent}"'
-
-
-def _python(formula: str, named: list[tuple[str, str]]) -> str:
-    """A formula of the sizes in Python."""
-    for name, inner in reversed(named):
-        inner = inner if re.fullmatch(r"\w+", inner) else f"({inner})"
-        formula = (
-            inner.strip("()") if formula == name and inner.count("(") == 1 else re.sub(rf"\b{name}\b", inner, formula)
-        )
-    return re.sub(r"ceil_div\(([^,]*), ([^()]*)\)", r"-(-(\1) // (\2))", formula).replace(" / ", " // ")
 
 
 # The class -----------------------------------------------------------------------------------------------------------
 
 
-def _class(found, ref: Reference, modes) -> str:
+def model_class(found, ref: Reference, modes) -> str:
     body = [textwrap.indent(_guarded(found, ref.init), "    ")]
     forwards = [_forward(ref, mode) for mode in modes]
     if len(modes) == 1:
@@ -296,7 +293,7 @@ def _forward(ref: Reference, mode) -> list[str]:
             part = parts[node.target]
             arguments = ", ".join(printer.argument(a) for a in node.args[: part.sized.region.leaf_count])
             users = [u for u in node.users]
-            if len(part.programs["fp32"][0][1].outputs) == 1:
+            if part.outputs == 1:
                 printer.lines.append(
                     f"y{'' if len(parts) == 1 else node.target[-1]} = {part.name.capitalize()}.apply({arguments})[0]"
                 )

@@ -259,3 +259,13 @@ def scalar(statement: Statement, values: list[float], single: bool) -> str:
             whole = " * ".join([*names, *([str(scale)] if scale > 1 else [])])
             return f"1.0 + 1.0 / ({whole} - 1)"
     raise Unstated(f"no formula gives {values[:4]}…")
+
+
+def python_of(formula: str, named: list[tuple[str, str]], whole: bool = True) -> str:
+    """A formula of the sizes in Python; whole: its quotients are rounded down."""
+    for name, inner in reversed(named):
+        inner = inner if re.fullmatch(r"\w+", inner) else f"({inner})"
+        alone = formula == name and inner.count("(") == 1
+        formula = inner.strip("()") if alone else re.sub(rf"\b{name}\b", inner, formula)
+    formula = re.sub(r"ceil_div\(([^,]*), ([^()]*)\)", r"-(-(\1) // (\2))", formula)
+    return formula.replace(" / ", " // ") if whole else formula

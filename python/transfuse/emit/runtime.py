@@ -81,7 +81,9 @@ def run(name, leaves, expected, sizes_at, outputs):
     call(function, leaves, out, counts, workspace, arch)
     return @RETURN@
 
+'''
 
+DIFFERENTIATED = '''
 def differentiated(written, leaves, gradients):
     """Gradients of the model as written, by PyTorch's own backward operators."""
     again = torch.is_grad_enabled()
@@ -135,4 +137,4 @@ def text(joined: dict[str, list[str]], falls: bool, boxes: bool) -> str:
         stop = f"    if {when}:\n        return None\n"
     run = run.replace("@EXACT@", exact).replace("@PORTABLE@", stop).replace("@RETURN@", back)
     run = run.replace("@NONE@", "; None where the portable path must be taken" if falls else "")
-    return out + "\n" + run + (portable.PYTHON if falls else "")
+    return out + "\n" + run + DIFFERENTIATED + (portable.PYTHON if falls else "")

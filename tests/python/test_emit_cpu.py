@@ -1,0 +1,84 @@
+"""Files with inline C++: right beside float64 at sizes they were not written at, and clear about what they refuse."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+
+from transfuse import emit
+
+root = Path(__file__).resolve().parents[2]
+FALLEN = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(6, 10, 3, stride=2, padding=1, groups=2)
+        self.second = nn.ConvTranspose2d(10, 8, (3, 2), stride=(2, 3), padding=1, output_padding=(1, 0), groups=2, dilation=(1, 2))
+    def forward(self, x):
+        return nn.functional.softplus(self.second(nn.functional.leaky_relu(self.first(x), 0.2)), beta=2.0)
+def get_inputs(): return [torch.rand(4, 6, 32, 32)]
+def get_init_inputs(): return []
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path_factory.mktemp("extensions")))
+        yield
+
+
+def loaded(path):
+    theirs, ours = {}, {"__name__": "emitted"}
+    exec(path.read_text(), theirs)
+    text = emit.emit(path, "cpu")
+    exec(compile(text, "emitted", "exec"), ours)
+    return theirs, ours, text
+
+
+def off(got, truth) -> float:
+    return ((got.double() - truth).pow(2).mean().sqrt() / truth.pow(2).mean().sqrt()).item()
+
+
+def compare(theirs, ours, sizes, training):
+    arguments = theirs["get_init_inputs"]()
+    torch.manual_seed(5)
+    reference = theirs["Model"](*arguments).train(training)
+    torch.manual_seed(5)
+    model = ours["ModelNew"](*arguments).train(training)
+    x = torch.rand(sizes, requires_grad=True)
+    wide = copy.deepcopy(reference).double()
+    truth, got, other = wide(x.double()), model(x), reference(x)
+    assert got.shape == truth.shape and off(got, truth) <= max(1.2 * off(other, truth), 6e-8)
+    for mine, exact in zip(model.buffers(), wide.buffers()):
+        assert torch.allclose(mine.double(), exact.double(), rtol=1e-5, atol=1e-6)
+    grads = [torch.autograd.grad(y.square().sum(), [x, *m.parameters()]) for y, m in ((got, model), (other, reference))]
+    assert all(torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in zip(*grads))
+
+
+@pytest.mark.parametrize(
+    "row, sizes", (("A", (2, 64, 9, 13)), ("C", (3, 64, 4, 5, 7)), ("d5", (2, 32, 11, 18)), ("f12", (3, 3, 5, 6, 9)))
+)
+def test_rows_beside_float64(row, sizes):
+    theirs, ours, text = loaded(root / "bench" / "models" / f"{row}.py")
+    assert text.count("\n") < 600 and "_rewritten(" in text
+    for training in (True, False) if row == "C" else (True,):
+        compare(theirs, ours, sizes, training)
+
+
+def test_what_has_no_rewritten_form_is_computed_as_written(tmp_path):
+    (tmp_path / "problem.py").write_text(FALLEN)
+    theirs, ours, text = loaded(tmp_path / "problem.py")
+    assert "lattice(" in text
+    compare(theirs, ours, (3, 6, 11, 14), True)
+
+
+def test_refusals_name_what_was_expected():
+    _, ours, _ = loaded(root / "bench" / "models" / "A.py")
+    model = ours["ModelNew"](64, 128, 3, 2, 1, 1, 0.5)
+    with pytest.raises(ValueError, match=r"x must have shape \('batch', 64, 'height', 'width'\), got \(1, 3, 4, 4\)"):
+        model(torch.rand(1, 3, 4, 4))
+    with pytest.raises(RuntimeError, match="written for CPU tensors, got x on meta"):
+        model.to("meta")(torch.rand(1, 64, 4, 4, device="meta"))
