@@ -196,7 +196,9 @@ Lanes Emitter::compute(ValueId id, const Index& index) {
     auto fold_of = fold(id, index);
     require(fold_of.has_value(), "CUDA: no code for op ", name(node.op));
     const size_t lanes = has_vector(index) ? static_cast<size_t>(vector_) : 1;
-    return serial(*fold_of, wide_ || fold_of->trips() > 64 || parameters_.stated() || node.type.dtype == DType::f64, lanes);
+    const bool sums = fold_of->combine != Fold::Combine::max && fold_of->combine != Fold::Combine::min;
+    const bool wide = wide_ || (sums && fold_of->trips() > 64) || parameters_.stated() || node.type.dtype == DType::f64;
+    return serial(*fold_of, wide, lanes);
 }
 
 // The operand's index under right-aligned broadcasting.

@@ -226,8 +226,10 @@ private:
         for (ValueId v : pass.reads) pass.cost.bytes += facts_.read_bytes(v);
         for (const Store& store : pass.stores) pass.cost.bytes += facts_.bytes(store.value);
         const Machine& machine = facts_.machine;
-        pass.seconds = machine.launch + std::max({product / machine.flops, other / machine.pointwise_flops,
-                                                  pass.cost.bytes / machine.bandwidth});
+        const double rate =
+            pass.kind == PassKind::dense && machine.tile_flops > 0 ? machine.tile_flops : machine.pointwise_flops;
+        pass.seconds =
+            machine.launch + std::max({product / machine.flops, other / rate, pass.cost.bytes / machine.bandwidth});
     }
 
     const Draft& draft_;
