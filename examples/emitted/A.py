@@ -181,14 +181,14 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         sum20 += __shfl_down_sync(0xffffffffu, sum20, 2, 32);
         sum20 += __shfl_down_sync(0xffffffffu, sum20, 1, 32);
         if (lane5 == 0) {
-            tf_rows[(row9 * 2)] = (double)sum10;
-            tf_rows[((row9 * 2) + 1)] = (double)sum11;
-            tf_rows[(row12 * 2)] = (double)sum13;
-            tf_rows[((row12 * 2) + 1)] = (double)sum14;
-            tf_rows[(row15 * 2)] = (double)sum16;
-            tf_rows[((row15 * 2) + 1)] = (double)sum17;
-            tf_rows[(row18 * 2)] = (double)sum19;
-            tf_rows[((row18 * 2) + 1)] = (double)sum20;
+            if (t8 + line6 < rows4) tf_rows[(row9 * 2)] = (double)sum10;
+            if (t8 + line6 < rows4) tf_rows[((row9 * 2) + 1)] = (double)sum11;
+            if ((t8 + line6 + 8) < rows4) tf_rows[(row12 * 2)] = (double)sum13;
+            if ((t8 + line6 + 8) < rows4) tf_rows[((row12 * 2) + 1)] = (double)sum14;
+            if ((t8 + line6 + 16) < rows4) tf_rows[(row15 * 2)] = (double)sum16;
+            if ((t8 + line6 + 16) < rows4) tf_rows[((row15 * 2) + 1)] = (double)sum17;
+            if ((t8 + line6 + 24) < rows4) tf_rows[(row18 * 2)] = (double)sum19;
+            if ((t8 + line6 + 24) < rows4) tf_rows[((row18 * 2) + 1)] = (double)sum20;
         }
     }
     __syncthreads();
@@ -393,14 +393,14 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         sum20 += __shfl_down_sync(0xffffffffu, sum20, 2, 32);
         sum20 += __shfl_down_sync(0xffffffffu, sum20, 1, 32);
         if (lane5 == 0) {
-            tf_rows[(row9 * 2)] = (double)sum10;
-            tf_rows[((row9 * 2) + 1)] = (double)sum11;
-            tf_rows[(row12 * 2)] = (double)sum13;
-            tf_rows[((row12 * 2) + 1)] = (double)sum14;
-            tf_rows[(row15 * 2)] = (double)sum16;
-            tf_rows[((row15 * 2) + 1)] = (double)sum17;
-            tf_rows[(row18 * 2)] = (double)sum19;
-            tf_rows[((row18 * 2) + 1)] = (double)sum20;
+            if (t8 + line6 < rows4) tf_rows[(row9 * 2)] = (double)sum10;
+            if (t8 + line6 < rows4) tf_rows[((row9 * 2) + 1)] = (double)sum11;
+            if ((t8 + line6 + 8) < rows4) tf_rows[(row12 * 2)] = (double)sum13;
+            if ((t8 + line6 + 8) < rows4) tf_rows[((row12 * 2) + 1)] = (double)sum14;
+            if ((t8 + line6 + 16) < rows4) tf_rows[(row15 * 2)] = (double)sum16;
+            if ((t8 + line6 + 16) < rows4) tf_rows[((row15 * 2) + 1)] = (double)sum17;
+            if ((t8 + line6 + 24) < rows4) tf_rows[(row18 * 2)] = (double)sum19;
+            if ((t8 + line6 + 24) < rows4) tf_rows[((row18 * 2) + 1)] = (double)sum20;
         }
     }
     __syncthreads();
@@ -528,7 +528,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_ed743fae5e66_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_5f4caa620342_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],

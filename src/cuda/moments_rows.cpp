@@ -230,7 +230,7 @@ void RowSumsWriter::sum_rows() {
     emitter_->open("if (" + lane + " == 0)");
     for (int u = 0; u < at_once; ++u)
         for (int64_t j = 0; j < inner_boxes(); ++j)
-            body.line("tf_rows[" + plus(times(row[static_cast<size_t>(u)], number(inner_boxes())), number(j)) + "] = (double)" + sums[static_cast<size_t>(u)][static_cast<size_t>(j)] + ";");
+            body.line("if (" + plus(t + " + " + line, number(u * lines)) + " < " + rows_here_ + ") tf_rows[" + plus(times(row[static_cast<size_t>(u)], number(inner_boxes())), number(j)) + "] = (double)" + sums[static_cast<size_t>(u)][static_cast<size_t>(j)] + ";");
     emitter_->close();
     emitter_->close();
 }

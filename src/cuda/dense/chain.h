@@ -26,6 +26,8 @@ public:
     void steps(bool after_pool);                  // those before the pool (all, where there is none), or those after it
     void begin_after_pool(const std::string& pooled);   // forgets what was computed inside the windows
 
+    void forget() { names_.clear(), kinds_.clear(), exponentials_.clear(); }   // what was named: the next scope begins anew
+
     std::string operand(ValueId a);               // the text of a value, loaded first where it must be
     Kind kind(ValueId a) const { return kinds_.at(a); }
     const std::string& name(ValueId a) const { return names_.at(a); }

@@ -73,7 +73,20 @@ private:
         std::string list;
         for (const Column& c : columns_) list += (list.empty() ? "" : ", ") + num(c.group * 8 + c.pixel);
         t.line("__constant__ short result_pixels[] = {" + list + "};   // each result's first pixel, but for the lane's own");
-        if (!pooled_) phases();
+        if (!pooled_) {
+            phases();
+            t.line("// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.");
+            t.line("static __device__ __forceinline__ constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }");
+            t.line("// Whether result k of some lane lies in the last column or in the padding between rows.");
+            t.line("static __device__ __forceinline__ constexpr bool at_the_end(int k) {");
+            t.line("constexpr int pixels[] = {" + list + "};");
+            t.line("for (int c = 0; c < 8; c += 2) {");
+            t.line("const int p = pixels[k] + c, r = p / EXTENT_W;");
+            t.line("if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N) return true;");
+            t.line("}");
+            t.line("return false;");
+            t.line("}");
+        }
         t.line(std::string("typedef ") + (columns_.size() > 32 ? "unsigned long long" : "unsigned") + " Mask;");
     }
 
@@ -207,8 +220,16 @@ private:
         t.line("Mask mask[MASK_ROWS];");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < MASK_ROWS; i++) mask[i] = find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
+        // Inside the image only results that may lie at the end of a row are looked at one by one.
+        const std::string mask = "mask[SEGMENTS > 1 ? i : 0]", row = "SEGMENTS > 1 ? 0 : i";
+        t.line("if (is_whole(inside[b][0].ends) && is_whole(inside[b][MASK_ROWS - 1].ends)) {");
         block();
-        add("mask[SEGMENTS > 1 ? i : 0]", "SEGMENTS > 1 ? 0 : i");
+        add(mask, row, "!at_the_end(e) || ");
+        t.line("} else {");
+        chain_.forget();
+        block();
+        add(mask, row);
+        t.line("}");
         t.line("}");
     }
 
@@ -264,14 +285,14 @@ private:
     }
 
     // All statistics of a result at once, so that its mask is looked at once.
-    void add(const std::string& mask, const std::string& row) {
+    void add(const std::string& mask, const std::string& row, const std::string& unless = "") {
         std::vector<std::string> values;
         each_stat([&](const Partial& p, const std::string&) { values.push_back(chain_.operand(p.reduction.of)); });
         t.line("#pragma unroll");
         t.line("for (int e = 0; e < VECTOR; e++)");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++)");
-        t.line("if (" + mask + " >> e & 1) {");
+        t.line("if (" + unless + mask + " >> e & 1) {");
         size_t n = 0;
         each_stat([&](const Partial& p, const std::string& k) {
             const std::string part = "parts[" + row + "][" + k + "]", value = values[n++];
