@@ -194,17 +194,19 @@ private:
         else t.line("const int lane_column = t % LANES_W, lane_row = t / LANES_W" + std::string(m_.neighbours ? " * ITEMS;" : ";"));
         t.line(std::string("constexpr int COLUMNS_AT_ONCE = ") + (m_.warps_along_w ? "4 * " : "") + "LANES_W;");
         t.line("(void)table, (void)slots, (void)image_table, (void)exchange, (void)exchange_turn;");
+        // A group's channels may begin between two vectors.
+        const std::string begins = pm && epilogue_.problem().groups > 1 && epilogue_.problem().cout % m_.vector ? "false && " : "";
         for (size_t k = 0; k < epilogue_.stores().size(); ++k) {
             const Operand& o = epilogue_.stores()[k];
             const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * m_.vector), ys = "operands.ys" + id;
-            t.line("const bool wide" + id + " = VECTOR > 1 && " + (pm ? ys + ".c == 1 && " : ys + ".w == 1 && ") + "(((unsigned long long)operands.y" + id + " | " + num(bytes(o.dtype)) + "ull * (" + ys + ".n | " +
+            t.line("const bool wide" + id + " = " + begins + "VECTOR > 1 && " + (pm ? ys + ".c == 1 && " : ys + ".w == 1 && ") + "(((unsigned long long)operands.y" + id + " | " + num(bytes(o.dtype)) + "ull * (" + ys + ".n | " +
                    (pm ? ys + ".w" : ys + ".c") + " | " + ys + ".d | " + ys + ".h)) % " + size + ") == 0 && " + size + " <= 16;");
         }
         for (size_t k = 0; k < epilogue_.reads().size(); ++k) {   // as ChunkChain::load_elements asks
             const Operand& o = epilogue_.reads()[k];
             if (m_.vector == 1 || epilogue_.table_of(k) >= 0 || epilogue_.image_table_of(k) >= 0 || !(pm ? o.depends[1] : o.depends[4])) continue;
             const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * m_.vector), rs = "operands.rs" + id;
-            t.line("const bool wide_r" + id + " = " + rs + (pm ? ".c" : ".w") + " == 1 && (((unsigned long long)operands.r" + id + " | " + num(bytes(o.dtype)) + "ull * (" + rs + ".n | " + rs + (pm ? ".w" : ".c") + " | " + rs +
+            t.line("const bool wide_r" + id + " = " + begins + rs + (pm ? ".c" : ".w") + " == 1 && (((unsigned long long)operands.r" + id + " | " + num(bytes(o.dtype)) + "ull * (" + rs + ".n | " + rs + (pm ? ".w" : ".c") + " | " + rs +
                    ".d | " + rs + ".h)) % " + size + ") == 0 && " + size + " <= 16;");
         }
         statistics_.begin();
