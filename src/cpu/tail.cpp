@@ -30,8 +30,8 @@ TensorView Tail::place(const Run& run, ValueId value) const {
 }
 
 // Sums and what is made of them differ by little (an image's mean and the batch's; the gradient of a scale, whose terms
-// nearly cancel), so between a pass's tiles and the end of its tail nothing is rounded to fp32, nor are the few numbers of
-// a pass that is evaluated step by step. Sums of products in such a pass keep the arithmetic of their operands.
+// nearly cancel), so between a pass's tiles and the end of its tail nothing is rounded to fp32, nor are the few numbers
+// of a pass that is evaluated step by step. Sums of products in such a pass keep the arithmetic of their operands.
 DType Tail::held(ValueId value) const {
     constexpr int64_t few = 1 << 16;
     const Node& node = plan_.graph[value];

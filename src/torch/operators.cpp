@@ -1,12 +1,11 @@
 // The operators, registered through PyTorch's stable C ABI.
 //
-//     transfuse::run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]
-//     transfuse::run_detached(…) -> Tensor[]     the same without a gradient of its own: for callers who see to gradients
-//     transfuse::run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[]
-//     outputs, int[] wanted)
-//         -> Tensor[]
-//     transfuse::scratch(…), scratch_backward(…) -> int     the bytes that run and run_backward would take for themselves
-//     transfuse::run_text(Tensor[] leaves, str program, SymInt[] sizes, int mode) -> Tensor[]     (exported models)
+//     run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]
+//     run_detached(…)         the same without a gradient of its own: for callers who see to gradients
+//     run_text(…)             the same with the program's text (exported models)
+//     run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs,
+//                  int[] wanted) -> Tensor[]
+//     scratch(…), scratch_backward(…) -> int     the bytes that run and run_backward would take for themselves
 //
 // A program is passed by handle: a text of a few kilobytes would cost more than the call.
 #include <dlfcn.h>
