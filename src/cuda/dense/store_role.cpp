@@ -212,7 +212,7 @@ private:
         statistics_.begin();
         t.line("int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers");
         if (epilogue_.image_tables()) t.line("int image = -1;");
-        t.line("for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {");
+        t.line("for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {");
         t.line("const Place at = place_of(tile, s);");
         t.line("const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);");
         if (epilogue_.image_tables()) load_image_tables();

@@ -30,6 +30,13 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     return at;
 }
 
+// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
+// the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
+static __device__ __forceinline__ int next_tile(int tile) {
+    const unsigned round = tile / gridDim.x + 1;
+    return (int)(round * gridDim.x + (blockIdx.x + PARTS * (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
+}
+
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
     if (!SKIPS) return true;
@@ -96,7 +103,7 @@ struct Cursor {
         piece = 0;
         if (++stage < KSTAGES) return;
         stage = 0;
-        tile += gridDim.x;
+        tile = next_tile(tile);
         settle(s, xs, t);
     }
     __device__ __forceinline__ int channel() const { return at.fixed / MGROUPS * CIN + stage * STAGE_CHANNELS; }
@@ -298,7 +305,7 @@ struct Pump {
             if (++slab == slab_count(at.variant)) {
                 slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile += gridDim.x; seek(packed, s); }
+                if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
             }
         }
     }
@@ -440,7 +447,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     int slot = FIRST_SLOT, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
-    for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         REAL acc[BLOCKS][ACCUMULATORS];
         Totals total;
