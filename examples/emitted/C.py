@@ -210,6 +210,13 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     return at;
 }
 
+// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
+// the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
+static __device__ __forceinline__ int next_tile(int tile) {
+    const unsigned round = tile / gridDim.x + 1;
+    return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
+}
+
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
     const int* reach = slab_reach(at.variant, slab);  // first and last shift along d, along h
@@ -240,7 +247,7 @@ struct Cursor {
         piece = 0;
         if (++stage < KSTAGES) return;
         stage = 0;
-        tile += gridDim.x;
+        tile = next_tile(tile);
         settle(s, xs, t);
     }
     __device__ __forceinline__ int channel() const { return at.fixed * CIN + stage * STAGE_CHANNELS; }
@@ -284,7 +291,7 @@ struct Pump {
             if (++slab == slab_count(at.variant)) {
                 slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile += gridDim.x; seek(packed, s); }
+                if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
             }
         }
     }
@@ -415,23 +422,6 @@ constexpr int RESULTS = 42, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1
 __constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97,
     104, 105, 112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153, 160, 161};  // each result's first pixel, but for the lane's own
 __constant__ int segment_phases[] = {0, 0};  // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w
-
-// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.
-static __device__ __forceinline__ constexpr bool is_whole(unsigned ends) {
-    return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W;
-}
-
-// Whether result k of some lane lies in the last column or in the padding between rows.
-static __device__ __forceinline__ constexpr bool at_the_end(int k) {
-    constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105,
-        112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153, 160, 161};
-    for (int c = 0; c < 8; c += 2) {
-        const int p = pixels[k] + c, r = p / EXTENT_W;
-        if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N)
-            return true;
-    }
-    return false;
-}
 typedef unsigned long long Mask;
 
 // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
@@ -491,41 +481,22 @@ template <int WG> struct Fragments {
         constexpr int BATCH = 2, VECTOR = RESULTS;
         Mask mask[MASK_ROWS];
         mask[0] = find_inside(inside[0][0], at, segment_phases[(at.variant * 2 + WG) + segment]);
-        if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) {
-            REAL v26[BATCH][VECTOR];
+        REAL v26[BATCH][VECTOR];
+        UNROLL for (int i = 0; i < BATCH; i++)
+            UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
+        REAL r25[BATCH];
+        load_rows(r25, table + group * COUT + first_channel);
+        UNROLL for (int i = 0; i < BATCH; i++)
+            UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] += r25[i];
+        REAL v27[BATCH][VECTOR];
+        UNROLL for (int i = 0; i < BATCH; i++)
+            UNROLL for (int e = 0; e < VECTOR; e++) v27[i][e] = v26[i][e] * v26[i][e];
+        UNROLL for (int e = 0; e < VECTOR; e++)
             UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-            REAL r25[BATCH];
-            load_rows(r25, table + group * COUT + first_channel);
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] += r25[i];
-            REAL v27[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v27[i][e] = v26[i][e] * v26[i][e];
-            UNROLL for (int e = 0; e < VECTOR; e++)
-                UNROLL for (int i = 0; i < BATCH; i++)
-                    if (!at_the_end(e) || mask[0] >> e & 1) {
-                        parts[i][0] = parts[i][0] + v27[i][e];
-                        parts[i][1] = parts[i][1] + v26[i][e];
-                    }
-        } else {
-            REAL v26[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-            REAL r25[BATCH];
-            load_rows(r25, table + group * COUT + first_channel);
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] += r25[i];
-            REAL v27[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v27[i][e] = v26[i][e] * v26[i][e];
-            UNROLL for (int e = 0; e < VECTOR; e++)
-                UNROLL for (int i = 0; i < BATCH; i++)
-                    if (mask[0] >> e & 1) {
-                        parts[i][0] = parts[i][0] + v27[i][e];
-                        parts[i][1] = parts[i][1] + v26[i][e];
-                    }
-        }
+                if (mask[0] >> e & 1) {
+                    parts[i][0] = parts[i][0] + v27[i][e];
+                    parts[i][1] = parts[i][1] + v26[i][e];
+                }
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
             sums[i][0] = sums[i][0] + parts[i][0];
             sums[i][1] = sums[i][1] + parts[i][1];
@@ -546,6 +517,7 @@ template <int WG> struct Fragments {
     __device__ __forceinline__ void finish() {
         write(sums, channel, channel, gridDim.x, blockIdx.x);
     }
+    __device__ __forceinline__ void fold(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int, REAL*) {}
 };
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
@@ -556,7 +528,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     Fragments<WG> fragments(shared, s, operands, t);
     // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands
     // over and is behind from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
-    for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         REAL acc[BLOCKS][ACCUMULATORS];
         UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
@@ -1346,7 +1318,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_aefc8bc57767_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_b56f04febb22_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <type_traits>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],

@@ -129,6 +129,57 @@ TEST(CudaHopper, PaddedStrict) { run_padded(Fp32Precision::strict, "f32", false,
 TEST(CudaHopper, PaddedTf32) { run_padded(Fp32Precision::tf32, "f32", false, 3e-3); }
 TEST(CudaHopper, PaddedHalfChannelsLast) { run_padded(Fp32Precision::strict, "f16", true, 6e-3); }
 
+// A reduction over channels is formed by the product warps; what follows it is the store role's.
+const char* const folded_passes[] = {
+    "%x = input f32[2,6,5,12]  %w = param f32[6,70,3,3]  %b = param f32[70]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] "
+    "output_padding=[1,1]  %m = amin(%y) dims=[1] keepdim=1  %s = sum(%m) dims=[2] keepdim=1  %z = gelu(%s)",
+    "%x = input f32[2,8,6,9]  %w = param f32[8,40,3,2]  %y = conv_transpose(%x, %w)  %t = tanh(%y)  %l = logsumexp(%t) dims=[1] keepdim=1  %z = mul(%l, 2)",
+    "%x = input f32[3,8,5,8]  %w = param f32[8,128,3,3]  %b = param f32[128]  %y = conv_transpose(%x, %w, %b) padding=[1,1]  %t = sigmoid(%y)  %m = mean(%t) "
+    "dims=[1] keepdim=1  %z = sum(%m) dims=[2,3]",
+    "%x = input f32[2,5,140]  %k = input f32[2,66,1]  %w = param f32[5,66,4]  %y = conv_transpose(%x, %w) stride=[2] padding=[1]  %d = mul(%y, %k)  %z = amax(%d) dims=[1] keepdim=1",
+};
+
+void run_folded(Fp32Precision precision, const char* dtype, bool last, double tolerance) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 9900;
+    int folded = 0;
+    Target target;
+    target.multiprocessors = 3;
+    for (const char* body : folded_passes) {
+        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target, precision));
+        for (const BoundLaunch& bound : cases.back().assembly.launches) folded += bound.launch.source->text.find("FOLDED = true") != std::string::npos;
+    }
+    EXPECT_EQ(folded, 4);
+    check(cases, tolerance);
+}
+
+TEST(CudaHopper, FoldedStrict) { run_folded(Fp32Precision::strict, "f32", false, 5e-6); }
+TEST(CudaHopper, FoldedTf32) { run_folded(Fp32Precision::tf32, "f32", false, 3e-3); }
+TEST(CudaHopper, FoldedHalfChannelsLast) { run_folded(Fp32Precision::strict, "f16", true, 6e-3); }
+
+// Many phases along a row: tiles of some of them, whose outputs lie apart.
+void run_apart(const char* dtype, Fp32Precision precision, bool last, double tolerance) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 9700;
+    Target target;
+    target.multiprocessors = 2;
+    for (const char* body : {"%x = input f32[2,16,24]  %w = param f32[16,70,16]  %b = param f32[70]  %r = leaky_relu(%x)  %y = conv_transpose(%r, %w, %b) stride=[8] padding=[4]  %z = tanh(%y)",
+                             "%x = input f32[1,8,5,12]  %w = param f32[8,66,3,5]  %z = conv_transpose(%x, %w) stride=[2,4] padding=[1,0]"})
+        for (const char* phases : {"w-phases 2", "w-phases 4", "w-phases 1"}) {
+            const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+            HostCase c = make(graph, random_leaves(graph, ++seed), last, true, target, precision, phases);
+            int taken = 0;
+            for (const BoundLaunch& bound : c.assembly.launches) taken += bound.launch.source->text.find(phases) != std::string::npos;
+            if (taken) cases.push_back(std::move(c));
+        }
+    EXPECT_GE(cases.size(), 3u);
+    check(cases, tolerance);
+}
+
+TEST(CudaHopper, PhasesApartTf32) { run_apart("f32", Fp32Precision::tf32, false, 3e-3); }
+TEST(CudaHopper, PhasesApartHalfChannelsLast) { run_apart("f16", Fp32Precision::strict, true, 6e-3); }
+
 TEST(CudaHopper, BoxesStrict) { run_boxed(Fp32Precision::strict, "f32", false, 5e-6, 5); }
 TEST(CudaHopper, BoxesTf32) { run_boxed(Fp32Precision::tf32, "f32", false, 3e-3, 5); }
 TEST(CudaHopper, BoxesHalf) { run_boxed(Fp32Precision::strict, "f16", false, 6e-3, 5); }

@@ -24,8 +24,9 @@ inline double rounded(double value, DType dtype) {
     return get(&slot, dtype, 0);
 }
 
+// `wanted`: words of the dense pass's configuration; the first whose text has them is taken.
 inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves, bool last, bool aligned,
-                     const Target& target, Fp32Precision precision = Fp32Precision::strict) {
+                     const Target& target, Fp32Precision precision = Fp32Precision::strict, const std::string& wanted = "") {
     HostCase c;
     c.graph = graph;
     c.leaves = std::move(leaves);
@@ -44,6 +45,14 @@ inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves
     options.leaf_strides = c.leaf_strides, options.output_strides = c.output_strides;
     options.precision = precision;
     c.assembly = assemble(c.plan, options, target, aligned);
+    for (size_t pass = 0; pass < c.plan.passes.size() && !wanted.empty(); ++pass) {
+        if (c.plan.passes[pass].kind != PassKind::dense) continue;
+        for (const std::string& config : configs_of(c.plan, pass, c.assembly, options, target, aligned, 60))
+            if (config.find(wanted) != std::string::npos) {
+                c.assembly = assemble(c.plan, options, target, aligned, {{pass, config}});
+                return c;
+            }
+    }
     return c;
 }
 

@@ -1,5 +1,7 @@
 #include "cuda/dense/chain.h"
 
+#include <algorithm>
+
 #include "cuda/expression.h"
 #include "transfuse/error.h"
 
@@ -104,19 +106,41 @@ void Chain::begin_after_pool(const std::string& pooled) {
     define(epilogue_.program().pool_value, pooled, {true, true});
 }
 
-void Chain::steps(bool after_pool) {
+void Chain::steps(bool after) {
     const TileProgram& program = epilogue_.program();
-    bool past = !after_pool || !program.pool;
+    bool past = !after || !program.pool;
     for (ValueId v : program.steps) {
+        if (program.fold >= 0 && (v == program.fold || (std::find(program.before_fold.begin(), program.before_fold.end(), v) == program.before_fold.end()) != after)) continue;
         if (v == program.pool_value) {
             past = true;
-            if (!after_pool) break;
+            if (!after) break;
             continue;
         }
         if (!past) continue;
         if (is_pointwise(epilogue_.graph()[v].op)) pointwise(v);
         else channel_reduction(v);
     }
+}
+
+void Chain::unfold(const std::string& parts, const std::string& masses) {
+    const TileProgram& program = epilogue_.program();
+    const Node& node = epilogue_.graph()[program.fold];
+    const Kind x{false, true};
+    const std::string name = "v" + num(program.fold), lowest = "__int_as_float(0xff800000)";
+    define(program.fold, name, x);
+    if (node.op == Op::logsumexp) {
+        across(name + "_top", Op::amax, parts + "[i][e]");
+        const std::string top = ref(name + "_top", x);
+        across(name + "_mass", Op::sum, "(" + parts + "[i][e] == " + lowest + " ? (REAL)0 : " + masses + "[i][e] * tf_exp(" + parts + "[i][e] - " + top + "))");
+        t.line("REAL " + name + dims(x) + ";");
+        loops(x);
+        t.line(ref(name, x) + " = tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : tf_log(" + ref(name + "_mass", x) + ") + " + top + ";");
+        return;
+    }
+    across(name, node.op == Op::mean ? Op::sum : node.op, parts + "[i][e]");
+    if (node.op != Op::mean) return;
+    loops(x);
+    t.line(ref(name, x) + " *= 1.f / " + literal(static_cast<double>(epilogue_.channels()), epilogue_.real()) + ";");
 }
 
 void Chain::pointwise(ValueId v) {

@@ -76,8 +76,8 @@ struct Model {
         double step = std::max(steps * multiply, steps * operands);
         if (!c.resident) {
             const double slabs = met * slab_count(), slab = step / slabs;
-            step = (std::max(slab, (2500 + slab) / c.slabs) + (problem.boxed() ? 40 : 100)) * slabs;   // boxes: a warp of its own asks
-            step = std::max(step, tiles * s.tile_bytes / 32.0);           // L2 to one multiprocessor
+            step = (std::max(slab, (2500 + slab) / c.slabs) + (problem.boxed() ? 60 : 100)) * slabs;   // boxes: a warp of its own asks
+            step = std::max(step, tiles * s.tile_bytes / (needs.fragments ? 32.0 : 24.0));   // L2 to one multiprocessor, with stores or without
         }
         // Loads: the raw pieces, and what is done with them.
         const double channels = s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0);
@@ -90,10 +90,12 @@ struct Model {
         const double rows = s.segments > 1 ? static_cast<double>(problem.cout) * std::min<double>(outer, s.real_outer) * s.phases_w : s.chunk_height;
         const double elements = rows * chunk_pixels() * (s.chunk_outer > s.real_outer ? outer / s.real_outer : 1.0);
         const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]);
-        double chunk = 350 + elements * 4 / 48 + elements / 128 * needs.epilogue_flops * 1.6 + (needs.stores ? elements / pooled * static_cast<double>(needs.element_bytes) / (needs.vector > 1 || s.phases_w > 1 ? 40 : 24) : 0);
+        // Some residues along w only: their pieces fill their sectors in part.
+        const double apart = needs.pixel_major || s.phases_w == s.period[3] ? 1.0 : std::min(static_cast<double>(s.period[3]), 32.0 / static_cast<double>(needs.element_bytes)) / s.phases_w;
+        double chunk = 350 + elements * 4 / 48 + elements / 128 * needs.epilogue_flops * 1.6 + (needs.stores ? apart * elements / pooled * static_cast<double>(needs.element_bytes) / (needs.vector > 1 || s.phases_w > 1 ? 40 : 24) : 0);
         if (needs.all_channels) chunk += 300;
         // On fragments two warps a scheduler run the chain, while no products do.
-        const double fragments = needs.fragments ? 200 + 2 * s.blocks * s.accumulators * (1 + needs.epilogue_flops) : 0;
+        const double fragments = needs.fragments ? 200 + 2 * s.blocks * s.accumulators * (1 + needs.epilogue_flops) : needs.folded ? 200 + s.blocks * s.accumulators * (3 + needs.epilogue_flops) : 0;
         const double store = needs.fragments ? 0 : chunks * chunk / c.store_groups;
         const double write = chunks * chunk_bytes() / 100.0;
         const double wait = needs.fragments ? 0 : (s.joint ? 0.8 : 0.3) * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
@@ -109,6 +111,7 @@ struct Model {
         if (c.split == Split::phases) total *= 1.05;                      // warpgroups of unlike work
         if (s.blocks == 1) total *= 1.12 - 0.12 * n / 192;                // long runs: fewer hand-overs than are counted here
         if (c.k_steps == 4) total *= 1.05;                                // few, long stages
+        if (!c.resident && c.slabs == 2) total *= 1.04;                   // the next slab is asked for late
         if (s.variants > 1) total *= 1.1;                                 // tiles of unlike work
         return total;
     }
@@ -156,9 +159,10 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
         if (m.weight_bytes() > limit - 40 * 1024) continue;
         for (auto [width, buffers] : chunks) {
             if (needs.fragments && (width != 64 || buffers != 2)) continue;
-            if (!needs.fragments && width > 8 && s.row_length <= width / 2) continue;
+            if (needs.folded && width != 64) continue;
+            if (!needs.fragments && !needs.folded && width > 8 && s.row_length <= width / 2) continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
-            m.c.chunk_width = width, m.c.buffers = buffers;
+            m.c.chunk_width = needs.folded ? round_up(s.row_length, 32) : width, m.c.buffers = buffers;   // folded: whole runs are small
             for (int raw : {4, 3, 2}) {
                 m.c.raw = raw, m.c.store_groups = needs.fragments ? 0 : 1;
                 if (problem.load == LoadMode::boxes) {   // a large patch comes vector by vector
@@ -228,17 +232,20 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     // The best of every length: which of them fits depends on how many accumulators stand side by side.
     std::array<int, 4> taken{};   // by length
     std::erase_if(rough, [&](const Rough& r) { return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > 16; });
+    std::vector<std::pair<int, int>> bundlings{{4, 0}, {2, 0}, {1, 0}};   // bundles, and residues along w in each
+    for (int64_t part = problem.axes[3].period() / 2; part > 0 && problem.axes[3].period() >= 4 && problem.axes[3].period() % part == 0; part /= 2)
+        for (int bundles : {2, 1}) bundlings.push_back({bundles, static_cast<int>(part)});
     std::vector<Choice> choices;
     for (Split split : {Split::channels, Split::phases, Split::pixels}) {
         if (split == Split::channels && (blocks < 2 || (blocks % 2 && !needs.all_channels && blocks < 5))) continue;
-        for (int bundles : {4, 2, 1})
+        for (const auto& [bundles, w_phases] : bundlings)
             for (int k_steps : {4, 2, 1}) {
                 if (k_steps > 1 && problem.cin <= problem.lanes() * k_steps) continue;
                 std::optional<Schedule> like;   // steps do not depend on the run
                 for (const Rough& r : rough) {
                     Config c = r.config;
-                    c.split = split, c.bundles = bundles, c.k_steps = k_steps;
-                    c.chunk_width = 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2, c.raw = 3;   // little memory: only to see the shape
+                    c.split = split, c.bundles = bundles, c.w_phases = w_phases, c.k_steps = k_steps;
+                    c.chunk_width = needs.folded ? 192 : 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2, c.raw = 3;   // little memory: only to see the shape
                     if (split == Split::pixels) {
                         if (u[2] > c.run[2]) c.runs[2] = 2;
                         else if (u[1] > c.run[1]) c.runs[1] = 2;
@@ -257,28 +264,33 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                     // More bundles than there are: only empty work.
                     const int groups = split == Split::phases ? 2 : 1;
                     if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
-                    double tiles = static_cast<double>(s->fixed) * s->variants;
-                    for (size_t a = 0; a < 4; ++a) tiles *= std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
+                    double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
+                    for (size_t a = 0; a < 4; ++a) {
+                        const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
+                        tiles *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
+                    }
                     const double waves = tiles / multiprocessors;
                     for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
                         Choice choice;
                         choice.config = f.config;
-                        choice.pixels = s->blocks * r.pixels;
+                        choice.pixels = s->blocks * r.pixels * useful;
                         choice.seconds = (waves < 6 ? std::ceil(waves) : waves + 0.4) * f.cycles / 1.75e9;
                         choices.push_back(std::move(choice));
                     }
                 }
             }
     }
-    // What measurements agree on: warpgroups divide channels where they can (the patch is loaded once for both), and long runs beat
-    // short ones, whatever the estimate says of the rest.
-    auto keep = [&](auto&& wanted) {
-        if (std::any_of(choices.begin(), choices.end(), wanted)) std::erase_if(choices, [&](const Choice& c) { return !wanted(c); });
-    };
-    if (most == 1) keep([](const Choice& c) { return c.config.split == Split::channels; });
-    int most_pixels = 0;
+    // What measurements agree on: warpgroups divide channels where they can (the patch is loaded once for both) unless another
+    // division is estimated far better, and long runs beat short ones.
+    double most_pixels = 0;
     for (const Choice& c : choices) most_pixels = std::max(most_pixels, c.pixels);
     std::erase_if(choices, [&](const Choice& c) { return c.pixels < (most == 1 ? 0.72 : 0.5) * most_pixels; });
+    double best_channels = 1e30, best_others = 1e30;
+    for (const Choice& c : choices) {
+        double& best = c.config.split == Split::channels ? best_channels : best_others;
+        best = std::min(best, c.seconds);
+    }
+    if (most == 1 && best_channels < 1.25 * best_others) std::erase_if(choices, [](const Choice& c) { return c.config.split != Split::channels; });
     std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
     // For measuring: first the best of each division of the work and length of run, then what else is estimated well, of one run
     // and division two memory plans only.

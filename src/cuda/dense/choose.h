@@ -15,7 +15,7 @@ struct Choice {
     Config config;
     Schedule schedule;
     double seconds = 0;   // estimate
-    int pixels = 0;       // a warpgroup holds at once, of all its phases
+    double pixels = 0;    // a warpgroup holds at once, of all its phases, those beyond the image not counted
 };
 
 // Configurations worth a try, best estimate first. With most = 1 the heuristic decides; else they are unlike one another, for

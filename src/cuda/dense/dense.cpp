@@ -6,6 +6,7 @@
 
 #include "cuda/dense/choose.h"
 #include "cuda/dense/combine.h"
+#include "cuda/dense/fold.h"
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
 #include "cuda/dense/pack.h"
@@ -57,6 +58,12 @@ struct Request {
         needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
         needs.one_image = epilogue.one_image();
         needs.fragments = runs_in_fragments(epilogue);
+        needs.folded = find_fold(program, epilogue);
+    }
+    bool on_accumulators() const { return needs.fragments || needs.folded; }
+    void through_chunks() {   // what follows the products goes to the store role, all of it
+        needs.fragments = false, needs.folded = 0;
+        program.fold = -1, program.before_fold.clear();
     }
     Request(const Request&) = delete;   // the epilogue refers to its neighbours
 };
@@ -74,8 +81,8 @@ std::unique_ptr<Request> read_request(const Surroundings& around, Family family,
 // through chunks.
 std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
     auto choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
-    if (!choices.empty() || !request.needs.fragments) return choices;
-    request.needs.fragments = false;
+    if (!choices.empty() || !request.on_accumulators()) return choices;
+    request.through_chunks();
     return choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
 }
 
@@ -85,7 +92,7 @@ std::optional<Choice> decided(const Problem& problem, const Needs& needs, const 
     if (!target.decisions || !target.decisions->repeating()) choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
     if (!target.decide(!choices.empty())) return std::nullopt;
     Config c = choices.empty() ? Config{} : choices[0].config;
-    for (int* word : {&c.run[0], &c.run[1], &c.run[2], &c.run[3], &c.runs[0], &c.runs[1], &c.runs[2], &c.runs[3], &c.bundles, &c.k_steps, &c.stages, &c.raw, &c.piece, &c.slab_tiles, &c.slabs,
+    for (int* word : {&c.run[0], &c.run[1], &c.run[2], &c.run[3], &c.runs[0], &c.runs[1], &c.runs[2], &c.runs[3], &c.bundles, &c.w_phases, &c.k_steps, &c.stages, &c.raw, &c.piece, &c.slab_tiles, &c.slabs,
                       &c.chunk_width, &c.buffers, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers})
         *word = static_cast<int>(target.decide(*word));
     c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
@@ -105,10 +112,15 @@ std::optional<Choice> chosen(Request& request, const Surroundings& around) {
             request.needs = needs;
             return Choice{*config, std::move(*s)};
         }
+        needs.folded = 0;
+        if (auto s = request.needs.folded && !needs.fragments ? schedule(request.problem, needs, *config, around.target.shared_bytes) : std::nullopt) {
+            request.through_chunks();
+            return Choice{*config, std::move(*s)};
+        }
     }
     auto choice = decided(request.problem, request.needs, around.target);
-    if (choice || !request.needs.fragments) return choice;
-    request.needs.fragments = false;
+    if (choice || !request.on_accumulators()) return choice;
+    request.through_chunks();
     return decided(request.problem, request.needs, around.target);
 }
 

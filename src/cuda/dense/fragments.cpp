@@ -4,27 +4,13 @@
 #include <array>
 #include <functional>
 
-#include "cuda/dense/chain.h"
+#include "cuda/dense/fold.h"
+#include "cuda/dense/fragment_chain.h"
 #include "cuda/expression.h"
-#include "transfuse/error.h"
 
 namespace transfuse::cuda {
 
 namespace {
-
-// Per-channel operands are a thread's one or two rows; no step here reduces over channels.
-class FragmentChain : public Chain {
-public:
-    FragmentChain(const Epilogue& epilogue, Lines& lines) : Chain(epilogue, lines, false) {}
-
-protected:
-    void across(const std::string&, Op op, const std::string&) override { fail("dense fragments: ", transfuse::name(op), " over channels"); }
-    void load_image_rows(const std::string& name, size_t read) override {
-        const std::string id = num(static_cast<int64_t>(read));
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++) " + name + "[i] = CHANNEL_OK(i) ? tf_load<REAL>(operands.r" + id + " + (image * operands.rs" + id + ".n + (group * COUT + CHANNEL(i)) * operands.rs" + id + ".c)) : 0.f;");
-    }
-};
 
 class FragmentProgram {
 public:
@@ -42,6 +28,7 @@ public:
         insides();
         tile();
         finish();
+        t.line("__device__ __forceinline__ void fold(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int, REAL*) {}");
         t.line("};");
         return t.str();
     }
@@ -65,7 +52,7 @@ private:
     }
 
     void constants() {
-        t.line("constexpr bool FRAGMENTS = true;");
+        t.line("constexpr bool FRAGMENTS = true, FOLDED = false;");
         auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
         constant("SEGMENTS", s_.segments), constant("WRITERS", fragment_writers(c_));
         constant("RESULTS", columns_.size()), constant("RESULT_ROWS", s_.segments > 1 ? 1 : 2);   // of a lane: columns and channels
@@ -379,9 +366,7 @@ bool runs_in_fragments(const Epilogue& epilogue) {
         if (epilogue.graph()[p.reduction.of].type.shape[1] != epilogue.channels()) return false;
     }
     for (ValueId v : program.steps)
-        for (ValueId a : epilogue.graph()[v].args)
-            for (size_t k = 0; k < epilogue.reads().size(); ++k)
-                if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0 && (epilogue.image_table_of(k) < 0 || !epilogue.reads()[k].depends[1])) return false;
+        if (!fragment_operands(epilogue, v)) return false;
     // A residue without taps has no accumulator.
     for (const Lattice& axis : problem.axes)
         for (const Phase& phase : axis.phases())
@@ -409,10 +394,12 @@ bool fragment_rows_per_tile(const Epilogue& epilogue, const Schedule& schedule) 
 
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
     if (config.store_groups == 0) return FragmentProgram(epilogue, schedule, config).text();
-    return "constexpr bool FRAGMENTS = false;   // the store role runs the tile program\n"
+    if (epilogue.program().fold >= 0) return fold_program(epilogue, schedule);
+    return "constexpr bool FRAGMENTS = false, FOLDED = false;   // the store role runs the tile program\n"
            "template <int WG> struct Fragments {\n"
            "    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int) {}\n"
            "    __device__ __forceinline__ void tile(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int) {}\n"
+           "    __device__ __forceinline__ void fold(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int, REAL*) {}\n"
            "    __device__ __forceinline__ void finish() {}\n"
            "};\n";
 }

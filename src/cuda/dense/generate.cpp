@@ -299,7 +299,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     constant("STAGES", config.stages), constant("RAW", config.raw), constant("PIECE", config.piece), constant("PIECES", s.pieces);
     constant("SLABS", config.resident ? 1 : config.slabs), constant("SLAB_BYTES", s.slab_bytes), constant("TILE_BYTES", s.tile_bytes), constant("OPERAND_TILES", static_cast<int64_t>(s.tiles.size()));
     constant("BUFFERS", config.buffers), constant("CHUNKS", s.chunk_count), constant("CHUNK_WIDTH", config.chunk_width), constant("CHUNK_ROWS", s.chunk_rows), constant("ROW_LENGTH", s.row_length);
-    constant("SETS", s.sets), constant("PLANES", s.planes), constant("ROWS_PER_PLANE", s.rows_per_plane), constant("ROWS_PER_GROUP", s.rows_per_group);
+    constant("SETS", s.sets), constant("PLANES", s.planes), constant("ROWS_PER_PLANE", s.rows_per_plane), constant("ROWS_PER_GROUP", s.rows_per_group), constant("BLOCK_ROWS", s.block_rows);
     constant("PITCH", s.pitch), constant("BLOCKS", s.blocks), constant("ACCUMULATORS", s.accumulators);
     constant("STAGE_BYTES", s.stage_bytes), constant("RAW_BYTES", s.raw_bytes), constant("CHUNK_BYTES", s.chunk_bytes);
     constant("WEIGHTS_AT", s.weights_at), constant("STAGES_AT", s.stages_at), constant("RAW_AT", s.raw_at), constant("CHUNKS_AT", s.chunks_at), constant("TABLES_AT", s.tables_at), constant("PLACES_AT", s.places_at);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 
@@ -35,6 +36,7 @@ std::string to_string(const Config& c) {
     if (!c.resident) text << c.slabs << "x" << c.slab_tiles;
     text << " chunks " << c.buffers << "x" << c.chunk_width << " stores " << c.store_groups << " registers " << c.load_registers << "/"
          << c.store_registers << "/" << c.product_registers;
+    if (c.w_phases) text << " w-phases " << c.w_phases;
     if (c.shared_padding) text << " shared padding";
     if (c.skips) text << " skips";
     return text.str();
@@ -57,6 +59,7 @@ std::optional<Config> config_named(const std::string& text) {
         at += count;
     }
     if (std::sscanf(at, " chunks %dx%d stores %d registers %d/%d/%d", &c.buffers, &c.chunk_width, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers) != 6) return std::nullopt;
+    if (const size_t phases = rest.find(" w-phases "); phases != std::string::npos) c.w_phases = std::atoi(rest.c_str() + phases + 10);
     c.shared_padding = rest.find(" shared padding") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos;
     return to_string(c) == text ? std::optional<Config>(c) : std::nullopt;
 }
@@ -108,7 +111,7 @@ int Schedule::row_of(int outer, int w) const {
     const int per_group = planes / planes_per_bundle;
     const int group = joint && rows_per_plane == 1 ? bundle / per_group : 0;
     const int local = joint && rows_per_plane == 1 ? bundle % per_group : bundle;
-    return ((local * planes_per_bundle + plane) * rows_per_plane + group * rows_per_group) * 64 + seg * segment;
+    return ((local * planes_per_bundle + plane) * rows_per_plane + group * rows_per_group) * block_rows + seg * segment;
 }
 
 std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit, const Schedule* like) {
@@ -165,12 +168,15 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.accumulators = round_up(s.run_pixels, 8 * problem.warps_n()) / 2;
 
     // M: channels, and with few of them phases side by side.
-    s.phases_w = static_cast<int>(s.period[3]);
+    s.phases_w = config.w_phases ? config.w_phases : static_cast<int>(s.period[3]);
     s.segment = problem.cout <= 8 ? 8 : problem.cout <= 16 ? 16 : problem.cout <= 32 ? 32 : 64;
     s.segments = 64 / s.segment;
     s.channel_blocks = static_cast<int>((problem.cout + 63) / 64);
     std::vector<bool> w_real(phases[3].size());
     for (size_t r = 0; r < phases[3].size(); ++r) w_real[r] = !phases[3][r].taps.empty();
+    // Many residues along w leave few pixels to each: then bundles of some of them, which all have taps.
+    const int parts_w = static_cast<int>(s.period[3]) / s.phases_w;
+    if (config.w_phases && (s.period[3] % s.phases_w || parts_w < 2 || s.segments > 1 || needs.fragments || needs.pool[3] > 1 || std::find(w_real.begin(), w_real.end(), false) != w_real.end())) return std::nullopt;
     s.plane_of_w.assign(static_cast<size_t>(s.phases_w), -1);
     s.planes_per_bundle = 0;
     for (int w = 0; w < s.phases_w; w += s.segments) {
@@ -184,8 +190,8 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     std::vector<ChunkPhase> real, empty;
     for (size_t d = 0; d < phases[1].size(); ++d)
         for (size_t h = 0; h < phases[2].size(); ++h)
-            (phases[1][d].taps.empty() || phases[2][h].taps.empty() ? empty : real)
-                .push_back({static_cast<int>(d), static_cast<int>(h)});
+            for (int part = 0; part < parts_w; ++part)
+                (phases[1][d].taps.empty() || phases[2][h].taps.empty() ? empty : real).push_back({static_cast<int>(d), static_cast<int>(h), part * s.phases_w});
     const int outer = static_cast<int>(real.size());
     s.bundle_phases = std::min(s.bundle_phases, outer);
     s.bundle_count = (outer + s.bundle_phases - 1) / s.bundle_phases;
@@ -197,7 +203,8 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.fixed = static_cast<int>(problem.groups) * s.m_groups;
     s.blocks = bundles * s.planes_per_bundle;
     if (s.blocks * s.accumulators * problem.terms() * problem.real_bytes() / 4 > problem.accumulator_registers(config.store_groups)) return std::nullopt;   // strict: sums beside the accumulators
-    if (config.store_groups > 1 && (s.accumulators > 64 || config.buffers % config.store_groups)) return std::nullopt;
+    if (needs.folded && s.blocks * s.accumulators * problem.terms() > 128) return std::nullopt;   // the fold needs some beside them
+    if (config.store_groups > 1 && (s.accumulators > 64 || config.buffers % (2 * config.store_groups))) return std::nullopt;   // a buffer may not come round before its group does
     if (config.split == Split::channels && s.channel_blocks < 2) return std::nullopt;
     if (config.split == Split::phases && s.bundle_count < 2) return std::nullopt;
     if (needs.all_channels && s.fixed > 1) return std::nullopt;   // a tile holds one group's channels
@@ -239,7 +246,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
                             const int seg = s.phases_w <= s.segments ? i * s.phases_w + w : w % s.segments;
                             for (const PhaseTap& td : phases[1][real[o].d].taps)
                                 for (const PhaseTap& th : phases[2][real[o].h].taps)
-                                    for (const PhaseTap& tw : phases[3][w].taps) {
+                                    for (const PhaseTap& tw : phases[3][static_cast<size_t>(real[o].w + w)].taps) {
                                         const int64_t sub = (floor_mod(td.shift, s.advance[1]) * s.advance[2] + floor_mod(th.shift, s.advance[2])) * s.advance[3] + floor_mod(tw.shift, s.advance[3]);
                                         const int64_t at = ((sub * s.extent[0] * s.extent[1] + floor_div(td.shift, s.advance[1]) - s.first[1]) * s.extent[2] + floor_div(th.shift, s.advance[2]) - s.first[2]) * s.extent[3] + floor_div(tw.shift, s.advance[3]) - s.first[3];
                                         const int to_d = static_cast<int>(floor_div(td.shift, s.advance[1])), to_h = static_cast<int>(floor_div(th.shift, s.advance[2]));
@@ -330,7 +337,8 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
         s.rows_per_plane = s.joint ? 2 : 1, s.rows_per_group = 1;
     }
     if (s.joint && config.split == Split::channels && outer_together) return std::nullopt;
-    s.chunk_height = s.planes * (s.joint ? 2 : 1) * 64;
+    if (needs.folded) s.block_rows = 4 * needs.folded;
+    s.chunk_height = s.planes * (s.joint ? 2 : 1) * s.block_rows;
     const int slots = s.variants * (config.split == Split::phases && !s.joint ? 2 : 1) * s.sets;
     s.real_outer = s.bundle_phases * (outer_together ? bundles * groups : 1);
     const int riders = (static_cast<int>(empty.size()) + slots - 1) / slots;
@@ -367,6 +375,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     const int chunk_pixels = s.chunk_rows * config.chunk_width;
     s.pitch = needs.pixel_major ? s.chunk_height + 4 : chunk_pixels + (chunk_pixels % 16 == 0 ? 8 : 0);
     s.chunk_bytes = (needs.pixel_major ? chunk_pixels : s.chunk_height) * s.pitch * problem.real_bytes();
+    if (needs.folded && (s.segments > 1 || s.chunk_count > 1 || !empty.empty() || needs.pooled() || needs.pixel_major)) return std::nullopt;
     if (needs.fragments) s.chunk_bytes = 0;
     else if (!s.joint && config.buffers < 2) return std::nullopt;
 

@@ -53,6 +53,7 @@ struct Needs {
     int group_bytes = 4096;                  // of them, per store group
     bool one_image = false;                  // a tile may not hold several images (partials per image)
     bool fragments = false;                  // the tile program runs on the accumulators: no chunks, no store role
+    int folded = 0;                          // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
     bool pooled() const { return pool[1] * pool[2] * pool[3] > 1; }
 };
 
@@ -63,6 +64,7 @@ struct Config {
     std::array<int, 4> runs{1, 1, 1, 1};     // runs per tile (2 on one axis when pixels are split)
     Split split = Split::pixels;
     int bundles = 1;                         // phase bundles a warpgroup holds at once
+    int w_phases = 0;                        // residues along w in a bundle; 0: all of them
     int k_steps = 1;                         // K steps (8 or 16 channels) a stage
     int stages = 2, raw = 3;
     int piece = 1;                           // of the raw patch: vectors of channels in a box, else pixels a load thread
@@ -93,11 +95,11 @@ struct Reach {
 };
 struct WindowStep { int block, tile, pixel, halves; bool first; };  // halves: pixels between the K halves' windows, 0 = next vector
 
-struct ChunkPhase { int d = -1, h = -1; };   // outer residues; −1: nothing here
+struct ChunkPhase { int d = -1, h = -1, w = 0; };   // outer residues, −1: nothing here; the first along w
 struct Schedule {
     // phases
     std::array<int64_t, 4> period{}, advance{}, first{}, extent{}, tile{};
-    int phases_w = 1;
+    int phases_w = 1;                        // residues along w in a bundle
     int segment = 64, segments = 1;          // rows of M a phase takes; phases side by side in M
     int channel_blocks = 1, blocks_per_tile = 1, m_groups = 1;   // 64-row blocks of cout; in one tile; tiles per pixel
     int bundle_phases = 1, bundle_count = 1; // outer phases a bundle; bundles in all
@@ -121,6 +123,7 @@ struct Schedule {
     // chunks
     bool joint = false, pixel_major = false;
     int sets = 1, planes = 1, rows_per_plane = 1, rows_per_group = 1;
+    int block_rows = 64;                     // rows of a chunk an accumulator takes; folded: one or two for each of its warps
     int chunk_rows = 1, chunk_count = 1, chunk_height = 64, row_length = 0, pitch = 72;
     std::vector<int> chunk_row_start;
     int chunk_outer = 1;                     // outer phases in a chunk (with room for those without taps)

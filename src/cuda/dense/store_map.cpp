@@ -30,6 +30,7 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
     StoreMap m;
     const int chunk_pixels = s.chunk_rows * c.chunk_width;
     m.channels = s.segments > 1 ? s.segment : (s.joint && s.rows_per_plane == 2 ? 128 : 64);
+    if (program.fold >= 0) m.channels = 4 * s.rows_per_plane;   // a row for each product warp
     if (program.pixel_major) return pixel_major_map(epilogue, s, c, m);
     int columns;
     if (program.pool) {
@@ -37,9 +38,11 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
         for (int a = 0; a < 4; ++a) window *= std::max<int64_t>(1, program.needs(s.phases_w).pool[a] / s.period[a]);
         columns = chunk_pixels / static_cast<int>(window);
     } else {
-        m.vectors = program.vector > 1 && program.vector % s.phases_w == 0;
-        m.vector = m.vectors ? program.vector : 1;
-        m.pixels = m.vectors ? program.vector / s.phases_w : 1;
+        // A bundle of some residues along w: they alone lie side by side.
+        const int together = s.phases_w < s.period[3] && !epilogue.stores().empty() && epilogue.stores()[0].strides[4] == 1 && s.phases_w <= (program.channel_reductions ? 2 : 16 / epilogue.real_bytes()) ? s.phases_w : s.phases_w < s.period[3] ? 1 : program.vector;
+        m.vectors = together > 1 && together % s.phases_w == 0 && program.fold < 0;
+        m.vector = m.vectors ? together : 1;
+        m.pixels = m.vectors ? together / s.phases_w : 1;
         columns = m.vectors ? chunk_pixels / m.pixels : chunk_pixels * s.phases_w;
     }
     int operands = 0;            // each is as many registers as there are rows, tensors as many as there are values

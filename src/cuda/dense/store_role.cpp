@@ -138,8 +138,8 @@ private:
         std::string codes;
         for (const auto& sets : s_.phase_table)
             for (const auto& list : sets)
-                for (const ChunkPhase& p : list) codes += (codes.empty() ? "" : ", ") + num(p.d < 0 ? -1 : p.d * 256 + p.h);
-        t.line("__constant__ int phase_codes[" + num(static_cast<int64_t>(s_.phase_table.size()) * s_.sets * s_.chunk_outer) + "] = {" + codes + "};   // residue along d * 256 + along h");
+                for (const ChunkPhase& p : list) codes += (codes.empty() ? "" : ", ") + num(p.d < 0 ? -1 : p.d * 65536 + p.h * 256 + p.w);
+        t.line("__constant__ int phase_codes[" + num(static_cast<int64_t>(s_.phase_table.size()) * s_.sets * s_.chunk_outer) + "] = {" + codes + "};   // residues: along d * 65536 + h * 256 + the first along w");
         row_of();
         t.line("template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {");
         t.line("tf_vector<S, N> whole;");
@@ -293,7 +293,7 @@ private:
         t.line("auto enter = [&](int at_line) {");
         t.line("line = at_line;");
         t.line("const int h = line % EXTENT_H, d = line / EXTENT_H % EXTENT_D, n = line / (EXTENT_H * EXTENT_D);");
-        t.line("on = first_n + n; od = PERIOD_D * (first_d + d) + (code >> 8); oh = PERIOD_H * (first_h + h) + (code & 255);");
+        t.line("on = first_n + n; od = PERIOD_D * (first_d + d) + (code >> 16); oh = PERIOD_H * (first_h + h) + (code >> 8 & 255);");
         t.line("inside = h < RUN_H && d < RUN_D && n < RUN_N && on < s.out[0] && od < s.out[1] && oh < s.out[2];");
         for (size_t k = 0; k < stores.size(); ++k) {
             const std::string id = num(static_cast<int64_t>(k)), ys = "operands.ys" + id;
@@ -318,7 +318,7 @@ private:
             t.line("const int w = (chunk_index * CHUNK_WIDTH + px) % EXTENT_W;");
             t.line("enter((chunk_index * CHUNK_WIDTH + px) / EXTENT_W);");
         }
-        t.line("pn[i] = on; pd[i] = od; ph[i] = oh; pw[i] = PERIOD_W * (first_w + w) + w_phase;");
+        t.line("pn[i] = on; pd[i] = od; ph[i] = oh; pw[i] = PERIOD_W * (first_w + w) + (code & 255) + w_phase;");
         t.line("ok[i] = inside && px < CHUNK_WIDTH && w < RUN_W && pw[i] < s.out[3];");
         for (size_t k = 0; k < stores.size(); ++k) t.line("at" + num(static_cast<int64_t>(k)) + "[i] = line_at" + num(static_cast<int64_t>(k)) + " + pw[i] * operands.ys" + num(static_cast<int64_t>(k)) + ".w;");
         t.line("const int row = row_of(q, w_phase);");
@@ -355,7 +355,7 @@ private:
         t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
         t.line("const int code = codes[q];");
         t.line("if (code < 0) continue;");
-        t.line("const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 8), ph = PERIOD_H * (first_h + h) + (code & 255), pw = PERIOD_W * (first_w + w) + w_phase;");
+        t.line("const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;");
         t.line("const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;");
         // Threads that meet over channels or columns leave together.
         if (epilogue_.stats() == 0) t.line(program_.channel_reductions ? "if (!__any_sync(~0u, count > 0)) continue;" : "if (count <= 0) continue;");
@@ -380,8 +380,14 @@ private:
             t.line("const REAL* from = chunk + (row + lane_row) * PITCH + px;");
             t.line("#pragma unroll");
             t.line("for (int i = 0; i < BATCH; i++) " + value_ + "[i][0] = row < 0 ? 0.f : from[(hb * BATCH + i) * (ROW_STEP * PITCH)];");
+            if (program_.fold >= 0 && epilogue_.graph()[program_.fold].op == Op::logsumexp) {
+                t.line("REAL masses[BATCH][VECTOR];");
+                t.line("#pragma unroll");
+                t.line("for (int i = 0; i < BATCH; i++) masses[i][0] = from[(PHASE_CHANNELS + (hb * BATCH + i) * ROW_STEP) * PITCH];");
+            }
         }
-        run(false);
+        if (program_.fold >= 0) chain_.unfold(value_, "masses"), chain_.steps(true);
+        else run(false);
         sinks();
         t.line("}");
         t.line("}");

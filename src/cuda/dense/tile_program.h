@@ -46,6 +46,8 @@ struct TileProgram {
     std::vector<GridReduction> grid;
     std::array<int64_t, 5> grid_shape{};         // of the values after the pool: n, c, d, h, w
     bool channel_reductions = false;
+    ValueId fold = -1;                           // a channel reduction that the product warps form on their accumulators
+    std::vector<ValueId> before_fold;            // the steps it needs
     bool pixel_major = false;
     int vector = 1;                              // outputs along w of a store thread
     int chain_instructions = 1;                  // of the steps for one value, roughly

@@ -466,7 +466,15 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         settled(acc);
         held.release(b);
         if (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
-        else
+        else if (FOLDED) {                                    // a value a warp and pixel instead of its rows
+#pragma unroll
+            for (int set = 0; set < SETS; set++) {
+                if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
+                fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
+                barrier_arrive(shared_address(&b.chunk_full[slot]));
+                if (++slot == FIRST_SLOT + SLOTS) { slot = FIRST_SLOT; chunk_turn++; }
+            }
+        } else
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++)
 #pragma unroll
