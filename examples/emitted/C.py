@@ -422,6 +422,23 @@ constexpr int RESULTS = 42, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1
 __constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97,
     104, 105, 112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153, 160, 161};  // each result's first pixel, but for the lane's own
 __constant__ int segment_phases[] = {0, 0};  // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w
+
+// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.
+static __device__ __forceinline__ constexpr bool is_whole(unsigned ends) {
+    return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W;
+}
+
+// Whether result k of some lane lies in the last column or in the padding between rows.
+static __device__ __forceinline__ constexpr bool at_the_end(int k) {
+    constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105,
+        112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153, 160, 161};
+    for (int c = 0; c < 8; c += 2) {
+        const int p = pixels[k] + c, r = p / EXTENT_W;
+        if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N)
+            return true;
+    }
+    return false;
+}
 typedef unsigned long long Mask;
 
 // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
@@ -481,22 +498,41 @@ template <int WG> struct Fragments {
         constexpr int BATCH = 2, VECTOR = RESULTS;
         Mask mask[MASK_ROWS];
         mask[0] = find_inside(inside[0][0], at, segment_phases[(at.variant * 2 + WG) + segment]);
-        REAL v26[BATCH][VECTOR];
-        UNROLL for (int i = 0; i < BATCH; i++)
-            UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-        REAL r25[BATCH];
-        load_rows(r25, table + group * COUT + first_channel);
-        UNROLL for (int i = 0; i < BATCH; i++)
-            UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] += r25[i];
-        REAL v27[BATCH][VECTOR];
-        UNROLL for (int i = 0; i < BATCH; i++)
-            UNROLL for (int e = 0; e < VECTOR; e++) v27[i][e] = v26[i][e] * v26[i][e];
-        UNROLL for (int e = 0; e < VECTOR; e++)
+        if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) {
+            REAL v26[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++)
-                if (mask[0] >> e & 1) {
-                    parts[i][0] = parts[i][0] + v27[i][e];
-                    parts[i][1] = parts[i][1] + v26[i][e];
-                }
+                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
+            REAL r25[BATCH];
+            load_rows(r25, table + group * COUT + first_channel);
+            UNROLL for (int i = 0; i < BATCH; i++)
+                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] += r25[i];
+            REAL v27[BATCH][VECTOR];
+            UNROLL for (int i = 0; i < BATCH; i++)
+                UNROLL for (int e = 0; e < VECTOR; e++) v27[i][e] = v26[i][e] * v26[i][e];
+            UNROLL for (int e = 0; e < VECTOR; e++)
+                UNROLL for (int i = 0; i < BATCH; i++)
+                    if (!at_the_end(e) || mask[0] >> e & 1) {
+                        parts[i][0] = parts[i][0] + v27[i][e];
+                        parts[i][1] = parts[i][1] + v26[i][e];
+                    }
+        } else {
+            REAL v26[BATCH][VECTOR];
+            UNROLL for (int i = 0; i < BATCH; i++)
+                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
+            REAL r25[BATCH];
+            load_rows(r25, table + group * COUT + first_channel);
+            UNROLL for (int i = 0; i < BATCH; i++)
+                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] += r25[i];
+            REAL v27[BATCH][VECTOR];
+            UNROLL for (int i = 0; i < BATCH; i++)
+                UNROLL for (int e = 0; e < VECTOR; e++) v27[i][e] = v26[i][e] * v26[i][e];
+            UNROLL for (int e = 0; e < VECTOR; e++)
+                UNROLL for (int i = 0; i < BATCH; i++)
+                    if (mask[0] >> e & 1) {
+                        parts[i][0] = parts[i][0] + v27[i][e];
+                        parts[i][1] = parts[i][1] + v26[i][e];
+                    }
+        }
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
             sums[i][0] = sums[i][0] + parts[i][0];
             sums[i][1] = sums[i][1] + parts[i][1];
@@ -1318,7 +1354,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_b56f04febb22_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_b7bce12eaf35_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <type_traits>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
