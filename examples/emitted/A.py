@@ -35,6 +35,7 @@ from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
 FORWARD_GENERAL_MOMENTS_TAIL = r"""
+#define UNROLL _Pragma("unroll")
 #define TF_FUNCTION static __device__ __forceinline__
 struct tf_half { unsigned short bits; };
 struct tf_bfloat { unsigned short bits; };
@@ -93,17 +94,13 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     const int line6 = (int)threadIdx.x / 32, vectors7 = width / 4;
     for (int t8 = 0; t8 < rows4; t8 += 32) {
         const int row9 = min(t8 + line6, rows4 - 1);
-        float sum10 = 0;
-        float sum11 = 0;
+        float sum10 = 0, sum11 = 0;
         const int row12 = min((t8 + line6 + 8), rows4 - 1);
-        float sum13 = 0;
-        float sum14 = 0;
+        float sum13 = 0, sum14 = 0;
         const int row15 = min((t8 + line6 + 16), rows4 - 1);
-        float sum16 = 0;
-        float sum17 = 0;
+        float sum16 = 0, sum17 = 0;
         const int row18 = min((t8 + line6 + 24), rows4 - 1);
-        float sum19 = 0;
-        float sum20 = 0;
+        float sum19 = 0, sum20 = 0;
         if (lane5 < vectors7) {
             const int column21 = lane5 * 4, i22 = begin2 + row9, q23 = q0 / 64, outer24 = (q0 - (q23 * 64));
             const tf_vector<STORED, 4> pack25 = *(const tf_vector<STORED, 4>*)(p0
@@ -140,55 +137,23 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             sum20 += (float)((in42 ? (float)tf_to<float>(pack37.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack37.lane[1]) : 0.0f)
                 + (in44 ? (float)tf_to<float>(pack37.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack37.lane[3]) : 0.0f));
         }
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 16, 32);
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 8, 32);
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 4, 32);
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 2, 32);
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 1, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 16, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 8, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 4, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 2, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 1, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 16, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 8, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 4, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 2, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 1, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 16, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 8, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 4, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 2, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 1, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 16, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 8, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 4, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 2, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 1, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 16, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 8, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 4, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 2, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 1, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 16, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 8, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 4, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 2, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 1, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 16, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 8, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 4, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 2, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 1, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum10 += __shfl_down_sync(0xffffffffu, sum10, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum11 += __shfl_down_sync(0xffffffffu, sum11, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum13 += __shfl_down_sync(0xffffffffu, sum13, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum14 += __shfl_down_sync(0xffffffffu, sum14, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum16 += __shfl_down_sync(0xffffffffu, sum16, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum17 += __shfl_down_sync(0xffffffffu, sum17, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum19 += __shfl_down_sync(0xffffffffu, sum19, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum20 += __shfl_down_sync(0xffffffffu, sum20, d, 32);
         if (lane5 == 0) {
-            if (t8 + line6 < rows4) tf_rows[(row9 * 2)] = (double)sum10;
-            if (t8 + line6 < rows4) tf_rows[((row9 * 2) + 1)] = (double)sum11;
-            if ((t8 + line6 + 8) < rows4) tf_rows[(row12 * 2)] = (double)sum13;
-            if ((t8 + line6 + 8) < rows4) tf_rows[((row12 * 2) + 1)] = (double)sum14;
-            if ((t8 + line6 + 16) < rows4) tf_rows[(row15 * 2)] = (double)sum16;
-            if ((t8 + line6 + 16) < rows4) tf_rows[((row15 * 2) + 1)] = (double)sum17;
-            if ((t8 + line6 + 24) < rows4) tf_rows[(row18 * 2)] = (double)sum19;
-            if ((t8 + line6 + 24) < rows4) tf_rows[((row18 * 2) + 1)] = (double)sum20;
+            tf_rows[(row9 * 2)] = (double)sum10;
+            tf_rows[((row9 * 2) + 1)] = (double)sum11;
+            tf_rows[(row12 * 2)] = (double)sum13;
+            tf_rows[((row12 * 2) + 1)] = (double)sum14;
+            tf_rows[(row15 * 2)] = (double)sum16;
+            tf_rows[((row15 * 2) + 1)] = (double)sum17;
+            tf_rows[(row18 * 2)] = (double)sum19;
+            tf_rows[((row18 * 2) + 1)] = (double)sum20;
         }
     }
     __syncthreads();
@@ -322,17 +287,13 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     const int line6 = (int)threadIdx.x / 32, vectors7 = width;
     for (int t8 = 0; t8 < rows4; t8 += 32) {
         const int row9 = min(t8 + line6, rows4 - 1);
-        double sum10 = 0;
-        double sum11 = 0;
+        double sum10 = 0, sum11 = 0;
         const int row12 = min((t8 + line6 + 8), rows4 - 1);
-        double sum13 = 0;
-        double sum14 = 0;
+        double sum13 = 0, sum14 = 0;
         const int row15 = min((t8 + line6 + 16), rows4 - 1);
-        double sum16 = 0;
-        double sum17 = 0;
+        double sum16 = 0, sum17 = 0;
         const int row18 = min((t8 + line6 + 24), rows4 - 1);
-        double sum19 = 0;
-        double sum20 = 0;
+        double sum19 = 0, sum20 = 0;
         for (int v21 = lane5; v21 < vectors7; v21 += 32) {
             const int column22 = v21, i23 = begin2 + row9, q24 = q0 / 64, outer25 = (q0 - (q24 * 64));
             const float v26 = tf_load<float>(p0 + (((column22 + (i23 * width)) + (q24 * n13)) + (outer25 * height_x_width)));
@@ -352,55 +313,23 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
             sum19 += (double)((in39 ? (float)v38 : 0.0f));
             sum20 += (double)((in40 ? (float)v38 : 0.0f));
         }
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 16, 32);
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 8, 32);
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 4, 32);
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 2, 32);
-        sum10 += __shfl_down_sync(0xffffffffu, sum10, 1, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 16, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 8, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 4, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 2, 32);
-        sum11 += __shfl_down_sync(0xffffffffu, sum11, 1, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 16, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 8, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 4, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 2, 32);
-        sum13 += __shfl_down_sync(0xffffffffu, sum13, 1, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 16, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 8, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 4, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 2, 32);
-        sum14 += __shfl_down_sync(0xffffffffu, sum14, 1, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 16, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 8, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 4, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 2, 32);
-        sum16 += __shfl_down_sync(0xffffffffu, sum16, 1, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 16, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 8, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 4, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 2, 32);
-        sum17 += __shfl_down_sync(0xffffffffu, sum17, 1, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 16, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 8, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 4, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 2, 32);
-        sum19 += __shfl_down_sync(0xffffffffu, sum19, 1, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 16, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 8, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 4, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 2, 32);
-        sum20 += __shfl_down_sync(0xffffffffu, sum20, 1, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum10 += __shfl_down_sync(0xffffffffu, sum10, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum11 += __shfl_down_sync(0xffffffffu, sum11, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum13 += __shfl_down_sync(0xffffffffu, sum13, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum14 += __shfl_down_sync(0xffffffffu, sum14, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum16 += __shfl_down_sync(0xffffffffu, sum16, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum17 += __shfl_down_sync(0xffffffffu, sum17, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum19 += __shfl_down_sync(0xffffffffu, sum19, d, 32);
+        UNROLL for (int d = 16; d > 0; d /= 2) sum20 += __shfl_down_sync(0xffffffffu, sum20, d, 32);
         if (lane5 == 0) {
-            if (t8 + line6 < rows4) tf_rows[(row9 * 2)] = (double)sum10;
-            if (t8 + line6 < rows4) tf_rows[((row9 * 2) + 1)] = (double)sum11;
-            if ((t8 + line6 + 8) < rows4) tf_rows[(row12 * 2)] = (double)sum13;
-            if ((t8 + line6 + 8) < rows4) tf_rows[((row12 * 2) + 1)] = (double)sum14;
-            if ((t8 + line6 + 16) < rows4) tf_rows[(row15 * 2)] = (double)sum16;
-            if ((t8 + line6 + 16) < rows4) tf_rows[((row15 * 2) + 1)] = (double)sum17;
-            if ((t8 + line6 + 24) < rows4) tf_rows[(row18 * 2)] = (double)sum19;
-            if ((t8 + line6 + 24) < rows4) tf_rows[((row18 * 2) + 1)] = (double)sum20;
+            tf_rows[(row9 * 2)] = (double)sum10;
+            tf_rows[((row9 * 2) + 1)] = (double)sum11;
+            tf_rows[(row12 * 2)] = (double)sum13;
+            tf_rows[((row12 * 2) + 1)] = (double)sum14;
+            tf_rows[(row15 * 2)] = (double)sum16;
+            tf_rows[((row15 * 2) + 1)] = (double)sum17;
+            tf_rows[(row18 * 2)] = (double)sum19;
+            tf_rows[((row18 * 2) + 1)] = (double)sum20;
         }
     }
     __syncthreads();
@@ -528,7 +457,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_5f4caa620342_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_8ae5d4b57d4c_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],

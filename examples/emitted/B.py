@@ -244,8 +244,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
        {
             const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
             const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
-            double a5 = __longlong_as_double(0xfff0000000000000LL);
-            double a6 = 0.0;
+            double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
 #pragma unroll 4
             for (tf_index t7 = slice2; t7 < 128; t7 += 32) {
                 const double v8 = tf_load<double>(p0 + ((o4 * 128) + t7));
@@ -401,7 +400,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_6e5fb8391dde_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_130edd7213f2_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],

@@ -191,7 +191,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]], extra: list[str]) -> dic
                 order.insert(last + 1, chunk.text)
             last = order.index(chunk.text)
     head = _blocks(_declared_first([shared[text] for text in order]))
-    if any("UNROLL" in chunk.words for _, source in every for chunk in source):
+    if any(chunk.words & {"UNROLL", "__shfl_down_sync"} for _, source in every for chunk in source):
         head.insert(0, '#define UNROLL _Pragma("unroll")')
     made = {}
     for key, list_ in sources.items():
@@ -382,7 +382,8 @@ TIDY = [
 ]
 
 
-DECLARATION = re.compile(r"(\s+const (?:int|tf_index|float|double|long long|bool)) (\w+ = [^;{}\"]*);")
+DECLARATION = re.compile(r"(\s+(?:const )?(?:int|tf_index|float|double|long long|bool)) (\w+ = [^;{}\"]*);")
+HALVING = re.compile(r"(\s*)(\w+) \+= __shfl_down_sync\(0xffffffffu, \2, (\d+), (\d+)\);")
 
 
 def tidy(text: str) -> str:
@@ -390,7 +391,7 @@ def tidy(text: str) -> str:
         text = pattern.sub(by, text)
     # Neighbouring declarations of one type share a line.
     lines: list[str] = []
-    for line in text.split("\n"):
+    for line in _halvings(text.split("\n")):
         last = DECLARATION.fullmatch(lines[-1]) if lines else None
         this = DECLARATION.fullmatch(line)
         if last and this and last[1] == this[1] and len(lines[-1]) + len(this[2]) < 126:
@@ -398,6 +399,25 @@ def tidy(text: str) -> str:
         else:
             lines.append(line)
     return "\n".join(lines)
+
+
+def _halvings(lines: list[str]) -> list[str]:
+    """A sum over lanes, written out step by step, as a loop."""
+    out, i = [], 0
+    while i < len(lines):
+        match, count = HALVING.fullmatch(lines[i]), 0
+        while match and i + count < len(lines) and (next_ := HALVING.fullmatch(lines[i + count])):
+            if next_[2] != match[2] or int(next_[3]) != int(match[3]) >> count:
+                break
+            count += 1
+        if count > 1 and int(match[3]) >> count == 0:
+            step = f"{match[2]} += __shfl_down_sync(0xffffffffu, {match[2]}, d, {match[4]});"
+            out.append(f"{match[1]}UNROLL for (int d = {match[3]}; d > 0; d /= 2) {step}")
+            i += count
+        else:
+            out.append(lines[i])
+            i += 1
+    return out
 
 
 def _blocks(list_: list[Chunk]) -> list[str]:
