@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transfuse import emit
+from transfuse import emit, library, problem
 from transfuse.cli import main
 from transfuse.emit.formula import Statement, Unstated
 from transfuse.emit.rolled import rolled
@@ -115,35 +115,57 @@ def nvrtc():
     pytest.skip("no NVRTC here")
 
 
-def compiled(source: str, arch: str, stored: str) -> str:
-    """What NVRTC says of the device part of a source; empty: it compiles."""
-    library, program = nvrtc(), ctypes.c_void_p()
-    device = source[: source.index("// early: the kernel may start")]
-    device = device[: device.rindex("static bool aligned")]
+def device_part(source: str) -> str:
+    return source[: source.rindex("static bool aligned", 0, source.index("// early: the kernel may start"))]
+
+
+def compiled(device: str, arch: str, stored: str) -> tuple[str, str]:
+    """What NVRTC makes of device code, and what it has to say."""
+    library, program, size = nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
     library.nvrtcCreateProgram(ctypes.byref(program), device.encode(), b"emitted.cu", 0, None, None)
     flags = [f"-arch={arch}".encode(), b"-std=c++17", f"-DSTORED={stored}".encode()]
-    if library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags)) == 0:
-        return ""
-    size = ctypes.c_size_t()
-    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    library.nvrtcGetProgramLog(program, log)
-    return log.value.decode() or "failed"
+    right = library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags)) == 0
+    what = "PTX" if right else "ProgramLog"
+    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{what}")(program, text)
+    return (text.value.decode(), "") if right else ("", text.value.decode() or "failed")
 
 
 @pytest.mark.parametrize("row", SEEDS)
 def test_device_code_compiles(row):
     for arithmetic, source in namespace(example(row))["SOURCES"].items():
-        assert compiled(source, "sm_90a", "tf_half" if arithmetic == "half" else "float") == ""
+        assert compiled(device_part(source), "sm_90a", "tf_half" if arithmetic == "half" else "float")[1] == ""
         if arithmetic == "fp32":
-            assert compiled(source, "sm_80", "float") == ""
+            assert compiled(device_part(source), "sm_80", "float")[1] == ""
 
 
 @pytest.mark.parametrize("row", ("A", "B"))
 def test_collapsed_models_compile_for_other_gpus_and_dtypes(row):
     source = namespace(example(row))["SOURCES"]["fp32"]
     for arch, stored in (("sm_90a", "tf_half"), ("sm_80", "tf_bfloat")):
-        assert compiled(source, arch, stored) == ""
+        assert compiled(device_part(source), arch, stored)[1] == ""
+
+
+def instructions(ptx: str, kernel: str) -> dict[str, int]:
+    """How often each instruction stands in a kernel and the functions it calls."""
+    parts = re.split(r"\n(?=(?:\.visible |\.weak )?\.(?:entry|func) )", ptx)
+    mine = [p for p in parts if p.startswith(".func") or (".entry" in p.split("(")[0] and kernel in p.split("(")[0])]
+    found = re.findall(r"^\s*(?:@!?%p\d+ )?([a-z][\w.:]*)\s", "\n".join(mine), re.M)
+    return {word: found.count(word) for word in set(found)}
+
+
+def test_what_is_read_is_what_runs():
+    """The text printed for a reader compiles to the instructions of the generator's own text."""
+    mode = emit.captured(problem.load(root / "bench" / "models" / "D.py"), True)
+    call = next(n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module")
+    region = emit.sized(mode.cut.regions[0], call)
+    graph = region.text(region.example)
+    theirs = next(s["text"] for s in library.stated(graph, graph, "tf32")["sources"] if s["entry"] == "transfuse_dense")
+    source = namespace(example("D"))["SOURCES"]["fp32"]
+    ours = instructions(compiled(device_part(source), "sm_90a", "float")[0], "forward_dense")
+    assert sum(n for word, n in ours.items() if word.startswith("wgmma.mma")) >= 15
+    assert ours == instructions(compiled(theirs, "sm_90a", "float")[0], "transfuse_dense")
 
 
 # Bad input -----------------------------------------------------------------------------------------------------------
