@@ -146,14 +146,14 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         UNROLL for (int d = 16; d > 0; d /= 2) sum19 += __shfl_down_sync(0xffffffffu, sum19, d, 32);
         UNROLL for (int d = 16; d > 0; d /= 2) sum20 += __shfl_down_sync(0xffffffffu, sum20, d, 32);
         if (lane5 == 0) {
-            tf_rows[(row9 * 2)] = (double)sum10;
-            tf_rows[((row9 * 2) + 1)] = (double)sum11;
-            tf_rows[(row12 * 2)] = (double)sum13;
-            tf_rows[((row12 * 2) + 1)] = (double)sum14;
-            tf_rows[(row15 * 2)] = (double)sum16;
-            tf_rows[((row15 * 2) + 1)] = (double)sum17;
-            tf_rows[(row18 * 2)] = (double)sum19;
-            tf_rows[((row18 * 2) + 1)] = (double)sum20;
+            if (t8 + line6 < rows4) tf_rows[(row9 * 2)] = (double)sum10;
+            if (t8 + line6 < rows4) tf_rows[((row9 * 2) + 1)] = (double)sum11;
+            if ((t8 + line6 + 8) < rows4) tf_rows[(row12 * 2)] = (double)sum13;
+            if ((t8 + line6 + 8) < rows4) tf_rows[((row12 * 2) + 1)] = (double)sum14;
+            if ((t8 + line6 + 16) < rows4) tf_rows[(row15 * 2)] = (double)sum16;
+            if ((t8 + line6 + 16) < rows4) tf_rows[((row15 * 2) + 1)] = (double)sum17;
+            if ((t8 + line6 + 24) < rows4) tf_rows[(row18 * 2)] = (double)sum19;
+            if ((t8 + line6 + 24) < rows4) tf_rows[((row18 * 2) + 1)] = (double)sum20;
         }
     }
     __syncthreads();
@@ -322,14 +322,14 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         UNROLL for (int d = 16; d > 0; d /= 2) sum19 += __shfl_down_sync(0xffffffffu, sum19, d, 32);
         UNROLL for (int d = 16; d > 0; d /= 2) sum20 += __shfl_down_sync(0xffffffffu, sum20, d, 32);
         if (lane5 == 0) {
-            tf_rows[(row9 * 2)] = (double)sum10;
-            tf_rows[((row9 * 2) + 1)] = (double)sum11;
-            tf_rows[(row12 * 2)] = (double)sum13;
-            tf_rows[((row12 * 2) + 1)] = (double)sum14;
-            tf_rows[(row15 * 2)] = (double)sum16;
-            tf_rows[((row15 * 2) + 1)] = (double)sum17;
-            tf_rows[(row18 * 2)] = (double)sum19;
-            tf_rows[((row18 * 2) + 1)] = (double)sum20;
+            if (t8 + line6 < rows4) tf_rows[(row9 * 2)] = (double)sum10;
+            if (t8 + line6 < rows4) tf_rows[((row9 * 2) + 1)] = (double)sum11;
+            if ((t8 + line6 + 8) < rows4) tf_rows[(row12 * 2)] = (double)sum13;
+            if ((t8 + line6 + 8) < rows4) tf_rows[((row12 * 2) + 1)] = (double)sum14;
+            if ((t8 + line6 + 16) < rows4) tf_rows[(row15 * 2)] = (double)sum16;
+            if ((t8 + line6 + 16) < rows4) tf_rows[((row15 * 2) + 1)] = (double)sum17;
+            if ((t8 + line6 + 24) < rows4) tf_rows[(row18 * 2)] = (double)sum19;
+            if ((t8 + line6 + 24) < rows4) tf_rows[((row18 * 2) + 1)] = (double)sum20;
         }
     }
     __syncthreads();
@@ -457,7 +457,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_8ae5d4b57d4c_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_34b957340099_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
