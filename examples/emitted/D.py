@@ -141,6 +141,13 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     return at;
 }
 
+// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
+// the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
+static __device__ __forceinline__ int next_tile(int tile) {
+    const unsigned round = tile / gridDim.x + 1;
+    return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
+}
+
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
     return true;
@@ -189,7 +196,7 @@ struct Cursor {
         piece = 0;
         if (++stage < KSTAGES) return;
         stage = 0;
-        tile += gridDim.x;
+        tile = next_tile(tile);
         settle(s, xs, t);
     }
     __device__ __forceinline__ int channel() const { return at.fixed * CIN + stage * STAGE_CHANNELS; }
@@ -237,7 +244,7 @@ struct Pump {
             if (++slab == slab_count(at.variant)) {
                 slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile += gridDim.x; seek(packed, s); }
+                if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
             }
         }
     }
@@ -372,7 +379,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     constexpr int FIRST_SLOT = WG * BUFFERS_0, SLOTS = WG == 0 ? BUFFERS_0 : BUFFERS - BUFFERS_0;
     int slot = FIRST_SLOT, chunk_turn = 0;
     const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
-    for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         REAL acc[BLOCKS][ACCUMULATORS];
         for (int k = 0; k < KSTAGES; k++) {
@@ -402,7 +409,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     }
 }
 constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2, CHUNK_OUTER = 1;
-__constant__ int phase_codes[2] = {0, 0};  // residue along d * 256 + along h
+__constant__ int phase_codes[2] = {0, 0};  // residues: along d * 65536 + h * 256 + the first along w
 
 // The first row of a phase in the chunk, −1 where it has no taps.
 static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
@@ -423,7 +430,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
     const bool wide0 = operands.ys0.w == 1
         && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0;
     int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;  // each warpgroup's buffers
-    for (int tile = blockIdx.x; tile < s.total; tile += gridDim.x) {
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         const int group = at.fixed;
         for (int wg = 0; wg < WRITERS; wg++)
@@ -443,7 +450,8 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                 UNROLL for (int q = 0; q < CHUNK_OUTER; q++) {
                     const int code = codes[q];
                     if (code < 0) continue;
-                    const int pn = first_n + n, pd = first_d + (code >> 8), ph = (first_h + h) + (code & 255), pw = first_w + w;
+                    const int pn = first_n + n, pd = first_d + (code >> 16), ph = (first_h + h) + (code >> 8 & 255), pw = (first_w + w)
+                        + (code & 255);
                     const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
                     if (count <= 0) continue;
                     REAL v3[BATCH][VECTOR];
@@ -647,7 +655,7 @@ def compiled(dtype, device):
         source = SOURCES[arithmetic]
         arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_d88f79c68a20_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name=f"transfuse_f15f1ab15b2e_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <type_traits>\n#include <cuda_runtime.h>\n" + source,
             extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
