@@ -16,7 +16,7 @@ namespace transfuse::cpu::TRANSFUSE_LEVEL {
 // Sums of this many terms are formed in registers, then added to the result: the error grows with the square root of
 // the number of chunks instead of the number of terms, as in a product blocked over input channels. PyTorch adds a few
 // channels at a time and then the taps, so a sum of few terms takes shorter chunks to be as exact.
-constexpr int64_t chunk_terms(int64_t terms) { return terms > 160 ? 80 : 48; }
+constexpr int64_t chunk_terms(int64_t terms) { return terms > 160 ? 80 : terms > 96 ? 32 : 48; }
 // Weights of one block stay in the first-level cache while every spot of the tile passes by.
 inline constexpr int64_t block_terms = 260;
 
