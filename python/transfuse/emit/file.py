@@ -281,9 +281,12 @@ def _forward(ref: Reference, mode) -> list[str]:
     sources = mode.capture.sources
     texts = {}
     for node, (kind, target) in zip(holders, sources):
-        if kind == "constant":
-            raise ProblemError("the model uses a constant tensor, which a file cannot hold")
         texts[node] = attribute(target)
+        if kind == "constant" and node.users:
+            value = mode.capture.constants[target]
+            if value.numel() > 16:
+                raise ProblemError(f"the model uses a constant tensor of {value.numel()} elements; a file holds up to 16")
+            texts[node] = f"{user_inputs(ref, 1)[0]}.new_tensor({value.tolist()!r})"
     inputs = holders[len(sources) :]
     texts.update(zip(inputs, user_inputs(ref, len(inputs))))
     printer = Printer(texts)
