@@ -56,7 +56,7 @@ format: venv
 	$(python) -m ruff check --fix .
 
 lint: configure
-	@git ls-files 'src/*.cpp' | grep -v '^src/torch/' | xargs -r -P $(JOBS) -n 4 clang-tidy -p $(BUILD) --quiet
+	@git ls-files 'src/*.cpp' | grep -v '^src/torch/' | xargs -r -P $(JOBS) -n 4 clang-tidy -p $(BUILD) --quiet --extra-arg=-Wno-unknown-warning-option
 
 clean:
 	rm -rf $(BUILD)

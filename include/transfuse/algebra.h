@@ -12,6 +12,7 @@ struct Cost {
     double flops = 0;   // every multiply-add counts two, every pointwise op one per element
     double bytes = 0;   // compulsory traffic if each op read its operands and wrote its result once
     Cost& operator+=(const Cost& other);
+    bool operator==(const Cost&) const = default;
 };
 Cost cost(const Graph& graph);                // as written: op by op
 Cost cost(const Graph& graph, ValueId id);

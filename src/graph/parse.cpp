@@ -174,10 +174,12 @@ private:
         }
         if (integers) {
             Sizes result;
+            result.reserve(elements.size());
             for (const auto& element : elements) result.push_back(std::get<int64_t>(element));
             return result;
         }
         std::vector<double> result;
+        result.reserve(elements.size());
         for (const auto& element : elements) result.push_back(as_double(element));
         return result;
     }
