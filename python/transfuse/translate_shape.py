@@ -65,7 +65,9 @@ def _(t, x, shape, weight=None, eps=None):
         raise Unsupported("rms_norm in less than single precision")
     dims = list(range(value.dim() - len(shape), value.dim()))
     square = t.emit("mean", t.emit("square", x), dims=dims, keepdim=1)
-    result = t.emit("mul", x, t.emit("rsqrt", t.emit("add", square, torch.finfo(value.dtype).eps if eps is None else eps)))
+    result = t.emit(
+        "mul", x, t.emit("rsqrt", t.emit("add", square, torch.finfo(value.dtype).eps if eps is None else eps))
+    )
     return result if weight is None else t.emit("mul", result, weight)
 
 

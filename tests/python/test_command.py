@@ -8,7 +8,7 @@ import zoo
 
 from transfuse import cli, problem
 
-MODEL = '''
+MODEL = """
 import torch
 import torch.nn as nn
 class Model(nn.Module):
@@ -21,7 +21,7 @@ def get_init_inputs():
     return [4]
 def get_inputs():
     return [torch.rand(2, 3, 5, 5)]
-'''
+"""
 GRAPH = """graph g {
   %x = input f32[2,3,4,4]
   %w = param f32[3,4,3,3]

@@ -86,7 +86,9 @@ def test_backend_options(capsys):
     model = decoder()
     torch.compile(model, backend="transfuse", options={"dryrun": True})(x)
     assert "region_0" in capsys.readouterr().out
-    told = torch.compile(decoder(), backend="transfuse", options={"torch_executed_ops": ["aten.batch_norm"], "never_slower": False})
+    told = torch.compile(
+        decoder(), backend="transfuse", options={"torch_executed_ops": ["aten.batch_norm"], "never_slower": False}
+    )
     told(x)
     assert "listed in torch_executed_ops" in str(transfuse.report(told))
     strict = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2))

@@ -20,7 +20,9 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_named_source_files_exist(page):
-    for path in re.findall(r"`((?:src|include|tests|python|bench|tools|examples|docs|cmake)/[\w./-]+\.\w+)`", page.read_text()):
+    for path in re.findall(
+        r"`((?:src|include|tests|python|bench|tools|examples|docs|cmake)/[\w./-]+\.\w+)`", page.read_text()
+    ):
         assert (ROOT / path).exists(), f"{page.name} names {path}"
 
 

@@ -1,11 +1,13 @@
 """Emitted files: what they say, what a static checker would say of them, that their device code compiles; no GPU needed."""
 
 import ast
+import builtins
 import ctypes
 import glob
 import os
 import re
 import subprocess
+import symtable
 import sys
 from pathlib import Path
 
@@ -69,6 +71,20 @@ def test_a_checker_has_nothing_to_say(row):
     imports = {n.names[0].name.split(".")[0] if isinstance(n, ast.Import) else n.module.split(".")[0]
                for n in ast.walk(ast.parse(example(row))) if isinstance(n, (ast.Import, ast.ImportFrom))}  # fmt: skip
     assert imports <= {"torch", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("row", SEEDS)
+def test_every_name_a_file_uses_is_its_own(row):
+    text = example(row)
+    module = symtable.symtable(text, row, "exec")
+    own = {s.get_name() for s in module.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+
+    def used(table):
+        yield from (s.get_name() for s in table.get_symbols() if s.is_global() and s.is_referenced())
+        for inner in table.get_children():
+            yield from used(inner)
+
+    assert {name for name in used(module)} - own - set(dir(builtins)) == set()
 
 
 @pytest.mark.parametrize("row", ("A", "D"))

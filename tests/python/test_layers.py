@@ -113,7 +113,12 @@ def test_errors_of_an_optimised_model():
 
 
 def test_meta_tensors():
-    assert transfuse.nn.ConvTranspose2d(4, 6, 3, device="meta")(torch.randn(2, 4, 5, 5, device="meta")).shape == (2, 6, 7, 7)
+    assert transfuse.nn.ConvTranspose2d(4, 6, 3, device="meta")(torch.randn(2, 4, 5, 5, device="meta")).shape == (
+        2,
+        6,
+        7,
+        7,
+    )
 
 
 def test_empty_batch():

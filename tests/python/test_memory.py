@@ -48,7 +48,9 @@ def backward(module, inputs):
 
 
 @pytest.mark.parametrize("step", [forward, backward])
-@pytest.mark.parametrize("name", ["A", "C", "D", "d5", "f1", "f3", "f5", "f8", "f10", "f12", "dcgan", "unet", "hifigan", "nnunet"])
+@pytest.mark.parametrize(
+    "name", ["A", "C", "D", "d5", "f1", "f3", "f5", "f8", "f10", "f12", "dcgan", "unet", "hifigan", "nnunet"]
+)
 def test_never_more_than_pytorch(name, step, no_fallback):
     model, inputs = zoo.model(name)
     ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)

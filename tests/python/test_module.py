@@ -176,7 +176,9 @@ def test_shared_batch_norm_part_in_eval():
 @pytest.mark.parametrize("momentum", [0.1, 0.5, None])
 @pytest.mark.parametrize("affine", [True, False])
 def test_running_statistics(momentum, affine, no_fallback):
-    model = nn.Sequential(nn.ConvTranspose1d(3, 4, 4, stride=2), nn.BatchNorm1d(4, momentum=momentum, affine=affine), nn.Tanh())
+    model = nn.Sequential(
+        nn.ConvTranspose1d(3, 4, 4, stride=2), nn.BatchNorm1d(4, momentum=momentum, affine=affine), nn.Tanh()
+    )
     plain = copy.deepcopy(model)
     ours = optimized(model)
     for i in range(4):
@@ -205,7 +207,9 @@ def test_statistics_do_not_carry_gradients(pair):
 @pytest.mark.parametrize("old", [True, False])
 def test_weight_norm(old, no_fallback):
     make = nn.utils.weight_norm if old else nn.utils.parametrizations.weight_norm
-    model = nn.Sequential(make(nn.ConvTranspose1d(3, 4, 4, stride=2, padding=1)), nn.LeakyReLU(0.1), make(nn.Conv1d(4, 2, 3)))
+    model = nn.Sequential(
+        make(nn.ConvTranspose1d(3, 4, 4, stride=2, padding=1)), nn.LeakyReLU(0.1), make(nn.Conv1d(4, 2, 3))
+    )
     names = list(model.state_dict())
     x = torch.randn(2, 3, 9)
     ours = optimized(model, x)
@@ -407,7 +411,9 @@ def test_never_slower_measures_and_says_so():
 def test_a_failing_region_falls_back_with_one_warning(pair, monkeypatch):
     model, ours, x = pair
     entry = next(iter(ours.__dict__["_transfuse"].captures.values()))[0]
-    monkeypatch.setattr(transfuse.library, "run_detached", lambda *_: (_ for _ in ()).throw(RuntimeError("no kernel for you")))
+    monkeypatch.setattr(
+        transfuse.library, "run_detached", lambda *_: (_ for _ in ()).throw(RuntimeError("no kernel for you"))
+    )
     plain = copy.deepcopy(model)
     with pytest.warns(fallback.Warned, match="no kernel for you"):
         same(ours(x), plain(x))
@@ -460,7 +466,10 @@ CHANGES = {
     "a part more": lambda m: m.norm.add_module("more", nn.ReLU()),
     "a parameter gone": lambda m: setattr(m.up, "bias", None),
     "a buffer gone": lambda m: delattr(m.norm, "running_mean"),
-    "a parameter in its place": lambda m: (delattr(m.norm, "weight"), m.norm.register_parameter("scale", nn.Parameter(torch.ones(4)))),
+    "a parameter in its place": lambda m: (
+        delattr(m.norm, "weight"),
+        m.norm.register_parameter("scale", nn.Parameter(torch.ones(4))),
+    ),
     "another dtype": lambda m: m.double(),
     "another dtype of one buffer": lambda m: setattr(m.norm, "running_mean", m.norm.running_mean.double()),
     "a hook of a part": lambda m: m.up.register_forward_hook(lambda *_: None),

@@ -113,19 +113,30 @@ def test_odd_strides(no_fallback):
     model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3, stride=2), nn.Tanh())
     ours = optimized(model)
     base = torch.randn(4, 6, 9, 10)
-    for x in (base[::2, ::2, 1:6, 2:9], base[:, 1:4].transpose(2, 3), base[:1, :3].expand(3, 3, 9, 10), base.flip(3)[:, :3]):
+    for x in (
+        base[::2, ::2, 1:6, 2:9],
+        base[:, 1:4].transpose(2, 3),
+        base[:1, :3].expand(3, 3, 9, 10),
+        base.flip(3)[:, :3],
+    ):
         assert torch.allclose(ours(x), model(x), atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_dtypes(dtype, no_fallback):
-    model = nn.Sequential(nn.ConvTranspose2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2)).to(dtype).eval()
+    model = (
+        nn.Sequential(nn.ConvTranspose2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2))
+        .to(dtype)
+        .eval()
+    )
     x = torch.randn(2, 3, 6, 6, dtype=dtype)
     ours = optimized(model, x)
     got = ours(x)
     exact = copy.deepcopy(model).double()(x.double())
     assert got.dtype is dtype
-    assert (got - exact).abs().max() <= 2 * (model(x) - exact).abs().max() + 4 * torch.finfo(dtype).eps * exact.abs().max()
+    assert (got - exact).abs().max() <= 2 * (model(x) - exact).abs().max() + 4 * torch.finfo(
+        dtype
+    ).eps * exact.abs().max()
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -228,4 +239,6 @@ def test_what_stays_between_two_regions(no_fallback):
     ours = optimized(model, x)
     assert torch.allclose(ours(x), model(x), atol=1e-5)
     told = transfuse.report(ours)
-    assert len(told.graphs[0].regions) == 2 and [line.op for line in told.graphs[0].lines if line.left] == ["aten.linear.default"]
+    assert len(told.graphs[0].regions) == 2 and [line.op for line in told.graphs[0].lines if line.left] == [
+        "aten.linear.default"
+    ]

@@ -19,7 +19,9 @@ def call(model, inputs):
     model.zero_grad(set_to_none=True)
     result = model(*inputs)
     outputs = pytree.tree_leaves(result)
-    weighted = [(o * torch.linspace(-1, 1, o.numel(), dtype=o.dtype).view(o.shape)).sum() for o in outputs if o.requires_grad]
+    weighted = [
+        (o * torch.linspace(-1, 1, o.numel(), dtype=o.dtype).view(o.shape)).sum() for o in outputs if o.requires_grad
+    ]
     sum(weighted).backward()
     gradients = [t.grad if t.grad is not None else torch.zeros(()) for t in [*inputs, *model.parameters()]]
     flags = [(o.requires_grad, o.shape, o.dtype) for o in outputs]
@@ -58,7 +60,9 @@ def test_compile(kind, no_fallback):
     torch._dynamo.reset()
     model, inputs = made(kind, torch.float64, True)
     plain, _ = made(kind, torch.float64, True)
-    assert_same(torch.compile(model, backend="transfuse", options={"never_slower": False}), plain, inputs, torch.float64)
+    assert_same(
+        torch.compile(model, backend="transfuse", options={"never_slower": False}), plain, inputs, torch.float64
+    )
 
 
 class Switched(nn.Module):

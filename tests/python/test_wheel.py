@@ -30,13 +30,29 @@ def run(*command, **options):
     return done.stdout
 
 
-@pytest.mark.skipif(importlib.util.find_spec("scikit_build_core") is None, reason="scikit-build-core builds the wheel and is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("scikit_build_core") is None,
+    reason="scikit-build-core builds the wheel and is not installed",
+)
 @pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this interpreter has no pip")
-@pytest.mark.skipif(shutil.which("ccache") is None, reason="without ccache the whole library would be compiled a second time")
+@pytest.mark.skipif(
+    shutil.which("ccache") is None, reason="without ccache the whole library would be compiled a second time"
+)
 def test_a_wheel_is_built_installed_and_used(tmp_path):
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "TRANSFUSE_LIBRARY_DIR")}
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    run(*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", str(tmp_path), str(ROOT), env=environment, cwd=tmp_path)
+    run(
+        *pip,
+        "wheel",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-index",
+        "-w",
+        str(tmp_path),
+        str(ROOT),
+        env=environment,
+        cwd=tmp_path,
+    )
     (wheel,) = tmp_path.glob("transfuse-*.whl")
     assert "-py3-none-" in wheel.name  # one wheel for every Python
 
@@ -44,7 +60,18 @@ def test_a_wheel_is_built_installed_and_used(tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     (site,) = (tmp_path / "venv" / "lib").glob("python3*/site-packages")
     (site / "torch.pth").write_text(sysconfig.get_path("purelib") + "\n")  # PyTorch is the one of this interpreter
-    run(str(python), "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps", "--no-index", str(wheel), env=environment)
+    run(
+        str(python),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "-q",
+        "install",
+        "--no-deps",
+        "--no-index",
+        str(wheel),
+        env=environment,
+    )
     run(str(python), "-c", SCRIPT, env=environment, cwd=tmp_path)
     told = run(str(tmp_path / "venv" / "bin" / "transfuse"), "collect-env", env=environment, cwd=tmp_path)
     assert "transfuse" in told.lower()

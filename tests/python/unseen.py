@@ -67,7 +67,9 @@ class Vocoder(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.ups = nn.ModuleList([weight_norm(nn.ConvTranspose1d(8, 4, 8, 4, 2)), weight_norm(nn.ConvTranspose1d(4, 2, 4, 2, 1))])
+        self.ups = nn.ModuleList(
+            [weight_norm(nn.ConvTranspose1d(8, 4, 8, 4, 2)), weight_norm(nn.ConvTranspose1d(4, 2, 4, 2, 1))]
+        )
         self.branches = nn.ModuleList(
             [nn.ModuleList([weight_norm(nn.Conv1d(c, c, 3, dilation=d, padding=d)) for d in (1, 3)]) for c in (4, 2)]
         )
@@ -106,7 +108,9 @@ class SuperResolution(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.PReLU(8), nn.Conv2d(8, 12, 3, padding=1), nn.PixelShuffle(2))
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.PReLU(8), nn.Conv2d(8, 12, 3, padding=1), nn.PixelShuffle(2)
+        )
         self.up = nn.ConvTranspose2d(3, 3, 4, 2, 1)
 
     def forward(self, x):
@@ -148,7 +152,9 @@ class Modulated(nn.Module):
         batch = x.shape[0]
         weight = self.weight[None] * (self.style(z) + 1)[:, :, None, None, None]
         weight = weight * torch.rsqrt(weight.square().sum((1, 3, 4), keepdim=True) + 1e-8)
-        y = F.conv_transpose2d(x.reshape(1, -1, *x.shape[2:]), weight.reshape(batch * 4, 5, 3, 3), stride=2, groups=batch)
+        y = F.conv_transpose2d(
+            x.reshape(1, -1, *x.shape[2:]), weight.reshape(batch * 4, 5, 3, 3), stride=2, groups=batch
+        )
         return y.reshape(batch, 5, *y.shape[2:])
 
     @staticmethod
@@ -180,7 +186,9 @@ class Excited(nn.Module):
     def __init__(self):
         super().__init__()
         self.up, self.norm = nn.ConvTranspose2d(4, 8, 3, 2, 1, 1, groups=2), nn.LayerNorm(8)
-        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 2, 1), nn.ReLU(), nn.Conv2d(2, 8, 1), nn.Sigmoid())
+        self.gate = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 2, 1), nn.ReLU(), nn.Conv2d(2, 8, 1), nn.Sigmoid()
+        )
         self.query, self.key = nn.Conv2d(8, 2, 1), nn.Conv2d(8, 2, 1)
 
     def forward(self, x):
@@ -273,7 +281,11 @@ class Resized(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.down, self.up, self.same = nn.Conv2d(3, 6, 3, 2, 1), nn.ConvTranspose2d(6, 3, 3, 2, 1), nn.ConvTranspose2d(3, 3, 3, 1, 1)
+        self.down, self.up, self.same = (
+            nn.Conv2d(3, 6, 3, 2, 1),
+            nn.ConvTranspose2d(6, 3, 3, 2, 1),
+            nn.ConvTranspose2d(3, 3, 3, 1, 1),
+        )
 
     def forward(self, x):
         y = self.up(F.hardswish(self.down(x)), output_size=x.size())
@@ -285,4 +297,19 @@ class Resized(nn.Module):
         return (torch.rand(2, 3, 9, 12),)
 
 
-MODELS = [Styled, Volumes, Gated, Resized, Constants, Generator, Pix2Pix, Vocoder, Segmentation, SuperResolution, Tied, Modulated, Teacher, Excited]
+MODELS = [
+    Styled,
+    Volumes,
+    Gated,
+    Resized,
+    Constants,
+    Generator,
+    Pix2Pix,
+    Vocoder,
+    Segmentation,
+    SuperResolution,
+    Tied,
+    Modulated,
+    Teacher,
+    Excited,
+]

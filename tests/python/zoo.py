@@ -40,7 +40,9 @@ def outputs_and_gradients(module, inputs):
     """All outputs, then the gradients of inputs and parameters under a fixed cotangent."""
     from transfuse.bench.peers import ramp
 
-    inputs = [t.detach().requires_grad_() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs]
+    inputs = [
+        t.detach().requires_grad_() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in inputs
+    ]
     results = accuracy.tensors(module(*inputs))
     leaves = [t for t in inputs if isinstance(t, torch.Tensor)] + list(module.parameters())
     reached = [t for t in results if t.requires_grad]

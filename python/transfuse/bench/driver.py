@@ -38,9 +38,11 @@ def environment(arguments: list[str]) -> dict:
         except OSError:
             return ""
 
+    told = os.environ.get("TRANSFUSE_COMMIT", "")
     return {
-        "commit": git("rev-parse", "--short=12", "HEAD") or os.environ.get("TRANSFUSE_COMMIT", ""),
-        "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
+        # a copy of the tree on another machine is told which commit it is
+        "commit": told or git("rev-parse", "--short=12", "HEAD"),
+        "dirty": not told and bool(git("status", "--porcelain", "--untracked-files=no")),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "command": command(arguments),
         "versions": {

@@ -13,7 +13,7 @@ from transfuse.emit import file
 from transfuse.emit.cpu_text import CONVOLVE, RUNTIME, SOURCE
 from transfuse.emit.formula import Statement, Unstated, python_of, scalar
 from transfuse.emit.model import as_written
-from transfuse.emit.runtime import BATCH_NORM, DIFFERENTIATED
+from transfuse.emit.runtime import DIFFERENTIATED, helpers
 from transfuse.emit.sizes import Sized, samples, sized
 
 SAMPLES = 24
@@ -206,7 +206,6 @@ def stated(mode, prefix: str) -> None:
 def write(found, ref, modes) -> str:
     parts = [part for mode in modes for part in mode.parts]
     regions = [_region(part) for part in parts]
-    body = "\n".join(regions)
     sections = [
         file.header(found, ref, modes, "cpu"),
         "import ctypes\nimport math\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
@@ -214,7 +213,7 @@ def write(found, ref, modes) -> str:
         f'# The kernels; sizes are run-time values.\nSOURCE = r"""{SOURCE}"""',
         RUNTIME.replace("@KERNELS@", hashlib.sha256(SOURCE.encode()).hexdigest()[:12]),
         CONVOLVE if any(part.lines is None for part in parts) else "",
-        BATCH_NORM if "batch_norm(" in body.replace("aten.batch_norm(", "") else "",
+        helpers("\n".join(regions)),
         DIFFERENTIATED,
         *regions,
         file.lines_of(ref.helpers).strip("\n"),

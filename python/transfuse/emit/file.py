@@ -55,6 +55,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     code = device.assembled(builds, [portable.kernel(arithmetics == ["fp32"])] if falls else [])
     strings, joined = pieces({key: [*code[key], *hosts[key]] for key in builds})
     code = "\n\n".join(f'{s.name} = r"""{_newline(s.text)}\n"""' for s in strings)
+    regions = [_region(part) for part in parts]
     sections = [
         header(found, ref, modes),
         runtime.imports(falls) + lines_of(ref.imports),
@@ -62,7 +63,8 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         + code,
         runtime.sources(joined),
         runtime.text(joined, falls, "boxes_of(" in code),
-        *(_region(part) for part in parts),
+        runtime.helpers("\n".join(regions)),
+        *regions,
         lines_of(ref.helpers).strip("\n"),
         model_class(found, ref, modes),
     ]
@@ -285,7 +287,9 @@ def _forward(ref: Reference, mode) -> list[str]:
         if kind == "constant" and node.users:
             value = mode.capture.constants[target]
             if value.numel() > 16:
-                raise ProblemError(f"the model uses a constant tensor of {value.numel()} elements; a file holds up to 16")
+                raise ProblemError(
+                    f"the model uses a constant tensor of {value.numel()} elements; a file holds up to 16"
+                )
             texts[node] = f"{user_inputs(ref, 1)[0]}.new_tensor({value.tolist()!r})"
     inputs = holders[len(sources) :]
     texts.update(zip(inputs, user_inputs(ref, len(inputs))))

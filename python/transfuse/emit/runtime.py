@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from transfuse.emit import portable
 
 BATCH_NORM = '''
@@ -10,6 +12,12 @@ def batch_norm(x, weight, bias, eps):
     mean, variance = x.new_zeros(2, x.shape[1])
     return torch.ops.aten.native_batch_norm(x, weight, bias, mean, variance, True, 1.0, eps)[0], mean, variance
 '''
+
+
+def helpers(regions: str) -> str:
+    """What the regions as written call beside torch's own operators."""
+    return BATCH_NORM if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
+
 
 COMPILED = '''
 ELEMENTS = {torch.float32: "float", torch.float16: "tf_half", torch.bfloat16: "tf_bfloat"}
