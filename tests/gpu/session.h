@@ -71,6 +71,7 @@ struct Session {
 
     Session(const Graph& graph, const Setting& setting) {
         plan = transfuse::plan(rewrite(graph).rewritten, Machine::h200());
+        plan.machine.launch = 0;   // else small problems are multiplied in strict fp32 though TF32 is asked for
         options.precision = setting.precision;
         options.freeze = setting.freeze;
         for (ValueId leaf : plan.graph.leaves())

@@ -250,9 +250,9 @@ static bool merges_taps(const Graph& graph, ValueId w) {
 }
 
 // TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is allowed: with
-// groups, and with few channels in one or two dimensions. Not where a sum or an average moved before the
+// groups, with few channels in one or two dimensions, and in small problems. Not where a sum or an average moved before the
 // product: PyTorch's roundings average out there, one rounding of the sum would not. Not where the three products of strict
-// fp32 hide behind memory, in less than half its time.
+// fp32 hide behind memory, in less than half its time, or behind a few launches.
 static bool tf32_pays(const Surroundings& around, const Problem& problem, size_t dimensions) {
     if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
     if (dimensions < 3 && (problem.cout <= 8 || problem.cin <= 4)) return false;
@@ -262,7 +262,7 @@ static bool tf32_pays(const Surroundings& around, const Problem& problem, size_t
     while (graph[x].op == Op::reshape || graph[x].op == Op::permute || graph[x].op == Op::cast) x = graph[x].args[0];
     if (graph[x].op == Op::box_sums || merges_taps(graph, anchor.args[1])) return false;
     const Machine& machine = around.plan.machine;
-    return 3 * around.pass.cost.flops / machine.flops > 0.5 * around.pass.cost.bytes / machine.bandwidth;
+    return 3 * around.pass.cost.flops / machine.flops > std::max(0.5 * around.pass.cost.bytes / machine.bandwidth, 4 * machine.launch);
 }
 
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not) {
