@@ -10,6 +10,7 @@ namespace transfuse::cpu {
 
 Tail::Tail(const Plan& plan, const Pass& pass, bool tiles_elsewhere, WorkspaceLayout& layout)
     : plan_(plan), pass_(pass), all_(!tiles_elsewhere) {
+    for (const TileStep& step : pass.steps) numbers_ += numel(plan.graph[step.value].type.shape);
     for (const TileStep& step : pass.steps) {
         if (!all_ && step.scope != Scope::grid && step.scope != Scope::tail) continue;
         // What is stored whole is computed in place; the rest takes a temporary.
@@ -37,7 +38,7 @@ DType Tail::held(ValueId value) const {
     const Node& node = plan_.graph[value];
     if (node.type.dtype != DType::f32) return node.type.dtype;
     const bool products = node.op == Op::correlate || node.op == Op::lattice;
-    return !all_ || (numel(node.type.shape) <= few && !products) ? DType::f64 : DType::f32;
+    return !all_ || (numbers_ <= few && !products) ? DType::f64 : DType::f32;
 }
 
 void Tail::run(const Run& run) const {

@@ -23,6 +23,7 @@ private:
     const Plan& plan_;
     const Pass& pass_;
     bool all_;                           // every step is evaluated here
+    int64_t numbers_ = 0;                // of all steps together
     std::map<ValueId, int64_t> places_;  // offset in the workspace, −1: in its target
 };
 
