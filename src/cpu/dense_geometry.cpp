@@ -38,10 +38,12 @@ struct Chooser {
         g.plane_stride = g.patch[1] * g.row_stride;
         if (g.paired) {
             const int64_t pairs = (u[1] + 1) / 2;
+            if (g.advance[2] == 1 && tile[2] == g.y[4]) g.row_stride = shared_zeros(u[2]);
+            g.overhang = std::max<int64_t>(0, g.advance[2] * g.patch[2] - g.row_stride);
             g.odd_rows = (pairs + (g.span[1] + 1) / 2) * g.row_stride;
-            g.staged_plane_stride = 2 * g.odd_rows;
+            g.staged_plane_stride = 2 * g.odd_rows + g.overhang;
             g.staged_channel_stride = g.patch[0] * g.staged_plane_stride;
-            g.pair_row_stride = padded(pairs * g.row_stride);
+            g.pair_row_stride = padded(pairs * g.row_stride + g.overhang);
             g.plane_stride = static_cast<int64_t>(g.pair_rows.size()) * g.pair_row_stride;
             // Vectors that run across the ends of rows compute a few columns too many, others waste part of the last
             // vector of every row.
@@ -54,6 +56,12 @@ struct Chooser {
         g.channel_stride = round_up(g.patch[0] * g.plane_stride, 16);
         if (g.channel_stride * demands.element_bytes % 2048 == 0)
             g.channel_stride += 16;  // channels would share cache sets
+    }
+    // Rows as wide as the image end in zeros and begin with zeros. One run of them can be both, the end of a row and
+    // the beginning of the next, as long as every row has room for its data and for its results.
+    int64_t shared_zeros(int64_t results) const {
+        const int64_t leading = std::max<int64_t>(0, -g.shift[2]);
+        return std::max({results, std::min(g.patch[2], leading + g.x[4]), g.patch[2] - leading});
     }
     int64_t pixels(const std::array<int64_t, 3>& t) const { return t[0] * t[1] * padded(t[2]); }
     int64_t bytes_per_channel() const { return g.channel_stride * demands.element_bytes; }
@@ -107,7 +115,8 @@ constexpr int64_t merging = 20;
 
 bool worth_pairing(const DenseGeometry& g, const std::array<std::vector<Phase>, 3>& phases,
                    const std::vector<std::vector<PairTerm>>& terms, const DenseDemands& demands) {
-    if (!demands.pairs || demands.element_bytes != 4 || g.advance[1] != 1 || g.y[3] < 2 * g.period[1] || g.outs < 4) return false;
+    if (!demands.pairs || demands.element_bytes != 4 || g.advance[1] != 1 || g.y[3] < 2 * g.period[1] || g.outs < 4)
+        return false;
     int64_t saved = 0;  // products of a pair of rows of every phase
     for (const Phase& phase : phases[1]) saved += 2 * static_cast<int64_t>(phase.taps.size());
     for (const std::vector<PairTerm>& of_phase : terms) saved -= static_cast<int64_t>(of_phase.size());

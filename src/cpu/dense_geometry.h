@@ -59,6 +59,7 @@ struct DenseGeometry {
     };
     std::vector<Parts> parts;
     int64_t pair_row_stride = 0;  // of the patch, from pair row to pair row
+    int64_t overhang = 0;         // columns at the end of a row, all zero, that are the beginning of the next
     // Input rows before they are paired: even ones, then odd ones, so that row 2t + a is a neighbour of row 2t + 2 + a.
     int64_t odd_rows = 0, staged_plane_stride = 0, staged_channel_stride = 0;
     // Sums of pairs before they become rows: [channel][product][u1][t][column]; `flat`: rows are as far apart as in the

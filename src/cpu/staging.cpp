@@ -52,7 +52,8 @@ void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
 template <class T>
 void Stager<T>::pair_rows(T* patch, const T* rows, const Box& tile, int64_t count) const {
     const DenseGeometry& g = geometry_;
-    const int64_t u = (tile.extent[1] + g.period[1] - 1) / g.period[1], elements = (u + 1) / 2 * g.row_stride;
+    const int64_t u = (tile.extent[1] + g.period[1] - 1) / g.period[1];
+    const int64_t elements = (u + 1) / 2 * g.row_stride + g.overhang;
     const int64_t planes = g.advance[0] * ((tile.extent[0] + g.period[0] - 1) / g.period[0] - 1) + g.span[0] + 1;
     for (int64_t c = 0; c < count; ++c)
         for (int64_t p1 = 0; p1 < planes; ++p1) {

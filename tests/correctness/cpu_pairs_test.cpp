@@ -85,6 +85,18 @@ const Shape shapes[] = {
     {"GapsBetweenTaps",
      "%x = input f32[2,24,14,23] %w = param f32[24,8,3,3] %y = conv_transpose(%x, %w) dilation=[2,1]", false},
     {"StridedRows", "%x = input f32[2,24,14,23] %w = param f32[8,24,5,3] %y = conv(%x, %w) stride=[2,1]", false},
+    // Zeros between rows that are the end of one and the beginning of the next.
+    {"WideKernel",
+     "%x = input f32[2,24,9,13] %w = param f32[24,9,3,9] %b = param f32[9] %y = conv_transpose(%x, %w, %b)"},
+    {"WideDilation",
+     "%x = input f32[1,24,10,11] %w = param f32[24,9,3,3] %b = param f32[9] %y = conv_transpose(%x, %w, %b) "
+     "dilation=[1,25] padding=[1,3]"},
+    {"CutColumns",
+     "%x = input f32[1,24,10,31] %w = param f32[24,9,3,5] %b = param f32[9] %y = conv_transpose(%x, %w, %b) "
+     "padding=[0,8]"},
+    {"WideThreeAxes",
+     "%x = input f32[1,24,4,9,10] %w = param f32[24,12,3,5,5] %b = param f32[12] %y = conv_transpose(%x, %w, %b) "
+     "stride=[2,1,1] output_padding=[1,0,0]"},
     {"TwoRows", "%x = input f32[1,64,1,30] %w = param f32[64,8,2,3] %y = conv_transpose(%x, %w)"},
 };
 
