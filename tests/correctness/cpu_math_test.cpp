@@ -198,9 +198,7 @@ TEST_P(EachLevel, RowReductionsMatchPlainLoops) {
         }
         const Kernels<float>& k = level().f32;
         EXPECT_NEAR(k.sum(x.data(), n), sum, 1e-5 * std::max<double>(1, static_cast<double>(n) / 1000));
-        // Of few, each number widens to fp64 by itself; of many, four of them are one rounding.
-        EXPECT_NEAR(k.sum_memory(x.data(), Storage::f32, n), sum,
-                    n < 4096 ? 1e-12 : 3e-7 * std::sqrt(static_cast<double>(n)));
+        EXPECT_NEAR(k.sum_memory(x.data(), Storage::f32, n), sum, 1e-14 * static_cast<double>(n));  // all in fp64
         EXPECT_NEAR(k.sum_square(x.data(), 0.5, n), squares, 1e-6 * squares);
         EXPECT_NEAR(k.sum_exp(x.data(), 1.f, n), exponentials, 1e-6 * exponentials);
         EXPECT_EQ(k.max(x.data(), n), top);

@@ -1,6 +1,8 @@
 // Reductions of rows. Lanes add in the row's own precision over a block of a few hundred elements; blocks add in fp64.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/kernels.h"
 #include "cpu/level/convert.h"
 #include "cpu/level/vector_math.h"
@@ -79,52 +81,46 @@ void add_to(double* __restrict sums, const T* __restrict x, int64_t n) {
     for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
 }
 
-// The sum of `together` rows at one column. Of thousands of fp32 numbers, four rows are added before they widen to
-// fp64: a rounding of four numbers among so many shifts the sum by about 1e-9 of itself, and with all the widening the
-// loop would run at 80 % of the speed of memory. Fewer are widened one by one.
-constexpr int64_t least_grouped = 4096;
-template <int together, class S>
-[[gnu::always_inline]] inline auto column(const S* p, int64_t pitch) {
-    if constexpr (together == 4)
-        return (widen(p[0]) + widen(p[pitch])) + (widen(p[2 * pitch]) + widen(p[3 * pitch]));
-    else
-        return widen(p[0]);
-}
-template <int together, class S>
-[[gnu::always_inline]] inline void add_whole_lanes(double (&s)[sum_lanes], const S* p, int64_t n, int64_t pitch) {
+// s[j] += p[i + j] of every whole group of lanes. What is left of a row is read as its last group, the elements already
+// added being masked: a lane's index that varies would push all of them out of their registers.
+template <class S>
+[[gnu::always_inline]] inline void add_whole_lanes(double (&s)[sum_lanes], const S* p, int64_t n) {
     for (int64_t i = 0; i + sum_lanes <= n; i += sum_lanes)
-        for (int64_t j = 0; j < sum_lanes; ++j) s[j] += static_cast<double>(column<together>(p + i + j, pitch));
+        for (int64_t j = 0; j < sum_lanes; ++j) s[j] += static_cast<double>(widen(p[i + j]));
 }
-template <int together, class S>
-[[gnu::always_inline]] inline void add_rest(double* lanes, const S* p, int64_t n, int64_t pitch) {
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (int64_t j = i; j < i + 4; ++j) lanes[j] += static_cast<double>(column<together>(p + j, pitch));
-    for (; i < n; ++i) lanes[i] += static_cast<double>(column<together>(p + i, pitch));
+template <class S, class Bits>
+[[gnu::always_inline]] inline void add_last_lanes(double (&s)[sum_lanes], const S* last,
+                                                  const Bits (&mask)[sum_lanes]) {
+    for (int64_t j = 0; j < sum_lanes; ++j) {
+        auto value = widen(last[j]);
+        Bits bits;
+        __builtin_memcpy(&bits, &value, sizeof bits);
+        bits &= mask[j];
+        __builtin_memcpy(&value, &bits, sizeof bits);
+        s[j] += static_cast<double>(value);
+    }
 }
 template <class S>
 inline void add_lanes_of(double* __restrict lanes, const S* p, int64_t n, int64_t rows, int64_t pitch) {
-    if ((rows == 1 || pitch == n) && n != sum_lanes && rows * n > sum_lanes) {  // one long row is many short ones
-        const int64_t all = rows * n, whole = all / sum_lanes;
-        add_lanes_of(lanes, p, sum_lanes, whole, sum_lanes);
-        return add_rest<1>(lanes, p + whole * sum_lanes, all - whole * sum_lanes, 0);
+    if (rows > 1 && pitch == n)  // one long row
+        return add_lanes_of(lanes, p, rows * n, 1, 0);
+    if (n < sum_lanes) {  // short rows side by side, so that no lane waits for itself
+        const int64_t together = n > 0 ? sum_lanes / n : 1;
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t i = 0; i < n; ++i) lanes[r % together * n + i] += static_cast<double>(widen(p[r * pitch + i]));
+        return;
     }
-    constexpr int together = __is_same(S, double) ? 1 : 4;
-    const int64_t grouped = rows * n >= least_grouped ? rows : 0;
-    const int64_t rest = n % sum_lanes, whole = n - rest;
-    if (whole > 0) {
-        double s[sum_lanes];
-        for (int j = 0; j < sum_lanes; ++j) s[j] = lanes[j];
-        int64_t r = 0;
-        for (; r + together <= grouped; r += together) add_whole_lanes<together>(s, p + r * pitch, whole, pitch);
-        for (; r < rows; ++r) add_whole_lanes<1>(s, p + r * pitch, whole, pitch);
-        for (int j = 0; j < sum_lanes; ++j) lanes[j] = s[j];
+    const int64_t rest = n % sum_lanes;
+    using Bits = std::conditional_t<__is_same(S, double), uint64_t, uint32_t>;
+    Bits mask[sum_lanes];
+    for (int64_t j = 0; j < sum_lanes; ++j) mask[j] = j >= sum_lanes - rest ? ~Bits{0} : 0;
+    double s[sum_lanes];
+    for (int j = 0; j < sum_lanes; ++j) s[j] = lanes[j];
+    for (int64_t r = 0; r < rows; ++r) {
+        add_whole_lanes(s, p + r * pitch, n);
+        if (rest > 0) add_last_lanes(s, p + r * pitch + n - sum_lanes, mask);
     }
-    if (rest > 0) {  // in memory: an index that varies would push the lanes above out of their registers
-        int64_t r = 0;
-        for (; r + together <= grouped; r += together) add_rest<together>(lanes, p + r * pitch + whole, rest, pitch);
-        for (; r < rows; ++r) add_rest<1>(lanes, p + r * pitch + whole, rest, pitch);
-    }
+    for (int j = 0; j < sum_lanes; ++j) lanes[j] = s[j];
 }
 inline void add_lanes(double* lanes, const void* memory, Storage storage, int64_t n, int64_t rows, int64_t pitch) {
     with_storage(storage,
