@@ -40,7 +40,9 @@ def main() -> None:
             (bound,) = ours.__dict__["_transfuse"].entries.values()
             (region,) = bound.entry.cut.regions
             graph = bound.entry.cut.graph_module.graph
-            values = dict(zip([n for n in graph.nodes if n.op == "placeholder"], [*[t[key] for t, key in bound.owners], x]))
+            values = dict(
+                zip([n for n in graph.nodes if n.op == "placeholder"], [*[t[key] for t, key in bound.owners], x])
+            )
             leaves = [values[leaf] for leaf in next(n for n in graph.nodes if n.op == "call_module").args]
 
             def operator(leaves=leaves, handle=region.handle):
@@ -80,7 +82,9 @@ def on_a_gpu() -> None:
             module(x)
             plain = host_microseconds(lambda module=module: module(x))
         step(module)
-        print(f"{name:24}{plain:8.1f}{host_microseconds(lambda m=module: m(x)):10.1f}{host_microseconds(lambda m=module: step(m)):14.1f}")
+        print(
+            f"{name:24}{plain:8.1f}{host_microseconds(lambda m=module: m(x)):10.1f}{host_microseconds(lambda m=module: step(m)):14.1f}"
+        )
 
 
 if __name__ == "__main__":

@@ -98,7 +98,9 @@ def ours(rows, options):
 
 
 def peak(options):
-    command = [options.binary, "--threads", str(options.threads), "--json-peak"] + ([] if options.wall else ["--processor-time"])
+    command = [options.binary, "--threads", str(options.threads), "--json-peak"] + (
+        [] if options.wall else ["--processor-time"]
+    )
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -148,9 +150,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5, help="how long the engine runs each row, twice")
     parser.add_argument("--wall", action="store_true")
     parser.add_argument("--peers", default="eager,channels_last", help=f"of {','.join(PEERS)}")
-    parser.add_argument("--only-compile-ahead", action="store_true", help="fill torch.compile's cache and measure nothing")
+    parser.add_argument(
+        "--only-compile-ahead", action="store_true", help="fill torch.compile's cache and measure nothing"
+    )
     parser.add_argument("--once", action="store_true", help="the engine runs before PyTorch only")
-    parser.add_argument("--skip-channels-last", nargs="*", default=["B", "d1", "d2", "f4"], help="rows where it takes minutes")
+    parser.add_argument(
+        "--skip-channels-last", nargs="*", default=["B", "d1", "d2", "f4"], help="rows where it takes minutes"
+    )
     parser.add_argument("--json", help="where the figures go")
     parser.add_argument("--out", help="where the table goes")
     options = parser.parse_intermixed_args()

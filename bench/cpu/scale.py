@@ -47,7 +47,16 @@ def graph(chain, batch_size=2, channels=64, size=64, length=2):
 
 
 def ours(text, options):
-    command = [options.binary, "--graph", "--no-peak", "--processor-time", "--threads", str(options.threads), "--seconds", "0.2"]
+    command = [
+        options.binary,
+        "--graph",
+        "--no-peak",
+        "--processor-time",
+        "--threads",
+        str(options.threads),
+        "--seconds",
+        "0.2",
+    ]
     lines = subprocess.run(command, input=text, check=True, capture_output=True, text=True).stdout.splitlines()
     return float(lines[-1].split()[1])
 
@@ -84,7 +93,13 @@ def main():
             for value in values:
                 series["eager"].append([value, eager(chain, {variable: value}, options)])
                 series["transfuse"].append([value, ours(graph(chain, **{variable: value}), options)])
-                print(chain, label, value, *(f"{name} {points[-1][1]:.3f} ms" for name, points in series.items()), flush=True)
+                print(
+                    chain,
+                    label,
+                    value,
+                    *(f"{name} {points[-1][1]:.3f} ms" for name, points in series.items()),
+                    flush=True,
+                )
             report["scaling"].append({"name": f"{chain}-{variable}", "title": words, "axis": label, "series": series})
             options.json.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -8,8 +8,14 @@ class Model(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation, groups):
         super().__init__()
         self.conv_transpose = nn.ConvTranspose2d(
-            in_channels, out_channels, kernel_size, stride=stride, padding=padding, dilation=dilation, groups=groups,
-            bias=False
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            bias=False,
         )
 
     def forward(self, x):

@@ -6,7 +6,15 @@ import torch.nn as nn
 
 class Model(nn.Module):
     def __init__(
-        self, in_channels, out_channels, kernel_size, padding, maxpool_kernel_size, maxpool_stride, hardtanh_min, hardtanh_max
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        padding,
+        maxpool_kernel_size,
+        maxpool_stride,
+        hardtanh_min,
+        hardtanh_max,
     ):
         super().__init__()
         self.conv_transpose = nn.ConvTranspose2d(in_channels, out_channels, kernel_size, padding=padding)
@@ -40,5 +48,12 @@ def get_inputs():
 
 def get_init_inputs():
     return [
-        in_channels, out_channels, kernel_size, padding, maxpool_kernel_size, maxpool_stride, hardtanh_min, hardtanh_max
+        in_channels,
+        out_channels,
+        kernel_size,
+        padding,
+        maxpool_kernel_size,
+        maxpool_stride,
+        hardtanh_min,
+        hardtanh_max,
     ]

@@ -10,7 +10,10 @@ class Residual(nn.Module):
     def __init__(self, channels, kernel, dilations):
         super().__init__()
         self.dilated = nn.ModuleList(
-            [weight_norm(nn.Conv1d(channels, channels, kernel, dilation=d, padding=d * (kernel - 1) // 2)) for d in dilations]
+            [
+                weight_norm(nn.Conv1d(channels, channels, kernel, dilation=d, padding=d * (kernel - 1) // 2))
+                for d in dilations
+            ]
         )
         self.plain = nn.ModuleList(
             [weight_norm(nn.Conv1d(channels, channels, kernel, padding=(kernel - 1) // 2)) for _ in dilations]

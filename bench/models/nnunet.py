@@ -1,5 +1,7 @@
 """nnU-Net-style decoder: transposed convolutions, concatenation, instance norm, leaky_relu, a segmentation head a level"""
 
+import itertools
+
 import torch
 import torch.nn as nn
 
@@ -18,7 +20,7 @@ def block(inner, outer):
 class Model(nn.Module):
     def __init__(self, features, classes):
         super().__init__()
-        pairs = list(zip(features[:-1], features[1:]))
+        pairs = list(itertools.pairwise(features))
         self.ups = nn.ModuleList([nn.ConvTranspose3d(a, b, 2, stride=2) for a, b in pairs])
         self.stages = nn.ModuleList([block(2 * b, b) for _, b in pairs])
         self.heads = nn.ModuleList([nn.Conv3d(b, classes, 1) for _, b in pairs])

@@ -144,6 +144,7 @@ def test_no_time_is_printed_for_a_wrong_result():
     line = next(part for part in text.splitlines() if part.startswith("| **f1**"))
     assert "wrong: result 0: rms error 1.00e-01" in line
     assert "| **0.020** |" in text and "70×" in text and "transfuse bench --rows rows" in text
+    assert "first result, median: transfuse 2.0 s, compile, channels_last 9.0 s." in text
     widths = {part.count("|") for part in text.splitlines() if part.startswith("|")}
     assert len(widths) == 1
 
@@ -181,7 +182,8 @@ def test_roofline_places_points_by_intensity():
 @pytest.mark.parametrize("width", [1280, 390])
 def test_page_opens_in_chromium(tmp_path, width):
     source = tmp_path / "report.html"
-    probe = "<script>document.title = [document.documentElement.scrollWidth, innerWidth, document.querySelectorAll('svg').length].join(' ')</script>"
+    seen = "document.documentElement.scrollWidth, innerWidth, document.querySelectorAll('svg').length"
+    probe = f"<script>document.title = [{seen}].join(' ')</script>"
     source.write_text(page.page([copy.deepcopy(sample())]).replace("</body>", probe + "</body>"))
     run = subprocess.run(
         ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}",

@@ -112,7 +112,7 @@ def test_frozen_weights_are_prepared_once():
 
 
 def test_load_state_dict(pair):
-    model, ours, x = pair
+    _, ours, x = pair
     donor = Decoder()
     ours.load_state_dict(donor.state_dict())
     same(ours.eval()(x), donor.eval()(x))

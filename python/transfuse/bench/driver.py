@@ -153,6 +153,7 @@ def main(arguments: list[str]) -> int:
         return scaling.main(options, device, arguments)
     work = jobs(options, device)
     report = environment(arguments) | {"device_kind": device, "peaks": {}, "rows": []}
+    report["queue_filled_ahead"] = device == "cuda"  # runs of old were not timed so
     progress, start = Progress(len(work)), time.monotonic()
     by = start + options.time_limit
     many = max(1, min(options.parallel, len(work)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from .floors import floor_ms
 
 
@@ -175,15 +177,31 @@ def heading(report: dict, precision: str, results: list[dict]) -> str:
     )
 
 
+def first_results(results: list[dict]) -> str:
+    """What it takes to get ready: from a model to its first result, tracing, compiling and tuning included."""
+    medians = {}
+    for name, words in {"transfuse": "transfuse", **NAMES}.items():
+        seconds = [s for r in results if (s := r["peers"].get(name, {}).get("first_s")) is not None]
+        if seconds and not name.startswith("eager"):
+            medians[words] = statistics.median(seconds)
+    if not medians:
+        return ""
+    return " From a model to its first result, median: " + ", ".join(f"{w} {s:.1f} s" for w, s in medians.items()) + "."
+
+
 def notes(report: dict, peak: dict | None, results: list[dict]) -> str:
     text = "*floor*: the larger of flops / peak and compulsory bytes / bandwidth of the chain as written"
     if peak:
         text += f" ({peak['flops'] / 1e12:.3g} TFLOP/s, {peak['bandwidth'] / 1e12:.3g} TB/s; {peak['source']})"
-    text += "; algebra can go below it. *error*: against float64, ours over eager PyTorch's, rms/worst element."
+    text += "; algebra can go below it."
+    if report.get("queue_filled_ahead") and not results[0].get("streaming"):
+        text += " Times are the device's, its queue filled ahead; what a call costs the host is counted apart."
+    text += " *error*: against float64, ours over eager PyTorch's, rms/worst element."
     if any(mine and mine[0].endswith("channels_last") for mine in map(ours, results)):
         text += " *(cl)*: channels_last was the faster of our two."
     if any(map(left, results)):
         text += " *†*: PyTorch's own op was faster in some region and was taken; in brackets ours alone."
+    text += first_results(results)
     gain = [best_pytorch(r)[1] / ours(r)[1] for r in results if ours(r) and best_pytorch(r)]
     if gain:
         mean = 1.0

@@ -11,7 +11,10 @@ from pathlib import Path
 import torch
 
 Call = Callable[[], object]
-FLUSH_BYTES = 512 << 20  # far above any L2; writing it also gives the host time to run ahead of the device
+FLUSH_BYTES = 512 << 20  # far above any L2
+# The device waits this long (1.5 ms at 2 GHz) before a timed call, so that the kernels of the call are queued when it begins: what
+# the host takes to queue them is a figure of its own (`host_microseconds`), and on a busy host it would come and go in this one.
+LEAD_CYCLES = 3_000_000
 
 
 def _sync(device: str) -> None:
@@ -20,7 +23,8 @@ def _sync(device: str) -> None:
 
 
 class Clock:
-    """Times single calls: CUDA events around the call after the L2 was overwritten, or perf_counter on the CPU."""
+    """Times single calls: CUDA events around what the device does for the call, after the L2 was overwritten, or perf_counter on
+    the CPU."""
 
     def __init__(self, device: str, flush: bool = True):
         self.device = device
@@ -33,6 +37,7 @@ class Clock:
             call()
             return time.perf_counter() - start
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(LEAD_CYCLES)
         if self.scratch is not None:
             self.scratch.zero_()
         begin.record()

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -87,12 +88,13 @@ class Job:
         modules, calls = {}, {}
         for peer in chosen:
             self.send(step=f"preparing {peer.name}")
+            start = time.monotonic()
             try:
                 modules[peer] = module_for(peer, self.model, self.inputs)
                 calls[peer] = call_for(peer, modules[peer], self.inputs, self.backward)
-                if not peer.ours:
-                    calls[peer]()
-                else:
+                calls[peer]()
+                self.send(peer=peer.name, values={"first_s": time.monotonic() - start})
+                if peer.ours:
                     self.send(peer=peer.name, values=taken(modules[peer]))
             except Exception as problem:
                 self.lose(peer, calls, problem)
