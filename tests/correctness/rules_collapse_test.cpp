@@ -163,6 +163,21 @@ TEST(rules_collapse, sixteen_bit_sums_are_f32) {
     EXPECT_EQ(d.rewritten[d.rewritten.outputs()[0]].type.dtype, DType::bf16);
 }
 
+// Rounded once, after the reduction. Rounding is monotone, so a maximum is the same bit for bit; a sum comes nearer.
+TEST(rules_collapse, sixteen_bits_come_last) {
+    const std::string x = "%x = input f32[2,3,40]\n%h = cast(%x) dtype=f16\n";
+    for (const char* op : {"amax", "amin"})
+        expect_fires("narrow_last", x + "%y = " + std::string(op) + "(%h) dims=[2]\nreturn %y");
+    const Graph graph = graph_of(x + "%y = sum(%h) dims=[2]\nreturn %y");
+    const Derivation d =
+        rewrite(graph, {.inference = true, .without = {}, .only = {"narrow_last"}, .heed_cost = false});
+    ASSERT_EQ(count(d, "narrow_last"), 1) << explain(d);
+    const auto leaves = random_leaves(graph, 3);
+    const auto wide = evaluate(graph_of("%x = input f64[2,3,40]\n%y = sum(%x) dims=[2]\nreturn %y"), leaves);
+    EXPECT_LE(error(wide, evaluate(d.rewritten, leaves)), std::max(0x1p-11, error(wide, evaluate(graph, leaves))));
+    expect_stays("narrow_last", "%x = input f16[2,3,40]\n%w = cast(%x) dtype=f32\n%y = amax(%w) dims=[2]\nreturn %y");
+}
+
 // Reading a wide input once more can cost more than reading the narrow result.
 TEST(rules_collapse, only_where_it_pays) {
     const std::string narrow =

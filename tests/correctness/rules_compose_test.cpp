@@ -126,6 +126,18 @@ TEST(rules_compose, sixteen_bit_weights_are_composed_in_f32) {
         }
 }
 
+TEST(rules_compose, sixteen_bits_come_after_the_pool) {
+    const Graph graph =
+        graph_of("%x = input f32[2,3,6,8]\n%h = cast(%x) dtype=bf16\n%y = avg_pool(%h) kernel=[2,2]\nreturn %y");
+    const Derivation d =
+        rewrite(graph, {.inference = true, .without = {}, .only = {"pool_before_cast"}, .heed_cost = false});
+    ASSERT_EQ(count(d, "pool_before_cast"), 1) << explain(d);
+    EXPECT_EQ(d.rewritten[d.rewritten.outputs()[0]].op, Op::cast);
+    const auto leaves = random_leaves(graph, 3);
+    const auto wide = evaluate(graph_of("%x = input f64[2,3,6,8]\n%y = avg_pool(%x) kernel=[2,2]\nreturn %y"), leaves);
+    EXPECT_LE(error(wide, evaluate(d.rewritten, leaves)), std::min(0x1p-8, error(wide, evaluate(graph, leaves))));
+}
+
 // Convolutions of many channels are not blown up for a pool that is cheap.
 TEST(rules_compose, only_where_it_pays) {
     const std::string body =

@@ -172,5 +172,15 @@ TEST(rules_fold, reshapes_sink) {
     EXPECT_EQ(count(d, "fold_scale") + count(d, "fold_shift"), 2) << explain(d);
 }
 
+TEST(rules_fold, numbers_stand_on_the_right) {
+    for (const char* op : {"add", "mul"}) {
+        const Derivation d =
+            expect_fires("number_on_the_right", "%x = input f64[2,3]\n%y = " + std::string(op) + "(2, %x)\nreturn %y");
+        const Node& y = d.rewritten[d.rewritten.outputs()[0]];
+        EXPECT_EQ(d.rewritten[y.args[1]].op, Op::scalar) << explain(d);
+    }
+    expect_stays("number_on_the_right", "%x = input f64[2,3]\n%y = sub(2, %x)\nreturn %y");  // it does not commute
+}
+
 }  // namespace
 }  // namespace transfuse::tests

@@ -1,5 +1,8 @@
 // The benchmark chains: what the algebra makes of each, and that it is exact; then random graphs by the thousand.
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 
 #include "rows.h"
 #include "rules.h"
@@ -161,6 +164,19 @@ TEST(rules_random, options_are_checked) {
     options.without = {"no_such_rule"};
     EXPECT_THROW(rewrite(row("A"), options), Error);
     EXPECT_GT(rule_names().size(), 40u);
+}
+
+// A rule without a test of its own is not one of ours.
+TEST(rules_rows, every_rule_is_named_in_a_test) {
+    std::string tests;
+    for (const auto& file : std::filesystem::directory_iterator(TRANSFUSE_SOURCE_DIR "/tests/correctness")) {
+        std::ifstream text(file.path());
+        if (file.path().filename().string().starts_with("rules_"))
+            tests.append(std::istreambuf_iterator<char>(text), {});
+    }
+    for (const std::string& rule : rule_names())
+        EXPECT_NE(tests.find('"' + rule + '"'), std::string::npos)
+            << rule << " is not named in tests/correctness/rules_*";
 }
 
 }  // namespace

@@ -113,6 +113,32 @@ TEST(rules_statistics, exact_numerators_take_exact_means) {
     }
 }
 
+// A mean over some of the axes that a value was centred on: exact means alone take part.
+TEST(rules_statistics, means_of_centred_values) {
+    const std::string centred = conv + "%a = add(%y, 3)\n%m = mean(%a) dims=[0,2,3] keepdim=1\n%d = sub(%a, %m)\n";
+    for (const char* dims : {"[2,3]", "[2]", "[0,2,3]"}) {
+        const Derivation d = expect_fires(
+            "mean_of_centred", centred + "%z = mean(%d) dims=" + dims + " keepdim=1\n%s = mul(%z, 0.5)\nreturn %s");
+        for (const Node& node : d.rewritten.nodes())
+            if (node.op == Op::mean) {
+                EXPECT_EQ(d.rewritten[node.args[0]].op, Op::lattice) << explain(d);
+            }
+    }
+    expect_stays("mean_of_centred", centred + "%z = mean(%d) dims=[1] keepdim=1\nreturn %z");  // not an axis of it
+}
+
+// Where the mean is not collapsed, the mean square around it is the variance, which a pass that computes y takes along.
+TEST(rules_statistics, the_mean_square_around_the_mean) {
+    const std::string centred = "%x = input f64[2,3,5,6]\n%m = mean(%x) dims=[2,3] keepdim=1\n%d = sub(%x, %m)\n";
+    const Derivation d =
+        expect_fires("direct_variance", centred + "%q = square(%d)\n%z = mean(%q) dims=[2,3] keepdim=1\nreturn %z");
+    EXPECT_EQ(count(d.rewritten, Op::var), 1) << explain(d);
+    EXPECT_EQ(count(d.rewritten, Op::sub), 0) << explain(d);
+    const Derivation none = expect_fires("direct_variance", centred + "%z = mean(%d) dims=[2,3] keepdim=1\nreturn %z");
+    EXPECT_EQ(none.rewritten[none.rewritten.outputs()[0]].op, Op::full) << explain(none);
+    expect_stays("direct_variance", centred + "%q = square(%d)\n%z = mean(%q) dims=[3] keepdim=1\nreturn %z");
+}
+
 // E[d] must be that of the same rounded values as E[d²]: it is not collapsed.
 TEST(rules_statistics, first_moment_stays_with_the_second) {
     const Derivation d = rewrite(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\nreturn %n"));
