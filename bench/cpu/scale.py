@@ -1,4 +1,4 @@
-"""How the CPU engine's time grows with batch, channels and image size, beside eager PyTorch.
+"""How the CPU engine's time grows with batch, channels, image size and the length of the chain, beside eager PyTorch.
 
     ninja -C build cpu_rows
     python bench/cpu/scale.py build/bin/cpu_rows --json bench/results/cpu-aarch64-scaling.json
@@ -22,12 +22,8 @@ import torch
 
 from compare import milliseconds, processor
 
-CHAINS = {"decoder": "upsample, then a pointwise chain", "pooled": "upsample, scale, global mean"}
-AXES = {
-    "batch_size": ("batch", [1, 2, 4, 8]),
-    "channels": ("channels", [8, 16, 32, 64, 128]),
-    "size": ("image side", [16, 32, 64, 128]),
-}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "transfuse"))
+from bench.scaling import AXES, CHAINS
 
 
 def graph(chain, batch_size=2, channels=64, size=64, length=2):
@@ -88,7 +84,7 @@ def main():
         "scaling": [],
     }
     for chain, words in CHAINS.items():
-        for variable, (label, values) in AXES.items():
+        for variable, (label, values, _) in AXES.items():
             series = {"eager": [], "transfuse": []}
             for value in values:
                 series["eager"].append([value, eager(chain, {variable: value}, options)])

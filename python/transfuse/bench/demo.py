@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 
 from . import table
 from .driver import jobs, parser
-from .processes import Progress, Worker, measure
+from .processes import measured
 
 
 def sentence_of(result: dict) -> str:
@@ -45,14 +44,9 @@ def main(arguments: list[str]) -> int:
     small = [] if device == "cuda" else ["--batch-divisor", "8", "--seconds", "4"]
     options = parser().parse_args(["--rows", "seeds", "--peers", "none", "--rounds", "9", *small, *arguments])
     work = jobs(options, device)
-    report = {"peaks": {}, "rows": []}
-    progress, worker = Progress(len(work)), None
-    for index, (row, job) in enumerate(work):
-        if worker is None or not worker.alive():
-            worker = Worker()
-        result = measure(row, job, worker, options.row_limit, partial(progress.show, index, row.id))
-        report["rows"].append(result)
-        progress.line("")
+    results = []
+    for (row, _), result in zip(work, measured(work, options, {"device_kind": device})):
+        results.append(result)
         shape = "×".join(map(str, result.get("inputs", [[]])[0]))
         print(f"━━ {row.id}: {result['title']}, input {shape}")
         for text in (
@@ -63,16 +57,14 @@ def main(arguments: list[str]) -> int:
             if text:
                 print(text.rstrip())
         print(flush=True)
-    if worker is not None:
-        worker.stop()
     where = "this GPU" if device == "cuda" else f"this CPU ({torch.get_num_threads()} threads), batch cut as shown"
     print(f"Forward, {table.PRECISION[work[0][1]['precision']]}, {where}:")
-    for result in report["rows"]:
+    for result in results:
         print("  " + table.one_line(result))
     print(
         "`transfuse explain bench/models/A.py` shows the graphs and plans in full, `make bench` every model beside torch.compile."
     )
-    return 0 if all(table.ours(r) for r in report["rows"]) else 1
+    return 0 if all(table.ours(r) for r in results) else 1
 
 
 if __name__ == "__main__":

@@ -8,14 +8,11 @@ import json
 import os
 import platform
 import subprocess
-import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from . import compare, table
 from .rows import Row, find_rows
-from .processes import Measurement, Progress, Worker, peaks
+from .processes import measured
 
 
 def command(arguments: list[str]) -> str:
@@ -28,7 +25,7 @@ def command(arguments: list[str]) -> str:
     return " ".join(words)
 
 
-def environment(arguments: list[str]) -> dict:
+def environment(arguments: list[str], device: str) -> dict:
     import torch
 
     def git(*words: str) -> str:
@@ -45,6 +42,8 @@ def environment(arguments: list[str]) -> dict:
         "dirty": not told and bool(git("status", "--porcelain", "--untracked-files=no")),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "command": command(arguments),
+        "device_kind": device,
+        "queue_filled_ahead": device == "cuda",  # runs of old were not timed so
         "versions": {
             "python": platform.python_version(),
             "torch": torch.__version__,
@@ -152,33 +151,11 @@ def main(arguments: list[str]) -> int:
 
         return scaling.main(options, device, arguments)
     work = jobs(options, device)
-    report = environment(arguments) | {"device_kind": device, "peaks": {}, "rows": []}
-    report["queue_filled_ahead"] = device == "cuda"  # runs of old were not timed so
-    progress, start = Progress(len(work)), time.monotonic()
-    by = start + options.time_limit
-    many = max(1, min(options.parallel, len(work)))
-    workers = [Worker(many) for _ in range(many)]
-    report |= peaks(workers[0], device, list(dict.fromkeys(job["precision"] for _, job in work)))
-    for first in range(0, len(work), len(workers)):
-        if time.monotonic() > by:
-            progress.line(
-                f"the time limit of {options.time_limit:.0f} s is reached; {len(work) - first} rows are left out"
-            )
-            break
-        batch = work[first : first + len(workers)]
-        workers = [w if w.alive() else Worker(many) for w in workers]
-        running = [Measurement(row, job, workers[i], options.row_limit, partial(progress.show, first + i, row.id), by)
-                   for i, (row, job) in enumerate(batch)]  # fmt: skip
-        with ThreadPoolExecutor(len(running)) as pool:  # compiling and checking side by side, timing one after another
-            list(pool.map(Measurement.prepare, running))
-        for i, measurement in enumerate(running):
-            result = measurement.finish()
-            report["rows"].append(result)
-            progress.line(f"{first + i + 1}/{len(work)} " + table.one_line(result))
-            if options.json:  # after every row: nothing is lost if we are stopped
-                write(options.json, json.dumps(report, indent=1))
-    for worker in workers:
-        worker.stop()
+    report = environment(arguments, device) | {"peaks": {}, "rows": []}
+    for result in measured(work, options, report):
+        report["rows"].append(result)
+        if options.json:  # after every row: nothing is lost if we are stopped
+            write(options.json, json.dumps(report, indent=1))
     text = table.markdown(report)
     print(text)
     if options.table:

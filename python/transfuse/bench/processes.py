@@ -1,4 +1,4 @@
-"""Processes that measure, and what the driver knows of a row while one of them works on it."""
+"""Processes that measure: one row on one of them, and all rows on several."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from .rows import Row, title
+from .table import one_line
 
 
 class Worker:
@@ -136,14 +139,6 @@ class Measurement:
         self.left -= time.monotonic() - begin
 
 
-def measure(
-    row: Row, job: dict, worker: Worker, limit: float, progress: Callable[[str], None] = lambda step: None
-) -> dict:
-    measurement = Measurement(row, job, worker, limit, progress)
-    measurement.prepare()
-    return measurement.finish()
-
-
 def peaks(worker: Worker, device: str, precisions: list[str]) -> dict:
     """What the worker's machine can do: its name, and flop/s and bytes/s for each precision."""
     found: dict = {"peaks": {}}
@@ -154,3 +149,33 @@ def peaks(worker: Worker, device: str, precisions: list[str]) -> dict:
                 found["peaks"][precision], found["device"] = message["peaks"], message["device"]
                 break
     return found
+
+
+def measured(work: list[tuple[Row, dict]], options, report: dict) -> Iterator[dict]:
+    """Every row's result, in order. `options.parallel` rows are compiled and checked side by side; they are timed one after
+    another. What the machine can do is written into the report first."""
+    progress, by = Progress(len(work)), time.monotonic() + options.time_limit
+    many = max(1, min(options.parallel, len(work)))
+    workers = [Worker(many) for _ in range(many)]
+    precisions = list(dict.fromkeys(job["precision"] for _, job in work))
+    report.update(peaks(workers[0], report["device_kind"], precisions))
+    try:
+        for first in range(0, len(work), many):
+            if time.monotonic() > by:
+                left = len(work) - first
+                progress.line(f"the time limit of {options.time_limit:.0f} s is reached; {left} rows are left out")
+                break
+            workers = [w if w.alive() else Worker(many) for w in workers]
+            running = [
+                Measurement(row, job, workers[i], options.row_limit, partial(progress.show, first + i, row.id), by)
+                for i, (row, job) in enumerate(work[first : first + many])
+            ]
+            with ThreadPoolExecutor(many) as pool:
+                list(pool.map(Measurement.prepare, running))
+            for i, measurement in enumerate(running):
+                result = measurement.finish()
+                progress.line(f"{first + i + 1}/{len(work)} " + one_line(result))
+                yield result
+    finally:
+        for worker in workers:
+            worker.stop()
