@@ -1,7 +1,8 @@
 """PyTorch's CPU times beside those of the CPU engine, row by row, in one run.
 
     ninja -C build cpu_rows
-    python bench/cpu/compare.py build/bin/cpu_rows [--wall] [--threads N] [--peers eager,compile] [--json FILE] [--out FILE] [row ...]
+    python bench/cpu/compare.py build/bin/cpu_rows [--wall] [--threads N] [--peers eager,channels_last,compile] [--ahead 16]
+                                [--json FILE] [--out FILE] [row ...]
 
 By default both are measured by the processor time of all threads divided by their number: on a machine that others use at
 the same time, that is what the clock on the wall would show without them. `--wall` uses the wall clock. Either way the best
@@ -9,6 +10,8 @@ of several runs counts, and the engine runs before and after PyTorch, so that a 
 """
 
 import argparse
+import contextlib
+import copy
 import datetime
 import importlib.util
 import json
@@ -16,6 +19,7 @@ import math
 import os
 import pathlib
 import platform
+import socket
 import subprocess
 import sys
 import time
@@ -37,54 +41,77 @@ def model_and_inputs(name, divisor):
     return module.Model(*module.get_init_inputs()), module.get_inputs()
 
 
+def clock(options):
+    return time.perf_counter() if options.wall else time.process_time() / options.threads
+
+
 def milliseconds(call, options, patience=math.inf):
-    clock = time.perf_counter if options.wall else lambda: time.process_time() / options.threads
-    best = math.inf
+    """The best of several calls after a first; one that takes longer than `patience` seconds is no contender and stands as it is."""
     with torch.no_grad():
-        start = clock()
+        start = clock(options)
         call()
-        if clock() - start > patience:  # fifty times slower than eager is no contender: one look is enough
-            return 1e3 * (clock() - start)
+        if (first := clock(options) - start) > patience:
+            return 1e3 * first
+        best = math.inf
         for _ in range(options.rounds):
-            start = clock()
+            start = clock(options)
             call()
-            best = min(best, clock() - start)
+            best = min(best, clock(options) - start)
     return 1e3 * best
 
 
-def pytorch(name, options):
+def peers(name, options):
+    """What PyTorch has for this row: calls, and the patience with each."""
     model, inputs = model_and_inputs(name, options.batch_divisor)
-    times = {}
+    calls = {}
     if "eager" in options.peers:
-        times["eager"] = milliseconds(lambda: model(*inputs), options)
+        calls["eager"] = lambda: model(*inputs), math.inf
     if "compile" in options.peers:
         compiled = torch.compile(model)
-        times["compile"] = milliseconds(lambda: compiled(*inputs), options, 60)
+        calls["compile"] = lambda: compiled(*inputs), 60
     rank = inputs[0].dim()
     if "channels_last" in options.peers and rank > 3 and name not in options.skip_channels_last:
         layout = torch.channels_last if rank == 4 else torch.channels_last_3d
-        try:
-            last, moved = model.to(memory_format=layout), [x.to(memory_format=layout) for x in inputs]
-            times["channels_last"] = milliseconds(lambda: last(*moved), options, 5)
-        except RuntimeError:  # a parameter of another rank has no such layout
-            pass
-    return times
+        with contextlib.suppress(RuntimeError):  # a parameter of another rank has no such layout
+            last, moved = copy.deepcopy(model).to(memory_format=layout), [x.to(memory_format=layout) for x in inputs]
+            calls["channels_last"] = lambda: last(*moved), 5
+    return calls
 
 
-def compile_ahead(options):
-    """Fills torch.compile's cache on disk, a process per row at once: compiling one after another takes minutes."""
-    children = []
-    for name in options.rows:
-        child = os.fork()
-        if child == 0:
-            torch.set_num_threads(options.threads)  # compiled code depends on it
-            model, inputs = model_and_inputs(name, options.batch_divisor)
-            with torch.no_grad():
-                torch.compile(model)(*inputs)
-            os._exit(0)
-        children.append(child)
-    for child in children:
-        os.waitpid(child, 0)
+class Prepared:
+    """PyTorch's side of a row in a process of its own: compiled beside others, measured alone when it is asked to."""
+
+    def __init__(self, name, options):
+        self.name = name
+        self.ours, theirs = socket.socketpair()
+        self.child = os.fork()
+        if self.child == 0:
+            try:
+                self.ours.close()
+                torch.set_num_threads(options.threads)  # compiled code depends on it
+                calls = peers(name, options)
+                if "compile" in calls:
+                    with torch.no_grad():
+                        calls["compile"][0]()
+                theirs.sendall(b"r")
+                if theirs.recv(1):
+                    times = {peer: milliseconds(call, options, patience) for peer, (call, patience) in calls.items()}
+                    theirs.sendall(json.dumps(times).encode())
+            except Exception as problem:
+                print(f"{name}: {problem}", file=sys.stderr, flush=True)
+            finally:
+                os._exit(0)
+        theirs.close()
+
+    def ready(self):
+        return self.ours.recv(1)
+
+    def measure(self):
+        with contextlib.suppress(BrokenPipeError):
+            self.ours.sendall(b"g")
+        text = b"".join(iter(lambda: self.ours.recv(65536), b""))
+        os.waitpid(self.child, 0)
+        return json.loads(text or b"{}")
 
 
 def ours(rows, options):
@@ -140,6 +167,14 @@ def table(run):
     return lines
 
 
+def prepared(options):
+    for first in range(0, len(options.rows), options.ahead):
+        together = [Prepared(name, options) for name in options.rows[first : first + options.ahead]]
+        for row in together:
+            row.ready()
+        yield from together
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
@@ -150,9 +185,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5, help="how long the engine runs each row, twice")
     parser.add_argument("--wall", action="store_true")
     parser.add_argument("--peers", default="eager,channels_last", help=f"of {','.join(PEERS)}")
-    parser.add_argument(
-        "--only-compile-ahead", action="store_true", help="fill torch.compile's cache and measure nothing"
-    )
+    parser.add_argument("--ahead", type=int, default=1, help="rows that PyTorch prepares (compiles) side by side")
     parser.add_argument("--once", action="store_true", help="the engine runs before PyTorch only")
     parser.add_argument(
         "--skip-channels-last", nargs="*", default=["B", "d1", "d2", "f4"], help="rows where it takes minutes"
@@ -162,11 +195,6 @@ def main():
     options = parser.parse_intermixed_args()
     options.rows = options.rows or ROWS
     options.peers = options.peers.split(",")
-    if "compile" in options.peers:
-        compile_ahead(options)
-    if options.only_compile_ahead:
-        return
-    torch.set_num_threads(options.threads)
     run = {
         "command": " ".join(["python", "bench/cpu/compare.py", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -182,8 +210,11 @@ def main():
         "rows": {},
     }
     own = ours(options.rows, options)
-    for name in options.rows:
-        times = pytorch(name, options)
+    for theirs in prepared(options):
+        name, times = theirs.name, theirs.measure()
+        if not times:
+            print(f"{name}: PyTorch's process ended without a result", flush=True)
+            continue
         if not options.once:
             own[name] = min(own[name], ours([name], options)[name], key=lambda r: r["milliseconds"])
         run["rows"][name] = {"transfuse": own[name], "pytorch_ms": times}
