@@ -12,7 +12,7 @@ import pytest
 import torch
 from bench_sample import sample
 
-from transfuse.bench import accuracy, compare, driver, figures, page, peers, rows, table, timing
+from transfuse.bench import accuracy, compare, driver, figures, page, peers, record, rows, table, timing
 
 ROW = '''
 """A small decoder piece"""
@@ -133,7 +133,7 @@ def test_a_row_that_dies_does_not_take_the_others_along(folder, capsys):
 
 def test_the_recorded_command_leaves_out_where_results_went():
     assert (
-        driver.command(["--rows", "A", "--json", "x/y.json", "--batch", "2", "--table=z"])
+        record.command(["--rows", "A", "--json", "x/y.json", "--batch", "2", "--table=z"])
         == "transfuse bench --rows A --batch 2"
     )
 

@@ -46,7 +46,7 @@ def results_table(report: dict, precision: str) -> str:
     # Ours first: on a phone the first columns are what one sees.
     launches = any(p.get("launches") is not None for r in results for p in r["peers"].values())
     head = ["id", "transfuse", "× eager", "× best", *(table.NAMES[c] for c in columns), "floor", "error", "peak MiB"]
-    head += ["launches", "model"] if launches else ["model"]
+    head += ["launches", "host µs", "model"] if launches else ["model"]
     rows = []
     for r in results:
         mine, best, eager = table.ours(r), table.best_pytorch(r), table.ms(r, "eager")
@@ -65,16 +65,16 @@ def results_table(report: dict, precision: str) -> str:
                     " → ".join("—" if s.get("peak_bytes") is None else f"{s['peak_bytes'] / 2**20:.0f}" for s in side)
                 ),
             ]
-            line += (
-                [cell(" → ".join("—" if s.get("launches") is None else str(s["launches"]) for s in side))]
-                if launches
-                else []
-            )
+            if launches:
+                line += [
+                    cell(" → ".join("—" if s.get(key) is None else f"{s[key]:.0f}" for s in side))
+                    for key in ("launches", "host_us")
+                ]
         else:
             problem = table.wrong(r) or (r["status"] if r["status"] != "ok" else "not measured")
             short, _, why = problem.partition(": ")
             title += f" ({why})" if why else ""
-            line = [f'<td class="note" colspan="3">{escape(short)}</td>', *peers, *[cell("")] * (4 if launches else 3)]
+            line = [f'<td class="note" colspan="3">{escape(short)}</td>', *peers, *[cell("")] * (5 if launches else 3)]
         rows.append("<tr>" + "".join([cell(r["id"]), *line]) + cell(title, "left") + "</tr>")
     header = "".join(f"<th{' class=left' if h == 'model' else ''}>{escape(h)}</th>" for h in head)
     return f'<div class="scroll"><table><thead><tr>{header}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'

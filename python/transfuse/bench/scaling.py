@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from .driver import environment, write
 from .processes import measured
+from .record import environment, write
 from .rows import Row, models_folder
 from .table import ms, number
 
