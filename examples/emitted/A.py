@@ -34,29 +34,21 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-FORWARD_GENERAL_MOMENTS_TAIL = r"""
+SOURCE = r"""
 #define UNROLL _Pragma("unroll")
+struct Half {
+    unsigned short bits;
+    Half() = default;
+    __device__ Half(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+    __device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
+};
+struct Bfloat {
+    unsigned short bits;
+    Bfloat() = default;
+    __device__ Bfloat(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+};
 #define TF_FUNCTION static __device__ __forceinline__
-struct tf_half { unsigned short bits; };
-struct tf_bfloat { unsigned short bits; };
-TF_FUNCTION float tf_half_to_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
-TF_FUNCTION unsigned short tf_float_to_half(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
-TF_FUNCTION unsigned short tf_float_to_bfloat(float f) { unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
-TF_FUNCTION float tf_bfloat_to_float(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
-template <class R> TF_FUNCTION R tf_to(double v) { return (R)v; }
-template <class R> TF_FUNCTION R tf_to(float v) { return (R)v; }
-template <class R> TF_FUNCTION R tf_to(tf_half v) { return (R)tf_half_to_float(v.bits); }
-template <class R> TF_FUNCTION R tf_to(tf_bfloat v) { return (R)tf_bfloat_to_float(v.bits); }
-TF_FUNCTION void tf_from(double& s, double v) { s = v; }
-TF_FUNCTION void tf_from(float& s, double v) { s = (float)v; }
-TF_FUNCTION void tf_from(float& s, float v) { s = v; }
-TF_FUNCTION void tf_from(double& s, float v) { s = (double)v; }
-TF_FUNCTION void tf_from(tf_half& s, float v) { s.bits = tf_float_to_half(v); }
-TF_FUNCTION void tf_from(tf_bfloat& s, float v) { s.bits = tf_float_to_bfloat(v); }
-TF_FUNCTION void tf_from(tf_half& s, double v) { s.bits = tf_float_to_half((float)v); }
-TF_FUNCTION void tf_from(tf_bfloat& s, double v) { s.bits = tf_float_to_bfloat((float)v); }
-template <class R, class S> TF_FUNCTION R tf_load(const S* p) { return tf_to<R>(*p); }
-template <class S, class R> TF_FUNCTION void tf_store(S* p, R v) { S s; tf_from(s, v); *p = s; }
 
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
@@ -120,22 +112,22 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             const bool in43 = ((column21 + 1) >= 0 && (column21 + 1) <= n28);
             const bool in44 = ((column21 + 2) >= 0 && (column21 + 2) <= n28);
             const bool in45 = ((column21 + 3) >= 0 && (column21 + 3) <= n28);
-            sum10 += (float)((in38 ? (float)tf_to<float>(pack25.lane[0]) : 0.0f) + (in39 ? (float)tf_to<float>(pack25.lane[1]) : 0.0f)
-                + (in40 ? (float)tf_to<float>(pack25.lane[2]) : 0.0f) + (in41 ? (float)tf_to<float>(pack25.lane[3]) : 0.0f));
-            sum11 += (float)((in42 ? (float)tf_to<float>(pack25.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack25.lane[1]) : 0.0f)
-                + (in44 ? (float)tf_to<float>(pack25.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack25.lane[3]) : 0.0f));
-            sum13 += (float)((in38 ? (float)tf_to<float>(pack29.lane[0]) : 0.0f) + (in39 ? (float)tf_to<float>(pack29.lane[1]) : 0.0f)
-                + (in40 ? (float)tf_to<float>(pack29.lane[2]) : 0.0f) + (in41 ? (float)tf_to<float>(pack29.lane[3]) : 0.0f));
-            sum14 += (float)((in42 ? (float)tf_to<float>(pack29.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack29.lane[1]) : 0.0f)
-                + (in44 ? (float)tf_to<float>(pack29.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack29.lane[3]) : 0.0f));
-            sum16 += (float)((in38 ? (float)tf_to<float>(pack33.lane[0]) : 0.0f) + (in39 ? (float)tf_to<float>(pack33.lane[1]) : 0.0f)
-                + (in40 ? (float)tf_to<float>(pack33.lane[2]) : 0.0f) + (in41 ? (float)tf_to<float>(pack33.lane[3]) : 0.0f));
-            sum17 += (float)((in42 ? (float)tf_to<float>(pack33.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack33.lane[1]) : 0.0f)
-                + (in44 ? (float)tf_to<float>(pack33.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack33.lane[3]) : 0.0f));
-            sum19 += (float)((in38 ? (float)tf_to<float>(pack37.lane[0]) : 0.0f) + (in39 ? (float)tf_to<float>(pack37.lane[1]) : 0.0f)
-                + (in40 ? (float)tf_to<float>(pack37.lane[2]) : 0.0f) + (in41 ? (float)tf_to<float>(pack37.lane[3]) : 0.0f));
-            sum20 += (float)((in42 ? (float)tf_to<float>(pack37.lane[0]) : 0.0f) + (in43 ? (float)tf_to<float>(pack37.lane[1]) : 0.0f)
-                + (in44 ? (float)tf_to<float>(pack37.lane[2]) : 0.0f) + (in45 ? (float)tf_to<float>(pack37.lane[3]) : 0.0f));
+            sum10 += (float)((in38 ? (float)pack25.lane[0] : 0.0f) + (in39 ? (float)pack25.lane[1] : 0.0f)
+                + (in40 ? (float)pack25.lane[2] : 0.0f) + (in41 ? (float)pack25.lane[3] : 0.0f));
+            sum11 += (float)((in42 ? (float)pack25.lane[0] : 0.0f) + (in43 ? (float)pack25.lane[1] : 0.0f)
+                + (in44 ? (float)pack25.lane[2] : 0.0f) + (in45 ? (float)pack25.lane[3] : 0.0f));
+            sum13 += (float)((in38 ? (float)pack29.lane[0] : 0.0f) + (in39 ? (float)pack29.lane[1] : 0.0f)
+                + (in40 ? (float)pack29.lane[2] : 0.0f) + (in41 ? (float)pack29.lane[3] : 0.0f));
+            sum14 += (float)((in42 ? (float)pack29.lane[0] : 0.0f) + (in43 ? (float)pack29.lane[1] : 0.0f)
+                + (in44 ? (float)pack29.lane[2] : 0.0f) + (in45 ? (float)pack29.lane[3] : 0.0f));
+            sum16 += (float)((in38 ? (float)pack33.lane[0] : 0.0f) + (in39 ? (float)pack33.lane[1] : 0.0f)
+                + (in40 ? (float)pack33.lane[2] : 0.0f) + (in41 ? (float)pack33.lane[3] : 0.0f));
+            sum17 += (float)((in42 ? (float)pack33.lane[0] : 0.0f) + (in43 ? (float)pack33.lane[1] : 0.0f)
+                + (in44 ? (float)pack33.lane[2] : 0.0f) + (in45 ? (float)pack33.lane[3] : 0.0f));
+            sum19 += (float)((in38 ? (float)pack37.lane[0] : 0.0f) + (in39 ? (float)pack37.lane[1] : 0.0f)
+                + (in40 ? (float)pack37.lane[2] : 0.0f) + (in41 ? (float)pack37.lane[3] : 0.0f));
+            sum20 += (float)((in42 ? (float)pack37.lane[0] : 0.0f) + (in43 ? (float)pack37.lane[1] : 0.0f)
+                + (in44 ? (float)pack37.lane[2] : 0.0f) + (in45 ? (float)pack37.lane[3] : 0.0f));
         }
         UNROLL for (int d = 16; d > 0; d /= 2) sum10 += __shfl_down_sync(0xffffffffu, sum10, d, 32);
         UNROLL for (int d = 16; d > 0; d /= 2) sum11 += __shfl_down_sync(0xffffffffu, sum11, d, 32);
@@ -170,7 +162,7 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     for (int d = 16; d > 0; d /= 2) sum62 += __shfl_down_sync(0xffffffffu, sum62, d);
     if (lane48 == 0 && warp47 < 4) {
         const int q65 = q0 / 64, outer66 = (q0 - (q65 * 64));
-        tf_store(p1 + (((task49 + (q65 * 256)) + (outer66 * 4)) + ((begin2 / 64) * n48)), sum62);
+        p1[(((task49 + (q65 * 256)) + (outer66 * 4)) + ((begin2 / 64) * n48))] = sum62;
     }
 }
 
@@ -183,43 +175,43 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             if (t2 < 32768) {
                 const tf_index i3 = t2 / 128, i4 = (t2 - (i3 * 128)), i5 = i3 / 2, i6 = (i3 - (i5 * 2)), i7 = i5 / 2;
                 const tf_index i8 = (i5 - (i7 * 2));
-                const float v9 = tf_load<float>(p0 + ((i7 * 1152) + (i4 * 9))), v10 = v9 * 0.5f;
+                const float v9 = p0[((i7 * 1152) + (i4 * 9))], v10 = v9 * 0.5f;
                 const double m11 = i8 == 1 ? 0.0 : 1.0;
-                const float v12 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 3)), v13 = v12 * 0.5f;
+                const float v12 = p0[(((i7 * 1152) + (i4 * 9)) + 3)], v13 = v12 * 0.5f;
                 const double m14 = i8 == 1 ? 1.0 : 0.0;
-                const float v15 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 6)), v16 = v15 * 0.5f;
+                const float v15 = p0[(((i7 * 1152) + (i4 * 9)) + 6)], v16 = v15 * 0.5f;
                 const double m17 = i8 == 1 ? 1.0 : 0.0;
                 const double v18 = (m11 != 0.0 ? (double)v10 * m11 : 0.0) + (m14 != 0.0 ? (double)v13 * m14 : 0.0)
                     + (m17 != 0.0 ? (double)v16 * m17 : 0.0);
                 const double m19 = i6 == 1 ? 0.0 : 1.0;
-                const float v20 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 1)), v21 = v20 * 0.5f;
+                const float v20 = p0[(((i7 * 1152) + (i4 * 9)) + 1)], v21 = v20 * 0.5f;
                 const double m22 = i8 == 1 ? 0.0 : 1.0;
-                const float v23 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 3) + 1)), v24 = v23 * 0.5f;
+                const float v23 = p0[((((i7 * 1152) + (i4 * 9)) + 3) + 1)], v24 = v23 * 0.5f;
                 const double m25 = i8 == 1 ? 1.0 : 0.0;
-                const float v26 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 6) + 1)), v27 = v26 * 0.5f;
+                const float v26 = p0[((((i7 * 1152) + (i4 * 9)) + 6) + 1)], v27 = v26 * 0.5f;
                 const double m28 = i8 == 1 ? 1.0 : 0.0;
                 const double v29 = (m22 != 0.0 ? (double)v21 * m22 : 0.0) + (m25 != 0.0 ? (double)v24 * m25 : 0.0)
                     + (m28 != 0.0 ? (double)v27 * m28 : 0.0);
                 const double m30 = i6 == 1 ? 1.0 : 0.0;
-                const float v31 = tf_load<float>(p0 + (((i7 * 1152) + (i4 * 9)) + 2)), v32 = v31 * 0.5f;
+                const float v31 = p0[(((i7 * 1152) + (i4 * 9)) + 2)], v32 = v31 * 0.5f;
                 const double m33 = i8 == 1 ? 0.0 : 1.0;
-                const float v34 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 3) + 2)), v35 = v34 * 0.5f;
+                const float v34 = p0[((((i7 * 1152) + (i4 * 9)) + 3) + 2)], v35 = v34 * 0.5f;
                 const double m36 = i8 == 1 ? 1.0 : 0.0;
-                const float v37 = tf_load<float>(p0 + ((((i7 * 1152) + (i4 * 9)) + 6) + 2)), v38 = v37 * 0.5f;
+                const float v37 = p0[((((i7 * 1152) + (i4 * 9)) + 6) + 2)], v38 = v37 * 0.5f;
                 const double m39 = i8 == 1 ? 1.0 : 0.0;
                 const double v40 = (m33 != 0.0 ? (double)v32 * m33 : 0.0) + (m36 != 0.0 ? (double)v35 * m36 : 0.0)
                     + (m39 != 0.0 ? (double)v38 * m39 : 0.0);
                 const double m41 = i6 == 1 ? 1.0 : 0.0;
                 const double v42 = (m19 != 0.0 ? (double)v18 * m19 : 0.0) + (m30 != 0.0 ? (double)v29 * m30 : 0.0)
                     + (m41 != 0.0 ? (double)v40 * m41 : 0.0);
-                tf_store(p1 + ((i3 * 128) + i4), v42);
+                p1[((i3 * 128) + i4)] = v42;
             }
         } else {
             const int block43 = block0 - 128;
             const tf_index t44 = (tf_index)block43 * 256 + threadIdx.x;
             if (t44 < 128) {
-                const float v45 = tf_load<float>(p2 + t44), v46 = v45 * 0.5f;
-                tf_store(p3 + t44, v46);
+                const float v45 = p2[t44], v46 = v45 * 0.5f;
+                p3[t44] = v46;
             }
         }
     }
@@ -244,7 +236,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
                     a9 += v11;
                 }
                 const double v12 = (double)(a9);
-                const float v13 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                const float v13 = p1[((t8 * 128) + i6)];
                 a7 += ((double)v12 * (double)v13);
             }
             const int s14 = slice2 * 8 + lane1;
@@ -260,9 +252,9 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
             }
             if (slice2 == 0 && o3 < count1) {
                 const double v17 = (double)a7, v18 = v17 * scale0;
-                const float v19 = tf_load<float>(p2 + i6);
+                const float v19 = p2[i6];
                 const double v20 = v18 + (double)v19;
-                tf_store(p3 + ((i5 * 128) + i6), v20);
+                p3[((i5 * 128) + i6)] = v20;
             }
             __syncthreads();
         }
@@ -296,13 +288,13 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         double sum19 = 0, sum20 = 0;
         for (int v21 = lane5; v21 < vectors7; v21 += 32) {
             const int column22 = v21, i23 = begin2 + row9, q24 = q0 / 64, outer25 = (q0 - (q24 * 64));
-            const float v26 = tf_load<float>(p0 + (((column22 + (i23 * width)) + (q24 * n13)) + (outer25 * height_x_width)));
+            const float v26 = p0[(((column22 + (i23 * width)) + (q24 * n13)) + (outer25 * height_x_width))];
             const int i27 = begin2 + row12, q28 = q0 / 64, outer29 = (q0 - (q28 * 64));
-            const float v30 = tf_load<float>(p0 + (((column22 + (i27 * width)) + (q28 * n13)) + (outer29 * height_x_width)));
+            const float v30 = p0[(((column22 + (i27 * width)) + (q28 * n13)) + (outer29 * height_x_width))];
             const int i31 = begin2 + row15, q32 = q0 / 64, outer33 = (q0 - (q32 * 64));
-            const float v34 = tf_load<float>(p0 + (((column22 + (i31 * width)) + (q32 * n13)) + (outer33 * height_x_width)));
+            const float v34 = p0[(((column22 + (i31 * width)) + (q32 * n13)) + (outer33 * height_x_width))];
             const int i35 = begin2 + row18, q36 = q0 / 64, outer37 = (q0 - (q36 * 64));
-            const float v38 = tf_load<float>(p0 + (((column22 + (i35 * width)) + (q36 * n13)) + (outer37 * height_x_width)));
+            const float v38 = p0[(((column22 + (i35 * width)) + (q36 * n13)) + (outer37 * height_x_width))];
             const bool in39 = column22 >= 1 && column22 <= n28, in40 = column22 >= 0 && column22 <= n28;
             sum10 += (double)((in39 ? (float)v26 : 0.0f));
             sum11 += (double)((in40 ? (float)v26 : 0.0f));
@@ -346,7 +338,7 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     for (int d = 16; d > 0; d /= 2) sum57 += __shfl_down_sync(0xffffffffu, sum57, d);
     if (lane43 == 0 && warp42 < 4) {
         const int q60 = q0 / 64, outer61 = (q0 - (q60 * 64));
-        tf_store(p1 + ((task44 + (q60 * 256)) + (outer61 * 4)), sum57);
+        p1[((task44 + (q60 * 256)) + (outer61 * 4))] = sum57;
     }
 }
 
@@ -362,8 +354,8 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
             double a7 = 0.0;
 #pragma unroll 4
             for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
-                const double v9 = tf_load<double>(p0 + ((i5 * 256) + t8));
-                const float v10 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                const double v9 = p0[((i5 * 256) + t8)];
+                const float v10 = p1[((t8 * 128) + i6)];
                 a7 += ((double)v9 * (double)v10);
             }
             const int s11 = slice2 * 8 + lane1;
@@ -379,9 +371,9 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
             }
             if (slice2 == 0 && o3 < count1) {
                 const double v14 = (double)a7, v15 = v14 * scale0;
-                const float v16 = tf_load<float>(p2 + i6);
+                const float v16 = p2[i6];
                 const double v17 = v15 + (double)v16;
-                tf_store(p3 + ((i5 * 128) + i6), v17);
+                p3[((i5 * 128) + i6)] = v17;
             }
             __syncthreads();
         }
@@ -439,28 +431,22 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
 }
 """
 
-# What is compiled.
-SOURCES = {
-    "fp32": FORWARD_GENERAL_MOMENTS_TAIL,
-}
-
-ELEMENTS = {torch.float32: "float", torch.float16: "tf_half", torch.bfloat16: "tf_bfloat"}
+ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
 _built, _calls = {}, {}
 
 
 def compiled(dtype, device):
     """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
-    arithmetic = "fp32"
     major, minor = torch.cuda.get_device_capability(device)
-    key = arithmetic, dtype, major, minor
+    arch = f"sm_{major}{minor}a" if major == 9 else f"sm_{major}{minor}"
+    flags = [f"-DSTORED={ELEMENTS[dtype]}"]
+    key = *flags, arch
     if key not in _built:
-        source = SOURCES[arithmetic]
-        arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_34b957340099_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name="_".join(["transfuse_5dda8b96f263", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
-            cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + source,
-            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
+            cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
+            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -491,9 +477,11 @@ def prepared(name, leaves, expected, sizes_at, outputs):
             raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
+    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
+    counts = (ctypes.c_longlong * len(sizes))(*sizes)
     library, arch = compiled(first.dtype, first.device)
-    function, sizes = library[name], [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    function.restype, counts = ctypes.c_longlong, (ctypes.c_longlong * len(sizes))(*sizes)
+    function = library[name]
+    function.restype = ctypes.c_longlong
     need = call(function, leaves, [], counts, None, arch)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
@@ -501,9 +489,10 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 
 
 def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
-    dtype, leaves = leaves[0].dtype, [leaf.contiguous() for leaf in leaves]
-    key = name, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device, leaf.data_ptr() % 16) for leaf in leaves]
+    """Launches a program.
+    `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    leaves = [leaf.contiguous() for leaf in leaves]
+    key = name, torch.backends.cudnn.allow_tf32, *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
@@ -514,7 +503,7 @@ def run(name, leaves, expected, sizes_at, outputs):
 
 
 def differentiated(written, leaves, gradients):
-    """Gradients of the model as written, by PyTorch's own backward operators."""
+    """Gradients of a model in PyTorch's operators, by their own backward."""
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
@@ -525,13 +514,33 @@ def differentiated(written, leaves, gradients):
     return tuple(next(found) if t.requires_grad else None for t in leaves)
 
 
-def forward_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias):
-    """In PyTorch's operators, convolutions apart: what backward differentiates."""
-    conv_transpose2d = convolve(x, conv_transpose_weight, conv_transpose_bias, [2, 2], [1, 1], [1, 1], True, [1, 1], 1)
-    mul = torch.ops.aten.mul.Tensor(conv_transpose2d, 0.5)
-    mean = torch.ops.aten.mean.dim(mul, [2, 3], True)
-    mean_1 = torch.ops.aten.mean.dim(mean, [2, 3], True)
-    return [mean_1]
+def taps(t, axis, matrix):
+    """Taps of a kernel along an axis, added up as the rows of the matrix say."""
+    return (t.movedim(axis, -1) @ torch.as_tensor(matrix, dtype=t.dtype, device=t.device).T).movedim(-1, axis)
+
+
+def box_sums(x, boxes):
+    """Sums of x over boxes: of each axis the intervals (first, last, step) they are made of."""
+    sums = x
+    for axis, intervals in boxes.items():
+        inside = x.new_zeros(len(intervals), x.shape[axis])
+        for row, (first, last, step) in zip(inside, intervals):
+            row[first : last + 1 : step] = 1
+        sums = taps(sums, axis, inside)
+    return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
+
+
+def forward_as_derived(_, x, conv_transpose_weight, conv_transpose_bias):
+    """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
+    dtype, wide = x.dtype, torch.promote_types(x.dtype, torch.float32)
+    x, conv_transpose_weight, conv_transpose_bias = [t.to(wide) for t in (x, conv_transpose_weight, conv_transpose_bias)]
+    height, width = x.shape[2], x.shape[3]
+    t3 = taps(conv_transpose_weight.reshape(1, 64, 128, 3, 3) * 0.5, 3, [[1, 0, 0], [0, 1, 1]])
+    t6 = taps(t3, 4, [[1, 0, 0], [0, 1, 1]]).permute(0, 1, 3, 4, 2).reshape(1, 256, 128, 1, 1)
+    t7 = box_sums(x, {3: [(1, width - 1, 1), (0, width - 1, 1)], 2: [(1, height - 1, 1), (0, height - 1, 1)]})
+    t9 = ((t7.flatten(1) @ t6.flatten(2)[0])[..., None, None]) * ((0.25 / (height * width)))
+    t11 = t9 + (conv_transpose_bias * 0.5).reshape(1, 128, 1, 1)
+    return [t11.to(dtype)]
 
 
 class Forward(torch.autograd.Function):
@@ -549,7 +558,7 @@ class Forward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        return differentiated(forward_as_written, ctx.saved_tensors, gradients[:1])
+        return differentiated(forward_as_derived, ctx.saved_tensors, gradients[:1])
 
 
 class ModelNew(nn.Module):

@@ -53,24 +53,32 @@
 # the sizes of get_inputs(); the operators one by one, as written, not less than 1.34 ms.
 
 import ctypes
-import math
 
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-DIRECT = r"""
+SOURCE = r"""
+#if defined(STRICT)
+#define PICK(tf32, strict) strict
+#else
+#define PICK(tf32, strict) tf32
+#endif
 #define UNROLL _Pragma("unroll")
+struct Half {
+    unsigned short bits;
+    Half() = default;
+    __device__ Half(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+    __device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
+};
+struct Bfloat {
+    unsigned short bits;
+    Bfloat() = default;
+    __device__ Bfloat(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+};
 #define TF_FUNCTION static __device__ __forceinline__
-template <class R> TF_FUNCTION R tf_to(double v) { return (R)v; }
-template <class R> TF_FUNCTION R tf_to(float v) { return (R)v; }
-TF_FUNCTION void tf_from(double& s, double v) { s = v; }
-TF_FUNCTION void tf_from(float& s, double v) { s = (float)v; }
-TF_FUNCTION void tf_from(float& s, float v) { s = v; }
-TF_FUNCTION void tf_from(double& s, float v) { s = (double)v; }
-template <class R, class S> TF_FUNCTION R tf_load(const S* p) { return tf_to<R>(*p); }
-template <class S, class R> TF_FUNCTION void tf_store(S* p, R v) { S s; tf_from(s, v); *p = s; }
 TF_FUNCTION float tf_rsqrt(float x) { return rsqrtf(x); }
 TF_FUNCTION double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
 
@@ -114,14 +122,18 @@ TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 
+#if defined(STRICT)
+// Dense tiles: run 1x1x3x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x1 slabs 2x10 chunks 2x64 stores 0 registers 88/0/208 skips
+#else
 // Dense tiles: run 1x1x7x20 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 skips
-constexpr int STORE_GROUPS = 0;
-constexpr int THREADS = 384, LOADERS = 128, CIN = 64, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4;
-constexpr int PERIOD_D = 1, TILE_H = 7, RUN_H = 7, EXTENT_H = 11, FIRST_H = -4, PERIOD_H = 1, TILE_W = 20, RUN_W = 20, EXTENT_W = 24;
-constexpr int FIRST_W = -4, PERIOD_W = 1, PIXELS = 1320, PLANE = 1320, LANES = 4, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2;
-constexpr int RAW = 3, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1;
-constexpr int ACCUMULATORS = 84, STAGE_BYTES = 42240, RAW_BYTES = 21120, STAGES_AT = 81920, RAW_AT = 166400, TABLES_AT = 229760;
-constexpr int HELD_VALUES = 32;
+#endif
+constexpr int STORE_GROUPS = 0, THREADS = 384, LOADERS = 128, CIN = 64, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1;
+constexpr int EXTENT_D = 5, FIRST_D = -4, PERIOD_D = 1, TILE_H = PICK(7, 3), RUN_H = PICK(7, 3), EXTENT_H = PICK(11, 7), FIRST_H = -4;
+constexpr int PERIOD_H = 1, TILE_W = 20, RUN_W = 20, EXTENT_W = 24, FIRST_W = -4, PERIOD_W = 1, PIXELS = PICK(1320, 840);
+constexpr int PLANE = PICK(1320, 840), LANES = 4, VECTORS = 2, TERMS = PICK(1, 2), STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2;
+constexpr int RAW = 3, PIECES = 2, SLABS = PICK(4, 2), SLAB_BYTES = PICK(20480, 40960), TILE_BYTES = PICK(2048, 4096), OPERAND_TILES = 250;
+constexpr int BUFFERS = 2, BLOCKS = 1, ACCUMULATORS = PICK(84, 36), STAGE_BYTES = PICK(42240, 53760), RAW_BYTES = PICK(21120, 13440);
+constexpr int STAGES_AT = 81920, RAW_AT = PICK(166400, 189440), TABLES_AT = 229760, HELD_VALUES = 32;
 typedef float ELEMENT;
 typedef float REAL;
 typedef int OFFSET;
@@ -141,7 +153,6 @@ TF_PTX void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arriv
 TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
-TF_PTX void rest() {}
 
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
@@ -170,10 +181,21 @@ TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "mem
 TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
 TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
+#if defined(STRICT)
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }  // nor after the next product
+#endif
 template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-static __device__ __forceinline__ void product(float (&d)[84], unsigned long long a, unsigned long long b, int accumulate) {
+#if defined(STRICT)
+
+#endif
+static __device__ __forceinline__ void product(float (&d)[PICK(84, 36)], unsigned long long a, unsigned long long b, int accumulate) {
+#if defined(STRICT)
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %38, 0;\nwgmma.mma_async.sync.aligned.m64n72k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35}, %36, %37, p, 1, 1;\n}"
+        : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]) : "l"(a), "l"(b), "r"(accumulate));
+#else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %86, 0;\nwgmma.mma_async.sync.aligned.m64n168k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83}, %84, %85, p, 1, 1;\n}" : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]),"+f"(d[68]),"+f"(d[69]),"+f"(d[70]),"+f"(d[71]),"+f"(d[72]),"+f"(d[73]),"+f"(d[74]),"+f"(d[75]),"+f"(d[76]),"+f"(d[77]),"+f"(d[78]),"+f"(d[79]),"+f"(d[80]),"+f"(d[81]),"+f"(d[82]),"+f"(d[83]) : "l"(a), "l"(b), "r"(accumulate));
+#endif
 }
 struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };  // elements
@@ -184,10 +206,6 @@ struct Barriers {
     unsigned long long weights_full[SLABS], weights_empty[SLABS];
     unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
-template <int T> static __device__ __forceinline__ REAL (&results(REAL (&acc)[BLOCKS][ACCUMULATORS],
-    REAL (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
-template <int T> static __device__ __forceinline__ REAL (&results(REAL (&)[BLOCKS][ACCUMULATORS],
-    REAL (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
 
 struct Operands {
     const float* r0; Strides rs0;
@@ -224,15 +242,10 @@ static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, con
         + reach[3] >= 0;
 }
 
-// How the load threads copy rows: WIDE pixels a copy, COPIES of them a channel and piece, TOGETHER channels side by side.
-constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = LOADERS / WIDE;
-constexpr int TOGETHER = LOADERS / COPIES, COPY_TURNS = (COPIES + LOADERS - 1) / LOADERS;
-
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
     int tile, stage, piece, slot;
     Place at;
-    bool inside[COPY_TURNS];
     __device__ __forceinline__ void settle(const Sizes& s, const Strides& xs, int t) {
         if (tile >= s.total) return;
         at = place_of(tile, s);
@@ -252,13 +265,18 @@ struct Cursor {
     }
     __device__ __forceinline__ int channel() const { return at.fixed * CIN + stage * STAGE_CHANNELS; }
 };
-static __device__ __forceinline__ bool channel_inside(const Cursor& c, int j) { return 1; }
 
 // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
 template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[CHANNELS]) {
     UNROLL for (int k = 0; k < CHANNELS / LANES; k++) {
         uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
         *(uint4*)(stage + (k * PLANE + p) * 16) = high;
+        if (TERMS > 1) {
+            // what rounding left: v = high + low to 21 bits and more
+            uint4 low = make_uint4(round_tf32(v[k * 4] - __uint_as_float(high.x)), round_tf32(v[k * 4 + 1] - __uint_as_float(high.y)),
+                round_tf32(v[k * 4 + 2] - __uint_as_float(high.z)), round_tf32(v[k * 4 + 3] - __uint_as_float(high.w)));
+            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = low;
+        }
     }
 }
 
@@ -307,13 +325,12 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
     constexpr int CHANNELS = LANES, WORD = 1, WORDS = PIXELS / WORD;  // a word: one pixel or two
     constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = HELD_VALUES / CHANNELS;
     const unsigned* in = (const unsigned*)(raw + c.slot * RAW_BYTES);
-    const int first = c.piece * CHANNELS;
     stage += c.piece * PLANE * 16;
     UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
         unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
             const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
-            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = channel_inside(c, first + j) ? in[j * WORDS + p] : 0u;
+            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
         }
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
             const int p = (turn + f) * TRANSPOSERS + t;
@@ -389,14 +406,31 @@ struct Held {
 static __device__ __forceinline__ void settled(REAL (&acc)[BLOCKS][ACCUMULATORS]) {
     UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);
 }
+template <int T> static __device__ __forceinline__ REAL (&results(REAL (&acc)[BLOCKS][ACCUMULATORS],
+    REAL (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
+template <int T> static __device__ __forceinline__ REAL (&results(REAL (&)[BLOCKS][ACCUMULATORS],
+    REAL (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
 
-__constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, 264, 265, 266,
-    267, 268, 288, 289, 290, 291, 292, 312, 313, 314, 315, 316, 336, 337, 338, 339, 340, 360, 361, 362, 363, 364, 528, 529, 530, 531, 532,
-    552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 624, 625, 626, 627, 628, 792, 793, 794, 795, 796, 816, 817,
+// Strict: the sums of a tile beside the accumulators, and what adds a finished chain of products to them.
+typedef REAL Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
+#if defined(STRICT)
+static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (&total)[ACCUMULATORS]) {
+    UNROLL for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[i], acc[i]);
+}
+#endif
+
+__constant__ int windows[] = {0, 1, 2, 3, 4, 24, 25, 26, 27, 28, 48, 49, 50, 51, 52, 72, 73, 74, 75, 76, 96, 97, 98, 99, 100, PICK(264, 168), PICK(265, 169), PICK(266, 170),
+    PICK(267, 171), PICK(268, 172), PICK(288, 192), PICK(289, 193), PICK(290, 194), PICK(291, 195), PICK(292, 196), PICK(312, 216), PICK(313, 217), PICK(314, 218), PICK(315, 219), PICK(316, 220), PICK(336, 240), PICK(337, 241), PICK(338, 242), PICK(339, 243), PICK(340, 244), PICK(360, 264), PICK(361, 265), PICK(362, 266), PICK(363, 267), PICK(364, 268), PICK(528, 336), PICK(529, 337), PICK(530, 338), PICK(531, 339), PICK(532, 340),
+    PICK(552, 360), PICK(553, 361), PICK(554, 362), PICK(555, 363), PICK(556, 364), PICK(576, 384), PICK(577, 385), PICK(578, 386), PICK(579, 387), PICK(580, 388), PICK(600, 408), PICK(601, 409), PICK(602, 410), PICK(603, 411), PICK(604, 412), PICK(624, 432), PICK(625, 433), PICK(626, 434), PICK(627, 435), PICK(628, 436), PICK(792, 504), PICK(793, 505), PICK(794, 506), PICK(795, 507), PICK(796, 508), PICK(816, 528), PICK(817, 529),
+#if defined(STRICT)
+    530, 531, 532, 552, 553, 554, 555, 556, 576, 577, 578, 579, 580, 600, 601, 602, 603, 604, 672, 673, 674, 675, 676, 696, 697, 698, 699,
+    700, 720, 721, 722, 723, 724, 744, 745, 746, 747, 748, 768, 769, 770, 771, 772};  // first pixel of each tap's window
+#else
     818, 819, 820, 840, 841, 842, 843, 844, 864, 865, 866, 867, 868, 888, 889, 890, 891, 892, 1056, 1057, 1058, 1059, 1060, 1080, 1081,
     1082, 1083, 1084, 1104, 1105, 1106, 1107, 1108, 1128, 1129, 1130, 1131, 1132, 1152, 1153, 1154, 1155, 1156};  // first pixel of each tap's window
+#endif
 
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], unsigned patch,
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch,
     unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
     bool met = false;
@@ -408,19 +442,44 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
         tiles += WG * (TILE_BYTES / 16);
         const int* window = windows + part * 5;
         products_begin();
-        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window[j], 1);
+#if defined(STRICT)
+        product(acc[0], tiles + 128, pixels + window[0], 0);
+        product(acc[0], tiles + 0, pixels + window[0] + 1680, 1);
+        product(acc[0], tiles + 640, pixels + window[1], 1);
+        product(acc[0], tiles + 512, pixels + window[1] + 1680, 1);
+        product(acc[0], tiles + 1152, pixels + window[2], 1);
+        product(acc[0], tiles + 1024, pixels + window[2] + 1680, 1);
+        product(acc[0], tiles + 1664, pixels + window[3], 1);
+        product(acc[0], tiles + 1536, pixels + window[3] + 1680, 1);
+        product(acc[0], tiles + 2176, pixels + window[4], 1);
+        product(acc[0], tiles + 2048, pixels + window[4] + 1680, 1);
+#endif
+        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + PICK(256, 512) * j, pixels + window[j], 1);
         products_commit();
-        products_wait<1>();
-        held.release(b);
+        products_wait<PICK(1, 0)>();
+#if defined(STRICT)
+        promote(acc[0], total[0]);
         held.slab = slab;
+#endif
+        held.release(b);
+#if !defined(STRICT)
+        held.slab = slab;
+#endif
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
     if (!met) held.release(b);
     held.stage = slot;
+#if defined(STRICT)
+    held.release(b);
+#endif
 }
-constexpr int RESULTS = 42, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
+constexpr int RESULTS = PICK(42, 18), RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
+#if defined(STRICT)
+__constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65};  // each result's first pixel, but for the lane's own
+#else
 __constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97,
     104, 105, 112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153, 160, 161};  // each result's first pixel, but for the lane's own
+#endif
 __constant__ int segment_phases[] = {0, 0};  // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w
 
 // A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.
@@ -430,8 +489,12 @@ static __device__ __forceinline__ constexpr bool is_whole(unsigned ends) {
 
 // Whether result k of some lane lies in the last column or in the padding between rows.
 static __device__ __forceinline__ constexpr bool at_the_end(int k) {
+#if defined(STRICT)
+    constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65};
+#else
     constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105,
         112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153, 160, 161};
+#endif
     for (int c = 0; c < 8; c += 2) {
         const int p = pixels[k] + c, r = p / EXTENT_W;
         if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N)
@@ -439,7 +502,11 @@ static __device__ __forceinline__ constexpr bool at_the_end(int k) {
     }
     return false;
 }
+#if defined(STRICT)
+typedef unsigned Mask;
+#else
 typedef unsigned long long Mask;
+#endif
 
 // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
 template <int WG> struct Fragments {
@@ -567,17 +634,20 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         REAL acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1)
+            UNROLL for (int i = 0; i < ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s,
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s,
                 slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
         settled(acc);
         held.release(b);
-        fragments.tile(acc, at, tile);
+        fragments.tile(results<TERMS>(acc, total), at, tile);
     }
     fragments.finish();
 }
@@ -614,11 +684,20 @@ TF_FUNCTION double tf_warp_sum(double v) {
     return v;
 }
 
+#if defined(STRICT)
+__global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_5, int n9,
+    int depth_x_height_x_width, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
+#else
 __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ p0, double* p1, int count_3, int batch, int count_5, int n9,
     int depth_x_height_x_width, int n17, tf_divisor per_count_3, tf_divisor per_batch) {
+#endif
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
+#if defined(STRICT)
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0;
+#else
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_3), chunk1 = ((int)blockIdx.x - (q0 * count_3)), q2 = q0;
+#endif
     const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
     const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = ((columns3 * 256) + place9) * 4;
     const int begin12 = chunk1 * 8, end13 = min((begin12 + 8), count_5);
@@ -634,7 +713,7 @@ __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ 
                 const int at27 = min(at25, depth_x_height_x_width - 4);
                 const tf_vector<STORED, 4> pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
                 UNROLL for (int lane21 = 0; lane21 < 4; ++lane21)
-                    part22[((lane21 * 8) + u20)] = fits26 ? (float)tf_to<float>(pack28.lane[lane21]) : 0.0f;
+                    part22[((lane21 * 8) + u20)] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 32; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -657,7 +736,7 @@ __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ 
         static const unsigned char tf_intervals[] = {0};
         const unsigned char* of38 = tf_intervals + box36;
         sum37 += tf_sums[of38[0]];
-        tf_store(p1 + (to35 + box36), sum37);
+        p1[(to35 + box36)] = sum37;
     }
 }
 
@@ -678,15 +757,14 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
                         for (tf_index r11 = 0; r11 < 5; ++r11) {
                             const double m12 = tf_table_9[r11];
                             if (m12 != 0) {
-                                const float v13 = tf_load<float>(p0 + ((((i3 * 16000) + (i4 * 125)) + (r11 * 5)) + r7));
-                                const float v14 = v13 * 2.0f;
-                                const float v15 = tf_load<float>(p0 + (((((i3 * 16000) + (i4 * 125)) + 25) + (r11 * 5)) + r7));
+                                const float v13 = p0[((((i3 * 16000) + (i4 * 125)) + (r11 * 5)) + r7)], v14 = v13 * 2.0f;
+                                const float v15 = p0[(((((i3 * 16000) + (i4 * 125)) + 25) + (r11 * 5)) + r7)];
                                 const float v16 = v15 * 2.0f;
-                                const float v17 = tf_load<float>(p0 + (((((i3 * 16000) + (i4 * 125)) + 50) + (r11 * 5)) + r7));
+                                const float v17 = p0[(((((i3 * 16000) + (i4 * 125)) + 50) + (r11 * 5)) + r7)];
                                 const float v18 = v17 * 2.0f;
-                                const float v19 = tf_load<float>(p0 + (((((i3 * 16000) + (i4 * 125)) + 75) + (r11 * 5)) + r7));
+                                const float v19 = p0[(((((i3 * 16000) + (i4 * 125)) + 75) + (r11 * 5)) + r7)];
                                 const float v20 = v19 * 2.0f;
-                                const float v21 = tf_load<float>(p0 + (((((i3 * 16000) + (i4 * 125)) + 100) + (r11 * 5)) + r7));
+                                const float v21 = p0[(((((i3 * 16000) + (i4 * 125)) + 100) + (r11 * 5)) + r7)];
                                 const float v22 = v21 * 2.0f;
                                 const double v23 = (double)v14 * 1.0 + (double)v16 * 1.0 + (double)v18 * 1.0 + (double)v20 * 1.0
                                     + (double)v22 * 1.0;
@@ -698,14 +776,14 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
                     }
                 }
                 const double v25 = (double)a6;
-                tf_store(p1 + ((i3 * 128) + i4), v25);
+                p1[((i3 * 128) + i4)] = v25;
             }
         } else if (block0 < 33) {
             const int block26 = block0 - 32;
             const tf_index t27 = (tf_index)block26 * 256 + threadIdx.x;
             if (t27 < 128) {
-                const float v28 = tf_load<float>(p2 + t27), v29 = v28 * 2.0f;
-                tf_store(p3 + t27, v29);
+                const float v28 = p2[t27], v29 = v28 * 2.0f;
+                p3[t27] = v29;
             }
         } else {
             const int block30 = block0 - 33;
@@ -721,14 +799,19 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
                 UNROLL for (int j = 0; j < LANES; j++) {
                     v[j] = 0;
                     if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v33 = tf_load<float>(p0
+                        const float v33 = *(p0
                             + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
                         const float v34 = v33 * 2.0f;
                         v[j] = (float)v34;
                     }
                 }
                 const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+                *(uint4*)(p4 + (long long)(at / 128) * PICK(2048, 4096) + (half * 64 + row) * 16) = high;
+#if defined(STRICT)
+                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16
+                    + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)),
+                    round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));
+#endif
             }
         }
     }
@@ -736,7 +819,11 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4,
+#if defined(STRICT)
+    int batch, int count_2, int n7, double scale0) {
+#else
     int batch, int count_3, int n7, double scale0) {
+#endif
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < 1; block0 += gridDim.x) {
@@ -746,7 +833,11 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
                 double a2 = 0.0;
                 for (tf_index r3 = 0; r3 < batch; ++r3) {
                     double a4 = 0.0;
+#if defined(STRICT)
+                    for (tf_index r5 = 0; r5 < count_2; ++r5) {
+#else
                     for (tf_index r5 = 0; r5 < count_3; ++r5) {
+#endif
                         const double v6 = (double)p0[(((r3 * 64) + t1) + (r5 * n7))];
                         a4 += v6;
                     }
@@ -754,7 +845,7 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
                     a2 += v7;
                 }
                 const double v8 = (double)(a2 / (double)batch);
-                tf_store(p1 + t1, v8);
+                p1[t1] = v8;
             }
         }
     }
@@ -766,8 +857,8 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
             double a14 = 0.0;
 #pragma unroll 4
             for (tf_index t15 = slice11; t15 < 64; t15 += 32) {
-                const double v16 = tf_load<double>(p2 + t15);
-                const float v17 = tf_load<float>(p3 + ((t15 * 128) + o13));
+                const double v16 = p2[t15];
+                const float v17 = p3[((t15 * 128) + o13)];
                 a14 += ((double)v16 * (double)v17);
             }
             const int s18 = slice11 * 8 + lane10;
@@ -783,7 +874,7 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
             }
             if (slice11 == 0 && o12 < 128) {
                 const double v21 = (double)a14, v22 = v21 * scale0;
-                tf_store(p4 + o13, v22);
+                p4[o13] = v22;
             }
             __syncthreads();
         }
@@ -791,7 +882,11 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, STORED* p2, float* p3, const double* p4,
+#if defined(STRICT)
+    const float* p5, float* p6, int count_2, int n18, int count_6, int count8, double scale0) {
+#else
     const float* p5, float* p6, int count_3, int n18, int count_6, int count8, double scale0) {
+#endif
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count_6; block0 += gridDim.x) {
@@ -799,17 +894,17 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const double v3 = tf_load<double>(p0 + t2);
-                const float v4 = tf_load<float>(p1 + t2);
+                const double v3 = p0[t2];
+                const float v4 = p1[t2];
                 const double v5 = v3 + (double)v4;
-                tf_store(p2 + t2, v5);
+                p2[t2] = v5;
             }
         } else if (block0 < 2) {
             const int block6 = block0 - 1;
             const tf_index t7 = (tf_index)block6 * 256 + threadIdx.x;
             if (t7 < 128) {
-                const double v8 = tf_load<double>(p0 + t7), v9 = -v8;
-                tf_store(p3 + t7, v9);
+                const double v8 = p0[t7], v9 = -v8;
+                p3[t7] = v9;
             }
         } else {
             const int block10 = block0 - 2, lane11 = threadIdx.x % 8, slice12 = threadIdx.x / 8;
@@ -819,12 +914,16 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
 #pragma unroll 4
             for (tf_index t18 = slice12; t18 < 64; t18 += 32) {
                 double a19 = 0.0;
+#if defined(STRICT)
+                for (tf_index r20 = 0; r20 < count_2; ++r20) {
+#else
                 for (tf_index r20 = 0; r20 < count_3; ++r20) {
+#endif
                     const double v21 = (double)p4[(((i15 * 64) + t18) + (r20 * n18))];
                     a19 += v21;
                 }
                 const double v22 = (double)(a19);
-                const float v23 = tf_load<float>(p5 + ((t18 * 128) + i16));
+                const float v23 = p5[((t18 * 128) + i16)];
                 a17 += ((double)v22 * (double)v23);
             }
             const int s24 = slice12 * 8 + lane11;
@@ -839,8 +938,8 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
                 __syncthreads();
             }
             if (slice12 == 0 && o13 < count8) {
-                const double v27 = (double)a17, v28 = v27 * scale0, v29 = tf_load<double>(p0 + i16), v30 = v28 - v29;
-                tf_store(p6 + ((i15 * 128) + i16), v30);
+                const double v27 = (double)a17, v28 = v27 * scale0, v29 = p0[i16], v30 = v28 - v29;
+                p6[((i15 * 128) + i16)] = v30;
             }
             __syncthreads();
         }
@@ -870,7 +969,7 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const ELEMENT* __restr
         barrier_fence();
     }
     TF_SEQUENCE();
-    for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[c] = r0[c * rs0.c];
+    for (int c = t; c < 128; c += THREADS) ((REAL*)(shared + TABLES_AT))[c] = (REAL)r0[c * rs0.c];
     for (int c = t; c < 128; c += THREADS)
         for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + 512 + g * 5120))[c] = 0.f;
     for (int c = t; c < 128; c += THREADS)
@@ -883,7 +982,11 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const ELEMENT* __restr
 
 __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4,
     const double* p5, STORED* p6, const float* p7, const STORED* __restrict__ p8, const STORED* __restrict__ p9, STORED* p10, int n7,
+#if defined(STRICT)
+    int count_1, int count9, double scale0) {
+#else
     int count_2, int count9, double scale0) {
+#endif
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < 16; block0 += gridDim.x) {
@@ -909,7 +1012,7 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
             }
             if (slice2 == 0 && o3 < 128) {
                 const double v11 = (double)(a5 / (double)n7);
-                tf_store(p1 + o4, v11);
+                p1[o4] = v11;
             }
             __syncthreads();
         }
@@ -937,34 +1040,37 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
                 __syncthreads();
             }
             if (slice14 == 0 && o15 < 128) {
-                const double v23 = (double)(a17 / (double)n7), v24 = tf_load<double>(p3 + o16), v25 = v24 * v24;
-                const double v26 = v23 - v25;
-                tf_store(p4 + o16, v26);
+                const double v23 = (double)(a17 / (double)n7), v24 = p3[o16], v25 = v24 * v24, v26 = v23 - v25;
+                p4[o16] = v26;
             }
             __syncthreads();
         }
     }
     TF_CLUSTER_BARRIER();
+#if defined(STRICT)
+    for (int block27 = blockIdx.x; block27 < count_1; block27 += gridDim.x) {
+#else
     for (int block27 = blockIdx.x; block27 < count_2; block27 += gridDim.x) {
+#endif
         if (block27 < 1) {
             const int block28 = block27;
             const tf_index t29 = (tf_index)block28 * 256 + threadIdx.x;
             if (t29 < 128) {
-                const double v30 = tf_load<double>(p5 + t29), v31 = v30 * scale0;
-                tf_store(p6 + t29, v31);
+                const double v30 = p5[t29], v31 = v30 * scale0;
+                p6[t29] = v31;
             }
         } else {
             const int block32 = block27 - 1;
             const tf_index t33 = (tf_index)block32 * 256 + threadIdx.x;
             if (t33 < count9) {
                 const tf_index i34 = t33 / 128, i35 = (t33 - (i34 * 128));
-                const float v36 = tf_load<float>(p7 + ((i34 * 128) + i35));
-                const double v37 = tf_load<double>(p5 + i35), v38 = v37 + 1.0000000000000001e-05, v39 = tf_rsqrt(v38);
-                const float v40 = tf_load<float>(p8 + i35);
+                const float v36 = p7[((i34 * 128) + i35)];
+                const double v37 = p5[i35], v38 = v37 + 1.0000000000000001e-05, v39 = tf_rsqrt(v38);
+                const float v40 = p8[i35];
                 const double v41 = v39 * (double)v40, v42 = (double)v36 * v41;
-                const float v43 = tf_load<float>(p9 + i35);
+                const float v43 = p9[i35];
                 const double v44 = v42 + (double)v43;
-                tf_store(p10 + ((i34 * 128) + i35), v44);
+                p10[((i34 * 128) + i35)] = v44;
             }
         }
     }
@@ -979,18 +1085,16 @@ __global__ void __launch_bounds__(256) eval_prepare(const STORED* __restrict__ p
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v3 = tf_load<float>(p0 + t2), v4 = v3 + 9.99999975e-06f, v5 = tf_rsqrt(v4);
-                const float v6 = tf_load<float>(p1 + t2), v7 = v5 * v6;
-                tf_store(p2 + t2, v7);
+                const float v3 = p0[t2], v4 = v3 + 9.99999975e-06f, v5 = tf_rsqrt(v4), v6 = p1[t2], v7 = v5 * v6;
+                p2[t2] = v7;
             }
         } else if (block0 < 2) {
             const int block8 = block0 - 1;
             const tf_index t9 = (tf_index)block8 * 256 + threadIdx.x;
             if (t9 < 128) {
-                const float v10 = tf_load<float>(p3 + t9), v11 = tf_load<float>(p4 + t9), v12 = tf_load<float>(p0 + t9);
-                const float v13 = v12 + 9.99999975e-06f, v14 = tf_rsqrt(v13), v15 = tf_load<float>(p1 + t9), v16 = v14 * v15;
-                const float v17 = v11 * v16, v18 = v10 - v17;
-                tf_store(p5 + t9, v18);
+                const float v10 = p3[t9], v11 = p4[t9], v12 = p0[t9], v13 = v12 + 9.99999975e-06f, v14 = tf_rsqrt(v13);
+                const float v15 = p1[t9], v16 = v14 * v15, v17 = v11 * v16, v18 = v10 - v17;
+                p5[t9] = v18;
             }
         } else if (block0 < 34) {
             const int block19 = block0 - 2;
@@ -1005,15 +1109,14 @@ __global__ void __launch_bounds__(256) eval_prepare(const STORED* __restrict__ p
                         for (tf_index r29 = 0; r29 < 5; ++r29) {
                             const double m30 = tf_table_27[r29];
                             if (m30 != 0) {
-                                const float v31 = tf_load<float>(p6 + ((((i21 * 16000) + (i22 * 125)) + (r29 * 5)) + r25));
-                                const float v32 = v31 * 2.0f;
-                                const float v33 = tf_load<float>(p6 + (((((i21 * 16000) + (i22 * 125)) + 25) + (r29 * 5)) + r25));
+                                const float v31 = p6[((((i21 * 16000) + (i22 * 125)) + (r29 * 5)) + r25)], v32 = v31 * 2.0f;
+                                const float v33 = p6[(((((i21 * 16000) + (i22 * 125)) + 25) + (r29 * 5)) + r25)];
                                 const float v34 = v33 * 2.0f;
-                                const float v35 = tf_load<float>(p6 + (((((i21 * 16000) + (i22 * 125)) + 50) + (r29 * 5)) + r25));
+                                const float v35 = p6[(((((i21 * 16000) + (i22 * 125)) + 50) + (r29 * 5)) + r25)];
                                 const float v36 = v35 * 2.0f;
-                                const float v37 = tf_load<float>(p6 + (((((i21 * 16000) + (i22 * 125)) + 75) + (r29 * 5)) + r25));
+                                const float v37 = p6[(((((i21 * 16000) + (i22 * 125)) + 75) + (r29 * 5)) + r25)];
                                 const float v38 = v37 * 2.0f;
-                                const float v39 = tf_load<float>(p6 + (((((i21 * 16000) + (i22 * 125)) + 100) + (r29 * 5)) + r25));
+                                const float v39 = p6[(((((i21 * 16000) + (i22 * 125)) + 100) + (r29 * 5)) + r25)];
                                 const float v40 = v39 * 2.0f;
                                 const double v41 = (double)v32 * 1.0 + (double)v34 * 1.0 + (double)v36 * 1.0 + (double)v38 * 1.0
                                     + (double)v40 * 1.0;
@@ -1025,14 +1128,14 @@ __global__ void __launch_bounds__(256) eval_prepare(const STORED* __restrict__ p
                     }
                 }
                 const double v43 = (double)a24;
-                tf_store(p7 + ((i21 * 128) + i22), v43);
+                p7[((i21 * 128) + i22)] = v43;
             }
         } else {
             const int block44 = block0 - 34;
             const tf_index t45 = (tf_index)block44 * 256 + threadIdx.x;
             if (t45 < 128) {
-                const float v46 = tf_load<float>(p8 + t45), v47 = v46 * 2.0f;
-                tf_store(p9 + t45, v47);
+                const float v46 = p8[t45], v47 = v46 * 2.0f;
+                p9[t45] = v47;
             }
         }
     }
@@ -1057,7 +1160,7 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
                     a9 += v11;
                 }
                 const double v12 = (double)(a9);
-                const float v13 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                const float v13 = p1[((t8 * 128) + i6)];
                 a7 += ((double)v12 * (double)v13);
             }
             const int s14 = slice2 * 8 + lane1;
@@ -1073,13 +1176,13 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
             }
             if (slice2 == 0 && o3 < count1) {
                 const double v17 = (double)a7, v18 = v17 * scale0;
-                const float v19 = tf_load<float>(p2 + i6);
+                const float v19 = p2[i6];
                 const double v20 = v18 + (double)v19;
-                const float v21 = tf_load<float>(p3 + i6);
+                const float v21 = p3[i6];
                 const double v22 = v20 * (double)v21;
-                const float v23 = tf_load<float>(p4 + i6);
+                const float v23 = p4[i6];
                 const double v24 = v22 + (double)v23;
-                tf_store(p5 + ((i5 * 128) + i6), v24);
+                p5[((i5 * 128) + i6)] = v24;
             }
             __syncthreads();
         }
@@ -1104,7 +1207,7 @@ __global__ void __launch_bounds__(256) eval_general_moments(const STORED* __rest
                 const int row23 = t19 + u20, row24 = min(row23, count17 - 1), at25 = (begin12 + row24) * 256 + column10;
                 const bool fits26 = row23 < count17 && at25 < depth_x_height_x_width;
                 const int at27 = min(at25, depth_x_height_x_width - 1);
-                const float v28 = tf_load<float>(from14 + at27);
+                const float v28 = from14[at27];
                 part22[u20] = fits26 ? (float)v28 : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
@@ -1128,7 +1231,7 @@ __global__ void __launch_bounds__(256) eval_general_moments(const STORED* __rest
         static const unsigned char tf_intervals[] = {0};
         const unsigned char* of38 = tf_intervals + box36;
         sum37 += tf_sums[of38[0]];
-        tf_store(p1 + (to35 + box36), sum37);
+        p1[(to35 + box36)] = sum37;
     }
 }
 
@@ -1150,7 +1253,7 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
                     a9 += v11;
                 }
                 const double v12 = (double)(a9);
-                const float v13 = tf_load<float>(p1 + ((t8 * 128) + i6));
+                const float v13 = p1[((t8 * 128) + i6)];
                 a7 += ((double)v12 * (double)v13);
             }
             const int s14 = slice2 * 8 + lane1;
@@ -1166,13 +1269,13 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
             }
             if (slice2 == 0 && o3 < count1) {
                 const double v17 = (double)a7, v18 = v17 * scale0;
-                const float v19 = tf_load<float>(p2 + i6);
+                const float v19 = p2[i6];
                 const double v20 = v18 + (double)v19;
-                const float v21 = tf_load<float>(p3 + i6);
+                const float v21 = p3[i6];
                 const double v22 = v20 * (double)v21;
-                const float v23 = tf_load<float>(p4 + i6);
+                const float v23 = p4[i6];
                 const double v24 = v22 + (double)v23;
-                tf_store(p5 + ((i5 * 128) + i6), v24);
+                p5[((i5 * 128) + i6)] = v24;
             }
             __syncthreads();
         }
@@ -1201,16 +1304,16 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
         }
         float part[8] = {};
         for (int c = 0; c < g.cin && inside; c++) {
-            const float v = *(x + ((n * g.groups + group) * g.cin + c) * image + pixel);
+            const float v = x[((n * g.groups + group) * g.cin + c) * image + pixel];
             const STORED* from = w + group * g.of_group + c * g.of_cin + first * g.of_cout + k;
-            for (int j = 0; j < 8 && first + j < g.cout; j++) part[j] += v * *(from + j * g.of_cout);
+            for (int j = 0; j < 8 && first + j < g.cout; j++) part[j] += v * (float)from[j * g.of_cout];
         }
         for (int j = 0; j < 8; j++) sum[j] += part[j];
     }
     for (int j = 0; j < 8 && first + j < g.cout; j++) {
         const long long co = (n * g.groups + group) * g.cout + first + j;
-        STORED* to = y + ((co * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2];
-        *to = (float)(sum[j] + (bias ? *(bias + co % (g.groups * g.cout)) : 0.f));
+        const double shift = bias ? (float)bias[co % (g.groups * g.cout)] : 0.f;
+        y[((co * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = (float)(sum[j] + shift);
     }
 }
 
@@ -1262,31 +1365,56 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
         const long long mid_depth = depth + 4;
         const long long mid_height = height + 4;
         const long long mid_width = width + 4;
+#if defined(STRICT)
+        const long long count_1 = (batch + 3) / 2;
+        const long long count_2 = ceil_div(depth * height * width, 8192);
+        const long long count_3 = ceil_div(width, 20);
+        const long long count_4 = (height + 6) / 3;
+#else
         const long long count_1 = (height + 10) / 7;
         const long long count_2 = (batch + 3) / 2;
         const long long count_3 = ceil_div(depth * height * width, 8192);
         const long long count_4 = ceil_div(width, 20);
+#endif
         const long long count_5 = ceil_div(depth * height * width, 1024);
         const long long count_6 = 16 * batch + 2;
         const long long at_1 = 32768;
         const long long at_2 = at_1 + 512;
         const long long at_3 = at_2 + 512;
         const long long at_4 = at_3 + 512 * batch;
-        const long long at_5 = at_4 + 4096000;
+        const long long at_5 = at_4 + PICK(4096000, 8192000);
+#if defined(STRICT)
+        const long long at_6 = at_5 + 512 * batch * count_2;
+#else
         const long long at_6 = at_5 + 512 * batch * count_3;
+#endif
         const long long at_7 = at_6 + 512;
         const long long at_8 = at_7 + 1024;
         const long long at_9 = at_8 + 67584;
         const long long at_10 = at_9 + 67584;
         const long long at_11 = at_10 + 1024;
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
+#if !defined(STRICT)
+        if (2048000 * batch * mid_depth * mid_height * mid_width < 1600000000) return -3;
+#endif
         if (!workspace) return at_11 + 1024;
+#if defined(STRICT)
+        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_2, batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_2), divisor(batch));
+#else
         launch(train_moments, 64 * batch * count_3, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_3, batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_3), divisor(batch));
+#endif
         launch(train_prepare, 1033, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (float*)(workspace + at_1), (unsigned char*)(workspace + at_4));
+#if defined(STRICT)
+        launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch, count_2, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+        launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5), (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_6, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+        launch(train_dense, 132, 384, 230784, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8), boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64}, {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width), (uint64_t)(4 * depth * height * width)}, {24, 7, 5, 1, 4}));
+        launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9), (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10), (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], batch * mid_depth * mid_height * mid_width, count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+#else
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch, count_3, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5), (const float*)workspace, (float*)(workspace + at_3), count_3, 64 * batch, count_6, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_dense, 132, 384, 230784, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_1), (int)(count_4)}, (int)(batch * mid_depth * count_1 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8), boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64}, {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width), (uint64_t)(4 * depth * height * width)}, {24, 11, 5, 1, 4}));
         launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9), (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10), (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], batch * mid_depth * mid_height * mid_width, count_2, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+#endif
         return (long long)cudaGetLastError();
     }
     return -2;
@@ -1326,7 +1454,6 @@ extern "C" long long eval(void* const* leaf, void* const* out, const long long* 
     launch(eval_general_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4), (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
 }
-
 extern "C" long long convolve(void* const* leaf, void* const* out, const long long* size, char*, cudaStream_t stream, int) {
     Geometry g;
     for (int i = 0; i < (int)(sizeof(g) / sizeof(int)); i++) ((int*)&g)[i] = (int)size[i];
@@ -1336,28 +1463,22 @@ extern "C" long long convolve(void* const* leaf, void* const* out, const long lo
 }
 """
 
-# What is compiled.
-SOURCES = {
-    "fp32": DIRECT,
-}
-
-ELEMENTS = {torch.float32: "float", torch.float16: "tf_half", torch.bfloat16: "tf_bfloat"}
+ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
 _built, _calls = {}, {}
 
 
-def compiled(dtype, device):
+def compiled(dtype, device, strict):
     """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
-    arithmetic = "fp32"
     major, minor = torch.cuda.get_device_capability(device)
-    key = arithmetic, dtype, major, minor
+    arch = f"sm_{major}{minor}a" if major == 9 else f"sm_{major}{minor}"
+    flags = [f"-DSTORED={ELEMENTS[dtype]}", *["-DSTRICT"] * strict]
+    key = *flags, arch
     if key not in _built:
-        source = SOURCES[arithmetic]
-        arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_c72f22320b20_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name="_".join(["transfuse_a7f955d3c2ac", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
-            cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <type_traits>\n#include <cuda_runtime.h>\n" + source,
-            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
+            cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE,
+            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -1388,24 +1509,29 @@ def prepared(name, leaves, expected, sizes_at, outputs):
             raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    library, arch = compiled(first.dtype, first.device)
-    function, sizes = library[name], [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    function.restype, counts = ctypes.c_longlong, (ctypes.c_longlong * len(sizes))(*sizes)
-    need = call(function, leaves, [], counts, None, arch)
+    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
+    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    strict, need = first.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32, -3
+    while need == -3:  # small: multiplied in fp32 though TF32 is allowed, as PyTorch does
+        library, arch = compiled(first.dtype, first.device, strict)
+        function, strict = library[name], True
+        function.restype = ctypes.c_longlong
+        need = call(function, leaves, [], counts, None, arch)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     return function, counts, arch, need, outputs(*sizes)
 
 
 def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program; None where the portable path must be taken. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    """Launches a program; None where the portable path must be taken.
+    `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
     dtype, leaves = leaves[0].dtype, [leaf.contiguous() for leaf in leaves]
     leaves = [leaf.float() for leaf in leaves]  # products of 16-bit numbers are exact in TF32
-    key = name, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device, leaf.data_ptr() % 16) for leaf in leaves]
+    key = name, torch.backends.cudnn.allow_tf32, *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
-    if need == -2 or (dtype == torch.float32 and not torch.backends.cudnn.allow_tf32):
+    if need == -2:
         return None
     out = [leaves[0].new_empty(shape) for shape in shapes]
     workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=leaves[0].device)
@@ -1414,7 +1540,7 @@ def run(name, leaves, expected, sizes_at, outputs):
 
 
 def differentiated(written, leaves, gradients):
-    """Gradients of the model as written, by PyTorch's own backward operators."""
+    """Gradients of a model in PyTorch's operators, by their own backward."""
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
@@ -1427,25 +1553,35 @@ def differentiated(written, leaves, gradients):
 
 def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """What torch.ops.aten.convolution computes, by the portable kernel."""
-    x, weight, axes = x.contiguous(), weight.contiguous(), range(x.dim() - 2)
-    kernel, taps = weight.shape[2:], math.prod(weight.shape[2:])
-    reach = [dilation[a] * (kernel[a] - 1) + 1 for a in axes]
-    if transposed:
-        channels = weight.shape[1] * groups
-        out = [(x.shape[2 + a] - 1) * stride[a] - 2 * padding[a] + reach[a] + output_padding[a] for a in axes]
-        lattice = stride, [1] * len(kernel), dilation, padding
-    else:
-        channels = weight.shape[0]
-        out = [(x.shape[2 + a] + 2 * padding[a] - reach[a]) // stride[a] + 1 for a in axes]
-        lattice = [1] * len(kernel), stride, [-d for d in dilation], [-p for p in padding]
+    x, weight = x.contiguous(), weight.contiguous()
+    like = [None if t is None else t.to("meta") for t in (x, weight, bias)]
+    y = x.new_empty(torch.ops.aten.convolution(*like, stride, padding, dilation, transposed, output_padding, groups).shape)
+    kernel, taps = weight.shape[2:], weight[0, 0].numel()
+    ones, turned = [1] * len(kernel), lambda values: [-v for v in values]
+    lattice = (stride, ones, dilation, padding) if transposed else (ones, stride, turned(dilation), turned(padding))
     three = lambda values, fill=1: [fill] * (3 - len(kernel)) + list(values)
-    numbers = [n for values in (x.shape[2:], out, kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
+    numbers = [n for values in (x.shape[2:], y.shape[2:], kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
-    numbers += [x.shape[0], x.shape[1] // groups, channels // groups, groups, weight.numel() // groups, *steps]
-    y = x.new_empty(x.shape[0], channels, *out)
-    library, arch = compiled(x.dtype, x.device)
+    numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
+    library, arch = compiled(x.dtype, x.device, False)
     call(library.convolve, [x, weight, bias], [y], (ctypes.c_longlong * len(numbers))(*numbers), None, arch)
     return y
+
+
+def taps(t, axis, matrix):
+    """Taps of a kernel along an axis, added up as the rows of the matrix say."""
+    return (t.movedim(axis, -1) @ torch.as_tensor(matrix, dtype=t.dtype, device=t.device).T).movedim(-1, axis)
+
+
+def box_sums(x, boxes):
+    """Sums of x over boxes: of each axis the intervals (first, last, step) they are made of."""
+    sums = x
+    for axis, intervals in boxes.items():
+        inside = x.new_zeros(len(intervals), x.shape[axis])
+        for row, (first, last, step) in zip(inside, intervals):
+            row[first : last + 1 : step] = 1
+        sums = taps(sums, axis, inside)
+    return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
 
 
 def batch_norm(x, weight, bias, eps):
@@ -1482,13 +1618,21 @@ class Train(torch.autograd.Function):
         return differentiated(train_as_written, ctx.saved_tensors, gradients[:1])
 
 
-def eval_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias):
-    """In PyTorch's operators, convolutions apart: what backward differentiates."""
-    conv_transpose3d = convolve(x, conv_transpose_weight, conv_transpose_bias, [1, 1, 1], [0, 0, 0], [1, 1, 1], True, [0, 0, 0], 1)
-    mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
-    batch_norm = torch.ops.aten.batch_norm(mul, batch_norm_weight, batch_norm_bias, batch_norm_running_mean, batch_norm_running_var, False, 0.1, 1e-05, False)
-    adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm, [1, 1, 1])
-    return [adaptive_avg_pool3d]
+def eval_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias):
+    """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
+    dtype, wide = x.dtype, torch.promote_types(x.dtype, torch.float32)
+    x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias = [t.to(wide) for t in (x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias)]
+    depth, height, width = x.shape[2], x.shape[3], x.shape[4]
+    t2 = conv_transpose_bias * 2
+    t8 = torch.ops.aten.rsqrt(batch_norm_running_var.reshape(1, 128, 1, 1, 1) + 1e-05)
+    t9 = t8 * batch_norm_weight.reshape(1, 128, 1, 1, 1)
+    t11 = batch_norm_bias.reshape(1, 128, 1, 1, 1) - (batch_norm_running_mean.reshape(1, 128, 1, 1, 1) * t9)
+    t12 = taps(conv_transpose_weight.reshape(1, 64, 128, 5, 5, 5) * 2, 3, [[1, 1, 1, 1, 1]])
+    t15 = box_sums(x, {4: [(0, width - 1, 1)], 3: [(0, height - 1, 1)], 2: [(0, depth - 1, 1)]})
+    t16 = (t15.flatten(1) @ taps(taps(t12, 4, [[1, 1, 1, 1, 1]]), 5, [[1, 1, 1, 1, 1]]).flatten(2)[0])[..., None, None, None]
+    t19 = (t16 * ((1.0 / ((depth + 4) * (height + 4) * (width + 4))))) + t2.reshape(1, 128, 1, 1, 1)
+    t21 = (t19 * t9) + t11
+    return [t21.to(dtype)]
 
 
 class Eval(torch.autograd.Function):
@@ -1507,7 +1651,7 @@ class Eval(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        return differentiated(eval_as_written, ctx.saved_tensors, gradients[:1])
+        return differentiated(eval_as_derived, ctx.saved_tensors, gradients[:1])
 
 
 class ModelNew(nn.Module):

@@ -17,15 +17,33 @@
 # the sizes of get_inputs(); the operators one by one, as written, not less than 1.29 ms.
 
 import ctypes
-import math
 
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
-DIRECT = r"""
+SOURCE = r"""
+#if defined(STRICT)
+#define PICK(tf32, strict, half) strict
+#elif defined(HALF)
+#define PICK(tf32, strict, half) half
+#else
+#define PICK(tf32, strict, half) tf32
+#endif
 #define UNROLL _Pragma("unroll")
+struct Half {
+    unsigned short bits;
+    Half() = default;
+    __device__ Half(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+    __device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
+};
+struct Bfloat {
+    unsigned short bits;
+    Bfloat() = default;
+    __device__ Bfloat(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+};
 
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
@@ -54,21 +72,25 @@ TF_PTX unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 
+#if defined(STRICT)
+// Dense tiles: run 1x1x1x132 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 3x2 slabs 3x8 chunks 2x64 stores 1 registers 64/96/176
+#else
 // Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x15 chunks 4x64 stores 1 registers 64/96/176
-constexpr int STORE_GROUPS = 1;
-constexpr int THREADS = 512, LOADERS = 128, CIN = 64, COUT = 128, RUN_N = 1, TILE_D = 1, EXTENT_D = 1, TILE_H = 2, RUN_H = 2, EXTENT_H = 4;
-constexpr int FIRST_H = -2, TILE_W = 88, RUN_W = 88, EXTENT_W = 92, FIRST_W = -4, PIXELS = 368, PLANE = 368, RUN_PIXELS = 184, LANES = 4;
-constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECE = 2, PIECES = 1, SLABS = 3, SLAB_BYTES = 32768;
-constexpr int TILE_BYTES = 2048, OPERAND_TILES = 30, BUFFERS = 4, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, BLOCKS = 1;
-constexpr int ACCUMULATORS = 92, STAGE_BYTES = 11776, RAW_BYTES = 11776, CHUNK_BYTES = 18432, STAGES_AT = 98304, RAW_AT = 121856;
-constexpr int CHUNKS_AT = 145408, HELD_VALUES = 32;
-typedef float ELEMENT;
+#endif
+constexpr int STORE_GROUPS = 1, THREADS = 512, LOADERS = 128, CIN = 64, COUT = 128, RUN_N = 1, TILE_H = PICK(2, 1, 2);
+constexpr int RUN_H = PICK(2, 1, 2), EXTENT_H = PICK(4, 3, 4), FIRST_H = -2, TILE_W = PICK(88, 132, 88), RUN_W = PICK(88, 132, 88);
+constexpr int EXTENT_W = PICK(92, 136, 96), FIRST_W = -PICK(4, 4, 8), PIXELS = PICK(368, 408, 384), PLANE = PICK(368, 408, 384);
+constexpr int RUN_PIXELS = PICK(184, 136, 184), LANES = PICK(4, 4, 8), VECTORS = 2, TERMS = PICK(1, 2, 1), STAGE_CHANNELS = PICK(8, 8, 16);
+constexpr int KSTAGES = PICK(8, 8, 4), KSTEPS = PICK(8, 8, 4), STAGES = 2, RAW = PICK(2, 3, 2), PIECE = 2, PIECES = 1, SLABS = 3;
+constexpr int SLAB_BYTES = 32768, TILE_BYTES = PICK(2048, 4096, 2048), OPERAND_TILES = 30, BUFFERS = PICK(4, 2, 4), CHUNKS = 3;
+constexpr int CHUNK_WIDTH = 64, ROW_LENGTH = PICK(184, 136, 184), PITCH = 72, BLOCKS = 1, ACCUMULATORS = PICK(92, 68, 92);
+constexpr int STAGE_BYTES = PICK(11776, 26112, 12288), RAW_BYTES = PICK(11776, 13056, 12288), CHUNK_BYTES = 18432, STAGES_AT = 98304;
+constexpr int RAW_AT = PICK(121856, 150528, 122880), CHUNKS_AT = PICK(145408, 189696, 147456), HELD_VALUES = PICK(32, 32, 16);
+typedef STORED ELEMENT;
 typedef float REAL;
 typedef int OFFSET;
-static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {0}; return start[r]; }
-static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 16, 30); }
-static __device__ __forceinline__ int slab_count(int) { return 2; }
-static __device__ __forceinline__ const int* slab_reach(int, int) { return nullptr; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * PICK(16, 8, 16), 30); }
+static __device__ __forceinline__ int slab_count(int) { return PICK(2, 4, 2); }
 TF_PTX void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 TF_PTX void barrier_wait(unsigned b, int parity) {
     asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(b), "r"(parity) : "memory");
@@ -77,7 +99,6 @@ TF_PTX void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arriv
 TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
-TF_PTX void rest() {}
 
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
@@ -106,10 +127,19 @@ TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "mem
 TF_PTX void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int PENDING> TF_PTX void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
 TF_PTX void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
+#if defined(STRICT)
+TF_PTX void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }  // nor after the next product
+#endif
 template <int COUNT> TF_PTX void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT> TF_PTX void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-static __device__ __forceinline__ void product(float (&d)[92], unsigned long long a, unsigned long long b, int accumulate) {
+static __device__ __forceinline__ void product(float (&d)[PICK(92, 68, 92)], unsigned long long a, unsigned long long b, int accumulate) {
+#if defined(HALF)
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %94, 0;\nwgmma.mma_async.sync.aligned.m64n184k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91}, %92, %93, p, 1, 1, 0, 0;\n}" : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]),"+f"(d[68]),"+f"(d[69]),"+f"(d[70]),"+f"(d[71]),"+f"(d[72]),"+f"(d[73]),"+f"(d[74]),"+f"(d[75]),"+f"(d[76]),"+f"(d[77]),"+f"(d[78]),"+f"(d[79]),"+f"(d[80]),"+f"(d[81]),"+f"(d[82]),"+f"(d[83]),"+f"(d[84]),"+f"(d[85]),"+f"(d[86]),"+f"(d[87]),"+f"(d[88]),"+f"(d[89]),"+f"(d[90]),"+f"(d[91]) : "l"(a), "l"(b), "r"(accumulate));
+#elif defined(STRICT)
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %70, 0;\nwgmma.mma_async.sync.aligned.m64n136k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67}, %68, %69, p, 1, 1;\n}" : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]) : "l"(a), "l"(b), "r"(accumulate));
+#else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %94, 0;\nwgmma.mma_async.sync.aligned.m64n184k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91}, %92, %93, p, 1, 1;\n}" : "+f"(d[0]),"+f"(d[1]),"+f"(d[2]),"+f"(d[3]),"+f"(d[4]),"+f"(d[5]),"+f"(d[6]),"+f"(d[7]),"+f"(d[8]),"+f"(d[9]),"+f"(d[10]),"+f"(d[11]),"+f"(d[12]),"+f"(d[13]),"+f"(d[14]),"+f"(d[15]),"+f"(d[16]),"+f"(d[17]),"+f"(d[18]),"+f"(d[19]),"+f"(d[20]),"+f"(d[21]),"+f"(d[22]),"+f"(d[23]),"+f"(d[24]),"+f"(d[25]),"+f"(d[26]),"+f"(d[27]),"+f"(d[28]),"+f"(d[29]),"+f"(d[30]),"+f"(d[31]),"+f"(d[32]),"+f"(d[33]),"+f"(d[34]),"+f"(d[35]),"+f"(d[36]),"+f"(d[37]),"+f"(d[38]),"+f"(d[39]),"+f"(d[40]),"+f"(d[41]),"+f"(d[42]),"+f"(d[43]),"+f"(d[44]),"+f"(d[45]),"+f"(d[46]),"+f"(d[47]),"+f"(d[48]),"+f"(d[49]),"+f"(d[50]),"+f"(d[51]),"+f"(d[52]),"+f"(d[53]),"+f"(d[54]),"+f"(d[55]),"+f"(d[56]),"+f"(d[57]),"+f"(d[58]),"+f"(d[59]),"+f"(d[60]),"+f"(d[61]),"+f"(d[62]),"+f"(d[63]),"+f"(d[64]),"+f"(d[65]),"+f"(d[66]),"+f"(d[67]),"+f"(d[68]),"+f"(d[69]),"+f"(d[70]),"+f"(d[71]),"+f"(d[72]),"+f"(d[73]),"+f"(d[74]),"+f"(d[75]),"+f"(d[76]),"+f"(d[77]),"+f"(d[78]),"+f"(d[79]),"+f"(d[80]),"+f"(d[81]),"+f"(d[82]),"+f"(d[83]),"+f"(d[84]),"+f"(d[85]),"+f"(d[86]),"+f"(d[87]),"+f"(d[88]),"+f"(d[89]),"+f"(d[90]),"+f"(d[91]) : "l"(a), "l"(b), "r"(accumulate));
+#endif
 }
 struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };  // elements
@@ -122,7 +152,7 @@ struct Barriers {
 };
 constexpr int BUFFERS_0 = (BUFFERS + 1) / 2;  // of the first warpgroup
 struct Operands {
-    float* y0; Strides ys0;
+    STORED* y0; Strides ys0;
 };
 
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
@@ -148,41 +178,10 @@ static __device__ __forceinline__ int next_tile(int tile) {
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
 
-// Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
-static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
-    return true;
-    const int* reach = slab_reach(at.variant, slab);  // first and last shift along d, along h
-    return (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1
-        + reach[3] >= 0;
-}
-
-// Pixel p of the patch as a place in the input. Input i = ADVANCE·(u + FIRST + position) + residue; each residue has a
-// sub-patch of its own, so that every tap is a window of unit stride.
-struct Pixel { int at[4]; bool inside; };
-
-static __device__ __forceinline__ Pixel pixel(int p, const Place& at, const Sizes& s) {
-    Pixel x;
-    int w = p % EXTENT_W, r = p / EXTENT_W, h = r % EXTENT_H; r /= EXTENT_H;
-    int d = 0; r /= EXTENT_D;
-    int n = 0, sub = r, sw = 0, sh = 0, sd = sub;
-    x.at[0] = at.u[0] + n;
-    x.at[1] = (at.u[1] + d) + sd;
-    x.at[2] = (at.u[2] + FIRST_H + h) + sh;
-    x.at[3] = (at.u[3] + FIRST_W + w) + sw;
-    x.inside = p < PIXELS && (unsigned)x.at[1] < (unsigned)s.in[1] && (unsigned)x.at[2] < (unsigned)s.in[2]
-        && (unsigned)x.at[3] < (unsigned)s.in[3];
-    return x;
-}
-
-// How the load threads copy rows: WIDE pixels a copy, COPIES of them a channel and piece, TOGETHER channels side by side.
-constexpr int WIDE = 16 / (int)sizeof(ELEMENT), COPIES = PIECE * LOADERS / WIDE;
-constexpr int TOGETHER = LOADERS / COPIES, COPY_TURNS = (COPIES + LOADERS - 1) / LOADERS;
-
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
     int tile, stage, piece, slot;
     Place at;
-    bool inside[COPY_TURNS];
     __device__ __forceinline__ void settle(const Sizes& s, const Strides& xs, int t) {
         if (tile >= s.total) return;
         at = place_of(tile, s);
@@ -201,17 +200,34 @@ struct Cursor {
     }
     __device__ __forceinline__ int channel() const { return at.fixed * CIN + stage * STAGE_CHANNELS; }
 };
-static __device__ __forceinline__ bool channel_inside(const Cursor& c, int j) { return 1; }
-template <int T> static __device__ __forceinline__ REAL (&results(REAL (&acc)[BLOCKS][ACCUMULATORS],
-    REAL (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
-template <int T> static __device__ __forceinline__ REAL (&results(REAL (&)[BLOCKS][ACCUMULATORS],
-    REAL (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
+static __device__ __forceinline__ bool channel_inside(const Cursor& c, int j) {
+    return CIN % STAGE_CHANNELS == 0 || c.stage * STAGE_CHANNELS + j < CIN;
+}
 
 // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
 template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[CHANNELS]) {
     UNROLL for (int k = 0; k < CHANNELS / LANES; k++) {
         uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
         *(uint4*)(stage + (k * PLANE + p) * 16) = high;
+        if (TERMS > 1) {
+            // what rounding left: v = high + low to 21 bits and more
+            uint4 low = make_uint4(round_tf32(v[k * 4] - __uint_as_float(high.x)), round_tf32(v[k * 4 + 1] - __uint_as_float(high.y)),
+                round_tf32(v[k * 4 + 2] - __uint_as_float(high.z)), round_tf32(v[k * 4 + 3] - __uint_as_float(high.w)));
+            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = low;
+        }
+    }
+}
+
+// The same for words of two 16-bit pixels.
+template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int pair, const unsigned (&word)[CHANNELS]) {
+    UNROLL for (int k = 0; k < CHANNELS / 8; k++) {
+        const unsigned* w = word + k * 8;
+        const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410),
+            __byte_perm(w[6], w[7], 0x5410));
+        const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632),
+            __byte_perm(w[6], w[7], 0x7632));
+        *(uint4*)(stage + (k * PLANE + 2 * pair) * 16) = left;
+        *(uint4*)(stage + (k * PLANE + 2 * pair + 1) * 16) = right;
     }
 }
 
@@ -234,13 +250,11 @@ struct Pump {
     }
     __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
         while (tile < s.total) {
-            if (slab_meets(slab, at, s)) {
-                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
-                const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
-                copy_weights(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes,
-                    shared_address(&b.weights_full[slot]), t);
-                if (++slot == SLABS) { slot = 0; turn++; }
-            }
+            if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
+            const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
+            copy_weights(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes,
+                shared_address(&b.weights_full[slot]), t);
+            if (++slot == SLABS) { slot = 0; turn++; }
             if (++slab == slab_count(at.variant)) {
                 slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
@@ -258,22 +272,27 @@ constexpr int TURNS = 1;
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors.
 static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned char* raw, unsigned char* stage, const Sizes& s,
     const Operands& operands, int t) {
-    constexpr int CHANNELS = PIECE * LANES, WORD = 1, WORDS = PIXELS / WORD;  // a word: one pixel or two
-    constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = HELD_VALUES / CHANNELS;
+    constexpr int CHANNELS = PIECE * LANES, WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = PIXELS / WORD;  // a word: one pixel or two
+    constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
     const unsigned* in = (const unsigned*)(raw + c.slot * RAW_BYTES);
     const int first = c.piece * CHANNELS;
     stage += c.piece * PIECE * PLANE * 16;
-    unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
-    UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
-        const int p = min(f * TRANSPOSERS + t, WORDS - 1);
-        UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = channel_inside(c, first + j) ? in[j * WORDS + p] : 0u;
-    }
-    UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
-        const int p = f * TRANSPOSERS + t;
-        if (p >= WORDS) continue;
-        float v[CHANNELS];
-        UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-        put(stage, p, v);
+    UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+        unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+            const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
+            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = channel_inside(c, first + j) ? in[j * WORDS + p] : 0u;
+        }
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+            const int p = (turn + f) * TRANSPOSERS + t;
+            if (p >= WORDS) continue;
+            if constexpr (WORD == 2) put_pairs(stage, p, word[f]);
+            else {
+                float v[CHANNELS];
+                UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+                put(stage, p, v);
+            }
+        }
     }
 }
 
@@ -341,6 +360,10 @@ struct Held {
 static __device__ __forceinline__ void settled(REAL (&acc)[BLOCKS][ACCUMULATORS]) {
     UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);
 }
+template <int T> static __device__ __forceinline__ REAL (&results(REAL (&acc)[BLOCKS][ACCUMULATORS],
+    REAL (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
+template <int T> static __device__ __forceinline__ REAL (&results(REAL (&)[BLOCKS][ACCUMULATORS],
+    REAL (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
 
 // A fragment: rows `row` and row + 8, pixels `px` and px + 1.
 static __device__ __forceinline__ void put_block(REAL* chunk, int row, int px, const REAL* v) {
@@ -348,23 +371,54 @@ static __device__ __forceinline__ void put_block(REAL* chunk, int row, int px, c
     *(tf_vector<REAL, 2>*)(chunk + (row + 8) * PITCH + px) = {{v[2], v[3]}};
 }
 
-template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], unsigned patch,
+// Strict: the sums of a tile beside the accumulators, and what adds a finished chain of products to them.
+typedef REAL Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
+#if defined(STRICT)
+static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (&total)[ACCUMULATORS]) {
+    UNROLL for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[i], acc[i]);
+}
+#endif
+
+template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch,
     unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
+#if defined(HALF)
+    static constexpr int begin[] = {0, 8, 15}, pixel[] = {4, 5, 6, 7, 8, 100, 101, 102, 103, 104, 196, 197, 198, 199, 200};
+#elif defined(STRICT)
+    static constexpr int begin[] = {0, 12, 24, 36, 45},
+        tile[] = {128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024,
+        1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 0, 512, 1024},
+        pixel[] = {0, 816, 1, 817, 2, 818, 3, 819, 0, 1, 2, 3, 4, 820, 136, 952, 137, 953, 138, 954, 4, 136, 137, 138, 139, 955, 140, 956,
+        272, 1088, 273, 1089, 139, 140, 272, 273, 274, 1090, 275, 1091, 276, 1092, 274, 275, 276},
+        again[] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1,
+        1, 1, 1, 1, 1};
+#else
     static constexpr int begin[] = {0, 8, 15}, pixel[] = {0, 1, 2, 3, 4, 92, 93, 94, 95, 96, 184, 185, 186, 187, 188};
-    UNROLL for (int part = 0; part < 2; part++) {
+#endif
+    UNROLL for (int part = 0; part < PICK(2, 4, 2); part++) {
         held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
         tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
         tiles += WG * (TILE_BYTES / 16);
         products_begin();
-        UNROLL for (int j = 0; j < 8; j++)
+        UNROLL for (int j = 0; j < PICK(8, 12, 8); j++)
             if (j < begin[part + 1] - begin[part])
+#if defined(STRICT)
+                product(acc[0], tiles + tile[begin[part] + j], pixels + pixel[begin[part] + j], again[begin[part] + j]);
+#else
                 product(acc[0], tiles + 256 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
+#endif
         products_commit();
-        products_wait<1>();
+        products_wait<PICK(1, 0, 1)>();
+#if defined(STRICT)
+        promote(acc[0], total[0]);
+        held.slab = slab;
+        if (part == 3) held.stage = slot;
+#endif
         held.release(b);
+#if !defined(STRICT)
         if (part == 1) held.stage = slot;
         held.slab = slab;
+#endif
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
 }
@@ -382,9 +436,12 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         REAL acc[BLOCKS][ACCUMULATORS];
+        Totals total;
+        if (TERMS > 1)
+            UNROLL for (int i = 0; i < ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s,
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s,
                 slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
@@ -394,10 +451,10 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         UNROLL for (int c = 0; c < CHUNKS; c++) {
             if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
             REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-            REAL (&a)[ACCUMULATORS] = acc[0];
+            REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[0];
             const int to = row;
             UNROLL for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
-                const int j = chunk_row_start(0) / 8 + c * (CHUNK_WIDTH / 8) + i;
+                const int j = c * (CHUNK_WIDTH / 8) + i;
                 if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) {
                     const int px = i * 8 + column;
                     put_block(chunk, to, px, a + j * 4);
@@ -408,13 +465,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         }
     }
 }
-constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2, CHUNK_OUTER = 1;
+constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
 __constant__ int phase_codes[2] = {0, 0};  // residues: along d * 65536 + h * 256 + the first along w
-
-// The first row of a phase in the chunk, −1 where it has no taps.
-static __device__ __forceinline__ constexpr int row_of(int outer, int w) {
-    return outer < 1 ? 0 : -1;
-}
 
 template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
     tf_vector<S, N> whole;
@@ -428,7 +480,7 @@ template <int N, class S> static __device__ __forceinline__ void store_vector(S*
 static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
     const int lane_column = t % LANES_W, lane_row = t / LANES_W;
     const bool wide0 = operands.ys0.w == 1
-        && (((unsigned long long)operands.y0 | 4ull * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % 16) == 0;
+        && (((unsigned long long)operands.y0 | PICK(4ull, 4ull, 2ull) * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % PICK(16, 16, 8)) == 0;
     int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;  // each warpgroup's buffers
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
@@ -447,37 +499,40 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                 const int px = column * VECTOR_PIXELS, r = chunk_index * CHUNK_WIDTH + px;
                 const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = 0, n = r / (EXTENT_W * EXTENT_H);
                 const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && n < RUN_N;
-                UNROLL for (int q = 0; q < CHUNK_OUTER; q++) {
-                    const int code = codes[q];
-                    if (code < 0) continue;
+                const int code = codes[0];
+                if (code >= 0) {
                     const int pn = first_n + n, pd = first_d + (code >> 16), ph = (first_h + h) + (code >> 8 & 255), pw = (first_w + w)
                         + (code & 255);
                     const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
-                    if (count <= 0) continue;
-                    REAL v3[BATCH][VECTOR];
-                    UNROLL for (int i = 0; i < BATCH; i++)
-                        if (row_of(q, 0) < 0) {
-                            UNROLL for (int p = 0; p < VECTOR_PIXELS; p++) v3[i][p] = 0.f;
-                        } else {
+                    if (count > 0) {
+                        REAL v3[BATCH][VECTOR];
+                        UNROLL for (int i = 0; i < BATCH; i++) {
                             const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk
-                                + (row_of(q, 0) + (lane_row + i * ROW_STEP)) * PITCH + px);
+                                + (lane_row + i * ROW_STEP) * PITCH + px);
                             UNROLL for (int p = 0; p < VECTOR_PIXELS; p++) v3[i][p] = in.lane[p];
                         }
-                    if (count > 0) {
-                        const long long step = ROW_STEP * operands.ys0.c;
-                        float* to = operands.y0 + ((long long)pn * operands.ys0.n + (long long)pd * operands.ys0.d
-                            + (long long)ph * operands.ys0.h + ((long long)(pw)) * operands.ys0.w
-                            + (long long)(group * COUT + (first_channel + lane_row)) * operands.ys0.c);
-                        if (wide0 && count == VECTOR) {
-                            UNROLL for (int i = 0; i < BATCH; i++, to += step) {
-                                REAL whole[VECTOR];
-                                UNROLL for (int e = 0; e < VECTOR; e++) whole[e] = v3[i][e];
-                                store_vector<VECTOR>(to, whole);
-                            }
-                        } else {
-                            UNROLL for (int i = 0; i < BATCH; i++, to += step) {
-                                UNROLL for (int e = 0; e < VECTOR; e++)
-                                    if (e == 0 || (e < count)) to[e * operands.ys0.w] = v3[i][e];
+                        if (count > 0) {
+                            const long long step = ROW_STEP * operands.ys0.c;
+#if defined(HALF)
+                            STORED* to = operands.y0
+                                + ((long long)pn * operands.ys0.n + (long long)pd * operands.ys0.d + (long long)ph * operands.ys0.h
+                                + ((long long)(pw)) * operands.ys0.w
+#else
+                            float* to = operands.y0 + ((long long)pn * operands.ys0.n + (long long)pd * operands.ys0.d
+                                + (long long)ph * operands.ys0.h + ((long long)(pw)) * operands.ys0.w
+#endif
+                                + (long long)(group * COUT + (first_channel + lane_row)) * operands.ys0.c);
+                            if (wide0 && count == VECTOR) {
+                                UNROLL for (int i = 0; i < BATCH; i++, to += step) {
+                                    REAL whole[VECTOR];
+                                    UNROLL for (int e = 0; e < VECTOR; e++) whole[e] = v3[i][e];
+                                    store_vector<VECTOR>(to, whole);
+                                }
+                            } else {
+                                UNROLL for (int i = 0; i < BATCH; i++, to += step) {
+                                    UNROLL for (int e = 0; e < VECTOR; e++)
+                                        if (e == 0 || (e < count)) to[e * operands.ys0.w] = v3[i][e];
+                                }
                             }
                         }
                     }
@@ -492,14 +547,14 @@ __device__ const int tf_table_2[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0
 
 __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const STORED* __restrict__ p1) {
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < 120; block0 += gridDim.x) {
+    for (int block0 = blockIdx.x; block0 < PICK(120, 120, 60); block0 += gridDim.x) {
        {
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 30, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
+            constexpr int TILES = 30, KSTEPS = PICK(8, 8, 4), LANES = PICK(4, 4, 8), CIN = 64, COUT = 128;
             const int at = block0 * 256 + threadIdx.x;
             const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
             const int segment = row / 64, within = row % 64;
-            if (at < 30720) {
+            if (at < PICK(30720, 30720, 15360)) {
                 const int tap = tf_table_1[(tile + segment) * 2 + half], co = tf_table_2[tile] * 64 + within;
                 const int first = step * 2 * LANES + half * LANES;
                 float v[LANES];
@@ -510,15 +565,27 @@ __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const 
                         v[j] = (float)v3;
                     }
                 }
+#if defined(HALF)
+                tf_vector<STORED, LANES> whole;
+                UNROLL for (int j = 0; j < LANES; j++) whole.lane[j] = v[j];
+                *(tf_vector<STORED, LANES>*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = whole;
+#elif defined(STRICT)
+                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = high;
+                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16
+                    + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)),
+                    round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));
+#else
                 const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
                 *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+#endif
             }
         }
     }
 }
 
 __global__ void __launch_bounds__(THREADS, 1) forward_dense(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed,
-    Sizes s, Strides xs, float* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
+    Sizes s, Strides xs, STORED* y0, Strides ys0, const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ Barriers b;
@@ -568,16 +635,16 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
         }
         float part[8] = {};
         for (int c = 0; c < g.cin && inside; c++) {
-            const float v = *(x + ((n * g.groups + group) * g.cin + c) * image + pixel);
+            const float v = x[((n * g.groups + group) * g.cin + c) * image + pixel];
             const STORED* from = w + group * g.of_group + c * g.of_cin + first * g.of_cout + k;
-            for (int j = 0; j < 8 && first + j < g.cout; j++) part[j] += v * *(from + j * g.of_cout);
+            for (int j = 0; j < 8 && first + j < g.cout; j++) part[j] += v * (float)from[j * g.of_cout];
         }
         for (int j = 0; j < 8; j++) sum[j] += part[j];
     }
     for (int j = 0; j < 8 && first + j < g.cout; j++) {
         const long long co = (n * g.groups + group) * g.cout + first + j;
-        STORED* to = y + ((co * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2];
-        *to = (float)(sum[j] + (bias ? *(bias + co % (g.groups * g.cout)) : 0.f));
+        const double shift = bias ? (float)bias[co % (g.groups * g.cout)] : 0.f;
+        y[((co * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = (float)(sum[j] + shift);
     }
 }
 
@@ -608,7 +675,7 @@ static TensorMap boxes_of(const S* tensor, std::array<uint64_t, 5> extent, std::
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
     unsigned ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
-    encode(&map, 7, 5, tensor, extent.data(), stride.data(), box.data(), ones, 0, 0, 3, 0);
+    encode(&map, sizeof(S) == 4 ? 7 : std::is_same<S, Half>::value ? 6 : 9, 5, tensor, extent.data(), stride.data(), box.data(), ones, 0, 0, 3, 0);
     return map;
 }
 
@@ -617,17 +684,29 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 2)) {
         const long long out_height = height + 2;
         const long long out_width = width + 4;
+#if defined(STRICT)
+        const long long count_1 = ceil_div(width, 130);
+#else
         const long long count_1 = ceil_div(out_width, 88);
         const long long count_2 = (height + 3) / 2;
+#endif
         if (128 * batch * out_height * out_width >= 1ll << 31) return -1;
-        if (!workspace) return 491520;
-        launch(forward_prepare, 120, 256, 0, false, stream, (unsigned char*)workspace, (const STORED*)leaf[1]);
+#if !defined(HALF) && !defined(STRICT)
+        if (245760 * batch * out_height * out_width < 1600000000) return -3;
+#endif
+        if (!workspace) return PICK(491520, 983040, 245760);
+        launch(forward_prepare, PICK(120, 120, 60), 256, 0, false, stream, (unsigned char*)workspace, (const STORED*)leaf[1]);
+#if defined(HALF)
+        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 225792, arch >= 90, stream, (const STORED*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (STORED*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1}, boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64}, {(uint64_t)(2 * width), 16, (uint64_t)(128 * height * width), (uint64_t)(2 * height * width)}, {96, 4, 1, 1, 16}));
+#elif defined(STRICT)
+        launch(forward_dense, 132, 512, 231168, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(out_height), (int)(count_1)}, (int)(batch * out_height * count_1)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1}, boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64}, {(uint64_t)(4 * width), 16, (uint64_t)(256 * height * width), (uint64_t)(4 * height * width)}, {136, 3, 1, 1, 8}));
+#else
         launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 223744, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1}, boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64}, {(uint64_t)(4 * width), 16, (uint64_t)(256 * height * width), (uint64_t)(4 * height * width)}, {92, 4, 1, 1, 8}));
+#endif
         return (long long)cudaGetLastError();
     }
     return -2;
 }
-
 extern "C" long long convolve(void* const* leaf, void* const* out, const long long* size, char*, cudaStream_t stream, int) {
     Geometry g;
     for (int i = 0; i < (int)(sizeof(g) / sizeof(int)); i++) ((int*)&g)[i] = (int)size[i];
@@ -637,28 +716,22 @@ extern "C" long long convolve(void* const* leaf, void* const* out, const long lo
 }
 """
 
-# What is compiled.
-SOURCES = {
-    "fp32": DIRECT,
-}
-
-ELEMENTS = {torch.float32: "float", torch.float16: "tf_half", torch.bfloat16: "tf_bfloat"}
+ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
 _built, _calls = {}, {}
 
 
-def compiled(dtype, device):
+def compiled(dtype, device, strict):
     """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
-    arithmetic = "fp32"
     major, minor = torch.cuda.get_device_capability(device)
-    key = arithmetic, dtype, major, minor
+    arch = f"sm_{major}{minor}a" if major == 9 else f"sm_{major}{minor}"
+    flags = [f"-DSTORED={ELEMENTS[dtype]}", *["-DSTRICT"] * strict, *["-DHALF"] * (dtype != torch.float32)]
+    key = *flags, arch
     if key not in _built:
-        source = SOURCES[arithmetic]
-        arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_f15f1ab15b2e_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name="_".join(["transfuse_7da2ced406cc", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
-            cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <type_traits>\n#include <cuda_runtime.h>\n" + source,
-            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
+            cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"),
+            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -689,33 +762,37 @@ def prepared(name, leaves, expected, sizes_at, outputs):
             raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    library, arch = compiled(first.dtype, first.device)
-    function, sizes = library[name], [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    function.restype, counts = ctypes.c_longlong, (ctypes.c_longlong * len(sizes))(*sizes)
-    need = call(function, leaves, [], counts, None, arch)
+    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
+    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    strict, need = first.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32, -3
+    while need == -3:  # small: multiplied in fp32 though TF32 is allowed, as PyTorch does
+        library, arch = compiled(first.dtype, first.device, strict)
+        function, strict = library[name], True
+        function.restype = ctypes.c_longlong
+        need = call(function, leaves, [], counts, None, arch)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     return function, counts, arch, need, outputs(*sizes)
 
 
 def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program; None where the portable path must be taken. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
-    dtype, leaves = leaves[0].dtype, [leaf.contiguous() for leaf in leaves]
-    leaves = [leaf.float() for leaf in leaves]  # products of 16-bit numbers are exact in TF32
-    key = name, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device, leaf.data_ptr() % 16) for leaf in leaves]
+    """Launches a program; None where the portable path must be taken.
+    `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+    leaves = [leaf.contiguous() for leaf in leaves]
+    key = name, torch.backends.cudnn.allow_tf32, *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
-    if need == -2 or (dtype == torch.float32 and not torch.backends.cudnn.allow_tf32):
+    if need == -2:
         return None
     out = [leaves[0].new_empty(shape) for shape in shapes]
     workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=leaves[0].device)
     call(function, leaves, out, counts, workspace, arch)
-    return [t.to(dtype) for t in out]
+    return out
 
 
 def differentiated(written, leaves, gradients):
-    """Gradients of the model as written, by PyTorch's own backward operators."""
+    """Gradients of a model in PyTorch's operators, by their own backward."""
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
@@ -728,23 +805,17 @@ def differentiated(written, leaves, gradients):
 
 def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """What torch.ops.aten.convolution computes, by the portable kernel."""
-    x, weight, axes = x.contiguous(), weight.contiguous(), range(x.dim() - 2)
-    kernel, taps = weight.shape[2:], math.prod(weight.shape[2:])
-    reach = [dilation[a] * (kernel[a] - 1) + 1 for a in axes]
-    if transposed:
-        channels = weight.shape[1] * groups
-        out = [(x.shape[2 + a] - 1) * stride[a] - 2 * padding[a] + reach[a] + output_padding[a] for a in axes]
-        lattice = stride, [1] * len(kernel), dilation, padding
-    else:
-        channels = weight.shape[0]
-        out = [(x.shape[2 + a] + 2 * padding[a] - reach[a]) // stride[a] + 1 for a in axes]
-        lattice = [1] * len(kernel), stride, [-d for d in dilation], [-p for p in padding]
+    x, weight = x.contiguous(), weight.contiguous()
+    like = [None if t is None else t.to("meta") for t in (x, weight, bias)]
+    y = x.new_empty(torch.ops.aten.convolution(*like, stride, padding, dilation, transposed, output_padding, groups).shape)
+    kernel, taps = weight.shape[2:], weight[0, 0].numel()
+    ones, turned = [1] * len(kernel), lambda values: [-v for v in values]
+    lattice = (stride, ones, dilation, padding) if transposed else (ones, stride, turned(dilation), turned(padding))
     three = lambda values, fill=1: [fill] * (3 - len(kernel)) + list(values)
-    numbers = [n for values in (x.shape[2:], out, kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
+    numbers = [n for values in (x.shape[2:], y.shape[2:], kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
-    numbers += [x.shape[0], x.shape[1] // groups, channels // groups, groups, weight.numel() // groups, *steps]
-    y = x.new_empty(x.shape[0], channels, *out)
-    library, arch = compiled(x.dtype, x.device)
+    numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
+    library, arch = compiled(x.dtype, x.device, False)
     call(library.convolve, [x, weight, bias], [y], (ctypes.c_longlong * len(numbers))(*numbers), None, arch)
     return y
 

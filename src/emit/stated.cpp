@@ -92,12 +92,25 @@ std::string hexadecimal(const cuda::Argument& argument) {
     return out;
 }
 
-std::string json(const cuda::BoundLaunch& bound, size_t source) {
+// Of a convolution, its borders not cut: each tap at each input or output, whichever are fewer. Decides whether TF32
+// pays.
+double flops_of(const Graph& graph, ValueId anchor) {
+    if (anchor < 0 || graph[anchor].op != Op::lattice) return 0;
+    const Sizes &x = graph[graph[anchor].args[0]].type.shape, &y = graph[anchor].type.shape,
+                &w = graph[graph[anchor].args[1]].type.shape;
+    bool expands = false;
+    for (const Lattice& axis : lattices(graph, anchor)) expands = expands || axis.up > 1;
+    return 2.0 * static_cast<double>(numel(w) / (w[0] * w[1] * w[2]) * (expands ? numel(x) * w[2] : numel(y) * w[1]));
+}
+
+std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
     const cuda::Launch& l = bound.launch;
     std::string out = "{\"source\":" + std::to_string(source) + ",\"pass\":" + std::to_string(bound.pass) +
                       ",\"grid\":" + listed(l.grid) + ",\"block\":" + listed(l.block) +
                       ",\"cluster\":" + std::to_string(l.cluster) + ",\"shared\":" + std::to_string(l.shared_bytes) +
-                      ",\"early\":" + (l.early ? "true" : "false") + ",\"note\":" + quoted(l.note) + ",\"arguments\":[";
+                      ",\"early\":" + (l.early ? "true" : "false") +
+                      ",\"flops\":" + std::to_string(static_cast<int64_t>(flops)) + ",\"note\":" + quoted(l.note) +
+                      ",\"arguments\":[";
     size_t pointer = 0;
     bool first = true;
     for (const cuda::Argument& argument : l.arguments) {
@@ -158,14 +171,15 @@ std::string json(const Stated& stated) {
     for (const cuda::BoundLaunch& bound : stated.assembly.launches) {
         const cuda::Source& source = *bound.launch.source;
         const auto [at, fresh] = known.try_emplace(source.text, known.size());
-        if (fresh)
-            sources.push_back("{\"entry\":" + quoted(source.entry) + ",\"text\":" + quoted(source.text) + "}");
-        launches.push_back(json(bound, at->second));
+        if (fresh) sources.push_back("{\"entry\":" + quoted(source.entry) + ",\"text\":" + quoted(source.text) + "}");
+        const ValueId anchor = stated.plan.passes[bound.pass].anchor;
+        launches.push_back(json(bound, at->second, flops_of(graph, anchor)));
     }
     for (const std::string& note : stated.assembly.notes) notes.push_back(quoted(note));
-    return "{\"workspace\":" + std::to_string(stated.assembly.workspace_bytes) + ",\"leaves\":" + types(graph.leaves()) +
-           ",\"outputs\":" + types(graph.outputs()) + ",\"extents\":" + listed(extents) +
-           ",\"sources\":" + listed(sources) + ",\"launches\":" + listed(launches) + ",\"notes\":" + listed(notes) + "}";
+    return "{\"workspace\":" + std::to_string(stated.assembly.workspace_bytes) +
+           ",\"leaves\":" + types(graph.leaves()) + ",\"outputs\":" + types(graph.outputs()) +
+           ",\"extents\":" + listed(extents) + ",\"sources\":" + listed(sources) + ",\"launches\":" + listed(launches) +
+           ",\"notes\":" + listed(notes) + "}";
 }
 
 }  // namespace transfuse::emit

@@ -4,6 +4,7 @@ import ast
 import builtins
 import ctypes
 import glob
+import inspect
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ import torch
 
 from transfuse import emit, library, problem
 from transfuse.cli import main
+from transfuse.emit.builds import merged, shared
 from transfuse.emit.formula import Statement, Unstated
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
@@ -111,12 +113,33 @@ def test_same_constructor_and_weights(row):
         ours["ModelNew"](*theirs_other)
 
 
-def test_backward_is_pytorchs_own():
-    ours = namespace(example("A"))
-    x = torch.rand(2, 64, 5, 6, dtype=torch.float64, requires_grad=True)
-    weight, bias = torch.rand(64, 128, 3, 3, dtype=torch.float64), torch.rand(128, dtype=torch.float64)
-    y = torch.nn.functional.conv_transpose2d(x, weight, bias, 2, 1, 1).mul(0.5).mean((2, 3), keepdim=True)
-    assert torch.allclose(ours["forward_as_written"](torch.ops.aten.convolution, x, weight, bias)[0], y)
+@pytest.mark.parametrize("row", ("A", "B"))
+@pytest.mark.parametrize("shape", ((2, 64, 5, 6), (1, 64, 1, 9)))
+def test_backward_of_a_collapsed_model_is_its_derivation(row, shape):
+    ours, theirs = namespace(example(row)), {}
+    exec((root / "bench" / "models" / f"{row}.py").read_text(), theirs)
+    torch.manual_seed(1)
+    model = theirs["Model"](*theirs["get_init_inputs"]()).double()
+    parameters = {name.replace(".", "_"): p for name, p in model.named_parameters()}
+    names = list(inspect.signature(ours["forward_as_derived"]).parameters)[2:]
+    x = torch.rand(shape, dtype=torch.float64, requires_grad=True)
+    leaves, y = [x, *(parameters[name] for name in names)], model(x)
+    given = torch.rand_like(y)
+    mine = ours["differentiated"](ours["forward_as_derived"], leaves, [given])
+    for got, truth in zip(mine, torch.autograd.grad(y, leaves, given), strict=True):
+        torch.testing.assert_close(got, truth, rtol=1e-12, atol=1e-14)
+
+
+def test_backward_of_a_dense_model_is_pytorchs_own():
+    ours = namespace(example("C"))
+    x = torch.rand(2, 64, 3, 2, 4, dtype=torch.float64, requires_grad=True)
+    weight, bias = torch.rand(64, 128, 5, 5, 5, dtype=torch.float64), torch.rand(128, dtype=torch.float64)
+    scale, shift = torch.rand(2, 128, dtype=torch.float64)
+    z = torch.nn.functional.conv_transpose3d(x, weight, bias) * 2.0
+    y = torch.nn.functional.batch_norm(z, None, None, scale, shift, True).mean((2, 3, 4), keepdim=True)
+    found = ours["train_as_written"](torch.ops.aten.convolution, x, weight, bias, scale, shift)
+    assert torch.allclose(found[0], y)
+    assert torch.allclose(found[1], z.mean((0, 2, 3, 4))) and torch.allclose(found[2], z.var((0, 2, 3, 4)))
 
 
 # Compilation ---------------------------------------------------------------------------------------------------------
@@ -135,11 +158,18 @@ def device_part(source: str) -> str:
     return source[: source.rindex("static bool aligned", 0, source.index("// early: the kernel may start"))]
 
 
-def compiled(device: str, arch: str, stored: str) -> tuple[str, str]:
+BUILDS = {"fp32": ["-DSTORED=float"], "strict": ["-DSTORED=float", "-DSTRICT"], "half": ["-DSTORED=Half", "-DHALF"]}
+
+
+def builds(text: str) -> list[str]:
+    return list(BUILDS) if "-DHALF" in text else ["fp32", "strict"] if "-DSTRICT" in text else ["fp32"]
+
+
+def compiled(device: str, arch: str, told: list[str]) -> tuple[str, str]:
     """What NVRTC makes of device code, and what it has to say."""
     library, program, size = nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
     library.nvrtcCreateProgram(ctypes.byref(program), device.encode(), b"emitted.cu", 0, None, None)
-    flags = [f"-arch={arch}".encode(), b"-std=c++17", f"-DSTORED={stored}".encode()]
+    flags = [f"-arch={arch}".encode(), b"-std=c++17", *(flag.encode() for flag in told)]
     right = library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags)) == 0
     what = "PTX" if right else "ProgramLog"
     getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
@@ -150,17 +180,17 @@ def compiled(device: str, arch: str, stored: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("row", SEEDS)
 def test_device_code_compiles(row):
-    for arithmetic, source in namespace(example(row))["SOURCES"].items():
-        assert compiled(device_part(source), "sm_90a", "tf_half" if arithmetic == "half" else "float")[1] == ""
-        if arithmetic == "fp32":
-            assert compiled(device_part(source), "sm_80", "float")[1] == ""
+    device = device_part(namespace(example(row))["SOURCE"])
+    for build in builds(example(row)):
+        assert compiled(device, "sm_90a", BUILDS[build])[1] == ""
+    assert compiled(device, "sm_80", BUILDS["fp32"])[1] == ""
 
 
 @pytest.mark.parametrize("row", ("A", "B"))
 def test_collapsed_models_compile_for_other_gpus_and_dtypes(row):
-    source = namespace(example(row))["SOURCES"]["fp32"]
-    for arch, stored in (("sm_90a", "tf_half"), ("sm_80", "tf_bfloat")):
-        assert compiled(device_part(source), arch, stored)[1] == ""
+    device = device_part(namespace(example(row))["SOURCE"])
+    for arch, stored in (("sm_90a", "Half"), ("sm_80", "Bfloat")):
+        assert compiled(device, arch, [f"-DSTORED={stored}"])[1] == ""
 
 
 def instructions(ptx: str, kernel: str) -> dict[str, int]:
@@ -171,17 +201,25 @@ def instructions(ptx: str, kernel: str) -> dict[str, int]:
     return {word: found.count(word) for word in set(found)}
 
 
-def test_what_is_read_is_what_runs():
+def work(ptx: str, kernel: str) -> dict[str, int]:
+    """Instructions that multiply, move, convert or wait: the rest is which way is gone."""
+    kinds = ("wgmma.", "mbarrier.", "cp.", "bar.", "cvt.", "setmaxnreg.", "fence.", "ld.shared", "st.", "shfl.")
+    return {word: n for word, n in instructions(ptx, kernel).items() if word.startswith(kinds)}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_what_is_read_is_what_runs(build):
     """The text printed for a reader compiles to the instructions of the generator's own text."""
     mode = emit.captured(problem.load(root / "bench" / "models" / "D.py"), True)
     call = next(n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module")
     region = emit.sized(mode.cut.regions[0], call)
-    graph = region.text(region.example)
-    theirs = next(s["text"] for s in library.stated(graph, graph, "tf32")["sources"] if s["entry"] == "transfuse_dense")
-    source = namespace(example("D"))["SOURCES"]["fp32"]
-    ours = instructions(compiled(device_part(source), "sm_90a", "float")[0], "forward_dense")
+    graph = region.text(region.example, "f16" if build == "half" else "f32")
+    stated = library.stated(graph, graph, "tf32" if build == "fp32" else "")
+    theirs = next(s["text"] for s in stated["sources"] if s["entry"] == "transfuse_dense")
+    source = device_part(namespace(example("D"))["SOURCE"])
+    ours = work(compiled(source, "sm_90a", BUILDS[build])[0], "forward_dense")
     assert sum(n for word, n in ours.items() if word.startswith("wgmma.mma")) >= 15
-    assert ours == instructions(compiled(theirs, "sm_90a", "float")[0], "transfuse_dense")
+    assert ours == work(compiled(theirs, "sm_90a", [])[0], "transfuse_dense")
 
 
 # Bad input -----------------------------------------------------------------------------------------------------------
@@ -278,6 +316,31 @@ def test_products_written_out_become_a_loop_with_the_same_products():
             if j < tables["begin"][part + 1] - tables["begin"][part]:
                 found.append(tuple(eval(c, at) for c in call))
     assert found == expected and "if (part == 2) last();" in text
+
+
+def test_builds_in_one_text():
+    texts = {
+        "fp32": "constexpr int N = 4;\nconstexpr int M = -2;\nfloat* y;\nint a;\nint b;\nf(1);",
+        "strict": "constexpr int N = 8;\nconstexpr int M = -2;\nfloat* y;\nint a;\nint c;\nf(1);",
+        "half": "constexpr int N = 4;\nconstexpr int M = -3;\nSTORED* y;\nint b;\nf(2);",
+    }
+    text = merged(texts)
+    assert "constexpr int N = PICK(4, 8, 4), M = -PICK(2, 2, 3);" in text and "f(PICK(1, 1, 2));" in text
+    for key, flags in (("fp32", []), ("strict", ["-DSTRICT"]), ("half", ["-DHALF"])):
+        run = subprocess.run(
+            ["c++", "-E", "-P", "-x", "c++", "-DSTORED=float", *flags, "-"], input=text, capture_output=True, text=True
+        )
+        assert re.sub(r"\s", "", run.stdout) == re.sub(
+            r"\s", "", texts[key].replace("STORED", "float").replace(";\nconstexpr int M", ", M")
+        )
+
+
+def test_what_two_kernels_share_stands_once():
+    function = "\n".join(["static int f(int x) {", *(f"    x += {i};" for i in range(9)), "    return x;", "}"])
+    text = f"namespace a {{\n{function}\nint k;\n}}\nnamespace b {{\n{function}\nint l;\n}}"
+    named, pieces = shared(text)
+    assert named == {"F": function} and pieces.count("F") == 2
+    assert "\n".join(named.get(p, p) for p in pieces) == text
 
 
 # Formulas ------------------------------------------------------------------------------------------------------------

@@ -115,10 +115,8 @@ def main(reference: str, emitted: str, *words: str) -> int:
                 and len(got) == len(truth)
                 and all(g.shape == t.shape and g.dtype == o.dtype for g, t, o in zip(got, truth, other))
             )
-            # Gradients through a norm cancel: twice PyTorch's error is allowed there.
-            slack = 2.0 if grads else 1.2
             right = right and all(
-                x[0] <= max(slack * y[0], floor) and x[1] <= max(2 * y[1], 8 * floor) for x, y in zip(a, b)
+                x[0] <= max(1.2 * y[0], floor) and x[1] <= max(2 * y[1], 8 * floor) for x, y in zip(a, b)
             )
             wrong += not right
             top = lambda e, i: max(x[i] for x in e)  # noqa: E731

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
@@ -21,9 +21,15 @@ class Chunk:
     words: set[str] = field(default_factory=set)
     kernel: bool = False
     macro: bool = False
+    function: bool = False
 
     def __post_init__(self):
-        self.words = set(WORD.findall(re.sub(r"//.*", "", self.text)))
+        code = re.sub(r"//.*", "", self.text)
+        self.words = set(WORD.findall(code))
+        self.calls = set(re.findall(r"([A-Za-z_]\w*)(?=[(<])", code))
+
+    def reached_from(self, words: set[str], calls: set[str]) -> bool:
+        return bool(self.names & (calls if self.function else words))
 
 
 def resolved(text: str) -> str:
@@ -101,6 +107,7 @@ def chunks(text: str) -> list[Chunk]:
 def _chunk(text: str) -> Chunk:
     code = re.sub(r"//.*", "", text).strip()
     names = set(re.findall(r"^#define (\w+)", code, re.M)) if code.startswith("#") else set()
+    function = False
     if not names:
         head = code.split("{")[0]
         if match := re.search(r"\bstruct\b[^;=]*?(\w+)\s*$", head):
@@ -117,24 +124,25 @@ def _chunk(text: str) -> Chunk:
         elif match := re.search(r"^typedef .*?(\w+)(?:\[[^\]]*\])*;", code):
             names = {match[1]}
         elif match := re.search(
-            r"(?!float\b)\b(\w+)\s*\(", re.sub(r"__launch_bounds__\([^)]*\)|alignas\([^)]*\)", "", head)
+            r"(?!(?:float|REAL)\b)\b(\w+)\s*\(", re.sub(r"__launch_bounds__\([^)]*\)|alignas\([^)]*\)", "", head)
         ):
-            names = {match[1]}
-            if match[1] in ("__align__",):
+            names, function = {match[1]}, match[1] != "__align__"
+            if not function:
                 names = set(WORD.findall(head)[-1:])
-    return Chunk(text, names, kernel="__global__" in code, macro=code.startswith("#"))
+    return Chunk(text, names, kernel="__global__" in code, macro=code.startswith("#"), function=function)
 
 
 def needed(source: list[Chunk]) -> list[Chunk]:
     """What the kernel reaches."""
-    words, kept = set(), set()
+    words, calls, kept = set(), set(), set()
     grew = True
     while grew:
         grew = False
         for i, chunk in enumerate(source):
-            if i not in kept and (chunk.kernel or chunk.names & words):
+            if i not in kept and (chunk.kernel or chunk.reached_from(words, calls)):
                 kept.add(i)
                 words |= chunk.words
+                calls |= chunk.calls
                 grew = True
     return [chunk for i, chunk in enumerate(source) if i in kept]
 
@@ -144,44 +152,59 @@ def _unused_macros_gone(chunk: Chunk, words: set[str]) -> Chunk:
     if not chunk.macro or len(chunk.names) < 2:
         return chunk
     lines = [l for l in chunk.text.split("\n") if not (m := re.match(r"#define (\w+)", l)) or m[1] in words]
-    return Chunk("\n".join(lines), chunk.names & words, kernel=False, macro=True)
+    return replace(chunk, text="\n".join(lines), names=chunk.names & words)
 
 
-def assembled(builds: dict[str, list[tuple[str, str]]], extra: list[str]) -> dict[str, list[str]]:
-    """Of each build its device code, in blocks; given are (name, source) of its kernels. What all share comes first, in all,
-    and `extra` texts last."""
-    sources = {
-        key: [(name, [_typed(c) for c in needed(chunks(text))]) for name, text in kernels]
-        for key, kernels in builds.items()
-    }
-    every = [source for list_ in sources.values() for source in list_]
-    known = _agreed(source for _, source in every)
-    for _, source in every:
-        source[:] = needed(_without_idle([_printed(chunk, known) for chunk in source], known))
-    if set(builds) == {"fp32"} and extra:
-        for _, source in every:
-            source[:] = _fp32_alone(source)
-    used = set().union(*(c.words for _, source in every for c in source if not (c.macro and len(c.names) > 1)))
-    for _, source in every:
+# Elements of 16 bits: numbers that are stored so and computed with as float.
+ELEMENTS = """struct Half {
+    unsigned short bits;
+    Half() = default;
+    __device__ Half(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+    __device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
+};
+struct Bfloat {
+    unsigned short bits;
+    Bfloat() = default;
+    __device__ Bfloat(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+};"""
+
+
+def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
+    """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first."""
+    sources = {key: [(name, needed(chunks(text))) for name, text in kernels] for key, kernels in builds.items()}
+    every = [source for list_ in sources.values() for _, source in list_]
+    for roll in (False, True):  # what is left of a function may decide how others read
+        known = _agreed(every)
+        for source in every:
+            source[:] = needed(_without_idle([_printed(chunk, known, roll) for chunk in source], known))
+    for source in every:
+        source[:] = needed([_converted(c) for c in source if not c.names & CONVERSIONS])
+    used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
+    for source in every:
         source[:] = [_unused_macros_gone(chunk, used) for chunk in source]
+    return {key: _text(list_) for key, list_ in sources.items()}
+
+
+def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
     # A chunk may be shared if it and everything it reaches read the same wherever its names stand.
     texts: dict[str, set[str]] = {}
-    for _, source in every:
+    for _, source in kernels:
         for chunk in source:
             for name in chunk.names:
                 texts.setdefault(name, set()).add(chunk.text)
-    several = {name for name, found in texts.items() if len(found) > 1 and not _overloads(every, name)}
+    several = {name for name, found in texts.items() if len(found) > 1 and not _overloads(kernels, name)}
     grew = True
     while grew:
         grew = False
-        for _, source in every:
+        for _, source in kernels:
             for chunk in source:
                 if not chunk.names <= several and not chunk.kernel and chunk.words & several:
                     several |= chunk.names
                     grew = True
     order: list[str] = []
     shared: dict[str, Chunk] = {}
-    for _, source in every:
+    for _, source in kernels:
         last = -1
         for chunk in source:
             if chunk.kernel or chunk.names & several:
@@ -190,30 +213,25 @@ def assembled(builds: dict[str, list[tuple[str, str]]], extra: list[str]) -> dic
                 shared[chunk.text] = chunk
                 order.insert(last + 1, chunk.text)
             last = order.index(chunk.text)
-    head = _blocks(_declared_first([shared[text] for text in order]))
-    if any(chunk.words & {"UNROLL", "__shfl_down_sync"} for _, source in every for chunk in source):
-        head.insert(0, '#define UNROLL _Pragma("unroll")')
-    made = {}
-    for key, list_ in sources.items():
-        blocks = list(head)
-        for name, source in list_:
-            mine = [c for c in source if c.kernel or c.names & several]
-            if len(mine) == 1:
-                blocks += _blocks(mine)
-                continue
-            macros = sorted(n for c in mine if c.macro for n in c.names)
-            blocks += [
-                f"\nnamespace {name}_ {{",
-                *_blocks(mine),
-                f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
-            ]
-        made[key] = [*(tidy(block) for block in blocks), *(f"\n{text}" for text in extra)]
-    return made
+    blocks = ['#define UNROLL _Pragma("unroll")', ELEMENTS]
+    blocks += _blocks(_declared_first([shared[text] for text in order]))
+    for name, source in kernels:
+        mine = [c for c in source if c.kernel or c.names & several]
+        if len(mine) == 1:
+            blocks += _blocks(mine)
+            continue
+        macros = sorted(n for c in mine if c.macro for n in c.names)
+        blocks += [
+            f"\nnamespace {name}_ {{",
+            *_blocks(mine),
+            f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
+        ]
+    return "\n".join(tidy(block) for block in blocks)
 
 
-def _agreed(sources) -> dict[str, int]:
+def _agreed(sources) -> dict:
     """Constants that have one value wherever they are defined."""
-    agreed: dict[str, int] = {}
+    agreed: dict = {}
     against: set[str] = set()
     for source in sources:
         for name, value in constants("\n".join(c.text for c in source if not c.kernel)).items():
@@ -222,14 +240,14 @@ def _agreed(sources) -> dict[str, int]:
     return {name: value for name, value in agreed.items() if name not in against}
 
 
-def _printed(chunk: Chunk, known: dict[str, int]) -> Chunk:
+def _printed(chunk: Chunk, known: dict, roll: bool) -> Chunk:
     if chunk.macro:
         return chunk
-    key = chunk.text, tuple(sorted(known.items()))
+    key = chunk.text, roll, tuple(sorted(known.items()))
     if key not in _texts:
         text = specialised(chunk.text, known)
-        _texts[key] = rolled(text) if "multiply" in chunk.names else text
-    return Chunk(_texts[key], chunk.names, kernel=chunk.kernel)
+        _texts[key] = rolled(text) if roll and "multiply" in chunk.names else text
+    return replace(chunk, text=_texts[key])
 
 
 _texts: dict[tuple, str] = {}
@@ -271,26 +289,24 @@ def _without_idle(source: list[Chunk], known: dict[str, int]) -> list[Chunk]:
             ):
                 text = rest
         texts[i] = text
-    return [Chunk(texts[i], c.names, kernel=c.kernel, macro=c.macro) for i, c in enumerate(source) if i in texts]
+    return [replace(c, text=texts[i]) for i, c in enumerate(source) if i in texts]
 
 
-def _fp32_alone(source: list[Chunk]) -> list[Chunk]:
-    """Conversions of types that are not met are gone."""
-    said = " ".join(c.text for c in source if not c.names & {"tf_to", "tf_from"})
-    if not re.search(r"\bdouble\b", said):
-        plain = [
-            Chunk(_converted(c.text), c.names, kernel=c.kernel, macro=c.macro)
-            for c in source
-            if not c.names & {"tf_to", "tf_from", "tf_load", "tf_store"}
-        ]
-        return needed(plain)
-    return needed([c for c in source if not (c.names & {"tf_to", "tf_from"} and c.words & {"tf_half", "tf_bfloat"})])
+CONVERSIONS = {"tf_to", "tf_from", "tf_load", "tf_store", "tf_half", "tf_bfloat"}
+CONVERSIONS |= {"tf_half_to_float", "tf_float_to_half", "tf_float_to_bfloat", "tf_bfloat_to_float"}
+UNIT = re.compile(r"[*]?[\w.]+(?:[\[(].*[\])])?", re.S)
+CONVERTED = re.compile(r"\btf_(?:(load|to)<(\w+)>|(store|from))\(")
 
 
-def _converted(text: str) -> str:
-    """fp32 needs no conversions: loads, stores and assignments as they are."""
+def _converted(chunk: Chunk) -> Chunk:
+    """Conversions that the element types do by themselves: loads, stores and assignments as they are."""
+    text = re.sub(r"\btf_half\b", "STORED", chunk.text)
+    return replace(chunk, text=_plain(text)) if not chunk.macro else chunk
+
+
+def _plain(text: str) -> str:
     out, at = "", 0
-    for match in re.finditer(r"\btf_(load<(?:float|REAL)>|store|from|to<(?:float|REAL)>)\(", text):
+    for match in CONVERTED.finditer(text):
         if match.start() < at:
             continue
         depth, end = 1, match.end()
@@ -300,18 +316,18 @@ def _converted(text: str) -> str:
             if text[end] == "," and depth == 1:
                 cuts.append(end)
             end += 1
-        inner = [
-            _converted(part.strip()) for part in _cut(text[match.end() : end - 1], [c - match.end() for c in cuts])
-        ]
+        inner = [_plain(part.strip()) for part in _cut(text[match.end() : end - 1], [c - match.end() for c in cuts])]
         simple = re.fullmatch(r"\w+", inner[0])
-        if match[1].startswith("load"):
-            new = f"*{inner[0]}" if simple else _element(inner[0])
-        elif match[1].startswith("to"):
-            new = inner[0]
-        elif match[1] == "store":
-            new = f"{'*' + inner[0] if simple else _element(inner[0])} = {inner[1]}"
+        element = f"*{inner[0]}" if simple else _element(inner[0])
+        if match[1]:
+            new = element if match[1] == "load" else inner[0]
+            declared = re.search(rf"(?:\b{match[2]} |, )\w+ = (?:\({match[2]}\))?$", text[at : match.start()])
+            if not (declared and text[end : end + 1] in (";", ",")) and not text[: match.start()].endswith(
+                f"({match[2]})"
+            ):
+                new = f"({match[2]}){new}" if UNIT.fullmatch(new) else f"({match[2]})({new})"
         else:
-            new = f"{inner[0]} = {inner[1]}"
+            new = f"{element if match[3] == 'store' else inner[0]} = {inner[1]}"
         out += text[at : match.start()] + new
         at = end
     return out + text[at:]
@@ -349,13 +365,6 @@ def _declared_first(list_: list[Chunk]) -> list[Chunk]:
     for chunk in list_:
         place(chunk)
     return list(placed.values())
-
-
-def _typed(chunk: Chunk) -> Chunk:
-    """Kernels for 16 bits serve fp16 and bf16."""
-    if "tf_half" not in chunk.words or any(name.startswith("tf_") for name in chunk.names):
-        return chunk
-    return Chunk(re.sub(r"\btf_half\b", "STORED", chunk.text), chunk.names, kernel=chunk.kernel, macro=chunk.macro)
 
 
 def _overloads(sources, name: str) -> bool:
@@ -421,27 +430,6 @@ def _halvings(lines: list[str]) -> list[str]:
 
 
 def _blocks(list_: list[Chunk]) -> list[str]:
-    """A block for each function or struct; neighbouring constants share lines."""
-    blocks: list[str] = []
-    constants: list[str] = []
-
-    def flush():
-        lines, line = [], ""
-        for item in constants:
-            if line and len(line) + len(item) > 128:
-                lines.append(f"constexpr int {line};")
-                line = ""
-            line += (", " if line else "") + item
-        if line:
-            blocks.append("\n".join([*lines, f"constexpr int {line};"]))
-        constants.clear()
-
-    for chunk in list_:
-        if match := re.fullmatch(r"constexpr int (\w+ = -?\d+);", chunk.text.strip()):
-            constants.append(match[1])
-            continue
-        flush()
-        short = chunk.text.count("\n") < 3 and not chunk.text.startswith("//")
-        blocks.append(chunk.text if short else f"\n{chunk.text}")
-    flush()
-    return blocks
+    """A block for each function, struct or constant; long ones and those with a comment stand apart."""
+    short = lambda text: text.count("\n") < 3 and not text.startswith("//")  # noqa: E731
+    return [chunk.text if short(chunk.text) else f"\n{chunk.text}" for chunk in list_]

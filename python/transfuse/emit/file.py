@@ -7,28 +7,29 @@ import re
 import textwrap
 from dataclasses import replace
 
-from transfuse.emit import device, host, portable, runtime
+from transfuse.emit import derived, device, host, portable, runtime
+from transfuse.emit.builds import merged, shared
 from transfuse.emit.formula import python_of
 from transfuse.emit.model import Printer, Reference, as_written, attribute, user_inputs
-from transfuse.emit.pieces import pieces
 from transfuse.emit.program import Kernel
 from transfuse.problem import ProblemError
 
 DTYPES = {"f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16", "f64": "torch.float64"}
 
 
-LONGEST = 600  # lines of a file
+LONGEST = 1100  # lines of a file with kernels of their own for 16 bits
+GROWTH = 1.2  # of a longer one, where strict fp32 has kernels of its own
 
 
 def write(found, ref: Reference, modes) -> str:
-    """With as many builds as there is room for: strict fp32 then takes the portable path, 16 bits the fp32 kernels."""
-    parts = [part for mode in modes for part in mode.parts]
-    builds = list(dict.fromkeys(a for part in parts for a in part.programs))
-    for dropped in ((), ("strict",), ("strict", "half")):
-        text = _file(found, ref, modes, [b for b in builds if b not in dropped])
-        if text.count("\n") < LONGEST:
-            break
-    return text
+    """Kernels of their own for each arithmetic, unless that makes the file too long to read: then 16 bits take the fp32 kernels,
+    and strict fp32 the portable path."""
+    every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs))
+    text = _file(found, ref, modes, every)
+    if len(every) == 1 or text.count("\n") < LONGEST:
+        return text
+    strict, plain = _file(found, ref, modes, ["fp32", "strict"]), _file(found, ref, modes, ["fp32"])
+    return strict if strict.count("\n") < max(LONGEST, GROWTH * plain.count("\n")) else plain
 
 
 def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
@@ -44,25 +45,21 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
                 (_aligned(c, part), _share(program, kernels))
                 for c, program in part.programs.get(arithmetic, part.programs["fp32"])
             ]
-            functions.append("\n" + host.function(part.name, [s.name for s in part.sized.symbols], variants, clusters))
+            functions.append(host.function(part.name, [s.name for s in part.sized.symbols], variants, clusters))
         builds[arithmetic] = [(k.name, k.text) for k in kernels.values()]
-        hosts[arithmetic] = [
-            *host.support("".join(functions), clusters, "half" in arithmetics),
-            *(re.sub(r"\btf_half\b", "STORED", f) for f in functions),
-        ]
-        if falls:
-            hosts[arithmetic].append(portable.HOST.rstrip("\n"))
-    code = device.assembled(builds, [portable.kernel(arithmetics == ["fp32"])] if falls else [])
-    strings, joined = pieces({key: [*code[key], *hosts[key]] for key in builds})
-    code = "\n\n".join(f'{s.name} = r"""{_newline(s.text)}\n"""' for s in strings)
+        text = "\n\n".join([*host.support("".join(functions), clusters, "half" in arithmetics), *functions])
+        hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
+    code = device.assembled(builds)
+    source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
+    source = source.replace(BETWEEN, portable.KERNEL if falls else "") + (portable.HOST if falls else "")
+    source = re.sub(r"\n{3,}", "\n\n", source).strip("\n")
     regions = [_region(part) for part in parts]
     sections = [
         header(found, ref, modes),
-        runtime.imports(falls) + lines_of(ref.imports),
+        runtime.imports() + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
-        + code,
-        runtime.sources(joined),
-        runtime.text(joined, falls, "boxes_of(" in code),
+        + _strings(source),
+        runtime.text(arithmetics, falls, source),
         runtime.helpers("\n".join(regions)),
         *regions,
         lines_of(ref.helpers).strip("\n"),
@@ -70,6 +67,17 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
+
+
+def _strings(source: str) -> str:
+    named, pieces = shared(source)
+    quoted = [p if p in named else f'r"""\n{p.strip(chr(10))}\n"""' for p in pieces if p.strip()]
+    return "\n".join(
+        [*(f'{name} = r"""\n{text}\n"""' for name, text in named.items()), f"SOURCE = {' + '.join(quoted)}"]
+    )
+
+
+BETWEEN = "// between device and host code"
 
 
 def _share(program, kernels: dict):
@@ -83,10 +91,6 @@ def _share(program, kernels: dict):
         same = Kernel(kernels.setdefault(plain, kernel).name, kernel.text, kernel.parameters)
         launches.append(replace(launch, kernel=same))
     return replace(program, launches=launches)
-
-
-def _newline(text: str) -> str:
-    return text if text.startswith("\n") else f"\n{text}"
 
 
 def lines_of(text: str) -> str:
@@ -184,15 +188,13 @@ def _region(part) -> str:
         f"({', '.join(python_of(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
         for _, shape in program.outputs
     )
-    lines = as_written(region.eager, [*names, *symbols][: len(names) + len(at.numbers)])
-    written = "\n".join(f"    {line}" for line in lines)
+    formula = None if part.falls else derived.written(at, names, program.extents)
+    kind = "derived" if formula else "written"
     statistics = len(program.outputs) > region.differentiable
     otherwise = f" or {part.name}_as_written(convolve, *leaves)" if part.falls else ""
     mark = f"\n        ctx.mark_non_differentiable(*out[{region.differentiable}:])" if statistics else ""
     return f'''
-def {part.name}_as_written({", ".join(["convolve", *names])}):
-    """In PyTorch's operators, convolutions apart: what backward differentiates{" and the portable path computes" if part.falls else ""}."""
-{written}
+{_as_derived(part, names, formula) if formula else _as_written(part, names)}
 
 
 class {part.name.capitalize()}(torch.autograd.Function):
@@ -209,7 +211,32 @@ class {part.name.capitalize()}(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        return differentiated({part.name}_as_written, ctx.saved_tensors, gradients[:{region.differentiable}])'''
+        return differentiated({part.name}_as_{kind}, ctx.saved_tensors, gradients[:{region.differentiable}])'''
+
+
+def _as_written(part, names: list[str]) -> str:
+    at = part.sized
+    lines = as_written(at.region.eager, [*names, *(s.name for s in at.symbols)][: len(names) + len(at.numbers)])
+    also = " and the portable path computes" if part.falls else ""
+    return "\n".join([
+        f"def {part.name}_as_written({', '.join(['convolve', *names])}):",
+        f'    """In PyTorch\'s operators, convolutions apart: what backward differentiates{also}."""',
+        *(f"    {line}" for line in lines),
+    ])  # fmt: skip
+
+
+def _as_derived(part, names: list[str], formula: list[str]) -> str:
+    at, every = part.sized, ", ".join(names)
+    sizes = [s for s in at.symbols if re.search(rf"\b{s.name}\b", " ".join(formula))]
+    shapes = ", ".join(f"{names[s.leaf]}.shape[{s.axis}]" for s in sizes)
+    return "\n".join([
+        f"def {part.name}_as_derived(_, {every}):",
+        '    """The derivation\'s result in PyTorch\'s operators: what backward differentiates. No large intermediate exists."""',
+        f"    dtype, wide = {names[0]}.dtype, torch.promote_types({names[0]}.dtype, torch.float32)",
+        f"    {every} = [t.to(wide) for t in ({every})]",
+        *([f"    {', '.join(s.name for s in sizes)} = {shapes}"] if sizes else []),
+        *(f"    {line}" for line in formula),
+    ])  # fmt: skip
 
 
 def wrapped_list(items: list[str], indent: str) -> str:

@@ -6,6 +6,8 @@ import re
 
 from transfuse.emit.program import Program
 
+SMALL = "1600000000"  # flops of a convolution, below which optimize multiplies in strict fp32 as well (see tf32_pays)
+
 LAUNCH = r"""
 static bool aligned(void* const* leaf, int count) {
     return std::all_of(leaf, leaf + count, [](void* p) { return (size_t)p % 16 == 0; });
@@ -63,13 +65,9 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
     launch = LAUNCH.replace("@CLUSTER@", CLUSTER if clusters else "")
     if not clusters:
         launch = launch.replace(" int cluster,", "").replace("attributes[2]", "attributes[1]")
-    element = "sizeof(S) == 4 ? 7 : std::is_same<S, tf_half>::value ? 6 : 9" if half else "7"
-    boxes = BOXES.replace("@ELEMENT@", element).rstrip("\n")
-    return [
-        launch.rstrip("\n"),
-        *([DIVISOR.rstrip("\n")] if "divisor(" in functions else []),
-        *([boxes] if "boxes_of(" in functions else []),
-    ]
+    element = "sizeof(S) == 4 ? 7 : std::is_same<S, Half>::value ? 6 : 9" if half else "7"
+    boxes = BOXES.replace("@ELEMENT@", element)
+    return [launch, *([DIVISOR] if "divisor(" in functions else []), *([boxes] if "boxes_of(" in functions else [])]
 
 
 def function(name: str, symbols: list[str], variants: list[tuple[str, Program]], clusters: bool) -> str:
@@ -107,11 +105,12 @@ def _body(program: Program, clusters: bool) -> list[str]:
             f"launch({launch.kernel.name}, {grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream, {arguments});"
         )
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
-    used = " ".join(calls) + " " + program.bytes + most
+    used = " ".join(calls) + " " + program.bytes + most + program.flops
     statements = _used([*program.extents, *program.workspace[1:]], used)
     return [
         *(f"const long long {name} = {formula};" for name, formula in statements),
         f"if ({most} >= 1ll << 31) return -1;",
+        *([f"if ({program.flops} < {SMALL}) return -3;"] if program.flops else []),
         f"if (!workspace) return {program.bytes};",
         *calls,
         "return (long long)cudaGetLastError();",

@@ -26,16 +26,16 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
         }
         float part[8] = {};
         for (int c = 0; c < g.cin && inside; c++) {
-            const float v = @LOAD@(x + ((n * g.groups + group) * g.cin + c) * image + pixel);
+            const float v = x[((n * g.groups + group) * g.cin + c) * image + pixel];
             const STORED* from = w + group * g.of_group + c * g.of_cin + first * g.of_cout + k;
-            for (int j = 0; j < 8 && first + j < g.cout; j++) part[j] += v * @LOAD@(from + j * g.of_cout);
+            for (int j = 0; j < 8 && first + j < g.cout; j++) part[j] += v * (float)from[j * g.of_cout];
         }
         for (int j = 0; j < 8; j++) sum[j] += part[j];
     }
     for (int j = 0; j < 8 && first + j < g.cout; j++) {
         const long long co = (n * g.groups + group) * g.cout + first + j;
-        STORED* to = y + ((co * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2];
-        @STORE@(float)(sum[j] + (bias ? @LOAD@(bias + co % (g.groups * g.cout)) : 0.f))@END@;
+        const double shift = bias ? (float)bias[co % (g.groups * g.cout)] : 0.f;
+        y[((co * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = (float)(sum[j] + shift);
     }
 }
 """
@@ -51,39 +51,25 @@ extern "C" long long convolve(void* const* leaf, void* const* out, const long lo
 """
 
 
-def kernel(plain: bool) -> str:
-    """plain: STORED is always float."""
-    words = (
-        {"@LOAD@": "*", "@STORE@": "*to = ", "@END@": ""}
-        if plain
-        else {"@LOAD@": "tf_load<float>", "@STORE@": "tf_store(to, ", "@END@": ")"}
-    )
-    text = KERNEL.strip("\n")
-    for word, by in words.items():
-        text = text.replace(word, by)
-    return text
-
-
 PYTHON = '''
+
 def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """What torch.ops.aten.convolution computes, by the portable kernel."""
-    x, weight, axes = x.contiguous(), weight.contiguous(), range(x.dim() - 2)
-    kernel, taps = weight.shape[2:], math.prod(weight.shape[2:])
-    reach = [dilation[a] * (kernel[a] - 1) + 1 for a in axes]
-    if transposed:
-        channels = weight.shape[1] * groups
-        out = [(x.shape[2 + a] - 1) * stride[a] - 2 * padding[a] + reach[a] + output_padding[a] for a in axes]
-        lattice = stride, [1] * len(kernel), dilation, padding
-    else:
-        channels = weight.shape[0]
-        out = [(x.shape[2 + a] + 2 * padding[a] - reach[a]) // stride[a] + 1 for a in axes]
-        lattice = [1] * len(kernel), stride, [-d for d in dilation], [-p for p in padding]
+    x, weight = x.contiguous(), weight.contiguous()
+    like = [None if t is None else t.to("meta") for t in (x, weight, bias)]
+    y = x.new_empty(torch.ops.aten.convolution(*like, stride, padding, dilation, transposed, output_padding, groups).shape)
+    kernel, taps = weight.shape[2:], weight[0, 0].numel()
+    ones, turned = [1] * len(kernel), lambda values: [-v for v in values]
+    lattice = (stride, ones, dilation, padding) if transposed else (ones, stride, turned(dilation), turned(padding))
     three = lambda values, fill=1: [fill] * (3 - len(kernel)) + list(values)
-    numbers = [n for values in (x.shape[2:], out, kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
+    numbers = [n for values in (x.shape[2:], y.shape[2:], kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
-    numbers += [x.shape[0], x.shape[1] // groups, channels // groups, groups, weight.numel() // groups, *steps]
-    y = x.new_empty(x.shape[0], channels, *out)
-    library, arch = compiled(x.dtype, x.device)
+    numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
+    library, arch = compiled(x.dtype, x.device@STRICT@)
     call(library.convolve, [x, weight, bias], [y], (ctypes.c_longlong * len(numbers))(*numbers), None, arch)
     return y
 '''
+
+
+def python(several: bool) -> str:
+    return PYTHON.replace("@STRICT@", ", False" if several else "")

@@ -11,6 +11,7 @@ import numpy as np
 
 from transfuse import library
 from transfuse.emit.formula import Statement, Unstated, scalar
+from transfuse.emit.text.values import constants
 from transfuse.emit.sizes import Sized, grains, samples
 
 SAMPLES = 30  # sizes at which every formula must hold
@@ -58,6 +59,7 @@ class Program:
     notes: list[str] = field(default_factory=list)
     entries: list[str] = field(default_factory=list)  # what the generators call the kernels
     largest: list[str] = field(default_factory=list)  # elements of the largest tensors: offsets have 32 bits
+    flops: str = ""  # of the convolutions that are computed in TF32
 
 
 def state(sized: Sized, options: str, aligned: bool, dtype: str = "f32", prefix: str = "") -> Program:
@@ -204,7 +206,16 @@ class _Stating:
             first["notes"],
             [source["entry"] for source in first["sources"]],
             self._largest(),
+            self._flops(),
         )
+
+    def _flops(self) -> str:
+        texts = [source["text"] for source in self.made[0]["sources"]]
+        rounds = [i for i, text in enumerate(texts) if "tf32.tf32" in text and constants(text).get("TERMS") == 1]
+        launches = [i for i, launch in enumerate(self.made[0]["launches"]) if launch["source"] in rounds]
+        if not launches:
+            return ""
+        return self.statement.state([max(m["launches"][i]["flops"] for i in launches) for m in self.made]).text
 
     def _largest(self) -> list[str]:
         counts = {tuple(int(np.prod(m["extents"][v])) for m in self.made) for v in range(len(self.made[0]["extents"]))}

@@ -150,7 +150,12 @@ def _stated(of: dict[int, Run], parts: int, tables: dict[str, list[int]]) -> lis
             return [text]
         if len(of) == 1:
             return [f"if (part == {next(iter(of))}) {text}"]
-        return [f"if (part != {absent[0]}) {text}"] if len(absent) == 1 else None
+        if len(absent) == 1:
+            return [f"if (part != {absent[0]}) {text}"]
+        taken, name = [int(c > 0) for c in counts], "taken"
+        while tables.setdefault(name, taken) != taken:
+            name += "_"
+        return [f"if ({name}[part]) {text}"]
     if first.kind != "leaf":
         return None
     begin = [sum(counts[:k]) for k in range(parts + 1)]
@@ -158,7 +163,8 @@ def _stated(of: dict[int, Run], parts: int, tables: dict[str, list[int]]) -> lis
     if ragged:
         while tables.setdefault(begins, begin) != begin:
             begins += "_"
-    index = "j" if parts == 1 else f"{begins}[part] + j" if ragged else f"part * {most} + j" if most > 1 else "part"
+    place = f"{begins}[part]" if most == 1 else f"{begins}[part] + j"
+    index = "j" if parts == 1 else place if ragged else f"part * {most} + j" if most > 1 else "part"
     values: list[str] = []
     for position in range(len(flat[0])):
         row = [numbers[position] for numbers in flat]
@@ -197,7 +203,7 @@ def _stated(of: dict[int, Run], parts: int, tables: dict[str, list[int]]) -> lis
     ):
         text = text.replace(ugly, plainly)
     if most == 1:
-        return [text]
+        return [f"if ({begins}[part + 1] > {begins}[part]) {text}" if ragged else text]
     guard = f"if (j < {begins}[part + 1] - {begins}[part]) " if ragged else ""
     return [f"#pragma unroll\nfor (int j = 0; j < {most}; j++) {guard}{text}"]
 
@@ -206,7 +212,7 @@ def _guards_joined(lines: list[str]) -> list[str]:
     """Neighbours under one condition share it."""
     out: list[tuple[str, list[str]]] = []
     for line in lines:
-        condition = line[: line.index(")") + 1] if line.startswith("if (part ") else ""
+        condition = line[: line.index(")") + 1] if line.startswith(("if (part ", "if (taken")) else ""
         inner = line[len(condition) :].strip() if condition else line
         if out and condition and out[-1][0] == condition:
             out[-1][1].append(inner)

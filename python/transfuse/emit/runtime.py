@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from transfuse.emit import portable
+from transfuse.emit import derived, portable
 
 BATCH_NORM = '''
 def batch_norm(x, weight, bias, eps):
@@ -16,27 +16,27 @@ def batch_norm(x, weight, bias, eps):
 
 def helpers(regions: str) -> str:
     """What the regions as written call beside torch's own operators."""
-    return BATCH_NORM if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
+    statistics = BATCH_NORM if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
+    return (derived.HELPERS + "\n" if "_as_derived" in regions else "") + statistics
 
 
 COMPILED = '''
-ELEMENTS = {torch.float32: "float", torch.float16: "tf_half", torch.bfloat16: "tf_bfloat"}
+ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
 _built, _calls = {}, {}
 
 
-def compiled(dtype, device):
+def compiled(dtype, device@STRICT@):
     """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
-    arithmetic = @ARITHMETIC@
     major, minor = torch.cuda.get_device_capability(device)
-    key = arithmetic, dtype, major, minor
+    arch = f"sm_{major}{minor}a" if major == 9 else f"sm_{major}{minor}"
+@FLAGS@
+    key = *flags, arch
     if key not in _built:
-        source = @SOURCE@
-        arch = f"{major}{minor}a" if major == 9 else f"{major}{minor}"
         path = load_inline(
-            name=f"transfuse_@DIGEST@_{arithmetic}_{ELEMENTS[dtype]}_sm{major}{minor}",
+            name="_".join(["transfuse_@DIGEST@", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
-            cuda_sources=@INCLUDES@ + source,
-            extra_cuda_cflags=[f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-DSTORED={ELEMENTS[dtype]}", "-diag-suppress=177,550"],
+            cuda_sources="@INCLUDES@" + @SOURCE@,
+            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -68,19 +68,19 @@ def prepared(name, leaves, expected, sizes_at, outputs):
             raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    library, arch = compiled(first.dtype, first.device)
-    function, sizes = library[name], [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    function.restype, counts = ctypes.c_longlong, (ctypes.c_longlong * len(sizes))(*sizes)
-    need = call(function, leaves, [], counts, None, arch)
+    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
+    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+@ASK@
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     return function, counts, arch, need, outputs(*sizes)
 
 
 def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program@NONE@. `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
-    dtype, leaves = leaves[0].dtype, [leaf.contiguous() for leaf in leaves]
-@EXACT@    key = name, torch.backends.cudnn.allow_tf32, *[(leaf.shape, leaf.dtype, leaf.device, leaf.data_ptr() % 16) for leaf in leaves]
+    """Launches a program@NONE@.
+    `expected`: of each leaf a name and its shape; sizes that may vary are words in it."""
+@LEAVES@
+    key = name, torch.backends.cudnn.allow_tf32, *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
@@ -88,12 +88,24 @@ def run(name, leaves, expected, sizes_at, outputs):
     workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=leaves[0].device)
     call(function, leaves, out, counts, workspace, arch)
     return @RETURN@
-
 '''
 
+ASK = """    library, arch = compiled(first.dtype, first.device)
+    function = library[name]
+    function.restype = ctypes.c_longlong
+    need = call(function, leaves, [], counts, None, arch)"""
+
+ASK_STRICT = """    strict, need = first.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32, -3
+    while need == -3:  # small: multiplied in fp32 though TF32 is allowed, as PyTorch does
+        library, arch = compiled(first.dtype, first.device, strict)
+        function, strict = library[name], True
+        function.restype = ctypes.c_longlong
+        need = call(function, leaves, [], counts, None, arch)"""
+
 DIFFERENTIATED = '''
+
 def differentiated(written, leaves, gradients):
-    """Gradients of the model as written, by PyTorch's own backward operators."""
+    """Gradients of a model in PyTorch's operators, by their own backward."""
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
@@ -105,44 +117,39 @@ def differentiated(written, leaves, gradients):
 '''
 
 
-def imports(falls: bool) -> str:
-    standard = "import ctypes\nimport math\n" if falls else "import ctypes\n"
-    return standard + "\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
+def imports() -> str:
+    return "import ctypes\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
 
 
-def sources(joined: dict[str, list[str]]) -> str:
-    said = {"fp32": "fp32, TF32 allowed", "strict": "strict fp32", "half": "16 bits"}
-    lines = [f'    "{key}": {" + ".join(names)},' for key, names in joined.items()]
-    about = ": " + ", ".join(said[k] for k in joined) if len(joined) > 1 else ""
-    return f"# What is compiled{about}.\nSOURCES = {{\n" + "\n".join(lines) + "\n}"
-
-
-def text(joined: dict[str, list[str]], falls: bool, boxes: bool) -> str:
-    """falls: some sizes or GPUs take the portable path; then fp32 is TF32 where there is no strict build."""
-    strict, half = "strict" in joined, "half" in joined
-    arithmetic = '"fp32"'
-    if half:
-        arithmetic = '"fp32" if dtype == torch.float32 else "half"'
-    if strict:
-        arithmetic = f'"strict" if dtype == torch.float32 and not torch.backends.cudnn.allow_tf32 else {arithmetic}'
-    source = "SOURCES[arithmetic]"
-    if half:  # the one instruction that names the type
-        source = 'SOURCES[arithmetic].replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")'
-    heads = ["algorithm", *(["array", "cstdint", "dlfcn.h", "type_traits"] if boxes else []), "cuda_runtime.h"]
-    includes = '"' + "".join(f"#include <{h}>\\n" for h in heads) + '"'
-    out = COMPILED.replace("@ARITHMETIC@", arithmetic).replace("@SOURCE@", source).replace("@INCLUDES@", includes)
-    run = RUN
-    back = "out"
-    exact = ""
-    if falls and not half:
-        exact = "    leaves = [leaf.float() for leaf in leaves]  # products of 16-bit numbers are exact in TF32\n"
-        back = "[t.to(dtype) for t in out]"
-    stop = ""
-    if falls:
-        when = (
-            "need == -2" if strict else "need == -2 or (dtype == torch.float32 and not torch.backends.cudnn.allow_tf32)"
-        )
-        stop = f"    if {when}:\n        return None\n"
-    run = run.replace("@EXACT@", exact).replace("@PORTABLE@", stop).replace("@RETURN@", back)
-    run = run.replace("@NONE@", "; None where the portable path must be taken" if falls else "")
-    return out + "\n" + run + DIFFERENTIATED + (portable.PYTHON if falls else "")
+def text(builds: list[str], falls: bool, source: str) -> str:
+    """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path."""
+    several, portable_when, floats = len(builds) > 1, "need == -2", falls and "half" not in builds
+    if falls and not several:
+        portable_when = "need in (-2, -3) or (dtype == torch.float32 and not torch.backends.cudnn.allow_tf32)"
+    leaves = "    dtype, leaves = leaves[0].dtype, " if floats else "    leaves = "
+    leaves += "[leaf.contiguous() for leaf in leaves]"
+    if floats:
+        leaves += "\n    leaves = [leaf.float() for leaf in leaves]  # products of 16-bit numbers are exact in TF32"
+    heads = ["algorithm", *(["array", "cstdint", "dlfcn.h"] if "boxes_of(" in source else []), "cuda_runtime.h"]
+    flags = '    flags = [f"-DSTORED={ELEMENTS[dtype]}"'
+    flags += (', *["-DSTRICT"] * strict' if several else "") + (
+        ', *["-DHALF"] * (dtype != torch.float32)]' if "half" in builds else "]"
+    )
+    code = "SOURCE"
+    if ".f16.f16" in source:  # the one instruction that names the type
+        code = 'SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")'
+    words = {
+        "@STRICT@": ", strict" if several else "",
+        "@FLAGS@": flags,
+        "@SOURCE@": code,
+        "@INCLUDES@": "".join(f"#include <{h}>\\n" for h in heads),
+        "@ASK@": ASK_STRICT if several else ASK,
+        "@NONE@": "; None where the portable path must be taken" if falls else "",
+        "@PORTABLE@": f"    if {portable_when}:\n        return None\n" if falls else "",
+        "@LEAVES@": leaves,
+        "@RETURN@": "[t.to(dtype) for t in out]" if floats else "out",
+    }
+    out = COMPILED + "\n" + RUN + DIFFERENTIATED + (portable.python(several) if falls else "")
+    for word, by in words.items():
+        out = out.replace(word, by)
+    return out

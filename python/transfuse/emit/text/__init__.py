@@ -15,7 +15,8 @@ from transfuse.emit.text.tokens import tokens
 
 def specialised(text: str, known: dict[str, int]) -> str:
     """A top-level declaration for these constants."""
-    nodes = pruned(Parser(expanded(tokens(text))).body(), known)
     short = text.count("\n") < 8
+    text = text.replace("UNROLL for", "\n#pragma unroll\nfor")  # printed before
+    nodes = pruned(Parser(expanded(tokens(text))).body(), known)
     with wide(400 if "wgmma.mma_async" in text else 220 if "asm" in text and short else WIDTH):
         return "\n".join(printed(without_unused(nodes)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.statements import Node, every
 from transfuse.emit.text.tokens import Token, find, split
-from transfuse.emit.text.values import declared, value
+from transfuse.emit.text.values import Function, declared, value
 
 
 def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
@@ -27,7 +28,7 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
             elif match := NAMED.match(plain(node.items)):
                 known.pop(match[1], None)
             out.append(node)
-            if texts in (["continue", ";"], ["return", ";"]):
+            if texts == ["continue", ";"] or texts[:1] == ["return"]:
                 break
         elif node.kind == "if":
             condition = logical(simplified(node.items, known), known)
@@ -38,12 +39,7 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
                 while out and not chosen and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
                     out.pop()
                 out += _spliced(chosen, rest)
-                if (
-                    decided
-                    and chosen
-                    and chosen[-1].kind == "leaf"
-                    and [t.text for t in chosen[-1].items] in (["continue", ";"], ["return", ";"])
-                ):
+                if chosen and chosen[-1].kind == "leaf" and chosen[-1].items[0].text in ("continue", "return"):
                     break
                 continue
             then, other = _one(pruned(node.children, known)), _one(pruned(node.orelse, known))
@@ -51,7 +47,7 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
         elif (
             node.kind == "loop"
             and (name := _single(node, known))
-            and not _leaves(once := pruned(_substituted(node.children, name), known))
+            and not _leaves(once := pruned(_nested(_substituted(node.children, name)), known))
         ):
             while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
                 out.pop()
@@ -59,7 +55,9 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
         elif node.kind in ("loop", "definition"):
             if node.kind == "definition":
                 inside = {
-                    k: v for k, v in known.items() if k.isupper() or k.startswith("sizeof") or k in ("true", "false")
+                    k: v
+                    for k, v in known.items()
+                    if k.isupper() or k.startswith("sizeof") or k in ("true", "false") or isinstance(v, Function)
                 }
             else:
                 own = set(re.findall(r"\b(?:int|unsigned|auto) (\w+) =|, (\w+) =", plain(node.items)))
@@ -96,6 +94,28 @@ def _single(node: Node, known: dict[str, int]) -> str | None:
     if bound is None or not by or not 0 < bound <= by:
         return None
     return name
+
+
+def _nested(nodes: list[Node]) -> list[Node]:
+    """A loop's body in which `if (c) continue;` governs what follows as `if (!(c)) { … }`."""
+    if len(nodes) == 1 and nodes[0].kind == "block":
+        return [replace(nodes[0], children=_nested(nodes[0].children))]
+    for i, node in enumerate(nodes):
+        if node.kind == "if" and not node.orelse and [plain(n.items) for n in node.children] == ["continue;"]:
+            rest = _nested(nodes[i + 1 :])
+            return [*nodes[:i], Node("if", _negated(node.items), [Node("block", children=rest)], note=node.note)]
+    return nodes
+
+
+OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+
+
+def _negated(condition: list[Token]) -> list[Token]:
+    signs = [t for t in condition if t.kind == "operator" and t.text in (*OPPOSITE, "&&", "||", "?", "&", "|", "!")]
+    if len(signs) == 1 and signs[0].text in OPPOSITE:
+        return [replace(t, text=OPPOSITE[t.text]) if t is signs[0] else t for t in condition]
+    bracket = lambda text: Token("operator", text, "")  # noqa: E731
+    return [bracket("!"), bracket("("), *condition, bracket(")")]
 
 
 def _leaves(nodes: list[Node]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from transfuse.emit.text.tokens import Token, split, tokens
+from transfuse.emit.text.tokens import Token, closing, split, tokens
 
 
 class Unknown(Exception):
@@ -21,10 +22,23 @@ APPLY = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Function:
+    """One that returns an expression of its parameters."""
+
+    parameters: tuple[str, ...]
+    text: str
+
+    def value(self, arguments: list[int | None], known: dict) -> int | None:
+        given = {name: number for name, number in zip(self.parameters, arguments) if number is not None}
+        outer = {name: number for name, number in known.items() if name not in self.parameters}
+        return value(tokens(self.text), {**outer, **given})
+
+
 class Value:
     """A constant expression's value, or Unknown."""
 
-    def __init__(self, items: list[Token], known: dict[str, int]):
+    def __init__(self, items: list[Token], known: dict):
         self.items, self.known, self.at = items, known, 0
         self.value = self.ternary()
         if self.at < len(items):
@@ -64,8 +78,8 @@ class Value:
         token = self.items[self.at]
         self.at += 1
         if token.text in ("-", "+", "!", "~"):
-            value = self.unary()
-            return {"-": -value, "+": value, "!": int(not value), "~": ~value}[token.text]
+            number = self.unary()
+            return {"-": -number, "+": number, "!": int(not number), "~": ~number}[token.text]
         if token.text == "(":
             if (
                 self.peek() in ("int", "unsigned")
@@ -74,22 +88,29 @@ class Value:
             ):
                 self.at += 2
                 return self.unary()
-            value = self.ternary()
+            number = self.ternary()
             if self.peek() != ")":
                 raise Unknown
             self.at += 1
-            return value
+            return number
         if token.kind == "number" and re.fullmatch(r"(?:0x[0-9a-fA-F]+|\d+)[uUlL]*", token.text):
             return int(token.text.rstrip("uUlL"), 0)
         if token.text == "sizeof" and [t.text for t in self.items[self.at : self.at + 3]][::2] == ["(", ")"]:
             self.at += 3
             return self._known(f"sizeof {self.items[self.at - 2].text}")
+        if self.peek() == "(" and isinstance(function := self.known.get(token.text), Function):
+            end = closing(self.items, self.at)
+            numbers = [value(a, self.known) for a in split(self.items[self.at + 1 : end], {","})]
+            self.at = end + 1
+            if (found := function.value(numbers, self.known)) is None:
+                raise Unknown
+            return found
         return self._known(token.text)
 
     def _known(self, name: str) -> int:
-        if name not in self.known:
+        if not isinstance(found := self.known.get(name), int):
             raise Unknown
-        return self.known[name]
+        return found
 
 
 def value(items: list[Token], known: dict[str, int]) -> int | None:
@@ -102,9 +123,17 @@ def value(items: list[Token], known: dict[str, int]) -> int | None:
 SIZES = {"float": 4, "double": 8, "tf_half": 2, "tf_bfloat": 2, "STORED": 2, "int": 4, "long": 8}
 
 
-def constants(text: str) -> dict[str, int]:
-    """What the text's top level says about whole numbers and sizes of types."""
-    known: dict[str, int] = {"true": 1, "false": 0, **{f"sizeof {t}": s for t, s in SIZES.items() if t != "STORED"}}
+RETURNING = re.compile(
+    r"(?:static )?__device__ __forceinline__ (?:constexpr )?(?:int|bool) (\w+)\(([^)]*)\) \{"
+    r"\s*((?:constexpr int \w+\[\] = \{-?\d+\};\s*)?return [^;{}\"]*);\s*\}",
+    re.M,
+)
+ELEMENT = re.compile(r"constexpr int (\w+)\[\] = \{(-?\d+)\};\s*return \1\[\w+\]")  # of a table with one
+
+
+def constants(text: str) -> dict:
+    """What the text's top level says about whole numbers, sizes of types and functions that are one expression."""
+    known: dict = {"true": 1, "false": 0, **{f"sizeof {t}": s for t, s in SIZES.items() if t != "STORED"}}
     for line in text.split("\n"):
         line = re.sub(r"\s*//.*", "", line)
         if match := re.match(r"typedef (\w+)(?: long)? (\w+);", line):
@@ -116,6 +145,10 @@ def constants(text: str) -> dict[str, int]:
             for name, items in declared(tokens(match[1])):
                 if (found := value(items, known)) is not None:
                     known[name] = found
+    for match in RETURNING.finditer(re.sub(r"\s*//.*", "", text)):
+        words = [p.split() for p in match[2].split(",")]
+        parameters = tuple(w[-1].lstrip("*&") if len(w) > 1 else "" for w in words)
+        known[match[1]] = Function(parameters, ELEMENT.sub(r"return \2", match[3]).removeprefix("return "))
     return known
 
 

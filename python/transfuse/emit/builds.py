@@ -1,0 +1,196 @@
+"""One text for several arithmetics: what differs between them is a choice the compiler makes.
+
+Lines that differ in numbers alone say PICK(…) there; others stand between #if and #endif.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from itertools import pairwise
+
+from transfuse.emit.text.tokens import Token, tokens
+
+FLAGS = {"fp32": "", "strict": "STRICT", "half": "HALF"}  # what the compiler is told
+
+
+def merged(texts: dict[str, str]) -> str:
+    """Of each build its text; the first is what is compiled where no flag is given."""
+    if len(texts) == 1:
+        return _grouped(next(iter(texts.values())))
+    entries = _aligned({key: text.split("\n") for key, text in texts.items()})
+    out: list[str] = []
+    run: list[dict[str, str]] = []
+    for entry in entries:
+        line = _one(list(entry.values())) if len(entry) == len(texts) else None
+        if line is None:
+            run.append(entry)
+            continue
+        out += [*_branches(run, list(texts)), line]
+        run = []
+    text = _grouped("\n".join([*out, *_branches(run, list(texts))]))
+    return f"{_definition(list(texts))}\n{text}" if "PICK(" in text else text
+
+
+def _definition(keys: list[str]) -> str:
+    names = ", ".join(FLAGS[k].lower() or "tf32" for k in keys)
+    cases = [
+        f"#{'el' if i else ''}if defined({FLAGS[k]})\n#define PICK({names}) {FLAGS[k].lower()}"
+        for i, k in enumerate(keys[1:])
+    ]
+    return "\n".join([*cases, "#else", f"#define PICK({names}) tf32", "#endif"])
+
+
+def _skeleton(line: str) -> str:
+    return re.sub(r"\b\d+(?:ull|ll|u)?\b", "#", line).replace("float", "STORED")
+
+
+def _aligned(lines: dict[str, list[str]]) -> list[dict[str, str]]:
+    """Lines of all builds in one order, those beside each other that are alike."""
+    entries: list[dict[str, str]] = []
+    for key, mine in lines.items():
+        if not entries:
+            entries = [{key: line} for line in mine]
+            continue
+        theirs = [_skeleton(next(iter(entry.values()))) for entry in entries]
+        found = []
+        match = difflib.SequenceMatcher(None, theirs, [_skeleton(line) for line in mine], autojunk=False)
+        for _, a, b, c, d in match.get_opcodes():
+            same = theirs[a:b] == [_skeleton(line) for line in mine[c:d]]
+            found += entries[a:b] if not same else [{**e, key: line} for e, line in zip(entries[a:b], mine[c:d])]
+            found += [{key: line} for line in mine[c:d]] if not same else []
+        entries = found
+    return entries
+
+
+def _one(lines: list[str]) -> str | None:
+    """Lines that differ in numbers as one with choices in it; None where that cannot be."""
+    if len(set(lines)) == 1 or lines[0].lstrip().startswith("//"):
+        return lines[0]
+    if lines[0].lstrip().startswith("#"):
+        return None
+    rows = [tokens(line) for line in lines]
+    if len({len(row) for row in rows}) > 1:
+        return None
+    out = ""
+    for column in zip(*rows):
+        texts = [t.text for t in column]
+        out += column[0].space + (texts[0] if len(set(texts)) == 1 else _picked(column))
+    return None if "\0" in out else out
+
+
+def _picked(column: tuple[Token, ...]) -> str:
+    texts = [t.text for t in column]
+    if set(texts) == {"float", "STORED"}:  # what is stored is float there
+        return "STORED"
+    return f"PICK({', '.join(texts)})" if all(t.kind == "number" for t in column) else "\0"
+
+
+def _branches(run: list[dict[str, str]], keys: list[str]) -> list[str]:
+    if not run:
+        return []
+    texts = {key: [entry[key] for entry in run if key in entry] for key in keys}
+    groups: dict[tuple, list[str]] = {}
+    for key in reversed(keys):
+        groups.setdefault(tuple(texts[key]), []).append(key)
+    plain = tuple(texts[keys[0]])
+    others = {lines: group for lines, group in groups.items() if lines != plain}
+    out: list[str] = []
+    for lines, group in others.items():
+        if lines:
+            out += [f"#{'el' if out else ''}if {' || '.join(f'defined({FLAGS[k]})' for k in group)}", *lines]
+    if plain:
+        absent = " && ".join(f"!defined({FLAGS[k]})" for k in others.get((), []))
+        out += [f"#{'el' if out else ''}if {absent}" if absent else "#else", *plain]
+    return [*out, "#endif"]
+
+
+CONSTANT = re.compile(r"constexpr int (\w+ = (?:-?\d+|-?PICK\([-\d, ]*\)));")
+
+
+def _grouped(text: str) -> str:
+    """Neighbouring constants share lines."""
+    out: list[str] = []
+    for line in text.split("\n"):
+        match = CONSTANT.fullmatch(line)
+        if match and out and out[-1].startswith("constexpr int ") and len(out[-1]) + len(match[1]) < 138:
+            if CONSTANT.match(out[-1].split(",")[0].rstrip(";") + ";") or "PICK" in out[-1]:
+                out[-1] = f"{out[-1][:-1]}, {match[1]};"
+                continue
+        out.append(line)
+    return "\n".join(out)
+
+
+SHORTEST = 8  # lines that are worth a name
+
+
+def shared(text: str) -> tuple[dict[str, str], list[str]]:
+    """Runs of lines that stand in the text several times, named; and what the text is joined from: names and pieces of it."""
+    pieces: list[list[str] | str] = [text.split("\n")]
+    named: dict[str, str] = {}
+    while (run := _repeated([p for p in pieces if isinstance(p, list)])) is not None:
+        name = _name(run, named)
+        named[name] = "\n".join(run)
+        pieces = [part for piece in pieces for part in (_cut(piece, run, name) if isinstance(piece, list) else [piece])]
+    return named, [piece if isinstance(piece, str) else "\n".join(piece) for piece in pieces]
+
+
+def _repeated(pieces: list[list[str]]) -> list[str] | None:
+    """The longest run of whole declarations that stands twice."""
+    places: dict[tuple, list[tuple[int, int]]] = {}
+    for p, lines in enumerate(pieces):
+        for i in range(len(lines) - SHORTEST + 1):
+            if lines[i] and not lines[i].startswith((" ", "}", "#el", "#endif")):
+                places.setdefault(tuple(lines[i : i + SHORTEST]), []).append((p, i))
+    best: list[str] = []
+    for found in places.values():
+        for (p, i), (q, j) in pairwise(found):
+            length, most = 0, j - i if p == q else len(pieces[p])
+            while (
+                length < most
+                and i + length < len(pieces[p])
+                and j + length < len(pieces[q])
+                and pieces[p][i + length] == pieces[q][j + length]
+            ):
+                length += 1
+            run = _whole(pieces[p][i : i + length])
+            best = run if len(run) > len(best) else best
+    return best if len(best) >= SHORTEST else None
+
+
+def _whole(lines: list[str]) -> list[str]:
+    """Up to the last line at which no brace and no condition is open."""
+    depth, ends = 0, 0
+    for i, line in enumerate(lines):
+        depth += (
+            (line.count("{") - line.count("}"))
+            if not line.startswith("#")
+            else line.startswith("#if") - line.startswith("#endif")
+        )
+        if depth < 0:
+            break
+        if depth == 0 and line.endswith((";", "}", "#endif")):
+            ends = i + 1
+    return lines[:ends]
+
+
+def _cut(lines: list[str], run: list[str], name: str) -> list[list[str] | str]:
+    out: list[list[str] | str] = []
+    begin = i = 0
+    while i + len(run) <= len(lines):
+        if lines[i : i + len(run)] == run:
+            out += [lines[begin:i], name]
+            begin = i = i + len(run)
+        else:
+            i += 1
+    return [*out, lines[begin:]]
+
+
+def _name(run: list[str], taken: dict[str, str]) -> str:
+    text = "\n".join(run)
+    found = re.findall(r"^(?:template [^\n]*?)?(?:static|TF_\w+|struct)[^\n(={]*?(\w+) ?[({]", text, re.M)
+    name = base = "ROLES" if "product_role" in found else found[-1].upper() if found else "CONSTANTS"
+    count = 2
+    while name in taken:
+        name, count = f"{base}_{count}", count + 1
+    return name
