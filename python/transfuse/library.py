@@ -10,7 +10,7 @@ import torch
 from transfuse import fallback
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
-FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE = 1, 2, 4, 8, 16, 32
+FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD = 1, 2, 4, 8, 16, 32, 64
 
 DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 

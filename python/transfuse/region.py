@@ -12,6 +12,7 @@ from torch import nn
 
 from transfuse import fallback, library
 from transfuse.memory import peak_of, total
+from transfuse.precision import allows_tf32, uses_tf32
 
 _salts = itertools.count(1)
 
@@ -50,10 +51,12 @@ class Region:
     inputs: list[int]  # positions of leaves that are no parameters
     differentiable: int  # the first so many outputs; the others are statistics
     reach: list[list[int]]  # of each of those the leaves its gradient can flow to
+    multiplied: list[int]  # the leaves whose gradients come out of a convolution's backward
     options: object
     ops: list[str]
     failure: str | None = None
-    choices: dict = field(default_factory=dict)
+    choices: dict = field(default_factory=dict)  # mode, shapes, sizes and layout of a call → Choice
+    modes: dict = field(default_factory=dict)  # where TF32 is allowed: the same → the mode as PyTorch multiplies
     nodes_to_erase: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -92,14 +95,14 @@ class Region:
         mode = self.training_mode if grad else self.inference_mode
         if tensor.is_cuda:
             self.on_cuda = True
-            if allows_tf32():
-                mode |= library.TF32
+            if tensor.dtype is torch.float32 and allows_tf32():
+                mode |= library.TF32 | library.TF32_BACKWARD if grad else library.TF32
         return mode
 
     def caller(self):
         """What an eager call of the region runs, as a function of its leaves and sizes; all that never changes is bound to it."""
         handle, eager, count = self.handle, self.eager, self.leaf_count
-        choices, inputs = self.choices, self.inputs
+        choices, modes, inputs = self.choices, self.modes, self.inputs
         only = inputs[0] if len(inputs) == 1 else None
         never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
         program, grad_enabled = self.differentiable_program, torch.is_grad_enabled
@@ -116,14 +119,23 @@ class Region:
                         break
             mode = self.call_mode(leaves[0], grad)
             try:
-                if never_slower and self.forced is None:
-                    shapes = (leaves[only].shape,) if only is not None else tuple([leaves[i].shape for i in inputs])
-                    key = (mode, shapes, sizes)
-                    choice = choices.get(key)
-                    if choice is None:
-                        choice = choices[key] = self.measure(leaves, sizes, mode, grad)
-                    if not choice.takes_ours:
-                        return eager(*arguments)
+                measured = never_slower and self.forced is None
+                if measured or mode & library.TF32:
+                    if only is not None:
+                        key = (mode, (leaves[only].shape,), sizes, leaves[only].is_contiguous())
+                    else:
+                        given = [leaves[i] for i in inputs]
+                        key = (mode, tuple([t.shape for t in given]), sizes, tuple([t.is_contiguous() for t in given]))
+                    if mode & library.TF32:
+                        mode = modes.get(key)
+                        if mode is None:
+                            mode = self.as_pytorch_multiplies(key, leaves, grad)
+                    if measured:
+                        choice = choices.get(key)
+                        if choice is None:
+                            choice = self.choose(key, leaves, mode, grad)
+                        if not choice.takes_ours:
+                            return eager(*arguments)
                 if grad:
                     return library.with_gradient(program, sizes, mode, *leaves)
                 return library.run_detached(leaves, handle, sizes, mode)
@@ -151,13 +163,33 @@ class Region:
 
     # Measuring --------------------------------------------------------------------------------------------------------
 
+    def as_pytorch_multiplies(self, key: tuple, leaves: tuple, grad: bool) -> int:
+        """The mode of a call, without TF32 where PyTorch does without it though it is allowed."""
+        mode, _, sizes, _ = key
+        settled = _nearby(self.modes, key)
+        if settled is None:
+            if torch.cuda.is_current_stream_capturing():
+                return mode
+            try:
+                wanted = [i for i in self.multiplied if grad and leaves[i].requires_grad]
+                forward, backward = uses_tf32(self.eager, leaves, sizes, wanted)
+            except RuntimeError:  # PyTorch cannot run it here, for want of memory say: the switches decide
+                forward = backward = True
+            settled = mode & ~(0 if forward else library.TF32) & ~(0 if backward else library.TF32_BACKWARD)
+        self.modes[key] = settled
+        return settled
+
+    def choose(self, key: tuple, leaves: tuple, mode: int, grad: bool) -> Choice:
+        choice = _nearby(self.choices, key)
+        if choice is None:
+            if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
+                return Choice(0.0, 0.0)
+            choice = self.measure(leaves, key[2], mode, grad)
+        self.choices[key] = choice
+        return choice
+
     def measure(self, leaves: tuple, sizes: tuple, mode: int, grad: bool) -> Choice:
         """PyTorch's own way is a candidate: a few calls of each decide, on the tensors at hand."""
-        near = self.nearby(leaves, mode)
-        if near is not None:
-            return near
-        if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
-            return Choice(0.0, 0.0)
         own = [leaf.detach().requires_grad_(grad and leaf.requires_grad) for leaf in leaves]
 
         def ours():
@@ -201,17 +233,17 @@ class Region:
             scratch = library.scratch_backward(leaves, given, self.handle, sizes, mode, flows, wanted)
         return max(forward, total(results) + total(gradients) + total([leaves[i] for i in wanted]) + scratch)
 
-    def nearby(self, leaves, mode) -> Choice | None:
-        """A size within a factor of two of one that was measured decides alike: a hundred lengths are not measured each."""
-        mine = sum(leaves[i].numel() for i in self.inputs)
-        ranks = [leaves[i].dim() for i in self.inputs]
-        for (measured, shapes, _), choice in list(self.choices.items()):
-            if measured != mode or [len(s) for s in shapes] != ranks:
-                continue
-            other = sum(s.numel() for s in shapes)
-            if other <= 2 * mine and mine <= 2 * other:
-                return choice
-        return None
+
+def _nearby(table: dict, key: tuple):
+    """A size within a factor of two of one that was measured decides alike: a hundred lengths are not measured each."""
+    mode, mine, _, layout = key
+    numbers, ranks = sum(s.numel() for s in mine), [len(s) for s in mine]
+    for (measured, shapes, _, laid_out), found in list(table.items()):
+        if measured == mode and laid_out == layout and [len(s) for s in shapes] == ranks:
+            others = sum(s.numel() for s in shapes)
+            if others <= 2 * numbers and numbers <= 2 * others:
+                return found
+    return None
 
 
 ROUNDS, ROUND_SECONDS = 4, 3e-3
@@ -248,18 +280,6 @@ def _round(call, count: int, like: torch.Tensor) -> float:
 def _wait(like: torch.Tensor) -> None:
     if like.is_cuda:
         torch.cuda.synchronize(like.device)
-
-
-@torch.compiler.assume_constant_result
-def allows_tf32() -> bool:
-    """What PyTorch's switches say of fp32 convolutions on CUDA."""
-    precision = torch._C._get_fp32_precision_getter("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
-    if precision in ("tf32", "ieee"):
-        return precision == "tf32"
-    try:
-        return torch.backends.cudnn.allow_tf32
-    except RuntimeError:  # the old and the new switch were mixed
-        return False
 
 
 class RegionCall(nn.Module):

@@ -308,7 +308,7 @@ def _replace(
     region = Region(
         name=name, text=text, example=example, eager=_eager(nodes, leaves, sizes, outputs, statistics),
         leaf_count=len(leaves), inputs=[i for i, leaf in enumerate(leaves) if leaf not in parameters],
-        differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), options=options,
+        differentiable=len(outputs), reach=_reach(nodes, leaves, outputs), multiplied=_multiplied(nodes, leaves), options=options,
         ops=[op_name(n) for n in nodes if n.target is not operator.getitem],
     )  # fmt: skip
     graph_module.add_submodule(name, region.module())
@@ -338,13 +338,25 @@ def _replace(
     return region
 
 
-def _reach(nodes: list[Node], leaves: list[Node], outputs: list[Node]) -> list[list[int]]:
-    """For each output the leaves that a gradient can flow to: not through detach."""
+def _flow(nodes: list[Node], leaves: list[Node]) -> dict[Node, set[int]]:
+    """For each node the leaves that a gradient can flow to: not through detach."""
     found: dict[Node, set[int]] = {leaf: {i} for i, leaf in enumerate(leaves)}
     for node in nodes:
         sources = [] if op_name(node) == "aten.detach.default" else node.all_input_nodes
         found[node] = set().union(*(found.get(source, set()) for source in sources))
-    return [sorted(found[node]) for node in outputs]
+    return found
+
+
+def _reach(nodes: list[Node], leaves: list[Node], outputs: list[Node]) -> list[list[int]]:
+    flow = _flow(nodes, leaves)
+    return [sorted(flow[node]) for node in outputs]
+
+
+def _multiplied(nodes: list[Node], leaves: list[Node]) -> list[int]:
+    """The leaves that reach the input or the weight of a convolution: its backward multiplies what comes back to them."""
+    flow = _flow(nodes, leaves)
+    operands = [operand for node in nodes if is_convolution(node) for operand in node.args[:2]]
+    return sorted(set().union(*(flow.get(operand, set()) for operand in operands)))
 
 
 def _after_placeholders(graph: Graph, node: Node) -> Node:

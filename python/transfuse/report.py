@@ -90,20 +90,35 @@ def _si(value: float) -> str:
     return f"{value:.3g} P"
 
 
+def _call(key: tuple) -> str:
+    mode, inputs, *_ = key
+    shape = "×".join(str(s) for shape in inputs[:1] for s in shape)
+    return f"{shape} {'forward' if mode & library.INFERENCE else 'with gradients'}"
+
+
+def _decision(key: tuple, choice) -> str:
+    winner = "ours" if choice.takes_ours else "PyTorch's"
+    why = ", which needs less memory" if choice.needs_more_memory else ""
+    ours, theirs = (
+        f"{1e3 * seconds:.3g} ms" + (f" {_si(size)}B" if size else "")
+        for seconds, size in ((choice.ours, choice.ours_bytes), (choice.pytorch, choice.pytorch_bytes))
+    )
+    return f"{_call(key)}: {winner} is used{why} (ours {ours}, PyTorch {theirs})"
+
+
+def _precision(key: tuple, mode: int) -> str:
+    """TF32 is allowed: who uses it where."""
+    forward = "TF32" if mode & library.TF32 else "full fp32"
+    backward = "TF32" if mode & library.TF32_BACKWARD else "full fp32"
+    where = forward if key[0] & library.INFERENCE else f"{forward} forward and {backward} backward"
+    return f"{_call(key)}: PyTorch multiplies in {where} here, ours too"
+
+
 def _graph_report(entry: Entry, title: str) -> GraphReport:
     regions = []
     for region in entry.cut.regions:
-        decisions = []
-        for (mode, inputs, _), choice in region.choices.items():
-            shapes = "×".join(str(s) for shape in inputs[:1] for s in shape)
-            kind = "forward" if mode & library.INFERENCE else "with gradients"
-            winner = "ours" if choice.takes_ours else "PyTorch's"
-            why = ", which needs less memory" if choice.needs_more_memory else ""
-            ours, theirs = (
-                f"{1e3 * seconds:.3g} ms" + (f" {_si(size)}B" if size else "")
-                for seconds, size in ((choice.ours, choice.ours_bytes), (choice.pytorch, choice.pytorch_bytes))
-            )
-            decisions.append(f"{shapes} {kind}: {winner} is used{why} (ours {ours}, PyTorch {theirs})")
+        decisions = [_decision(key, choice) for key, choice in region.choices.items()]
+        decisions += [_precision(key, mode) for key, mode in region.modes.items()]
         regions.append(
             RegionReport(
                 region.name, region.ops, region.example, "cuda" if region.on_cuda else "cpu", decisions, region.failure,

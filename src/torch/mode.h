@@ -5,6 +5,8 @@
 
 namespace transfuse::mode_bits {
 
-inline constexpr int64_t freeze = 1, inference = 2, tf32 = 4, reference = 8, keep = 16, autotune = 32;
+// TF32 is asked for in forward and in backward by a bit each: PyTorch may use it in one and not in the other.
+inline constexpr int64_t freeze = 1, inference = 2, tf32 = 4, reference = 8, keep = 16, autotune = 32,
+                         tf32_backward = 64;
 
 }  // namespace transfuse::mode_bits

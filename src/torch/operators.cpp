@@ -145,13 +145,13 @@ std::vector<Tensor> execute(const Instance& instance, const std::vector<TensorVi
     return outputs;
 }
 
-CallMode call_mode(int64_t mode, const Place& place) {
+CallMode call_mode(int64_t mode, const Place& place, int64_t tf32 = mode_bits::tf32) {
     CallMode call;
     call.freeze = (mode & mode_bits::freeze) != 0;
     call.inference = (mode & mode_bits::inference) != 0;
     call.keep = (mode & mode_bits::keep) != 0;
     call.autotune = (mode & mode_bits::autotune) != 0;
-    call.precision = (mode & mode_bits::tf32) != 0 ? Fp32Precision::tf32 : Fp32Precision::strict;
+    call.precision = (mode & tf32) != 0 ? Fp32Precision::tf32 : Fp32Precision::strict;
     const bool on_cuda = place.type == aoti_torch_device_type_cuda();
     call.engine = on_cuda ? Engine::cuda : (mode & mode_bits::reference) != 0 ? Engine::reference : Engine::cpu;
     call.device = on_cuda ? place.index : 0;
@@ -183,7 +183,8 @@ Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<T
     GradientRequest request;
     request.outputs.assign(outputs.begin(), outputs.end());
     request.wrt.assign(wanted.begin(), wanted.end());
-    auto instance = program(handle).backward(views, gradient_views, sizes, call_mode(mode, place), request);
+    const CallMode call = call_mode(mode, place, mode_bits::tf32_backward);
+    auto instance = program(handle).backward(views, gradient_views, sizes, call, request);
     views.insert(views.end(), gradient_views.begin(), gradient_views.end());
     return {place, std::move(views), std::move(instance)};
 }

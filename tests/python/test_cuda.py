@@ -146,6 +146,31 @@ def test_the_newer_precision_switch(no_fallback):
     assert error["ieee"] < 2e-6 < error["tf32"] < 1e-2
 
 
+# cuDNN uses TF32 for some of these and not for others.
+ALLOWED_TF32 = {
+    "few channels": (nn.ConvTranspose2d(3, 6, 4, stride=2), (4, 3, 64, 64)),
+    "some channels": (nn.ConvTranspose2d(16, 16, 3), (4, 16, 96, 96)),
+    "many channels": (nn.ConvTranspose2d(64, 128, (3, 5), bias=False), (4, 64, 64, 128)),
+    "a large kernel": (nn.ConvTranspose3d(16, 32, 5, stride=2, padding=2), (2, 16, 16, 16, 16)),
+    "convolution": (nn.Conv2d(8, 48, 3, padding=1), (4, 8, 96, 96)),
+    "one dimension": (nn.ConvTranspose1d(64, 32, 8, stride=4, padding=2), (4, 64, 2000)),
+    "groups": (nn.ConvTranspose2d(32, 64, 3, groups=2), (4, 32, 64, 64)),
+}
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("case", ALLOWED_TF32)
+def test_errors_are_like_pytorchs_where_tf32_is_allowed(case, layout, no_fallback):
+    module, shape = ALLOWED_TF32[case]
+    model = nn.Sequential(copy.deepcopy(module), nn.LeakyReLU(0.1)).cuda()
+    model, inputs = laid_out(model, [torch.randn(shape, device="cuda")], layout)
+    ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+    switches = torch.backends.cudnn.allow_tf32, torch.backends.cudnn.conv.fp32_precision
+    assert verdict(ours, model, inputs, zoo.outputs_and_gradients) == "right"
+    assert switches == (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.conv.fp32_precision) == (True, "tf32")
+    assert "PyTorch multiplies in" in str(transfuse.report(ours))
+
+
 def test_tf32_follows_pytorchs_switch(no_fallback):
     model, inputs = large_enough_for_tf32()
     ours = transfuse.optimize(model, tuple(inputs), never_slower=False)

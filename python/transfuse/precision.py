@@ -1,0 +1,104 @@
+"""How PyTorch multiplies fp32 on CUDA: what its switches allow, and what cuDNN makes of it.
+
+Where TF32 is allowed, cuDNN still multiplies many problems in full fp32: small ones, those of few channels, some kernel sizes; no rule
+says which. Errors must be like PyTorch's own, so a region's PyTorch version is run with TF32 allowed and with it forbidden: where
+both give the same numbers, ours does without TF32 too. Where they differ, ours uses TF32 for those products that it makes faster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import torch
+
+SAMPLES = 1 << 16  # numbers looked at of each result: TF32 changes nearly all of them
+# Two fp32 algorithms differ by a few units of 2⁻²⁴; TF32 rounds operands at 2⁻¹¹, of which sums of thousands of products with
+# one sign keep more than this.
+NOISE = 2.0**-20
+
+_get, _set = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
+_CONVOLUTIONS = ("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
+_ABOVE = {
+    _CONVOLUTIONS: ("cuda", "all"),
+    ("cuda", "all"): ("generic", "all"),
+}  # where a switch that is "none" looks next
+_one_at_a_time = threading.Lock()  # the switches belong to the process
+
+
+@torch.compiler.assume_constant_result
+def allows_tf32() -> bool:
+    """What PyTorch's switches say of fp32 convolutions on CUDA."""
+    precision = _get(*_CONVOLUTIONS)
+    if precision in ("tf32", "ieee"):
+        return precision == "tf32"
+    try:
+        return torch.backends.cudnn.allow_tf32
+    except RuntimeError:  # the old and the new switch were mixed
+        return False
+
+
+def _own_setting(switch: tuple[str, str]) -> str:
+    """What a switch itself is set to: reading one that is "none" gives what the one above says."""
+    read = _get(*switch)
+    above = _ABOVE.get(switch)
+    if above is None or _get(*above) != read:
+        return read
+    before = _own_setting(above)
+    _set(*above, "ieee" if read == "tf32" else "tf32")
+    follows = _get(*switch) != read
+    _set(*above, before)
+    return "none" if follows else read
+
+
+@contextlib.contextmanager
+def without_tf32():
+    """The older switches are read through this one and need no change."""
+    before = _own_setting(_CONVOLUTIONS)
+    _set(*_CONVOLUTIONS, "ieee")
+    try:
+        yield
+    finally:
+        _set(*_CONVOLUTIONS, before)
+
+
+def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int]) -> tuple[bool, bool]:
+    """Whether PyTorch's own forward of these leaves uses TF32 where it is allowed, and whether its backward does for the gradients
+    of all those wanted. Only PyTorch's operators run, one call after the other, and of their results a sample is kept: no more
+    memory than PyTorch takes."""
+    own = [leaf.detach().requires_grad_(i in wanted) for i, leaf in enumerate(leaves)]
+
+    def outputs() -> list:
+        with torch.no_grad():
+            return _samples(eager(*own, *sizes))
+
+    def gradients(precision) -> list:
+        with torch.enable_grad():
+            reached = [output for output in eager(*own, *sizes) if output.requires_grad]
+        # A gradient of ones would vanish in a normalisation; PyTorch's own random numbers stay as they are.
+        generator = torch.Generator(own[0].device).manual_seed(0)
+        given = [torch.empty_like(output).normal_(generator=generator) for output in reached]
+        with precision:
+            return _samples(torch.autograd.grad(reached, [own[i] for i in wanted], given, materialize_grads=True))
+
+    with _one_at_a_time:
+        allowed = outputs()
+        with without_tf32():
+            forward = any(_differ(allowed, outputs()))
+        backward = bool(wanted) and all(_differ(gradients(contextlib.nullcontext()), gradients(without_tf32())))
+    return forward, backward
+
+
+def _samples(tensors) -> list[torch.Tensor]:
+    found = []
+    for tensor in tensors:
+        numbers = tensor.new_empty(0).set_(tensor.untyped_storage())  # as they lie: no layout needs a copy
+        if numbers.numel() > SAMPLES:
+            spread = torch.arange(SAMPLES, device=tensor.device) * 2654435761 % numbers.numel()
+            numbers = numbers[spread]
+        found.append(numbers.detach().double())
+    return found
+
+
+def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> list[bool]:
+    return [((a - b).square().mean() > NOISE**2 * b.square().mean()).item() for a, b in zip(some, others, strict=True)]

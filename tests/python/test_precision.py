@@ -1,0 +1,134 @@
+"""Where TF32 is allowed, ours uses it only where PyTorch does: a PyTorch that rounds like TF32 stands in for a GPU here."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+import transfuse
+from transfuse import library, precision
+
+SWITCHES = [("generic", "all"), ("cuda", "all"), ("cuda", "conv"), ("cuda", "rnn")]
+
+
+@pytest.fixture
+def switches():
+    yield
+    torch.backends.fp32_precision = "none"
+    torch.backends.cudnn.fp32_precision = "none"
+    torch.backends.cudnn.allow_tf32 = True
+
+
+def readings():
+    return [torch._C._get_fp32_precision_getter(*switch) for switch in SWITCHES]
+
+
+@pytest.mark.parametrize("settings", list(itertools.product(("none", "ieee", "tf32"), repeat=3)))
+def test_switches_are_restored_as_they_were_set(settings, switches):
+    """What follows the switch above it follows it afterwards too."""
+    for switch, setting in zip(SWITCHES, settings):
+        torch._C._set_fp32_precision_setter(*switch, setting)
+    before = readings()
+    with precision.without_tf32():
+        assert not precision.allows_tf32()
+    assert readings() == before
+    for switch, changed in itertools.product(SWITCHES[:2], ("tf32", "ieee", "none")):
+        torch._C._set_fp32_precision_setter(*switch, changed)
+        now = readings()
+        with precision.without_tf32():
+            pass
+        assert readings() == now
+
+
+def test_the_older_switch_is_restored(switches):
+    for allowed in (False, True):
+        torch.backends.cudnn.allow_tf32 = allowed
+        with precision.without_tf32():
+            assert not precision.allows_tf32()
+        assert torch.backends.cudnn.allow_tf32 is allowed is precision.allows_tf32()
+
+
+def rounded(x):
+    """fp32 with the ten bits of mantissa that TF32 keeps."""
+    return (x.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32)
+
+
+class Product(torch.autograd.Function):
+    """x·w as a library multiplies that uses TF32 where it is allowed and wanted."""
+
+    @staticmethod
+    def forward(ctx, x, w, forward, backward):
+        ctx.save_for_backward(x, w)
+        ctx.backward = backward
+        return Product.product(x, w, forward)
+
+    @staticmethod
+    def product(x, w, tf32):
+        if tf32 and precision.allows_tf32():
+            return rounded(x) @ rounded(w)
+        return x @ w if precision.allows_tf32() else (x.flip(1) @ w.flip(0))  # another algorithm: sums in another order
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.saved_tensors
+        return (
+            Product.product(gradient, w.t(), ctx.backward),
+            Product.product(x.t(), gradient, ctx.backward),
+            None,
+            None,
+        )
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("forward", [False, True])
+@pytest.mark.parametrize("laid_out", [lambda t: t, lambda t: t.t().contiguous().t()])
+def test_whether_pytorch_uses_tf32_is_seen(forward, backward, laid_out, switches):
+    torch.manual_seed(0)
+    state = torch.random.get_rng_state()
+    x, w = torch.rand(700, 600, requires_grad=True), torch.randn(600, 128, requires_grad=True)
+    drawn = torch.random.get_rng_state()
+
+    def eager(x, w):
+        return [nn.functional.layer_norm(laid_out(Product.apply(x, w, forward, backward)), (128,))]
+
+    assert precision.uses_tf32(eager, (x, w), (), [0, 1]) == (forward, backward)
+    assert precision.uses_tf32(eager, (x, w), (), []) == (forward, False)
+    assert torch.equal(torch.random.get_rng_state(), drawn) and not torch.equal(state, drawn)
+    assert x.grad is None and w.grad is None and precision.allows_tf32()
+
+
+def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
+    """The mode of each call, remembered for sizes alike, asked anew for others, and told."""
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
+    ours = transfuse.optimize(model, torch.randn(2, 3, 8, 8), never_slower=False)
+    region = next(iter(ours.__dict__["_transfuse"].captures.values()))[0].cut.regions[0]
+    allowed = library.TF32 | library.TF32_BACKWARD
+    region.call_mode = lambda _, grad: allowed if grad else library.TF32 | library.INFERENCE
+    probes, seen, capturing = [], [], [True]
+
+    def uses(eager, leaves, sizes, wanted):
+        probes.append(len(wanted))
+        return False, True
+
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
+    run, run_backward = library.run_detached, library.run_backward
+    monkeypatch.setattr(transfuse.region, "uses_tf32", uses)
+    monkeypatch.setattr(library, "run_detached", lambda *a: (seen.append(a[3] & allowed), run(*a))[1])
+    monkeypatch.setattr(library, "run_backward", lambda *a: (seen.append(a[4] & allowed), run_backward(*a))[1])
+    with torch.no_grad():
+        ours(
+            torch.randn(2, 3, 8, 8)
+        )  # in a CUDA graph nothing can be tried: the switches decide, and nothing is remembered
+    assert not probes and seen.pop() == library.TF32
+    capturing[0] = False
+    for height in (8, 12, 40):
+        x = torch.randn(2, 3, height, 8)
+        with torch.no_grad():
+            assert torch.allclose(ours(x), model(x), atol=1e-5)
+    assert probes == [0] * 2 and seen == [0] * 3
+    ours(torch.randn(2, 3, 8, 8)).sum().backward()
+    assert probes == [0, 0, 1] and seen[3:] == [library.TF32_BACKWARD] * 2
+    text = str(transfuse.report(ours))
+    assert "2×3×40×8 forward: PyTorch multiplies in full fp32 here, ours too" in text
+    assert "with gradients: PyTorch multiplies in full fp32 forward and TF32 backward here, ours too" in text
