@@ -25,9 +25,10 @@ class _Eager(nn.Module):
 
 @functools.cache
 def _region(
-    rank: int, batched: bool, with_bias: bool, stride, padding, output_padding, dilation, groups: int
+    rank: int, batched: bool, with_bias: bool, stride, padding, output_padding, dilation, groups: int, weights
 ) -> Region:
-    """One program for each configuration, whatever the shapes."""
+    """One program for each configuration, whatever the shapes. What is remembered of PyTorch's way with it holds for the
+    shape of the `weights`."""
     ones = ",".join(["1"] * rank)
     sizes = ",".join(["1"] * (rank + (2 if batched else 1)))
     listed = lambda values: "[" + ",".join(map(str, values)) + "]"  # noqa: E731
@@ -43,7 +44,7 @@ def _region(
     )  # fmt: skip
     return Region(
         name=f"conv_transpose{rank}d", text=text, example=text, eager=eager, leaf_count=3 if with_bias else 2, inputs=[0],
-        differentiable=1, reach=[list(range(3 if with_bias else 2))], options=Options(never_slower=False),
+        differentiable=1, reach=[list(range(3 if with_bias else 2))], multiplied=[0, 1], options=Options(never_slower=False),
         ops=[f"aten.conv_transpose{rank}d"],
     )  # fmt: skip
 
@@ -60,8 +61,9 @@ def conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, 
         function = plain or nn.functional.conv_transpose2d
         return function(x, weight, bias, stride, padding, output_padding, groups, dilation)
     try:
+        shape = None if torch.compiler.is_compiling() else weight.shape
         key = [_tuple(v, rank) for v in (stride, padding, output_padding, dilation)]
-        region = _region(rank, x.dim() == rank + 2, bias is not None, *key, int(groups))
+        region = _region(rank, x.dim() == rank + 2, bias is not None, *key, int(groups), shape)
     except (library.CompileError, TypeError):
         return plain(x, weight, bias, stride, padding, output_padding, groups, dilation)
     leaves = (x, weight) if bias is None else (x, weight, bias)

@@ -132,7 +132,7 @@ assert torch.allclose(module(x), y, atol=1e-5)
 
 
 def test_operators_pass_pytorchs_own_checks():
-    region = transfuse.nn._region(2, True, True, (2, 2), (1, 1), (0, 0), (1, 1), 1)
+    region = transfuse.nn._region(2, True, True, (2, 2), (1, 1), (0, 0), (1, 1), 1, None)
     x = torch.randn(2, 3, 4, 4, requires_grad=True)
     w, b = torch.randn(3, 4, 3, 3, requires_grad=True), torch.randn(4)
     torch.library.opcheck(

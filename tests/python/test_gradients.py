@@ -190,7 +190,7 @@ def test_functorch_transforms_see_pytorch(no_fallback):
 
 
 def test_vmap_over_the_operator_is_refused_clearly():
-    region = transfuse.nn._region(2, True, False, (1, 1), (0, 0), (0, 0), (1, 1), 1)
+    region = transfuse.nn._region(2, True, False, (1, 1), (0, 0), (0, 0), (1, 1), 1, None)
     x, w = torch.randn(3, 1, 2, 3, 3), torch.randn(2, 4, 3, 3)
     with pytest.raises(NotImplementedError, match="vmap"):
         torch.vmap(lambda x: torch.ops.transfuse.run([x, w], region.handle, [], 2)[0])(x)

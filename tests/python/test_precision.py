@@ -14,10 +14,10 @@ SWITCHES = [("generic", "all"), ("cuda", "all"), ("cuda", "conv"), ("cuda", "rnn
 
 @pytest.fixture
 def switches():
-    yield
-    torch.backends.fp32_precision = "none"
-    torch.backends.cudnn.fp32_precision = "none"
-    torch.backends.cudnn.allow_tf32 = True
+    yield  # (torch.testing, once imported, forbids setting torch.backends.…)
+    for switch in SWITCHES[:2]:
+        torch._C._set_fp32_precision_setter(*switch, "none")
+    torch._C._set_cudnn_allow_tf32(True)
 
 
 def readings():
@@ -43,7 +43,7 @@ def test_switches_are_restored_as_they_were_set(settings, switches):
 
 def test_the_older_switch_is_restored(switches):
     for allowed in (False, True):
-        torch.backends.cudnn.allow_tf32 = allowed
+        torch._C._set_cudnn_allow_tf32(allowed)
         with precision.without_tf32():
             assert not precision.allows_tf32()
         assert torch.backends.cudnn.allow_tf32 is allowed is precision.allows_tf32()
