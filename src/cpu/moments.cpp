@@ -23,6 +23,8 @@ struct BoxSums {
     std::array<std::vector<int64_t>, 3> edges;                 // cells: [edges[i], edges[i + 1])
     std::array<std::vector<std::vector<int64_t>>, 3> members;  // per interval: its cells
     Sizes counts;                                              // intervals per reduced axis
+    std::vector<size_t>
+        widest;  // cells of the last axis, the widest first: it brings the narrow ones' cache lines along
     std::array<int64_t, 3> cells{1, 1, 1};
     int64_t boxes = 1;
 
@@ -59,6 +61,9 @@ struct BoxSums {
                 members[s].push_back(std::move(inside));
             }
         }
+        const auto width = [&](size_t cell) { return edges[2][cell + 1] - edges[2][cell]; };
+        for (size_t cell = 0; cell + 1 < edges[2].size(); ++cell) widest.push_back(cell);
+        std::stable_sort(widest.begin(), widest.end(), [&](size_t a, size_t b) { return width(a) > width(b); });
         return true;
     }
     int64_t cell(size_t axis, int64_t i) const {
@@ -210,10 +215,11 @@ private:
                     const int64_t cell = s.cell(1, b);
                     end = s.reduced[1] ? std::min(block_end, s.edges[1][static_cast<size_t>(cell) + 1]) : b + 1;
                     const int64_t at = (s.cell(0, a) * s.cells[1] + cell) * s.cells[2];
-                    for (int64_t l = 0; l < s.cells[2]; ++l) {
-                        const int64_t from = s.edges[2][static_cast<size_t>(l)];
-                        kernels<T>().add_lanes(cells[i] + (at + l) * sum_lanes, x.at(n, c, a, b, from), x.storage,
-                                               s.edges[2][static_cast<size_t>(l) + 1] - from, end - b, x.strides[3]);
+                    for (size_t l : s.widest) {
+                        const int64_t from = s.edges[2][l];
+                        kernels<T>().add_lanes(cells[i] + (at + static_cast<int64_t>(l)) * sum_lanes,
+                                               x.at(n, c, a, b, from), x.storage, s.edges[2][l + 1] - from, end - b,
+                                               x.strides[3]);
                     }
                 }
             }

@@ -105,9 +105,10 @@ inline void add_lanes_of(double* __restrict lanes, const S* p, int64_t n, int64_
     if (rows > 1 && pitch == n)  // one long row
         return add_lanes_of(lanes, p, rows * n, 1, 0);
     if (n < sum_lanes) {  // short rows side by side, so that no lane waits for itself
-        const int64_t together = n > 0 ? sum_lanes / n : 1;
-        for (int64_t r = 0; r < rows; ++r)
-            for (int64_t i = 0; i < n; ++i) lanes[r % together * n + i] += static_cast<double>(widen(p[r * pitch + i]));
+        for (int64_t r = 0, first = 0; r < rows; ++r) {
+            for (int64_t i = 0; i < n; ++i) lanes[first + i] += static_cast<double>(widen(p[r * pitch + i]));
+            first = first + 2 * n <= sum_lanes ? first + n : 0;
+        }
         return;
     }
     const int64_t rest = n % sum_lanes;
