@@ -138,6 +138,16 @@ def processor():
     return "unknown processor"
 
 
+def origin(script):
+    """What a run writes down of itself."""
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return {
+        "command": " ".join(["python", script, *sys.argv[1:]]),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": os.environ.get("TRANSFUSE_COMMIT") or head,
+    }
+
+
 def geomean(ratios):
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
 
@@ -196,10 +206,7 @@ def main():
     options.rows = options.rows or ROWS
     options.peers = options.peers.split(",")
     run = {
-        "command": " ".join(["python", "bench/cpu/compare.py", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "commit": os.environ.get("TRANSFUSE_COMMIT")
-        or subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip(),
+        **origin("bench/cpu/compare.py"),
         "machine": f"{processor()}, {platform.machine()}",
         "load": os.getloadavg()[0],
         "pytorch": torch.__version__,

@@ -9,7 +9,6 @@ so that a busy machine still gives curves.
 """
 
 import argparse
-import datetime
 import importlib.util
 import json
 import os
@@ -20,7 +19,7 @@ import types
 
 import torch
 
-from compare import milliseconds, processor
+from compare import milliseconds, origin, processor
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "transfuse"))
 from bench.scaling import AXES, CHAINS
@@ -75,10 +74,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     report = {
-        "command": " ".join(["python", "bench/cpu/scale.py", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "commit": os.environ.get("TRANSFUSE_COMMIT")
-        or subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip(),
+        **origin("bench/cpu/scale.py"),
         "device": f"{processor()}, {options.threads} threads, processor time / threads, load {os.getloadavg()[0]:.0f}",
         "versions": {"torch": torch.__version__},
         "scaling": [],

@@ -3,24 +3,12 @@
 #include <algorithm>
 
 #include "algebra/gradient.h"
+#include "graph/schema.h"
 #include "transfuse/error.h"
 
 namespace transfuse {
 
 namespace {
-
-Attributes lattice_attributes(const std::vector<Lattice>& axes, int64_t groups) {
-    Sizes up, down, dil, offset, out;
-    for (const Lattice& axis : axes) {
-        up.push_back(axis.up);
-        down.push_back(axis.down);
-        dil.push_back(axis.dil);
-        offset.push_back(axis.offset);
-        out.push_back(axis.out);
-    }
-    return {{Key::up, up},         {Key::down, down}, {Key::dil, dil},
-            {Key::offset, offset}, {Key::out, out},   {Key::groups, groups}};
-}
 
 // [G, Cin/G, Cout/G, K…] with the channels of each group swapped and the taps flipped.
 ValueId transposed_weight(Adjoints& a, ValueId w) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "algebra/integer.h"
+#include "graph/schema.h"
 
 namespace transfuse {
 
@@ -97,23 +98,9 @@ ValueId taps(Rewriter& r, ValueId w, int64_t axis, int64_t rows, std::vector<dou
 }
 
 ValueId lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias, const std::vector<Lattice>& axes) {
-    Sizes up, down, dil, offset, out;
-    for (const Lattice& axis : axes) {
-        up.push_back(axis.up);
-        down.push_back(axis.down);
-        dil.push_back(axis.dil);
-        offset.push_back(axis.offset);
-        out.push_back(axis.out);
-    }
     std::vector<ValueId> args = {x, w};
     if (bias >= 0) args.push_back(bias);
-    return r.add(Op::lattice, std::move(args),
-                 {{Key::up, std::move(up)},
-                  {Key::down, std::move(down)},
-                  {Key::dil, std::move(dil)},
-                  {Key::offset, std::move(offset)},
-                  {Key::out, std::move(out)},
-                  {Key::groups, r.shape(w)[0]}});
+    return r.add(Op::lattice, std::move(args), lattice_attributes(axes, r.shape(w)[0]));
 }
 
 std::vector<Lattice> axes_of(const Rewriter& r, ValueId id) {

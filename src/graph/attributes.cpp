@@ -74,4 +74,17 @@ bool same(const Number& a, const Number& b) {
         a);
 }
 
+Attributes lattice_attributes(const std::vector<Lattice>& axes, int64_t groups) {
+    Sizes up, down, dil, offset, out;
+    for (const Lattice& axis : axes) {
+        up.push_back(axis.up);
+        down.push_back(axis.down);
+        dil.push_back(axis.dil);
+        offset.push_back(axis.offset);
+        out.push_back(axis.out);
+    }
+    return {{Key::up, std::move(up)},         {Key::down, std::move(down)}, {Key::dil, std::move(dil)},
+            {Key::offset, std::move(offset)}, {Key::out, std::move(out)},   {Key::groups, groups}};
+}
+
 }  // namespace transfuse

@@ -137,23 +137,9 @@ ValueId Builder::reshape(ValueId x, Sizes shape) { return add(Op::reshape, {x}, 
 
 ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes,
                          int64_t groups) {
-    Sizes up, down, dil, offset, out;
-    for (const Lattice& axis : axes) {
-        up.push_back(axis.up);
-        down.push_back(axis.down);
-        dil.push_back(axis.dil);
-        offset.push_back(axis.offset);
-        out.push_back(axis.out);
-    }
     std::vector<ValueId> args{x, w};
     if (bias_or_minus_one >= 0) args.push_back(bias_or_minus_one);
-    const ValueId id = add(Op::lattice, std::move(args),
-                           {{Key::up, std::move(up)},
-                            {Key::down, std::move(down)},
-                            {Key::dil, std::move(dil)},
-                            {Key::offset, std::move(offset)},
-                            {Key::out, std::move(out)},
-                            {Key::groups, groups}});
+    const ValueId id = add(Op::lattice, std::move(args), lattice_attributes(axes, groups));
     for (size_t j = 0; j < axes.size(); ++j) {
         const int64_t in = graph_[x].type.shape[2 + j], taps = graph_[w].type.shape[3 + j];
         if (axes[j].in != in || axes[j].taps != taps)

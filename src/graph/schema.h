@@ -46,4 +46,7 @@ bool same(const Number& a, const Number& b);
 // integers to lists where the schema says so, and fills in defaults.
 Attributes complete(const Schema& schema, Attributes given);
 
+// Those of a lattice with these axes; input extents and taps are its operands' own.
+Attributes lattice_attributes(const std::vector<Lattice>& axes, int64_t groups);
+
 }  // namespace transfuse
