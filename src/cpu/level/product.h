@@ -96,8 +96,11 @@ template <class T, int rows, int vectors>
 inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first, int64_t terms) {
     using V = Vec<T>;
     const char* pixel[vectors];
+    T* row[vectors];  // of the result; kept here, as a store might change what `p` holds
+    const int64_t pitch = p.pitch;
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
+        row[v] = p.out + spots[v].out;
         pixel[v] = reinterpret_cast<const char*>(p.patch + spots[v].in);
         asm(""
             : "+r"(
@@ -116,7 +119,7 @@ inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first,
                 const V bias = splat<T>(shifts ? p.bias[m] : T(0));
 #pragma GCC unroll 8
                 for (int v = 0; v < vectors; ++v) {
-                    T* out = p.out + m * p.pitch + spots[v].out;
+                    T* out = row[v] + m * pitch;
                     const V total = begins ? sum[m][v] : sum[m][v] + load(out);
                     store(out, shifts ? total + bias : total);
                 }
