@@ -55,6 +55,19 @@ void run(const Target& target, double tolerance) {
     check(cases, tolerance);
 }
 
+// The threads beyond the last channel of a chunk's last rows stay inside shared memory.
+TEST(CudaStoreRole, MoreThreadsThanChannels) {
+    const Graph graph = parse(
+        "graph g {\n  %x = input f16[2,3,5,6,7]\n  %w = param f16[3,16,3,3,3]\n  %y = conv_transpose(%x, %w) "
+        "stride=[2,2,2] padding=[1,1,1]\n  %e = exp(%y)\n  %p = max_pool(%e) kernel=[4,4,4] stride=[4,4,4]\n  "
+        "return %p\n}\n");
+    Target target;
+    target.multiprocessors = 1;   // a block takes all tiles, and every buffer is used
+    const std::vector<HostCase> cases{make(graph, random_leaves(graph, 7), false, true, target, Fp32Precision::strict, "run 1x2x6x8")};
+    EXPECT_NE(cases[0].assembly.configs.begin()->second.find("run 1x2x6x8"), std::string::npos);
+    check(cases, 2e-3);
+}
+
 TEST(CudaStoreRole, Hopper) { run(Target{}, 2e-5); }
 TEST(CudaStoreRole, Portable) {
     Target target;

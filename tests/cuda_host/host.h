@@ -132,7 +132,8 @@ public:
         text.replace(text.find(extern_c), extern_c.size(), "static");
         const std::string dynamic = "extern __shared__ __align__(1024) unsigned char shared[];";
         if (const size_t at = text.find(dynamic); at != std::string::npos)
-            text.replace(at, dynamic.size(), "unsigned char* const shared = tf_host_shared;");
+            text.replace(at, dynamic.size(),
+                         "unsigned char* const shared = tf_share(" + std::to_string(launch.shared_bytes) + ");");
         const size_t begin = text.find(launch.source->entry + "(") + launch.source->entry.size() + 1,
                      end = text.find(") {", begin);
         std::string call, rest = text.substr(begin, end - begin);

@@ -2,6 +2,8 @@
 // mbarriers, copies, ldmatrix, mma.sync, wgmma and shuffles. Threads are fibers; who has to wait lets the others run.
 #pragma once
 
+#include <sys/mman.h>
+
 #define __constant__
 #define __align__(bytes) alignas(bytes)
 #define __stcs(to, value) (*(to) = (value))
@@ -28,8 +30,16 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     return result;
 }
 
-// Shared memory: addresses count from the beginning of the dynamic part.
-alignas(1024) static unsigned char tf_host_shared[256 * 1024];
+// Shared memory: addresses count from the beginning of the dynamic part, which ends where nothing may be read.
+static unsigned char tf_host_memory[(256 + 3 * 64) * 1024];
+static unsigned char* tf_host_shared = tf_host_memory;
+static inline unsigned char* tf_share(size_t bytes) {
+    constexpr uintptr_t page = 64 * 1024;  // or a part of it
+    auto* const end = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(tf_host_memory) / page + 1) * page) + 256 * 1024;
+    static const bool guarded = mprotect(end, page, PROT_NONE) == 0;
+    if (!guarded || bytes > 256 * 1024) std::abort();
+    return tf_host_shared = end - (bytes + 1023) / 1024 * 1024;
+}
 static inline unsigned shared_address(const void* p) {
     return static_cast<unsigned>(static_cast<const unsigned char*>(p) - tf_host_shared);
 }

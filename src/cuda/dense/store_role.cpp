@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "cuda/dense/chain.h"
+#include "cuda/dense/chunk_chain.h"
 #include "cuda/dense/statistics.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/expression.h"
@@ -11,105 +11,6 @@
 namespace transfuse::cuda {
 
 namespace {
-
-// The chain on a chunk: partial results over channels meet by shuffles and, where several warps share a pixel, in `exchange`.
-class ChunkChain : public Chain {
-public:
-    ChunkChain(const Epilogue& epilogue, Lines& lines, const StoreMap& map) : Chain(epilogue, lines, epilogue.program().pixel_major), m_(map) {}
-
-protected:
-    void across(const std::string& result, Op op, const std::string& term) override {
-        in_warp(result, op, term);
-        if (!exchanged()) return;
-        const Kind x{false, true};
-        send({result});
-        loops(x);
-        t.line(ref(result, x) + " = " + combined(op, combined(op, part(0, 0, 1), part(1, 0, 1)), combined(op, part(2, 0, 1), part(3, 0, 1))) + ";");
-        t.line("exchange_turn ^= 1;");
-    }
-
-    // Each warp's exponentials relative to its own maximum: one meeting for maximum and sum.
-    void exponentials(const std::string& v, const std::string& term) override {
-        if (!exchanged()) return Chain::exponentials(v, term);
-        const Kind x{false, true};
-        const std::string none = "__int_as_float(0xff800000)", top = ref(v + "_top", x), mass = ref(v + "_mass", x), share = ref(v + "_share", x);
-        in_warp(v + "_top", Op::amax, term);
-        exponentials_below(v, term);
-        in_warp(v + "_mass", Op::sum, v + "_exp[i][e]");
-        send({v + "_top", v + "_mass"});
-        t.line("REAL " + v + "_share" + dims(x) + ";");
-        loops(x);
-        t.line("{");
-        t.line("const REAL own = " + top + ";");
-        t.line(top + " = " + combined(Op::amax, combined(Op::amax, part(0, 0, 2), part(1, 0, 2)), combined(Op::amax, part(2, 0, 2), part(3, 0, 2))) + ";");
-        auto factor = [&](const std::string& of) { return "(" + of + " == " + none + " ? (REAL)0 : tf_exp(" + of + " - " + top + "))"; };
-        std::string sum;
-        for (int k = 0; k < 4; ++k) sum += (k ? " + " : "") + part(k, 1, 2) + " * " + factor(part(k, 0, 2));
-        t.line(mass + " = " + sum + ";");
-        t.line(share + " = tf_quotient(" + factor("own") + ", " + mass + ");");
-        t.line("}");
-        t.line("exchange_turn ^= 1;");
-    }
-
-    // Neighbours along w (or channels, where those lie together) in one load: wide_r says whether memory lies so.
-    void load_elements(const std::string& name, size_t read, Kind kind) override {
-        const Operand& o = epilogue_.reads()[read];
-        const bool along = pixel_major_ ? o.depends[1] : o.depends[4];
-        if (m_.vector == 1 || !along || !kind.x) return Chain::load_elements(name, read, kind);
-        const std::string id = num(static_cast<int64_t>(read)), rs = "operands.rs" + id;
-        const std::string type(storage_name(o.dtype)), lane = pixel_major_ ? "CHANNEL_OK(e)" : "VALID(e)";
-        const std::string x = pixel_major_ ? "i" : "0", rows = pixel_major_ || kind.c ? "BATCH" : "1";
-        std::string at = "PN(" + x + ") * " + rs + ".n + PD(" + x + ") * " + rs + ".d + PH(" + x + ") * " + rs + ".h + PW(" + x + ") * " + rs + ".w";   // strides of what it does not vary along are 0
-        if (kind.c) at += std::string(" + (long long)(group * COUT + CHANNEL(") + (pixel_major_ ? "0" : "i") + ")) * " + rs + ".c";
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < " + rows + "; i++) {");
-        t.line("const bool row_ok = " + (pixel_major_ ? std::string("VALID(i)") : kind.c ? std::string("CHANNEL_OK(i)") : std::string("true")) + ";");
-        t.line("const " + type + "* from = operands.r" + id + " + (" + at + ");");
-        const std::string to = name + (pixel_major_ || kind.c ? "[i]" : "");
-        t.line("if (wide_r" + id + " && row_ok && " + (pixel_major_ ? "CHANNEL_OK(VECTOR - 1)" : "count == VECTOR") + ") {");
-        t.line("const tf_vector<" + type + ", VECTOR> whole = *(const tf_vector<" + type + ", VECTOR>*)from;");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = tf_to<REAL>(whole.lane[e]);");
-        t.line("} else {");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = row_ok && " + lane + " ? tf_load<REAL>(from + e * " + rs + (pixel_major_ ? ".c" : ".w") + ") : 0.f;");
-        t.line("}");
-        t.line("}");
-    }
-
-private:
-    bool exchanged() const { return !pixel_major_ && !m_.warps_along_w; }
-
-    void in_warp(const std::string& result, Op op, const std::string& term) {
-        const Kind x{false, true};
-        t.line("REAL " + result + dims(x) + ";");
-        loops(x);
-        t.line(ref(result, x) + " = " + identity(op) + ";");
-        loops({true, true});
-        t.line("if (CHANNEL_OK(" + channel_var() + ")) " + ref(result, x) + " = " + combined(op, ref(result, x), term) + ";");
-        loops(x);
-        const std::string first = pixel_major_ ? "1" : "LANES_W", end = pixel_major_ ? "LANES_W" : "32";
-        t.line("for (int k = " + first + "; k < " + end + "; k *= 2) " + ref(result, x) + " = " + combined(op, ref(result, x), "__shfl_xor_sync(~0u, " + ref(result, x) + ", k)") + ";");
-    }
-
-    // Two places in turn: when one is written again, everybody has passed the barrier after reading it.
-    void send(const std::vector<std::string>& values) {
-        const Kind x{false, true};
-        const std::string many = num(static_cast<int64_t>(values.size()));
-        t.line("if ((t & 31) < LANES_W) {");
-        for (size_t k = 0; k < values.size(); ++k) {
-            loops(x);
-            t.line("exchange[exchange_turn * 512 + (((t >> 5) * LANES_W + lane_column) * VECTOR + e) * " + many + " + " + num(static_cast<int64_t>(k)) + "] = " + ref(values[k], x) + ";");
-        }
-        t.line("}");
-        t.line("barrier_named(2 + store_group, 128);");
-    }
-    static std::string part(int warp, int value, int values) {
-        return "exchange[exchange_turn * 512 + ((" + num(warp) + " * LANES_W + lane_column) * VECTOR + e) * " + num(values) + " + " + num(value) + "]";
-    }
-
-    const StoreMap& m_;
-};
 
 class StoreRole {
 public:
@@ -250,6 +151,8 @@ private:
         if (!program_.pixel_major) {
             const bool exact = epilogue_.problem().cout % 64 == 0 && s_.channel_blocks % s_.blocks_per_tile == 0 && m_.items * m_.rows == m_.channels;
             t.line("#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)");
+            // Threads beyond the last channel read what others read.
+            t.line(m_.items * m_.rows == m_.channels ? "#define CHUNK_ROW(i) ROW(i)" : "#define CHUNK_ROW(i) min(ROW(i), PHASE_CHANNELS - 1)");
             t.line("#define CHANNEL(i) (first_channel + ROW(i))");
             t.line(exact ? "#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)" : "#define CHANNEL_OK(i) (hb * BATCH + (i) < ITEMS && ROW(i) < PHASE_CHANNELS && CHANNEL(i) < COUT)");
             t.line("#define PN(e) ((long long)pn)");
@@ -370,20 +273,20 @@ private:
             t.line("#pragma unroll");
             t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + value_ + "[i][p * PHASES_W + f] = 0.f;");
             t.line("} else {");
-            t.line("const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + ROW(i)) * PITCH + px);");
+            t.line("const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);");
             t.line("#pragma unroll");
             t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + value_ + "[i][p * PHASES_W + f] = in.lane[p];");
             t.line("}");
             t.line("}");
         } else {
             t.line("const int row = row_of(q, w_phase);");
-            t.line("const REAL* from = chunk + (row + lane_row) * PITCH + px;");
+            t.line("const REAL* from = chunk + row * PITCH + px;");
             t.line("#pragma unroll");
-            t.line("for (int i = 0; i < BATCH; i++) " + value_ + "[i][0] = row < 0 ? 0.f : from[(hb * BATCH + i) * (ROW_STEP * PITCH)];");
+            t.line("for (int i = 0; i < BATCH; i++) " + value_ + "[i][0] = row < 0 ? 0.f : from[CHUNK_ROW(i) * PITCH];");
             if (program_.fold >= 0 && epilogue_.graph()[program_.fold].op == Op::logsumexp) {
                 t.line("REAL masses[BATCH][VECTOR];");
                 t.line("#pragma unroll");
-                t.line("for (int i = 0; i < BATCH; i++) masses[i][0] = from[(PHASE_CHANNELS + (hb * BATCH + i) * ROW_STEP) * PITCH];");
+                t.line("for (int i = 0; i < BATCH; i++) masses[i][0] = from[(PHASE_CHANNELS + CHUNK_ROW(i)) * PITCH];");
             }
         }
         if (program_.fold >= 0) chain_.unfold(value_, "masses"), chain_.steps(true);
@@ -441,7 +344,7 @@ private:
         t.line("(void)count; (void)pn; (void)pd; (void)ph; (void)pw;");
         t.line("REAL " + value_ + "[BATCH][VECTOR];");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++) " + value_ + "[i][0] = window_row[j] < 0 ? 0.f : chunk[(window_row[j] + ROW(i)) * PITCH + px + window_px[j]];");
+        t.line("for (int i = 0; i < BATCH; i++) " + value_ + "[i][0] = window_row[j] < 0 ? 0.f : chunk[(window_row[j] + CHUNK_ROW(i)) * PITCH + px + window_px[j]];");
         run(false);
         const std::string element = chain_.operand(epilogue_.graph()[program_.pool_value].args[0]);
         chain_.loops({true, true});
@@ -516,7 +419,7 @@ private:
     }
 
     void end() {
-        for (const char* macro : {"ROW", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"}) t.line(std::string("#undef ") + macro);
+        for (const char* macro : {"ROW", "CHUNK_ROW", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"}) t.line(std::string("#undef ") + macro);
         t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
         t.line("}");
         if (epilogue_.per_tile()) statistics_.flush("tile");

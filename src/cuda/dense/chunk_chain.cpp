@@ -1,0 +1,104 @@
+#include "cuda/dense/chunk_chain.h"
+
+#include "cuda/expression.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+std::string part(int warp, int value, int values) {
+    return "exchange[exchange_turn * 512 + ((" + num(warp) + " * LANES_W + lane_column) * VECTOR + e) * " + num(values) + " + " + num(value) + "]";
+}
+
+}  // namespace
+
+void ChunkChain::in_warp(const std::string& result, Op op, const std::string& term) {
+    const Kind x{false, true};
+    t.line("REAL " + result + dims(x) + ";");
+    loops(x);
+    t.line(ref(result, x) + " = " + identity(op) + ";");
+    loops({true, true});
+    t.line("if (CHANNEL_OK(" + channel_var() + ")) " + ref(result, x) + " = " + combined(op, ref(result, x), term) + ";");
+    loops(x);
+    const std::string first = pixel_major_ ? "1" : "LANES_W", end = pixel_major_ ? "LANES_W" : "32";
+    t.line("for (int k = " + first + "; k < " + end + "; k *= 2) " + ref(result, x) + " = " + combined(op, ref(result, x), "__shfl_xor_sync(~0u, " + ref(result, x) + ", k)") + ";");
+}
+
+// Two places in turn: when one is written again, everybody has passed the barrier after reading it.
+void ChunkChain::send(const std::vector<std::string>& values) {
+    const Kind x{false, true};
+    const std::string many = num(static_cast<int64_t>(values.size()));
+    t.line("if ((t & 31) < LANES_W) {");
+    for (size_t k = 0; k < values.size(); ++k) {
+        loops(x);
+        t.line("exchange[exchange_turn * 512 + (((t >> 5) * LANES_W + lane_column) * VECTOR + e) * " + many + " + " + num(static_cast<int64_t>(k)) + "] = " + ref(values[k], x) + ";");
+    }
+    t.line("}");
+    t.line("barrier_named(2 + store_group, 128);");
+}
+
+void ChunkChain::across(const std::string& result, Op op, const std::string& term) {
+    in_warp(result, op, term);
+    if (!exchanged()) return;
+    const Kind x{false, true};
+    send({result});
+    loops(x);
+    t.line(ref(result, x) + " = " + combined(op, combined(op, part(0, 0, 1), part(1, 0, 1)), combined(op, part(2, 0, 1), part(3, 0, 1))) + ";");
+    t.line("exchange_turn ^= 1;");
+}
+
+void ChunkChain::exponentials(const std::string& v, const std::string& term) {
+    if (!exchanged()) return Chain::exponentials(v, term);
+    const Kind x{false, true};
+    const std::string none = "__int_as_float(0xff800000)", top = ref(v + "_top", x), mass = ref(v + "_mass", x), share = ref(v + "_share", x);
+    in_warp(v + "_top", Op::amax, term);
+    exponentials_below(v, term);
+    in_warp(v + "_mass", Op::sum, v + "_exp[i][e]");
+    send({v + "_top", v + "_mass"});
+    t.line("REAL " + v + "_share" + dims(x) + ";");
+    loops(x);
+    t.line("{");
+    t.line("const REAL own = " + top + ";");
+    t.line(top + " = " + combined(Op::amax, combined(Op::amax, part(0, 0, 2), part(1, 0, 2)), combined(Op::amax, part(2, 0, 2), part(3, 0, 2))) + ";");
+    auto factor = [&](const std::string& of) { return "(" + of + " == " + none + " ? (REAL)0 : tf_exp(" + of + " - " + top + "))"; };
+    std::string sum;
+    for (int k = 0; k < 4; ++k) sum += (k ? " + " : "") + part(k, 1, 2) + " * " + factor(part(k, 0, 2));
+    t.line(mass + " = " + sum + ";");
+    t.line(share + " = tf_quotient(" + factor("own") + ", " + mass + ");");
+    t.line("}");
+    t.line("exchange_turn ^= 1;");
+}
+
+void ChunkChain::load_elements(const std::string& name, size_t read, Kind kind) {
+    const Operand& o = epilogue_.reads()[read];
+    const bool along = pixel_major_ ? o.depends[1] : o.depends[4];
+    if (m_.vector == 1 || !along || !kind.x) return Chain::load_elements(name, read, kind);
+    const std::string id = num(static_cast<int64_t>(read)), rs = "operands.rs" + id;
+    const std::string type(storage_name(o.dtype)), lane = pixel_major_ ? "CHANNEL_OK(e)" : "VALID(e)";
+    const std::string rows = pixel_major_ || kind.c ? "BATCH" : "1";
+    auto pixel = [&](const std::string& x) { return "PN(" + x + ") * " + rs + ".n + PD(" + x + ") * " + rs + ".d + PH(" + x + ") * " + rs + ".h + PW(" + x + ") * " + rs + ".w"; };   // strides of what it does not vary along are 0
+    const std::string channel = kind.c ? " + (long long)(group * COUT + CHANNEL(0)) * " + rs + ".c" : "";
+    const std::string to = name + (pixel_major_ || kind.c ? "[i]" : ""), row_ok = pixel_major_ ? "VALID(i)" : kind.c ? "CHANNEL_OK(i)" : "true";
+    // One branch for all rows: their loads are under way together.
+    auto each_row = [&] {
+        if (!pixel_major_) t.line("const " + type + "* from = operands.r" + id + " + (" + pixel("0") + channel + ");");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < " + rows + "; i++" + (pixel_major_ ? "" : ", from += ROW_STEP * " + rs + ".c") + ") {");
+        if (pixel_major_) t.line("const " + type + "* from = operands.r" + id + " + (" + pixel("i") + channel + ");");
+    };
+    t.line("if (wide_r" + id + " && " + (pixel_major_ ? "CHANNEL_OK(VECTOR - 1)" : "count == VECTOR") + ") {");
+    each_row();
+    t.line("tf_vector<" + type + ", VECTOR> whole = {};");
+    t.line("if (" + row_ok + ") whole = *(const tf_vector<" + type + ", VECTOR>*)from;");
+    t.line("#pragma unroll");
+    t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = tf_to<REAL>(whole.lane[e]);");
+    t.line("}");
+    t.line("} else {");
+    each_row();
+    t.line("#pragma unroll");
+    t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = " + row_ok + " && " + lane + " ? tf_load<REAL>(from + e * " + rs + (pixel_major_ ? ".c" : ".w") + ") : 0.f;");
+    t.line("}");
+    t.line("}");
+}
+
+}  // namespace transfuse::cuda
