@@ -84,7 +84,6 @@ TF_FUNCTION float tf_cos(float x) { return cosf(x); }
 TF_FUNCTION double tf_cos(double x) { return cos(x); }
 TF_FUNCTION float tf_erf(float x) { return erff(x); }
 TF_FUNCTION double tf_erf(double x) { return erf(x); }
-TF_FUNCTION float tf_expm1(float x) { return expm1f(x); }
 TF_FUNCTION double tf_expm1(double x) { return expm1(x); }
 TF_FUNCTION float tf_log1p(float x) { return log1pf(x); }
 TF_FUNCTION double tf_log1p(double x) { return log1p(x); }
@@ -94,6 +93,18 @@ TF_FUNCTION float tf_abs(float x) { return fabsf(x); }
 TF_FUNCTION double tf_abs(double x) { return fabs(x); }
 TF_FUNCTION double tf_quotient(double a, double b) { return a / b; }
 TF_FUNCTION double tf_tanh(double x) { return tanh(x); }
+#ifdef TF_ROUNDED_PRODUCT
+// What follows a product of operands rounded to 11 bits or fewer: half the instructions, errors below 1e-6.
+TF_FUNCTION float tf_tanh(float x) {
+    float s = x * x, series = fmaf(x * s, fmaf(s, 0.1303831970f, -0.3332970789f), x);
+    float far = fmaf(tf_quotient(1.0f, 1.0f + tf_exp2(x * 2.88539008178f)), -2.0f, 1.0f);
+    return s < 0.04f ? series : far;
+}
+TF_FUNCTION float tf_expm1(float x) {
+    float s = x * x, series = fmaf(s, fmaf(x, fmaf(x, fmaf(x, 0.0083464612f, 0.0417359665f), 0.1666664592f), 0.4999993115f), x);
+    return s < 0.04f ? series : tf_exp(x) - 1.0f;
+}
+#else
 // Without branches: the odd series where 1 - e^-2|x| would cancel, else (1 - t)/(1 + t) with t = e^-2|x|.
 TF_FUNCTION float tf_tanh(float x) {
     float a = fabsf(x), s = x * x;
@@ -102,6 +113,8 @@ TF_FUNCTION float tf_tanh(float x) {
     float t = tf_exp2(a * -2.88539008178f), far = tf_quotient(1.0f - t, 1.0f + t);
     return a < 0.3f ? series : copysignf(far, x);
 }
+TF_FUNCTION float tf_expm1(float x) { return expm1f(x); }
+#endif
 template <class R> TF_FUNCTION R tf_sigmoid(R x) { return tf_quotient((R)1, (R)1 + tf_exp(-x)); }
 template <class R> TF_FUNCTION R tf_silu(R x) { return tf_quotient(x, (R)1 + tf_exp(-x)); }
 // tanh(log(1 + e^x)) = n/(n + 2) with n = e^x(e^x + 2)
@@ -118,6 +131,14 @@ template <class R> TF_FUNCTION R tf_selu(R x) {
     return (R)1.0507009873554804934193349852946 * (x > (R)0 ? x : (R)1.6732632423543772848170429916717 * tf_expm1(x));
 }
 template <class R> TF_FUNCTION R tf_gelu(R x) { return (R)0.5 * x * ((R)1 + tf_erf(x * (R)0.70710678118654752440)); }
+#ifdef TF_ROUNDED_PRODUCT
+// x·Φ(x) = max(x, 0) - |x|·Φ(-|x|); the tail Φ(-a) = e^(-a²/2)·P(t) with t = 1/(1 + 0.2316419a) (Abramowitz and Stegun 26.2.17).
+TF_FUNCTION float tf_gelu(float x) {
+    float a = tf_min(fabsf(x), 20.0f), t = tf_quotient(1.0f, fmaf(a, 0.2316419f, 1.0f));
+    float p = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.530702714f, -0.726576013f), 0.710706871f), -0.142248368f), 0.127414796f);
+    return fmaf(-a, p * tf_exp2(a * a * -0.72134752044f), tf_max(x, 0.0f));
+}
+#endif
 template <class R> TF_FUNCTION R tf_gelu_tanh(R x) {
     return (R)0.5 * x * ((R)1 + tf_tanh((R)0.79788456080286535588 * (x + (R)0.044715 * x * x * x)));
 }
