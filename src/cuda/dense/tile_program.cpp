@@ -237,30 +237,32 @@ Needs TileProgram::needs(int phases_w) const {
     return n;
 }
 
-// True where taps of the weights were merged: a pool became part of the convolution.
-static bool merges_taps(const Graph& graph, ValueId w) {
+// True where an output sums what PyTorch multiplies one by one: a pool became part of the convolution, and a tap meets several
+// inputs. What nearest upsampling repeats meets each tap once: its weights are added, their roundings with them.
+static bool sums_products(const Graph& graph, ValueId w, const std::vector<Lattice>& axes) {
     const Node& node = graph[w];
     if (node.op == Op::taps) {
         const std::vector<double>& matrix = node.attributes.numbers(Key::matrix);
-        const int64_t rows = node.attributes.integer(Key::rows), columns = static_cast<int64_t>(matrix.size()) / std::max<int64_t>(rows, 1);
-        for (int64_t row = 0; row < rows; ++row)
-            if (columns - std::count(matrix.begin() + row * columns, matrix.begin() + (row + 1) * columns, 0.0) > 1) return true;
+        const size_t columns = matrix.size() / static_cast<size_t>(std::max<int64_t>(node.attributes.integer(Key::rows), 1));
+        for (const Phase& phase : axes[static_cast<size_t>(node.attributes.integer(Key::axis)) - 3].phases())
+            for (size_t tap = 0; tap < columns; ++tap)
+                if (std::count_if(phase.taps.begin(), phase.taps.end(), [&](const PhaseTap& to) { return matrix[static_cast<size_t>(to.tap) * columns + tap] != 0; }) > 1) return true;
     }
-    return std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) { return merges_taps(graph, arg); });
+    return std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) { return sums_products(graph, arg, axes); });
 }
 
 // TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is allowed: with
 // groups, with few channels in one or two dimensions, and in small problems. Not where a sum or an average moved before the
 // product: PyTorch's roundings average out there, one rounding of the sum would not. Not where the three products of strict
 // fp32 hide behind memory, in less than half its time, or behind a few launches.
-static bool tf32_pays(const Surroundings& around, const Problem& problem, size_t dimensions) {
+static bool tf32_pays(const Surroundings& around, const Problem& problem, const std::vector<Lattice>& axes) {
     if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
-    if (dimensions < 3 && (problem.cout <= 8 || problem.cin <= 4)) return false;
+    if (axes.size() < 3 && (problem.cout <= 8 || problem.cin <= 4)) return false;
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
     ValueId x = anchor.args[0];
     while (graph[x].op == Op::reshape || graph[x].op == Op::permute || graph[x].op == Op::cast) x = graph[x].args[0];
-    if (graph[x].op == Op::box_sums || merges_taps(graph, anchor.args[1])) return false;
+    if (graph[x].op == Op::box_sums || sums_products(graph, anchor.args[1], axes)) return false;
     const Machine& machine = around.plan.machine;
     return 3 * around.pass.cost.flops / machine.flops > std::max(0.5 * around.pass.cost.bytes / machine.bandwidth, 4 * machine.launch);
 }
@@ -281,7 +283,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const DType dtype = graph[anchor.args[0]].type.dtype;
     if (dtype == DType::f64 && family == Family::wgmma) return no("wgmma has no fp64");
     if (w.dtype != dtype) return no("x and w of different dtypes");
-    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem, axes.size()) ? Arithmetic::tf32 : Arithmetic::strict;
+    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem, axes) ? Arithmetic::tf32 : Arithmetic::strict;
     const auto& s = program.input.strides;
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned && program.input.offset % problem.lanes() == 0 &&
                          s[0] % problem.lanes() == 0 && s[2] % problem.lanes() == 0 && s[3] % problem.lanes() == 0 && s[4] % problem.lanes() == 0;
