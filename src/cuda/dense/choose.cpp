@@ -64,7 +64,9 @@ struct Model {
         return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + needs.table_bytes + c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024;
     }
 
-    double cycles() const {
+    // What each role and each resource takes for a tile, were it alone.
+    struct Parts { double product, load, shared, store, memory; };
+    Parts parts() const {
         const double k = s.k_stages * c.k_steps, n = s.run_pixels, terms = problem.terms() == 2 ? 3 : 1;
         double steps = 0, tiles = s.tile_count();
         for (int v : s.variant_steps) steps += v;
@@ -103,16 +105,22 @@ struct Model {
         const double shared = k * steps * operands + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
         const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) +
                                static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) * 0.75) / 16.5;
+        return {product, load, shared, store, memory};
+    }
+
+    double cycles() const {
+        const auto [product, load, shared, store, memory] = parts();
+        const double n = s.run_pixels;
         const double ragged = 1 + 6.0 / static_cast<double>(c.run[3] * s.period[3]);   // short rows fill their sectors badly
         double total = std::max({product, load + 300, shared, store * ragged, memory * ragged});
         total += 0.08 * (product + load + store + memory - total);        // they disturb one another
         if (!problem.boxed() && bytes() > 200 * 1024) total *= 1.06;      // little L1 is left
-        if (pieces > 1 && problem.load == LoadMode::boxes) total *= 1.04; // more hand-overs a stage
+        if (c.piece < s.vectors && problem.load == LoadMode::boxes) total *= 1.04; // more hand-overs a stage
         if (c.split == Split::phases) total *= 1.05;                      // warpgroups of unlike work
         if (s.blocks == 1) total *= 1.12 - 0.12 * n / 192;                // long runs: fewer hand-overs than are counted here
         if (c.k_steps == 4) total *= 1.05;                                // few, long stages
         if (!c.resident && c.slabs == 2) total *= 1.04;                   // the next slab is asked for late
-        if (s.variants > 1) total *= 1.1;                                 // tiles of unlike work
+        total *= 1 + 0.1 * std::min(s.variants - 1, 2);                   // tiles of unlike work that load the same patch
         return total;
     }
 };
@@ -274,23 +282,30 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                         Choice choice;
                         choice.config = f.config;
                         choice.pixels = s->blocks * r.pixels * useful;
+                        choice.waves = waves, choice.variants = s->variants;
                         choice.seconds = (waves < 6 ? std::ceil(waves) : waves + 0.4) * f.cycles / 1.75e9;
                         choices.push_back(std::move(choice));
                     }
                 }
             }
     }
-    // What measurements agree on: warpgroups divide channels where they can (the patch is loaded once for both) unless another
-    // division is estimated far better, and long runs beat short ones.
+    // What measurements agree on: long runs beat short ones, and warpgroups divide channels where they can (the patch is loaded once
+    // for both) unless another division is estimated far better, or loads it for fewer parts of the phases. Few tiles are another
+    // matter: the machine must be filled.
+    auto few = [most](const Choice& c) { return most == 1 && c.waves < 4; };
     double most_pixels = 0;
     for (const Choice& c : choices) most_pixels = std::max(most_pixels, c.pixels);
-    std::erase_if(choices, [&](const Choice& c) { return c.pixels < (most == 1 ? 0.72 : 0.5) * most_pixels; });
-    double best_channels = 1e30, best_others = 1e30;
-    for (const Choice& c : choices) {
-        double& best = c.config.split == Split::channels ? best_channels : best_others;
-        best = std::min(best, c.seconds);
+    std::erase_if(choices, [&](const Choice& c) { return c.pixels < (most == 1 ? 0.72 : 0.5) * most_pixels && !few(c); });
+    const Choice* channels = nullptr;
+    for (const Choice& c : choices)
+        if (c.config.split == Split::channels && (!channels || c.seconds < channels->seconds)) channels = &c;
+    if (most == 1 && channels) {
+        auto rival = [variants = channels->variants, &few](const Choice& c) { return c.config.split != Split::channels && c.variants >= variants && !few(c); };
+        double best = 1e30;
+        for (const Choice& c : choices)
+            if (rival(c)) best = std::min(best, c.seconds);
+        if (channels->seconds < 1.25 * best) std::erase_if(choices, rival);
     }
-    if (most == 1 && best_channels < 1.25 * best_others) std::erase_if(choices, [](const Choice& c) { return c.config.split != Split::channels; });
     std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
     // For measuring: first the best of each division of the work and length of run, then what else is estimated well, of one run
     // and division two memory plans only.

@@ -15,6 +15,8 @@ struct Choice {
     Config config;
     Schedule schedule;
     double seconds = 0;   // estimate
+    double waves = 0;     // tiles a multiprocessor
+    int variants = 1;     // tiles at one place, each with some of the phases
     double pixels = 0;    // a warpgroup holds at once, of all its phases, those beyond the image not counted
 };
 
