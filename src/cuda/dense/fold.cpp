@@ -83,14 +83,7 @@ private:
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
         t.line("#pragma unroll");
         t.line("for (int p = 0; p < PLANES; p++) {");
-        const std::string value = "v" + num(program_.around->pass.anchor);
-        t.line("REAL " + value + "[BATCH][VECTOR];");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++)");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) " + value + "[i][e] = acc[set * PLANES + p][e / 2 * 4 + i * 2 + e % 2];");
-        chain_.anchor();
-        chain_.steps(false);
+        chain_.on_accumulators("set * PLANES + p");
         chain_.operand(of);
         const Chain::Kind kind = chain_.kind(of);
         auto term = [&](const std::string& i) { return chain_.name(of) + (kind.c ? "[" + i + "]" : "") + (kind.x ? "[e]" : ""); };

@@ -11,6 +11,16 @@ class FragmentChain : public Chain {
 public:
     FragmentChain(const Epilogue& epilogue, Lines& lines) : Chain(epilogue, lines, false) {}
 
+    // The chain on accumulators acc[block]: a fragment's two rows, then its columns.
+    void on_accumulators(const std::string& block) {
+        const std::string value = "v" + num(epilogue_.program().around->pass.anchor);
+        t.line("REAL " + value + "[BATCH][VECTOR];");
+        loops({true, true});
+        t.line(value + "[i][e] = acc[" + block + "][e / 2 * 4 + i * 2 + e % 2];");
+        anchor();
+        steps(false);
+    }
+
 protected:
     void across(const std::string&, Op op, const std::string&) override { fail("dense fragments: ", transfuse::name(op), " over channels"); }
     void load_image_rows(const std::string& name, size_t read) override {

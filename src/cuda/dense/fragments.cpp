@@ -188,18 +188,6 @@ private:
         t.line("}");
     }
 
-    // The chain on block b of the accumulators: a fragment's two rows, then its columns.
-    void block() {
-        const std::string value = "v" + num(program_.around->pass.anchor);
-        t.line("REAL " + value + "[BATCH][VECTOR];");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++)");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) " + value + "[i][e] = acc[b][e / 2 * 4 + i * 2 + e % 2];");
-        chain_.anchor();
-        chain_.steps(false);
-    }
-
     void plain_tile() {
         t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
         t.line("#pragma unroll");
@@ -210,11 +198,11 @@ private:
         // Inside the image only results that may lie at the end of a row are looked at one by one.
         const std::string mask = "mask[SEGMENTS > 1 ? i : 0]", row = "SEGMENTS > 1 ? 0 : i";
         t.line("if (is_whole(inside[b][0].ends) && is_whole(inside[b][MASK_ROWS - 1].ends)) {");
-        block();
+        chain_.on_accumulators("b");
         add(mask, row, "!at_the_end(e) || ");
         t.line("} else {");
         chain_.forget();
-        block();
+        chain_.on_accumulators("b");
         add(mask, row);
         t.line("}");
         t.line("}");
@@ -236,7 +224,7 @@ private:
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++) {");
         t.line("constexpr int BATCH = 2, VECTOR = ACCUMULATORS / 2;");
-        block();
+        chain_.on_accumulators("b");
         const ValueId before = epilogue_.graph()[program_.pool_value].args[0];
         const Chain::Kind kind = chain_.kind(before);
         t.line("#pragma unroll");
