@@ -118,6 +118,17 @@ def test_interleaved_samples_every_call():
     assert timing.summary([0.001, 0.002, 0.003])["ms"] == pytest.approx(2.0)
 
 
+def test_a_call_far_too_slow_is_not_repeated():
+    class Told:  # a clock that is told what each call takes
+        def once(self, call):
+            return call()
+
+    made = []
+    calls = {"slow": lambda: made.append(1) or 100.0, "quick": lambda: 0.01}
+    samples = timing.interleaved(calls, Told(), rounds=7, seconds=1.0)
+    assert samples["slow"] == [100.0] and len(made) == 1 and len(samples["quick"]) == 7
+
+
 def test_a_row_that_dies_does_not_take_the_others_along(folder, capsys):
     (folder / "f1.py").write_text(ROW.replace("return self.up(x)", "import os; os._exit(7); return self.up(x)"))
     (folder / "d1.py").write_text("raise ValueError('no such thing')\n")

@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    small = [] if device == "cuda" else ["--batch-divisor", "8", "--seconds", "4"]
+    small = [] if device == "cuda" else ["--seconds", "4"]
     options = parser().parse_args(["--rows", "seeds", "--peers", "none", "--rounds", "9", *small, *arguments])
     work = jobs(options, device)
     results = []

@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--backward", action="store_true", help="forward and backward instead of forward")
     p.add_argument("--eval", action="store_true", help="modules in eval mode (default: as constructed, training)")
-    p.add_argument("--batch-divisor", type=int, default=1, help="cut the batch; 8 suits a CPU")
+    p.add_argument("--batch-divisor", type=int, help="cut the batch (default 1 on CUDA, 8 on a CPU)")
     p.add_argument("--set", default="", help="other sizes for names of the model file: height=64,width=64")
     p.add_argument("--batch", type=int, help="this batch instead of the model's own")
     p.add_argument(
@@ -85,7 +85,8 @@ def jobs(options, device: str) -> list[tuple[Row, dict]]:
     default = "tf32" if device == "cuda" else "fp32"
     peers = [] if options.peers == "none" else options.peers.split(",")
     shared = {
-        "device": device, "backward": options.backward, "eval": options.eval, "batch_divisor": options.batch_divisor,
+        "device": device, "backward": options.backward, "eval": options.eval,
+        "batch_divisor": options.batch_divisor or (1 if device == "cuda" else 8),
         "batch": 1 if options.streaming else options.batch, "streaming": options.streaming, "which": peers,
         "seeds": options.seeds, "rounds": options.rounds, "seconds": options.seconds or (1.0 if device == "cuda" else 6.0),
         "details": not options.no_details, "overrides": overrides(options.set), "forced": options.forced,

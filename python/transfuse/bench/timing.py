@@ -53,11 +53,11 @@ class Clock:
 
 def interleaved(calls: dict[str, Call], clock: Clock, rounds: int, seconds: float) -> dict[str, list[float]]:
     """Every call once a round, so that a change of clock speed or a busy neighbour meets all of them alike. A call far slower
-    than the fastest is not repeated until it has cost more than its share of the time."""
+    than the fastest is not repeated once it has cost more than its share of the time."""
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for name, call in calls.items():
-        clock.once(call)  # warm-up: caches, autotuning of libraries, lazy loading
-        first = clock.once(call)
+        warm = clock.once(call)  # caches, autotuning of libraries, lazy loading
+        first = warm if warm > 5 * seconds else clock.once(call)
         if first > seconds:
             samples[name].append(first)
     start = time.perf_counter()
