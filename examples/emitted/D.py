@@ -200,9 +200,6 @@ struct Cursor {
     }
     __device__ __forceinline__ int channel() const { return at.fixed * CIN + stage * STAGE_CHANNELS; }
 };
-static __device__ __forceinline__ bool channel_inside(const Cursor& c, int j) {
-    return CIN % STAGE_CHANNELS == 0 || c.stage * STAGE_CHANNELS + j < CIN;
-}
 
 // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
 template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char* stage, int p, const REAL (&v)[CHANNELS]) {
@@ -275,13 +272,12 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
     constexpr int CHANNELS = PIECE * LANES, WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = PIXELS / WORD;  // a word: one pixel or two
     constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
     const unsigned* in = (const unsigned*)(raw + c.slot * RAW_BYTES);
-    const int first = c.piece * CHANNELS;
     stage += c.piece * PIECE * PLANE * 16;
     UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
         unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
             const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
-            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = channel_inside(c, first + j) ? in[j * WORDS + p] : 0u;
+            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
         }
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
             const int p = (turn + f) * TRANSPOSERS + t;
@@ -609,7 +605,10 @@ __global__ void __launch_bounds__(THREADS, 1) forward_dense(const ELEMENT* __res
     TF_SEQUENCE();
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
-    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, xs, &boxes, operands, t); } else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); } else if (role == STORE_GROUPS + 1) { registers_take<176>(); product_role<0>(shared, b, s, operands, t % 128); } else if (role == STORE_GROUPS + 2) { registers_take<176>(); product_role<1>(shared, b, s, operands, t % 128); }
+    if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, xs, &boxes, operands, t); }
+    else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, operands, role - 1, t % 128); }
+    else if (role == STORE_GROUPS + 1) { registers_take<176>(); product_role<0>(shared, b, s, operands, t % 128); }
+    else if (role == STORE_GROUPS + 2) { registers_take<176>(); product_role<1>(shared, b, s, operands, t % 128); }
 #endif
 }
 
@@ -717,18 +716,19 @@ extern "C" long long convolve(void* const* leaf, void* const* out, const long lo
 """
 
 ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
+OTHERWISE = {-3: "STRICT"}
 _built, _calls = {}, {}
 
 
-def compiled(dtype, device, strict):
+def compiled(dtype, device, told):
     """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
     arch = f"sm_{major}{minor}a" if major == 9 else f"sm_{major}{minor}"
-    flags = [f"-DSTORED={ELEMENTS[dtype]}", *["-DSTRICT"] * strict, *["-DHALF"] * (dtype != torch.float32)]
+    flags = [f"-DSTORED={ELEMENTS[dtype]}", f"-D{told}"]
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_7da2ced406cc", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_3666578e9fa5", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"),
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
@@ -764,10 +764,12 @@ def prepared(name, leaves, expected, sizes_at, outputs):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
     counts = (ctypes.c_longlong * len(sizes))(*sizes)
-    strict, need = first.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32, -3
-    while need == -3:  # small: multiplied in fp32 though TF32 is allowed, as PyTorch does
-        library, arch = compiled(first.dtype, first.device, strict)
-        function, strict = library[name], True
+    exact = first.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32
+    need, told = None, "HALF" if first.dtype != torch.float32 else "STRICT" if exact else "TF32"
+    while need is None or need in OTHERWISE:  # small: fp32 though TF32 is allowed, as PyTorch does
+        told = OTHERWISE.get(need, told)
+        library, arch = compiled(first.dtype, first.device, told)
+        function = library[name]
         function.restype = ctypes.c_longlong
         need = call(function, leaves, [], counts, None, arch)
     if need == -1:
@@ -815,7 +817,7 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     numbers = [n for values in (x.shape[2:], y.shape[2:], kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
     numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
-    library, arch = compiled(x.dtype, x.device, False)
+    library, arch = compiled(x.dtype, x.device, "HALF" if x.dtype != torch.float32 else "TF32")
     call(library.convolve, [x, weight, bias], [y], (ctypes.c_longlong * len(numbers))(*numbers), None, arch)
     return y
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "algebra/verdicts.h"
+#include "cuda/dense/tile_program.h"
 #include "transfuse/error.h"
 
 namespace transfuse::emit {
@@ -137,6 +138,10 @@ std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
 }  // namespace
 
 Stated state(const Request& request) {
+    struct Rows {
+        explicit Rows(bool one) { cuda::rows_have_one_length = one; }
+        ~Rows() { cuda::rows_have_one_length = false; }
+    } rows(request.one_row_length);
     Verdicts said;
     const Graph example = prepared(request.example, request, said);
     said.repeating = true, said.next = 0;

@@ -19,6 +19,7 @@ struct Request {
     Fp32Precision precision = Fp32Precision::strict;
     bool aligned = true;  // leaves and outputs begin on 16-byte boundaries
     bool inference = true;
+    bool one_row_length = false;  // the innermost size is the example's: kernels may rest on it
     cuda::Target target;
     GradientRequest gradient;  // wrt not empty: the gradient's program, whose leaves are followed by output gradients
 };

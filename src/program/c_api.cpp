@@ -87,6 +87,8 @@ void read_options(const char* options, emit::Request& request) {
             request.precision = Fp32Precision::tf32;
         } else if (word == "unaligned") {
             request.aligned = false;
+        } else if (word == "rows") {
+            request.one_row_length = true;
         } else if (word == "general") {
             request.target.general_only = true;
         } else if (word.rfind("arch=", 0) == 0) {

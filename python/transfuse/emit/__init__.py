@@ -27,7 +27,7 @@ class Part:
 
     name: str
     sized: Sized
-    programs: dict[str, list[tuple[str, Program]]]  # "fp32", "strict", "half" → variants with their conditions
+    programs: dict[str, list[tuple[str, Program]]]  # "fp32", "wide", "strict", "half" → variants with their conditions
     summary: dict
 
     @property
@@ -92,23 +92,33 @@ def stated(mode: Mode, prefix: str) -> None:
             at = sized(region, calls[region.name])
             mode.parts.append(Part(name, at, variants(at, name), library.summary(at.text(at.example), "cuda")))
         except (Unstated, ValueError) as error:
-            raise ProblemError(f"a program for all sizes was not found: {error}") from error
+            raise ProblemError(
+                f"no file can be written that serves all sizes: what a kernel is launched with is no formula of them ({error})"
+            ) from error
 
 
 def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
     """Of each arithmetic the programs, and under which condition each is taken. Programs with tensor-core kernels are for one
-    GPU: elsewhere, and at sizes they cannot take, the portable path is gone."""
+    GPU: elsewhere, and at sizes they cannot take, the portable path is gone. Where rows of the example's length can share the
+    zeros between them, "wide" is for all other lengths."""
     fast = state(at, "tf32", True, "f32", f"{name}_")
     conditions = [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1]
     if not any("wgmma" in k.text for k in fast.kernels):
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")
         return {"fp32": [(" && ".join([*conditions, "aligned"]), fast), ("", general)]}
     when = " && ".join(["arch == 90", *conditions, "aligned"])
-    return {
+    programs = {
         "fp32": [(when, fast)],
         "strict": [(when, state(at, "", True, "f32", f"{name}_"))],
         "half": [(when, state(at, "", True, "f16", f"{name}_"))],
     }
+    inner = at.symbols[-1].name
+    graph = at.text(at.example)
+    if any("shared padding" in launch["note"] for launch in library.stated(graph, graph, "tf32 rows")["launches"]):
+        rows = state(at, "tf32", True, "f32", f"{name}_", inner)
+        own = " && ".join(["arch == 90", f"{inner} == {at.example[inner]}", "aligned"])
+        programs = {"fp32": [(own, rows)], "wide": [(when, fast)], **{k: programs[k] for k in ("strict", "half")}}
+    return programs
 
 
 def emit(path, device: str = "cuda") -> str:

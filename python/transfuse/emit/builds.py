@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from transfuse.emit.text.tokens import Token, tokens
 
-FLAGS = {"fp32": "", "strict": "STRICT", "half": "HALF"}  # what the compiler is told
+FLAGS = {"fp32": "", "wide": "WIDE", "strict": "STRICT", "half": "HALF"}  # what the compiler is told
 
 
 def merged(texts: dict[str, str]) -> str:

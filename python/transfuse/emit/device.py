@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
-from transfuse.emit.text.values import constants
+from transfuse.emit.text.values import agreed, constants
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -175,7 +175,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
     sources = {key: [(name, needed(chunks(text))) for name, text in kernels] for key, kernels in builds.items()}
     every = [source for list_ in sources.values() for _, source in list_]
     for roll in (False, True):  # what is left of a function may decide how others read
-        known = _agreed(every)
+        known = _constants(every)
         for source in every:
             source[:] = needed(_without_idle([_printed(chunk, known, roll) for chunk in source], known))
     for source in every:
@@ -229,21 +229,24 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
     return "\n".join(tidy(block) for block in blocks)
 
 
-def _agreed(sources) -> dict:
-    """Constants that have one value wherever they are defined."""
-    agreed: dict = {}
-    against: set[str] = set()
-    for source in sources:
-        for name, value in constants("\n".join(c.text for c in source if not c.kernel)).items():
-            if agreed.setdefault(name, value) != value:
-                against.add(name)
-    return {name: value for name, value in agreed.items() if name not in against}
+def _constants(sources: list[list[Chunk]]) -> dict:
+    """Constants of all sources: one value where they agree, else one for each source. Functions only where they agree."""
+    each = [constants("\n".join(c.text for c in source if not c.kernel)) for source in sources]
+    found = {}
+    for name in dict.fromkeys(name for known in each for name in known):
+        values = tuple(known.get(name) for known in each)
+        some = set(values) - {None}
+        if len(some) == 1:
+            found[name] = next(iter(some))
+        elif all(isinstance(v, int) for v in some):
+            found[name] = values
+    return found
 
 
 def _printed(chunk: Chunk, known: dict, roll: bool) -> Chunk:
     if chunk.macro:
         return chunk
-    key = chunk.text, roll, tuple(sorted(known.items()))
+    key = chunk.text, roll, tuple(sorted(known.items(), key=lambda item: item[0]))
     if key not in _texts:
         text = specialised(chunk.text, known)
         _texts[key] = rolled(text) if roll and "multiply" in chunk.names else text
@@ -265,9 +268,9 @@ SINGLE = [  # one term a product: what is there for several is the accumulators 
 def _without_idle(source: list[Chunk], known: dict[str, int]) -> list[Chunk]:
     """Structs whose functions do nothing are gone, with everything said to them; so are members that nobody reads."""
     texts = {i: c.text for i, c in enumerate(source)}
-    edits = SINGLE if known.get("TERMS") == 1 else []
+    edits = SINGLE if agreed(known.get("TERMS")) == 1 else []
     for i, text in list(texts.items()):
-        if (match := IDLE.fullmatch(text.strip())) and known.get(match[1].upper()) == 0:
+        if (match := IDLE.fullmatch(text.strip())) and agreed(known.get(match[1].upper())) == 0:
             edits = [
                 *edits,
                 (re.compile(rf"\n *{match[1]}(?:<\w+>)? \w+\([^\n]*\);"), ""),
@@ -387,7 +390,7 @@ TIDY = [
     (re.compile(r"^(\s*) \{$", re.M), r"\1{"),
     (re.compile(r"else  \{"), "else {"),
     (re.compile(r"\n\s*\n(\s*\})"), r"\n\1"),
-    (re.compile(r"\}\n\s+else"), "} else"),
+    (re.compile(r"^(\s*)\}\n\s+else", re.M), r"\1} else"),
 ]
 
 

@@ -28,7 +28,9 @@ def write(found, ref: Reference, modes) -> str:
     text = _file(found, ref, modes, every)
     if len(every) == 1 or text.count("\n") < LONGEST:
         return text
-    strict, plain = _file(found, ref, modes, ["fp32", "strict"]), _file(found, ref, modes, ["fp32"])
+    strict, plain = (
+        _file(found, ref, modes, [a for a in every if a not in left]) for left in (["half"], ["half", "strict"])
+    )
     return strict if strict.count("\n") < max(LONGEST, GROWTH * plain.count("\n")) else plain
 
 
@@ -45,7 +47,9 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
                 (_aligned(c, part), _share(program, kernels))
                 for c, program in part.programs.get(arithmetic, part.programs["fp32"])
             ]
-            functions.append(host.function(part.name, [s.name for s in part.sized.symbols], variants, clusters))
+            otherwise = -4 if arithmetic == "fp32" and "wide" in part.programs else -2
+            symbols = [s.name for s in part.sized.symbols]
+            functions.append(host.function(part.name, symbols, variants, clusters, otherwise))
         builds[arithmetic] = [(k.name, k.text) for k in kernels.values()]
         text = "\n\n".join([*host.support("".join(functions), clusters, "half" in arithmetics), *functions])
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)

@@ -247,11 +247,18 @@ def scalar(statement: Statement, values: list[float], single: bool) -> str:
     rounded = np.float32 if single else np.float64
     expected = np.array(values, dtype=rounded)
     for names, product in statement.products.values():
-        c = round(values[0] * float(product[0]), 6)
+        exact = values[0] * float(product[0])
+        c, whole = round(exact, 6), round(1 / exact) if 0 < exact < 1 else 0
         inverse = np.array([rounded(c / float(p)) for p in product])
         if c != 0 and np.allclose(inverse, expected, rtol=3e-7 if single else 1e-14, atol=0):
             return f"{c!r} / ({' * '.join(names)})"
-    for (names, product), scale in itertools.product(statement.products.values(), (1, 2, 3, 4, 5, 8, 16, 32)):
+        inverse = np.array([rounded(1 / (float(p) * whole)) for p in product]) if whole else inverse
+        if whole and np.allclose(inverse, expected, rtol=3e-7 if single else 1e-14, atol=0):
+            return f"1.0 / ({whole} * {' * '.join(names)})"
+    # c·M/(M − 1) with sizes that are fixed in M: what its example says of them.
+    first = 1 / (values[0] - 1) + 1 if values[0] > 1 else 0
+    widths = {round(first / float(p[0])) for _, p in statement.products.values() if first > p[0]}
+    for (names, product), scale in itertools.product(statement.products.values(), (1, 2, 3, 4, 5, 8, 16, 32, *widths)):
         count = product.astype(float) * scale
         if (count < 2).any():
             continue

@@ -70,8 +70,9 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
     return [launch, *([DIVISOR] if "divisor(" in functions else []), *([boxes] if "boxes_of(" in functions else [])]
 
 
-def function(name: str, symbols: list[str], variants: list[tuple[str, Program]], clusters: bool) -> str:
-    """extern "C": the bytes of workspace it needs, or with workspace the launches. The first variant whose condition holds."""
+def function(name: str, symbols: list[str], variants: list[tuple[str, Program]], clusters: bool, otherwise: int) -> str:
+    """extern "C": the bytes of workspace it needs, or with workspace the launches. The first variant whose condition holds; where
+    none does `otherwise`: -2 for the portable path, -4 for the build for rows of any length."""
     lines = [
         f'extern "C" long long {name}(void* const* leaf, void* const* out, const long long* size, char* workspace, '
         "cudaStream_t stream, int arch) {"
@@ -88,7 +89,7 @@ def function(name: str, symbols: list[str], variants: list[tuple[str, Program]],
         if condition:
             lines.append("    }")
     if variants[-1][0]:
-        lines.append("    return -2;")
+        lines.append(f"    return {otherwise};")
     lines.append("}")
     return "\n".join(lines)
 

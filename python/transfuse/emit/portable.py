@@ -65,11 +65,12 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     numbers = [n for values in (x.shape[2:], y.shape[2:], kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
     numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
-    library, arch = compiled(x.dtype, x.device@STRICT@)
+    library, arch = compiled(x.dtype, x.device@TOLD@)
     call(library.convolve, [x, weight, bias], [y], (ctypes.c_longlong * len(numbers))(*numbers), None, arch)
     return y
 '''
 
 
-def python(several: bool) -> str:
-    return PYTHON.replace("@STRICT@", ", False" if several else "")
+def python(builds: list[str]) -> str:
+    told = ', "HALF" if x.dtype != torch.float32 else "TF32"' if "half" in builds else ', "TF32"'
+    return PYTHON.replace("@TOLD@", told if len(builds) > 1 else "")

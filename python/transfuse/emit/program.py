@@ -62,10 +62,16 @@ class Program:
     flops: str = ""  # of the convolutions that are computed in TF32
 
 
-def state(sized: Sized, options: str, aligned: bool, dtype: str = "f32", prefix: str = "") -> Program:
-    """The program that was chosen for the example's sizes (or, if not `aligned`, for odd ones like them)."""
+def state(sized: Sized, options: str, aligned: bool, dtype: str = "f32", prefix: str = "", fixed: str = "") -> Program:
+    """The program that was chosen for the example's sizes (or, if not `aligned`, for odd ones like them). The size called
+    `fixed` is always the example's."""
     example = sized.example if aligned else {s.name: s.example | 1 for s in sized.symbols}
-    ask = lambda sizes: library.stated(sized.text(example, dtype), sized.text(sizes, dtype), options)  # noqa: E731
+    options, kept = options + (" rows" if fixed else ""), {fixed: sized.example[fixed]} if fixed else {}
+
+    def ask(sizes):
+        sizes.update(kept)
+        return library.stated(sized.text(example, dtype), sized.text(sizes, dtype), options)
+
     found = _ask(ask, itertools.chain([example], samples(sized.symbols, SAMPLES, 1, aligned)))
     program = _Stating(sized, found, prefix).program(grains(sized.symbols, aligned))
     # What is rounded up changes at multiples of the divisors: the formulas must hold there as well, or others be found.

@@ -22,10 +22,10 @@ def helpers(regions: str) -> str:
 
 COMPILED = '''
 ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
-_built, _calls = {}, {}
+@OTHERWISE@_built, _calls = {}, {}
 
 
-def compiled(dtype, device@STRICT@):
+def compiled(dtype, device@TOLD_HERE@):
     """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
     arch = f"sm_{major}{minor}a" if major == 9 else f"sm_{major}{minor}"
@@ -95,10 +95,11 @@ ASK = """    library, arch = compiled(first.dtype, first.device)
     function.restype = ctypes.c_longlong
     need = call(function, leaves, [], counts, None, arch)"""
 
-ASK_STRICT = """    strict, need = first.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32, -3
-    while need == -3:  # small: multiplied in fp32 though TF32 is allowed, as PyTorch does
-        library, arch = compiled(first.dtype, first.device, strict)
-        function, strict = library[name], True
+ASK_SEVERAL = """@EXACT@    need, told = None, @TOLD@
+    while need is None or need in OTHERWISE:  # @OTHER@
+        told = OTHERWISE.get(need, told)
+        library, arch = compiled(first.dtype, first.device, told)
+        function = library[name]
         function.restype = ctypes.c_longlong
         need = call(function, leaves, [], counts, None, arch)"""
 
@@ -123,33 +124,45 @@ def imports() -> str:
 
 def text(builds: list[str], falls: bool, source: str) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path."""
+    others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
+    other = "; ".join(
+        [*(["small: fp32 though TF32 is allowed, as PyTorch does"] if "strict" in builds else []),
+         *(["rows of another length than the example's"] if "wide" in builds else [])]
+    )  # fmt: skip
+    told = '"STRICT" if exact else "TF32"' if "strict" in builds else '"TF32"'
+    told = f'"HALF" if first.dtype != torch.float32 else {told}' if "half" in builds else told
+    exact = (
+        "    exact = first.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32\n"
+        if "strict" in builds
+        else ""
+    )
     several, portable_when, floats = len(builds) > 1, "need == -2", falls and "half" not in builds
-    if falls and not several:
+    if falls and "strict" not in builds:
         portable_when = "need in (-2, -3) or (dtype == torch.float32 and not torch.backends.cudnn.allow_tf32)"
     leaves = "    dtype, leaves = leaves[0].dtype, " if floats else "    leaves = "
     leaves += "[leaf.contiguous() for leaf in leaves]"
     if floats:
         leaves += "\n    leaves = [leaf.float() for leaf in leaves]  # products of 16-bit numbers are exact in TF32"
     heads = ["algorithm", *(["array", "cstdint", "dlfcn.h"] if "boxes_of(" in source else []), "cuda_runtime.h"]
-    flags = '    flags = [f"-DSTORED={ELEMENTS[dtype]}"'
-    flags += (', *["-DSTRICT"] * strict' if several else "") + (
-        ', *["-DHALF"] * (dtype != torch.float32)]' if "half" in builds else "]"
-    )
+    flags = '    flags = [f"-DSTORED={ELEMENTS[dtype]}"' + (', f"-D{told}"]' if several else "]")
     code = "SOURCE"
     if ".f16.f16" in source:  # the one instruction that names the type
         code = 'SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")'
     words = {
-        "@STRICT@": ", strict" if several else "",
+        "@TOLD_HERE@": ", told" if several else "",
         "@FLAGS@": flags,
         "@SOURCE@": code,
         "@INCLUDES@": "".join(f"#include <{h}>\\n" for h in heads),
-        "@ASK@": ASK_STRICT if several else ASK,
+        "@ASK@": ASK_SEVERAL.replace("@EXACT@", exact).replace("@TOLD@", told).replace("@OTHER@", other)
+        if several
+        else ASK,
+        "@OTHERWISE@": "OTHERWISE = {" + ", ".join(f'{n}: "{b}"' for n, b in others) + "}\n" if several else "",
         "@NONE@": "; None where the portable path must be taken" if falls else "",
         "@PORTABLE@": f"    if {portable_when}:\n        return None\n" if falls else "",
         "@LEAVES@": leaves,
         "@RETURN@": "[t.to(dtype) for t in out]" if floats else "out",
     }
-    out = COMPILED + "\n" + RUN + DIFFERENTIATED + (portable.python(several) if falls else "")
+    out = COMPILED + "\n" + RUN + DIFFERENTIATED + (portable.python(builds) if falls else "")
     for word, by in words.items():
         out = out.replace(word, by)
     return out

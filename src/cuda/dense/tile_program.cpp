@@ -306,7 +306,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const Sizes& shape = graph[anchor.args[0]].type.shape;
     for (size_t k = 0; k < shape.size(); ++k)
         if (k != 1) reach += (shape[k] - 1) * std::abs(s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)]);
-    problem.any_size = around.target.stated();
+    problem.any_size = around.target.stated() && !rows_have_one_length;
     problem.wide_offsets = reach >= (int64_t(1) << 31);
     if (numel(anchor.type.shape) == 0 || numel(graph[anchor.args[0]].type.shape) == 0) return no("an empty tensor");
     for (const Lattice& axis : problem.axes)

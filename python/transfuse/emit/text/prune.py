@@ -9,7 +9,7 @@ from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.statements import Node, every
 from transfuse.emit.text.tokens import Token, find, split
-from transfuse.emit.text.values import Function, declared, value
+from transfuse.emit.text.values import Function, declared, value, vector
 
 
 def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
@@ -21,7 +21,7 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
             texts = [t.text for t in node.items]
             if texts[:1] in (["constexpr"], ["const"]) and texts[1:2] in (["int"], ["bool"]):
                 for name, items in declared(node.items[2:-1]):
-                    found = value(items, known)
+                    found = vector(items, known)
                     known.pop(name, None)
                     if found is not None:
                         known[name] = found

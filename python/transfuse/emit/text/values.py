@@ -1,4 +1,8 @@
-"""Whole numbers that constants decide."""
+"""Whole numbers that constants decide.
+
+A constant that differs between kernels or builds is a tuple, one number for each of them and None where it is not defined; so
+is what is computed from it. It decides something where all of them agree.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,23 @@ APPLY = {
 }  # fmt: skip
 
 
+def each(apply, *operands):
+    """Numbers, or tuples of them element by element."""
+    if not any(isinstance(o, tuple) for o in operands):
+        return apply(*operands)
+    count = max(len(o) for o in operands if isinstance(o, tuple))
+    rows = zip(*(o if isinstance(o, tuple) else (o,) * count for o in operands))
+    return tuple(None if None in row else apply(*row) for row in rows)
+
+
+def agreed(number):
+    """The one number a tuple has, or None."""
+    if not isinstance(number, tuple):
+        return number
+    found = set(number) - {None}
+    return next(iter(found)) if len(found) == 1 else None
+
+
 @dataclass(frozen=True)
 class Function:
     """One that returns an expression of its parameters."""
@@ -32,7 +53,7 @@ class Function:
     def value(self, arguments: list[int | None], known: dict) -> int | None:
         given = {name: number for name, number in zip(self.parameters, arguments) if number is not None}
         outer = {name: number for name, number in known.items() if name not in self.parameters}
-        return value(tokens(self.text), {**outer, **given})
+        return vector(tokens(self.text), {**outer, **given})
 
 
 class Value:
@@ -57,7 +78,7 @@ class Value:
             raise Unknown
         self.at += 1
         no = self.ternary()
-        return yes if condition else no
+        return each(lambda c, y, n: y if c else n, condition, yes, no)
 
     def level(self, depth: int) -> int:
         if depth == len(LEVELS):
@@ -67,9 +88,9 @@ class Value:
             operator = self.peek()
             self.at += 1
             right = self.level(depth + 1)
-            if operator in "/%" and right == 0:
+            if operator in "/%" and (0 in right if isinstance(right, tuple) else right == 0):
                 raise Unknown
-            left = APPLY[operator](left, right)
+            left = each(APPLY[operator], left, right)
         return left
 
     def unary(self) -> int:
@@ -79,7 +100,9 @@ class Value:
         self.at += 1
         if token.text in ("-", "+", "!", "~"):
             number = self.unary()
-            return {"-": -number, "+": number, "!": int(not number), "~": ~number}[token.text]
+            return each(
+                {"-": lambda n: -n, "+": lambda n: n, "!": lambda n: int(not n), "~": lambda n: ~n}[token.text], number
+            )
         if token.text == "(":
             if (
                 self.peek() in ("int", "unsigned")
@@ -100,7 +123,7 @@ class Value:
             return self._known(f"sizeof {self.items[self.at - 2].text}")
         if self.peek() == "(" and isinstance(function := self.known.get(token.text), Function):
             end = closing(self.items, self.at)
-            numbers = [value(a, self.known) for a in split(self.items[self.at + 1 : end], {","})]
+            numbers = [vector(a, self.known) for a in split(self.items[self.at + 1 : end], {","})]
             self.at = end + 1
             if (found := function.value(numbers, self.known)) is None:
                 raise Unknown
@@ -108,16 +131,20 @@ class Value:
         return self._known(token.text)
 
     def _known(self, name: str) -> int:
-        if not isinstance(found := self.known.get(name), int):
+        if not isinstance(found := self.known.get(name), (int, tuple)):
             raise Unknown
         return found
 
 
-def value(items: list[Token], known: dict[str, int]) -> int | None:
+def vector(items: list[Token], known: dict) -> int | tuple | None:
     try:
         return Value(items, known).value
     except Unknown:
         return None
+
+
+def value(items: list[Token], known: dict) -> int | None:
+    return agreed(vector(items, known))
 
 
 SIZES = {"float": 4, "double": 8, "tf_half": 2, "tf_bfloat": 2, "STORED": 2, "int": 4, "long": 8}
@@ -143,7 +170,7 @@ def constants(text: str) -> dict:
             known.update({name.strip(): i for i, name in enumerate(match[1].split(","))})
         elif match := re.match(r"(?:static )?constexpr (?:int|bool) (\w+ = .*);$", line):
             for name, items in declared(tokens(match[1])):
-                if (found := value(items, known)) is not None:
+                if (found := vector(items, known)) is not None:
                     known[name] = found
     for match in RETURNING.finditer(re.sub(r"\s*//.*", "", text)):
         words = [p.split() for p in match[2].split(",")]
