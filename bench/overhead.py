@@ -4,7 +4,8 @@
 
 Processor time of one thread in microseconds a call, the best of many batches of calls. "operator" is transfuse::run alone, with
 the little that there is to compute; the difference to "call" is spent in Python. Where there is a GPU, the host's time for row A
-follows: without gradients, with them, and forward with backward.
+follows: without gradients, with them, and forward with backward. "nothing" is an autograd function of the same tensors that
+computes nothing: what PyTorch's engine itself takes.
 """
 
 import time
@@ -64,6 +65,19 @@ def host_microseconds(call, calls=20, batches=15) -> float:
     return 1e6 * best / calls
 
 
+class Nothing(torch.autograd.Function):
+    """Results and gradients of the right shapes, never written."""
+
+    @staticmethod
+    def forward(ctx, like, *leaves):
+        ctx.save_for_backward(*leaves)
+        return torch.empty_like(like)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, *[torch.empty_like(leaf) for leaf in ctx.saved_tensors]
+
+
 def on_a_gpu() -> None:
     reference = problem.load(Path(__file__).parent / "models" / "A.py")
     model, (x,) = reference.model(device="cuda"), reference.inputs(device="cuda")
@@ -71,13 +85,18 @@ def on_a_gpu() -> None:
     x.requires_grad_()
     gradient = torch.ones_like(ours(x))
 
+    leaves = (x, *model.parameters())
+
+    def nothing(x):
+        return Nothing.apply(gradient, *leaves)
+
     def step(module):
-        for tensor in (x, *module.parameters()):
+        for tensor in leaves:
             tensor.grad = None
         module(x).backward(gradient)
 
     print(f"\n{'row A, host':24}{'no_grad':>8}{'forward':>10}{'backward too':>14}")
-    for name, module in (("ours", ours), ("PyTorch", model)):
+    for name, module in (("ours", ours), ("PyTorch", model), ("nothing", nothing)):
         with torch.no_grad():
             module(x)
             plain = host_microseconds(lambda module=module: module(x))
