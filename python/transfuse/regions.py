@@ -10,8 +10,13 @@ from dataclasses import dataclass, field
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-import transfuse.translate_shape  # noqa: F401  (fills the table)
-from transfuse import library
+from transfuse import (  # noqa: F401  (the translations fill the table)
+    library,
+    translate_convolution,
+    translate_pointwise,
+    translate_reduction,
+    translate_shape,
+)
 from transfuse.constants import as_tensor, note_numbers
 from transfuse.functional import functionalize, lower_sizes, mutated, roots
 from transfuse.gradmode import detach_what_needs_no_gradient

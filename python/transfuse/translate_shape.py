@@ -1,4 +1,4 @@
-"""The rest of the table: norms, shapes, casts and parameter expressions. Importing it fills the table."""
+"""The table of ATen operators: norms, shapes, casts and parameter expressions."""
 
 from __future__ import annotations
 

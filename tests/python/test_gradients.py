@@ -58,6 +58,10 @@ FAMILIES = {
     "batch_norm": lambda y, s: F.batch_norm(y, None, None, s.flatten(), None or s.flatten(), True),
     "group_norm": lambda y, s: F.group_norm(y, 2, s.flatten(), s.flatten()),
     "instance_norm": lambda y, s: F.instance_norm(y),
+    "vector_norm": lambda y, s: y / y.norm(dim=(2, 3), keepdim=True) + torch.linalg.vector_norm(y * s, 1),
+    "normalized": lambda y, s: F.normalize(y * s, dim=1) + F.softshrink(y, 0.1),
+    "largest": lambda y, s: torch.linalg.vector_norm(y * s, float("inf"), dim=(1, 2))
+    + F.rrelu(y, training=False).std(),
     "layer_norm": lambda y, s: F.layer_norm(y, y.shape[1:]),
     "var": lambda y, s: y.var((0, 2, 3)) + s.flatten(),
     "concat": lambda y, s: torch.cat([y * s, y[:, 1:3]], 1),
@@ -128,6 +132,40 @@ def test_before_the_convolution(no_fallback):
 
 def test_unbatched(no_fallback):
     assert_gradcheck(Chain(lambda y, s: torch.tanh(y * s), stride=2), 2, 4, 3)
+
+
+ZEROS = {
+    "std": lambda y: y.std((1, 2)),
+    "std of all": lambda y: y.std(),
+    "norm": lambda y: y.norm(dim=2),
+    "norm of order 1": lambda y: y.norm(p=1, dim=2),
+    "relu6": F.relu6,
+    "hardtanh": lambda y: F.hardtanh(y, 0, 2),
+    "threshold": lambda y: F.threshold(y, 0, 0),
+    "softshrink": lambda y: F.softshrink(y, 0),
+    "abs": torch.abs,
+    "clamp": lambda y: y.clamp(0, 1),
+}
+
+
+@pytest.mark.parametrize("name", ZEROS)
+def test_gradients_at_zero_are_pytorchs(name, no_fallback):
+    """Channels that are zero all over are met in real models: no NaN where PyTorch has none, and the same side of a bend."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.ConvTranspose1d(3, 4, 1, bias=False)
+            nn.init.zeros_(self.conv.weight)
+
+        def forward(self, x):
+            return ZEROS[name](self.conv(x))
+
+    model, x = Model(), torch.randn(2, 3, 5)
+    ours = transfuse.optimize(model, x, never_slower=False)
+    found = [torch.autograd.grad(m(x).sum(), model.conv.weight)[0] for m in (ours, model)]
+    assert transfuse.report(ours).left == 0
+    assert torch.allclose(*found, rtol=1e-5, atol=1e-6)
 
 
 def test_double_backward():
