@@ -6,14 +6,19 @@ import contextlib
 import copy
 import functools
 import inspect
+import linecache
+import logging
 import threading
+import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 
 import torch
 import torch.utils._pytree as pytree
 from torch import nn
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils.prune import BasePruningMethod
 
 from transfuse.guards import Watch
 
@@ -24,6 +29,10 @@ class CaptureError(Exception):
 
 class LastingError(CaptureError):
     """The same whatever the inputs are."""
+
+
+class ValueDependent(CaptureError):
+    """forward() branches on what a tensor holds: the same for inputs of every size."""
 
 
 @dataclass
@@ -120,7 +129,7 @@ def _capturing_here():
 
         patch_method(self, cls, name, choose, deduplicate)
 
-    with _lock:
+    with _lock, _quiet():
         _capturing.on = True
         _BatchNorm.forward, _Patcher.patch_method = _batch_norm_forward, patch_here
         try:
@@ -130,8 +139,25 @@ def _capturing_here():
             _capturing.on = False
 
 
-# Pre-hooks that only compute a weight: part of the computation, captured with it.
-_WEIGHT_HOOKS = ("WeightNorm", "SpectralNorm")
+@contextlib.contextmanager
+def _quiet():
+    """torch.export prints the graph it could not finish; what is said of it here is one warning."""
+    from torch.export import _trace
+
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    _trace.print = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        del _trace.print
+        logger.setLevel(level)
+
+
+def _weight_hook(hook) -> bool:
+    """Pre-hooks that only compute a weight are part of the computation and captured with it."""
+    return type(hook).__name__ in ("WeightNorm", "SpectralNorm") or isinstance(hook, BasePruningMethod)
 
 
 def obstacle(module: nn.Module) -> str | None:
@@ -139,9 +165,11 @@ def obstacle(module: nn.Module) -> str | None:
     if isinstance(module, torch.jit.ScriptModule):
         return "it is a TorchScript module"
     for name, child in module.named_modules():
+        if any(map(nn.parameter.is_lazy, child._parameters.values())):
+            return f"the lazy parameters of module {name} get their shapes at the first call"
         if child is not module and not child.__dict__.get("_transfuse_quiet", False):
             hooks = list(child._forward_hooks.values()) + list(child._backward_hooks.values())
-            hooks += [h for h in child._forward_pre_hooks.values() if type(h).__name__ not in _WEIGHT_HOOKS]
+            hooks += [h for h in child._forward_pre_hooks.values() if not _weight_hook(h)]
             hooks += list(child._backward_pre_hooks.values())
             if hooks:
                 return f"module {name} has a hook ({getattr(hooks[0], '__name__', type(hooks[0]).__name__)})"
@@ -215,10 +243,26 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))
         paths = _paths(base.forward, view, args, kwargs)
         shapes = _dynamic_shapes(base.forward, view, args, kwargs) if dynamic else None
-        program = torch.export.export(view, args, kwargs, dynamic_shapes=shapes, strict=False)
+        try:
+            program = torch.export.export(view, args, kwargs, dynamic_shapes=shapes, strict=False)
+        except GuardOnDataDependentSymNode as error:
+            raise ValueDependent(
+                f"control flow depends on the values of a tensor{_place(error)}; "
+                'torch.compile(…, backend="transfuse") takes the pieces before and after it'
+            ) from error
     if changes:
         raise LastingError("its forward() changes attributes of the module")
     return _lifted(program, dynamic, paths)
+
+
+def _place(error: Exception) -> str:
+    """The innermost line of the user's that an error came from."""
+    inner = (f"{torch.__path__[0]}/", f"{__file__.rpartition('/')[0]}/")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(inner)]
+    if not frames:
+        return ""
+    file, line = frames[-1].filename, frames[-1].lineno
+    return f" ({file.rpartition('/')[2]}:{line}: {linecache.getline(file, line).strip()})"
 
 
 def _note_changes(view: nn.Module) -> list:
@@ -234,6 +278,13 @@ def _note_changes(view: nn.Module) -> list:
         result = original(*args, **kwargs)
         if not watch.holds() or watch.state() != before:
             changes.append(True)
+        for part in pytree.tree_leaves(result):
+            if not isinstance(part, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float, str, type(None))):
+                kind = type(part).__name__
+                raise LastingError(
+                    f"its forward() gives a {kind}, which torch.export does not know"
+                    + (f" (torch.export.register_dataclass({kind}) helps)" if is_dataclass(part) else "")
+                )
         return result
 
     view.__dict__["forward"] = forward

@@ -80,6 +80,7 @@ class Watch:
         so it compares where things lie and builds nothing."""
         names: dict = {
             "functorch": torch._C._functorch.peek_interpreter_stack,
+            "tracing": torch._C._is_tracing,
             "autocast": torch._C._is_any_autocast_enabled,
         }
 
@@ -87,9 +88,8 @@ class Watch:
             names[name := f"v{len(names)}"] = value
             return name
 
-        tests = [
-            "functorch() is None"
-        ]  # under vmap, torch.func.grad, … a transform needs to see PyTorch's own operators
+        # Under vmap, torch.func.grad, torch.jit.trace, … a transform needs to see PyTorch's own operators.
+        tests = ["functorch() is None", "not tracing()"]
         if (casts := autocast_state()) is None:
             tests.append("not autocast()")
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from dataclasses import dataclass
 
 import torch
 import torch.utils._pytree as pytree
@@ -11,7 +12,7 @@ from torch import nn
 from torch.compiler import is_compiling
 
 from transfuse import fallback
-from transfuse.capture import Capture, CaptureError, LastingError, capture, plain_view
+from transfuse.capture import Capture, CaptureError, LastingError, ValueDependent, capture, plain_view
 from transfuse.direct import direct
 from transfuse.guards import Watch, autocast_state, places
 from transfuse.regions import Cut, Options, cut
@@ -112,6 +113,7 @@ class State:
         self.variants: set = set()  # states of the module that were met
         self.failures: list[str] = []
         self.refused: str | None = None  # why no call of this module can be ours
+        self.barred: dict = {}  # key without shapes → why no such call can be
         self.lock = threading.RLock()
 
     @property
@@ -158,14 +160,14 @@ def _mode(module: nn.Module, state: State) -> tuple:
         with state.lock:
             # Another structure: what was bound to the old one's tables must not be found again.
             state.watch = watch = Watch(module)
-            state.entries, state.captures, state.variants = {}, {}, set()
+            state.entries, state.captures, state.variants, state.barred = {}, {}, set(), {}
             state.bound, state.recalls, state.recall = {}, {}, None
     return watch.state(), autocast_state()
 
 
 def forward(module: nn.Module, args: tuple, kwargs: dict):
     state: State = module.__dict__["_transfuse"]
-    if _transformed():  # vmap, torch.func.grad, …: a transform needs to see PyTorch's own operators
+    if _transformed():  # vmap, torch.func.grad, torch.jit.trace, …: they need to see PyTorch's own operators
         return _plain(module, state, args, kwargs)
     if state.refused is not None:
         return _plain(module, state, args, kwargs)
@@ -175,6 +177,10 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     entry = state.entries.get(key)
     if entry is None or (entry.__class__ is Bound and entry.fixed and not entry.fits()):
         entry = _find(module, state, args, kwargs, flat, spec, mode, key)
+    if isinstance(entry, Refusal):
+        result = _plain(module, state, args, kwargs)  # if PyTorch refuses as well, its error is the one to see
+        entry.remember(state)
+        return result
     if isinstance(entry, str):
         return _plain(module, state, args, kwargs)
     if spec is None:
@@ -195,7 +201,7 @@ def _remember(state: State, mode: tuple, flat: list, entry: Bound) -> None:
 
 
 def _transformed() -> bool:
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return torch._C._functorch.peek_interpreter_stack() is not None or torch._C._is_tracing()
 
 
 def _traced(module: nn.Module, state: State, args, kwargs):
@@ -215,7 +221,7 @@ def _plain(module: nn.Module, state: State, args, kwargs):
 def _find(module, state: State, args, kwargs, flat, spec, mode, key):
     loose = (mode, _ranks(flat), spec)
     with state.lock:
-        known = state.entries.get(key)
+        known = state.entries.get(key) or state.barred.get(loose)
         if isinstance(known, str) or (known is not None and known.fits()):
             return known
 
@@ -233,18 +239,11 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
         try:
             entry = _capture(module, state, args, kwargs)
         except Exception as error:
-            # If PyTorch refuses this call too, its error is the one to see, and nothing is remembered.
-            with torch.no_grad():
-                plain_view(module, state.base).forward(*args, **kwargs) if _harmless(module) else None
             reason = f"{type(module).__name__} could not be captured ({_first_line(error)})"
             if state.options.require_full_compilation:
+                _try_plainly(module, state, args, kwargs)
                 raise RuntimeError(f"transfuse: {reason}") from error
-            fallback.warn(reason)
-            state.failures.append(reason)
-            state.entries[key] = reason
-            if isinstance(error, LastingError):
-                state.refused = reason
-            return reason
+            return Refusal(reason, error, key, loose)
         if state.options.require_full_compilation:
             left = [line for line in entry.cut.lines if line.left]
             if left:
@@ -264,9 +263,32 @@ def _bound(module: nn.Module, state: State, entry: Entry) -> Bound:
     return state.bound[entry]
 
 
-def _harmless(module: nn.Module) -> bool:
-    """Whether a trial call leaves no trace: nothing in training keeps statistics or draws random numbers."""
-    return not any(m.training for m in module.modules())
+def _try_plainly(module: nn.Module, state: State, args, kwargs) -> None:
+    """Raises PyTorch's error if PyTorch refuses such a call too. Only where a trial leaves no trace: nothing in training keeps
+    statistics or draws random numbers."""
+    if not any(m.training for m in module.modules()):
+        with torch.no_grad():
+            plain_view(module, state.base).forward(*args, **kwargs)
+
+
+@dataclass
+class Refusal:
+    """A call that could not be captured, before it is known whether PyTorch can run it."""
+
+    reason: str
+    error: Exception
+    key: tuple
+    loose: tuple
+
+    def remember(self, state: State) -> None:
+        fallback.warn(self.reason)
+        with state.lock:
+            state.failures.append(self.reason)
+            state.entries[self.key] = self.reason
+            if isinstance(self.error, ValueDependent):
+                state.barred[self.loose] = self.reason
+            if isinstance(self.error, LastingError):
+                state.refused = self.reason
 
 
 def _capture(module, state: State, args, kwargs) -> Entry:
@@ -289,6 +311,8 @@ def _capture(module, state: State, args, kwargs) -> Entry:
 
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
+    if lines and isinstance(error, CaptureError):
+        return lines[0]
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
@@ -388,4 +412,7 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
     mode = _mode(module, state)
     key = (mode, _shapes(flat), spec)
     if key not in state.entries:
-        _find(module, state, args, kwargs, flat, spec, mode, key)
+        found = _find(module, state, args, kwargs, flat, spec, mode, key)
+        if isinstance(found, Refusal):
+            _try_plainly(module, state, args, kwargs)
+            found.remember(state)

@@ -1,16 +1,19 @@
 """An optimised module is the module: the same objects, the same names, the same behaviour."""
 
 import copy
+import dataclasses
 import io
 import pickle
 import subprocess
 import sys
 import threading
+import warnings
 
 import pytest
 import torch
 import zoo
 from torch import nn
+from torch.nn.utils import prune
 
 import transfuse
 from transfuse import fallback
@@ -303,6 +306,77 @@ def test_control_flow_that_cannot_be_captured_still_runs():
     assert "could not be captured" in str(transfuse.report(ours))
     with pytest.raises(RuntimeError, match="could not be captured"):
         optimized(Odd(), x, require_full_compilation=True)
+
+
+def test_the_reason_names_the_line_that_branches_on_values(capfd):
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.ConvTranspose2d(3, 4, 3)
+
+        def forward(self, x):
+            y = self.conv(x)
+            if y.mean() > 0:
+                y = y * 2
+            return y
+
+    model = Branching()
+    ours = transfuse.optimize(model)
+    with pytest.warns(fallback.Warned, match=r"test_module.py:\d+: if y.mean\(\) > 0:.*torch.compile"):
+        same(ours(torch.ones(2, 3, 5, 5)), model(torch.ones(2, 3, 5, 5)))
+    state = ours.__dict__["_transfuse"]
+    ours(torch.ones(2, 3, 9, 7))  # another size branches on values too: it is not tried again
+    assert len(state.failures) == 1
+    assert "def forward" not in capfd.readouterr().err
+
+
+def test_a_result_that_cannot_be_taken_apart_is_named():
+    @dataclasses.dataclass
+    class Result:
+        sample: torch.Tensor
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.ConvTranspose2d(3, 4, 3)
+
+        def forward(self, x):
+            return Result(self.conv(x))
+
+    x = torch.randn(2, 3, 5, 5)
+    model = Model()
+    ours = transfuse.optimize(model)
+    with pytest.warns(fallback.Warned, match="gives a Result.*register_dataclass"):
+        same(ours(x).sample, model(x).sample)
+
+
+def test_a_call_that_pytorch_refuses_raises_its_error_without_a_warning():
+    ours = transfuse.optimize(nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.BatchNorm2d(4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeError, match="to have 3 channels"):
+            ours(torch.randn(2, 5, 6, 6))
+
+
+def test_pruned_weights(no_fallback):
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
+    prune.l1_unstructured(model[0], "weight", amount=0.4)
+    x = torch.randn(2, 3, 5, 5)
+    ours = transfuse.optimize(model, x, never_slower=False)
+    for _ in range(2):
+        same(ours(x), model(x))
+        with torch.no_grad():
+            model[0].weight_orig.mul_(1.5)
+
+
+def test_torch_jit_trace_sees_pytorchs_operators(no_fallback):
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()).eval()
+    x = torch.randn(2, 3, 5, 5)
+    ours = transfuse.optimize(model, x, never_slower=False)
+    ours(x)
+    traced = torch.jit.trace(ours, x)
+    assert "transfuse" not in str(traced.inlined_graph)
+    same(traced(x), model(x))
 
 
 def test_require_full_compilation_names_what_is_left():
