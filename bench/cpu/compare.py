@@ -205,6 +205,8 @@ def main():
     options = parser.parse_intermixed_args()
     options.rows = options.rows or ROWS
     options.peers = options.peers.split(",")
+    if options.ahead > 1:  # a pool of compilers for each row would outnumber the processors
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     run = {
         **origin("bench/cpu/compare.py"),
         "machine": f"{processor()}, {platform.machine()}",

@@ -13,9 +13,9 @@ from .table import ms, number
 # What is varied, its name on the plot, and the values on a CPU (short) and a GPU (long).
 AXES = {
     "batch_size": ("batch", [1, 2, 4, 8, 16], [1, 4, 16, 64]),
-    "channels": ("channels", [8, 16, 32, 64, 128], [16, 32, 64, 128, 256]),
+    "channels": ("channels", [8, 16, 32, 64, 128], [16, 32, 64, 128]),
     "size": ("image side", [16, 32, 64, 128], [32, 64, 128, 256]),
-    "length": ("steps in the chain", [1, 2, 4, 8], [1, 2, 4, 8, 16]),
+    "length": ("steps in the chain", [1, 2, 4, 8], [1, 2, 4, 8]),
 }
 CHAINS = {"decoder": "upsample, then a pointwise chain", "pooled": "upsample, scale, global mean"}
 
