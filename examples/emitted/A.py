@@ -223,41 +223,39 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-       {
-            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-            const tf_index i6 = (o4 - (i5 * 128));
-            double a7 = 0.0;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+        const tf_index i6 = (o4 - (i5 * 128));
+        double a7 = 0.0;
 #pragma unroll 4
-            for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
-                double a9 = 0.0;
-                for (tf_index r10 = 0; r10 < count_1; ++r10) {
-                    const double v11 = (double)p0[(((i5 * 256) + t8) + (r10 * n5))];
-                    a9 += v11;
-                }
-                const double v12 = (double)(a9);
-                const float v13 = p1[((t8 * 128) + i6)];
-                a7 += ((double)v12 * (double)v13);
+        for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
+            double a9 = 0.0;
+            for (tf_index r10 = 0; r10 < count_1; ++r10) {
+                const double v11 = (double)p0[(((i5 * 256) + t8) + (r10 * n5))];
+                a9 += v11;
             }
-            const int s14 = slice2 * 8 + lane1;
-            tf_shared[s14] = (double)a7;
-            __syncthreads();
-            for (int half15 = 16; half15 > 0; half15 /= 2) {
-                if (slice2 < half15) {
-                    const int s16 = s14 + half15 * 8;
-                    a7 += tf_shared[s16];
-                    tf_shared[s14] = (double)a7;
-                }
-                __syncthreads();
-            }
-            if (slice2 == 0 && o3 < count1) {
-                const double v17 = (double)a7, v18 = v17 * scale0;
-                const float v19 = p2[i6];
-                const double v20 = v18 + (double)v19;
-                p3[((i5 * 128) + i6)] = v20;
+            const double v12 = (double)(a9);
+            const float v13 = p1[((t8 * 128) + i6)];
+            a7 += ((double)v12 * (double)v13);
+        }
+        const int s14 = slice2 * 8 + lane1;
+        tf_shared[s14] = (double)a7;
+        __syncthreads();
+        for (int half15 = 16; half15 > 0; half15 /= 2) {
+            if (slice2 < half15) {
+                const int s16 = s14 + half15 * 8;
+                a7 += tf_shared[s16];
+                tf_shared[s14] = (double)a7;
             }
             __syncthreads();
         }
+        if (slice2 == 0 && o3 < count1) {
+            const double v17 = (double)a7, v18 = v17 * scale0;
+            const float v19 = p2[i6];
+            const double v20 = v18 + (double)v19;
+            p3[((i5 * 128) + i6)] = v20;
+        }
+        __syncthreads();
     }
 }
 
@@ -347,36 +345,34 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-       {
-            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-            const tf_index i6 = (o4 - (i5 * 128));
-            double a7 = 0.0;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+        const tf_index i6 = (o4 - (i5 * 128));
+        double a7 = 0.0;
 #pragma unroll 4
-            for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
-                const double v9 = p0[((i5 * 256) + t8)];
-                const float v10 = p1[((t8 * 128) + i6)];
-                a7 += ((double)v9 * (double)v10);
-            }
-            const int s11 = slice2 * 8 + lane1;
-            tf_shared[s11] = (double)a7;
-            __syncthreads();
-            for (int half12 = 16; half12 > 0; half12 /= 2) {
-                if (slice2 < half12) {
-                    const int s13 = s11 + half12 * 8;
-                    a7 += tf_shared[s13];
-                    tf_shared[s11] = (double)a7;
-                }
-                __syncthreads();
-            }
-            if (slice2 == 0 && o3 < count1) {
-                const double v14 = (double)a7, v15 = v14 * scale0;
-                const float v16 = p2[i6];
-                const double v17 = v15 + (double)v16;
-                p3[((i5 * 128) + i6)] = v17;
+        for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
+            const double v9 = p0[((i5 * 256) + t8)];
+            const float v10 = p1[((t8 * 128) + i6)];
+            a7 += ((double)v9 * (double)v10);
+        }
+        const int s11 = slice2 * 8 + lane1;
+        tf_shared[s11] = (double)a7;
+        __syncthreads();
+        for (int half12 = 16; half12 > 0; half12 /= 2) {
+            if (slice2 < half12) {
+                const int s13 = s11 + half12 * 8;
+                a7 += tf_shared[s13];
+                tf_shared[s11] = (double)a7;
             }
             __syncthreads();
         }
+        if (slice2 == 0 && o3 < count1) {
+            const double v14 = (double)a7, v15 = v14 * scale0;
+            const float v16 = p2[i6];
+            const double v17 = v15 + (double)v16;
+            p3[((i5 * 128) + i6)] = v17;
+        }
+        __syncthreads();
     }
 }
 
@@ -443,7 +439,7 @@ def compiled(dtype, device):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_5dda8b96f263", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_aca185b8d815", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],

@@ -188,41 +188,39 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-       {
-            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-            const tf_index i6 = (o4 - (i5 * 128));
-            double a7 = 0.0;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+        const tf_index i6 = (o4 - (i5 * 128));
+        double a7 = 0.0;
 #pragma unroll 4
-            for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
-                double a9 = 0.0;
-                for (tf_index r10 = 0; r10 < count_2; ++r10) {
-                    const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n5))];
-                    a9 += v11;
-                }
-                const double v12 = (double)(a9);
-                const float v13 = p1[((t8 * 128) + i6)];
-                a7 += ((double)v12 * (double)v13);
+        for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
+            double a9 = 0.0;
+            for (tf_index r10 = 0; r10 < count_2; ++r10) {
+                const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n5))];
+                a9 += v11;
             }
-            const int s14 = slice2 * 8 + lane1;
-            tf_shared[s14] = (double)a7;
-            __syncthreads();
-            for (int half15 = 16; half15 > 0; half15 /= 2) {
-                if (slice2 < half15) {
-                    const int s16 = s14 + half15 * 8;
-                    a7 += tf_shared[s16];
-                    tf_shared[s14] = (double)a7;
-                }
-                __syncthreads();
-            }
-            if (slice2 == 0 && o3 < count1) {
-                const double v17 = (double)a7, v18 = v17 * scale0;
-                const float v19 = p2[i6];
-                const double v20 = v18 + (double)v19;
-                p3[((i5 * 128) + i6)] = v20;
+            const double v12 = (double)(a9);
+            const float v13 = p1[((t8 * 128) + i6)];
+            a7 += ((double)v12 * (double)v13);
+        }
+        const int s14 = slice2 * 8 + lane1;
+        tf_shared[s14] = (double)a7;
+        __syncthreads();
+        for (int half15 = 16; half15 > 0; half15 /= 2) {
+            if (slice2 < half15) {
+                const int s16 = s14 + half15 * 8;
+                a7 += tf_shared[s16];
+                tf_shared[s14] = (double)a7;
             }
             __syncthreads();
         }
+        if (slice2 == 0 && o3 < count1) {
+            const double v17 = (double)a7, v18 = v17 * scale0;
+            const float v19 = p2[i6];
+            const double v20 = v18 + (double)v19;
+            p3[((i5 * 128) + i6)] = v20;
+        }
+        __syncthreads();
     }
 }
 
@@ -230,34 +228,32 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count_1; block0 += gridDim.x) {
-       {
-            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
-            double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
+        double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
 #pragma unroll 4
-            for (tf_index t7 = slice2; t7 < 128; t7 += 32) {
-                const double v8 = p0[((o4 * 128) + t7)];
-                tf_add_logsumexp(a5, a6, v8);
-            }
-            const int s9 = slice2 * 8 + lane1;
-            tf_shared[s9] = (double)a5;
-            tf_shared[(s9 + 256)] = (double)a6;
-            __syncthreads();
-            for (int half10 = 16; half10 > 0; half10 /= 2) {
-                if (slice2 < half10) {
-                    const int s11 = s9 + half10 * 8;
-                    tf_merge_logsumexp(a5, a6, tf_shared[s11], tf_shared[s11 + 256]);
-                    tf_shared[s9] = (double)a5;
-                    tf_shared[(s9 + 256)] = (double)a6;
-                }
-                __syncthreads();
-            }
-            if (slice2 == 0 && o3 < batch) {
-                const double v12 = (double)((tf_pivot(a5) + tf_log(a6))), v13 = v12 * 10.0;
-                p1[o4] = v13;
+        for (tf_index t7 = slice2; t7 < 128; t7 += 32) {
+            const double v8 = p0[((o4 * 128) + t7)];
+            tf_add_logsumexp(a5, a6, v8);
+        }
+        const int s9 = slice2 * 8 + lane1;
+        tf_shared[s9] = (double)a5;
+        tf_shared[(s9 + 256)] = (double)a6;
+        __syncthreads();
+        for (int half10 = 16; half10 > 0; half10 /= 2) {
+            if (slice2 < half10) {
+                const int s11 = s9 + half10 * 8;
+                tf_merge_logsumexp(a5, a6, tf_shared[s11], tf_shared[s11 + 256]);
+                tf_shared[s9] = (double)a5;
+                tf_shared[(s9 + 256)] = (double)a6;
             }
             __syncthreads();
         }
+        if (slice2 == 0 && o3 < batch) {
+            const double v12 = (double)((tf_pivot(a5) + tf_log(a6))), v13 = v12 * 10.0;
+            p1[o4] = v13;
+        }
+        __syncthreads();
     }
 }
 
@@ -383,7 +379,7 @@ def compiled(dtype, device):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_0ecbe85c8000", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_1b9cf35d0ede", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],

@@ -675,30 +675,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
 }
 __device__ const double tf_table_5[] = {1.0, 1.0, 1.0, 1.0, 1.0};
 __device__ const double tf_table_9[] = {1.0, 1.0, 1.0, 1.0, 1.0};
-
-__device__ const int tf_table_31[] = {124, 124, 124, 124, 123, 123, 123, 123, 122, 122, 122, 122, 121, 121, 121, 121, 120, 120, 120, 120,
-    119, 119, 119, 119, 118, 118, 118, 118, 117, 117, 117, 117, 116, 116, 116, 116, 115, 115, 115, 115, 114, 114, 114, 114, 113, 113, 113,
-    113, 112, 112, 112, 112, 111, 111, 111, 111, 110, 110, 110, 110, 109, 109, 109, 109, 108, 108, 108, 108, 107, 107, 107, 107, 106, 106,
-    106, 106, 105, 105, 105, 105, 104, 104, 104, 104, 103, 103, 103, 103, 102, 102, 102, 102, 101, 101, 101, 101, 100, 100, 100, 100, 99,
-    99, 99, 99, 98, 98, 98, 98, 97, 97, 97, 97, 96, 96, 96, 96, 95, 95, 95, 95, 94, 94, 94, 94, 93, 93, 93, 93, 92, 92, 92, 92, 91, 91, 91,
-    91, 90, 90, 90, 90, 89, 89, 89, 89, 88, 88, 88, 88, 87, 87, 87, 87, 86, 86, 86, 86, 85, 85, 85, 85, 84, 84, 84, 84, 83, 83, 83, 83, 82,
-    82, 82, 82, 81, 81, 81, 81, 80, 80, 80, 80, 79, 79, 79, 79, 78, 78, 78, 78, 77, 77, 77, 77, 76, 76, 76, 76, 75, 75, 75, 75, 74, 74, 74,
-    74, 73, 73, 73, 73, 72, 72, 72, 72, 71, 71, 71, 71, 70, 70, 70, 70, 69, 69, 69, 69, 68, 68, 68, 68, 67, 67, 67, 67, 66, 66, 66, 66, 65,
-    65, 65, 65, 64, 64, 64, 64, 63, 63, 63, 63, 62, 62, 62, 62, 61, 61, 61, 61, 60, 60, 60, 60, 59, 59, 59, 59, 58, 58, 58, 58, 57, 57, 57,
-    57, 56, 56, 56, 56, 55, 55, 55, 55, 54, 54, 54, 54, 53, 53, 53, 53, 52, 52, 52, 52, 51, 51, 51, 51, 50, 50, 50, 50, 49, 49, 49, 49, 48,
-    48, 48, 48, 47, 47, 47, 47, 46, 46, 46, 46, 45, 45, 45, 45, 44, 44, 44, 44, 43, 43, 43, 43, 42, 42, 42, 42, 41, 41, 41, 41, 40, 40, 40,
-    40, 39, 39, 39, 39, 38, 38, 38, 38, 37, 37, 37, 37, 36, 36, 36, 36, 35, 35, 35, 35, 34, 34, 34, 34, 33, 33, 33, 33, 32, 32, 32, 32, 31,
-    31, 31, 31, 30, 30, 30, 30, 29, 29, 29, 29, 28, 28, 28, 28, 27, 27, 27, 27, 26, 26, 26, 26, 25, 25, 25, 25, 24, 24, 24, 24, 23, 23, 23,
-    23, 22, 22, 22, 22, 21, 21, 21, 21, 20, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14,
-    14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5,
-    4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
-
-__device__ const int tf_table_32[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1,
-    0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0,
-    1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1,
-    0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0,
-    1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1,
-    0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
+static __device__ __forceinline__ int tf_table_31(int i) { return 124 - i / 4; }
+static __device__ __forceinline__ int tf_table_32(int i) { return i % 2; }
 
 // The sum over a warp in a fixed order: lane 0 has it.
 TF_FUNCTION double tf_warp_sum(double v) {
@@ -706,32 +684,15 @@ TF_FUNCTION double tf_warp_sum(double v) {
     return v;
 }
 
-#if defined(STRICT)
-__global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_5, int n9,
-    int depth_x_height_x_width, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
-#elif defined(WIDE)
-__global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ p0, double* p1, int count_3, int batch, int count_5, int n9,
-    int depth_x_height_x_width, int n17, tf_divisor per_count_3, tf_divisor per_batch) {
-#else
 __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_4, int n9,
     int n10, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
-#endif
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-#if defined(WIDE)
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_3), chunk1 = ((int)blockIdx.x - (q0 * count_3)), q2 = q0;
-#else
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0;
-#endif
     const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
     const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = ((columns3 * 256) + place9) * 4;
-#if defined(STRICT) || defined(WIDE)
-    const int begin12 = chunk1 * 8, end13 = min((begin12 + 8), count_5);
-    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * depth_x_height_x_width));
-#else
     const int begin12 = chunk1 * 8, end13 = min((begin12 + 8), count_4);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
-#endif
     const int rows16 = end13 - begin12, count17 = rows16;
     double sum18 = 0.0;
     if (count17 > 0) {
@@ -739,13 +700,8 @@ __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ 
             float part22[32];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
                 const int row23 = t19 + u20, row24 = min(row23, count17 - 1), at25 = (begin12 + row24) * 1024 + column10;
-#if defined(STRICT) || defined(WIDE)
-                const bool fits26 = row23 < count17 && at25 < depth_x_height_x_width;
-                const int at27 = min(at25, depth_x_height_x_width - 4);
-#else
                 const bool fits26 = row23 < count17 && at25 < n10;
                 const int at27 = min(at25, n10 - 4);
-#endif
                 const tf_vector<STORED, 4> pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
                 UNROLL for (int lane21 = 0; lane21 < 4; ++lane21)
                     part22[((lane21 * 8) + u20)] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
@@ -828,7 +784,7 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
             const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
             const int segment = row / 64, within = row % 64;
             if (at < 256000) {
-                const int tap = tf_table_31[(tile + segment) * 2 + half], co = tf_table_32[tile] * 64 + within;
+                const int tap = tf_table_31((tile + segment) * 2 + half), co = tf_table_32(tile) * 64 + within;
                 const int first = step * 2 * LANES + half * LANES;
                 float v[LANES];
                 UNROLL for (int j = 0; j < LANES; j++) {
@@ -854,83 +810,61 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4,
-#if defined(WIDE)
-    int batch, int count_3, int n7, double scale0) {
-#else
     int batch, int count_2, int n7, double scale0) {
-#endif
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < 1; block0 += gridDim.x) {
-       {
-            const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
-            if (t1 < 64) {
-                double a2 = 0.0;
-                for (tf_index r3 = 0; r3 < batch; ++r3) {
-                    double a4 = 0.0;
-#if defined(WIDE)
-                    for (tf_index r5 = 0; r5 < count_3; ++r5) {
-#else
-                    for (tf_index r5 = 0; r5 < count_2; ++r5) {
-#endif
-                        const double v6 = (double)p0[(((r3 * 64) + t1) + (r5 * n7))];
-                        a4 += v6;
-                    }
-                    const double v7 = (double)(a4);
-                    a2 += v7;
+        const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+        if (t1 < 64) {
+            double a2 = 0.0;
+            for (tf_index r3 = 0; r3 < batch; ++r3) {
+                double a4 = 0.0;
+                for (tf_index r5 = 0; r5 < count_2; ++r5) {
+                    const double v6 = (double)p0[(((r3 * 64) + t1) + (r5 * n7))];
+                    a4 += v6;
                 }
-                const double v8 = (double)(a2 / (double)batch);
-                p1[t1] = v8;
+                const double v7 = (double)(a4);
+                a2 += v7;
             }
+            const double v8 = (double)(a2 / (double)batch);
+            p1[t1] = v8;
         }
     }
     TF_CLUSTER_BARRIER();
     for (int block9 = blockIdx.x; block9 < 16; block9 += gridDim.x) {
-       {
-            const int lane10 = threadIdx.x % 8, slice11 = threadIdx.x / 8;
-            const tf_index o12 = (tf_index)block9 * 8 + lane10, o13 = min(o12, (tf_index)(128 - 1));
-            double a14 = 0.0;
+        const int lane10 = threadIdx.x % 8, slice11 = threadIdx.x / 8;
+        const tf_index o12 = (tf_index)block9 * 8 + lane10, o13 = min(o12, (tf_index)(128 - 1));
+        double a14 = 0.0;
 #pragma unroll 4
-            for (tf_index t15 = slice11; t15 < 64; t15 += 32) {
-                const double v16 = p2[t15];
-                const float v17 = p3[((t15 * 128) + o13)];
-                a14 += ((double)v16 * (double)v17);
-            }
-            const int s18 = slice11 * 8 + lane10;
-            tf_shared[s18] = (double)a14;
-            __syncthreads();
-            for (int half19 = 16; half19 > 0; half19 /= 2) {
-                if (slice11 < half19) {
-                    const int s20 = s18 + half19 * 8;
-                    a14 += tf_shared[s20];
-                    tf_shared[s18] = (double)a14;
-                }
-                __syncthreads();
-            }
-            if (slice11 == 0 && o12 < 128) {
-                const double v21 = (double)a14, v22 = v21 * scale0;
-                p4[o13] = v22;
+        for (tf_index t15 = slice11; t15 < 64; t15 += 32) {
+            const double v16 = p2[t15];
+            const float v17 = p3[((t15 * 128) + o13)];
+            a14 += ((double)v16 * (double)v17);
+        }
+        const int s18 = slice11 * 8 + lane10;
+        tf_shared[s18] = (double)a14;
+        __syncthreads();
+        for (int half19 = 16; half19 > 0; half19 /= 2) {
+            if (slice11 < half19) {
+                const int s20 = s18 + half19 * 8;
+                a14 += tf_shared[s20];
+                tf_shared[s18] = (double)a14;
             }
             __syncthreads();
         }
+        if (slice11 == 0 && o12 < 128) {
+            const double v21 = (double)a14, v22 = v21 * scale0;
+            p4[o13] = v22;
+        }
+        __syncthreads();
     }
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, STORED* p2, float* p3, const double* p4,
-#if defined(STRICT)
-    const float* p5, float* p6, int count_2, int n18, int count_6, int count8, double scale0) {
-#elif defined(WIDE)
-    const float* p5, float* p6, int count_3, int n18, int count_6, int count8, double scale0) {
-#else
     const float* p5, float* p6, int count_2, int n18, int count_5, int count8, double scale0) {
-#endif
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-#if defined(STRICT) || defined(WIDE)
-    for (int block0 = blockIdx.x; block0 < count_6; block0 += gridDim.x) {
-#else
     for (int block0 = blockIdx.x; block0 < count_5; block0 += gridDim.x) {
-#endif
         if (block0 < 1) {
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
@@ -955,11 +889,7 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
 #pragma unroll 4
             for (tf_index t18 = slice12; t18 < 64; t18 += 32) {
                 double a19 = 0.0;
-#if defined(WIDE)
-                for (tf_index r20 = 0; r20 < count_3; ++r20) {
-#else
                 for (tf_index r20 = 0; r20 < count_2; ++r20) {
-#endif
                     const double v21 = (double)p4[(((i15 * 64) + t18) + (r20 * n18))];
                     a19 += v21;
                 }
@@ -1030,76 +960,64 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const ELEMENT* __restr
 
 __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4,
     const double* p5, STORED* p6, const float* p7, const STORED* __restrict__ p8, const STORED* __restrict__ p9, STORED* p10, int n7,
-#if defined(WIDE)
-    int count_2, int count9, double scale0) {
-#else
     int count_1, int count9, double scale0) {
-#endif
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < 16; block0 += gridDim.x) {
-       {
-            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(128 - 1));
-            double a5 = 0.0;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(128 - 1));
+        double a5 = 0.0;
 #pragma unroll 4
-            for (tf_index t6 = slice2; t6 < 132; t6 += 32) {
-                const double v7 = (double)p0[(o4 + (t6 * 128))];
-                a5 += v7;
-            }
-            const int s8 = slice2 * 8 + lane1;
-            tf_shared[s8] = (double)a5;
-            __syncthreads();
-            for (int half9 = 16; half9 > 0; half9 /= 2) {
-                if (slice2 < half9) {
-                    const int s10 = s8 + half9 * 8;
-                    a5 += tf_shared[s10];
-                    tf_shared[s8] = (double)a5;
-                }
-                __syncthreads();
-            }
-            if (slice2 == 0 && o3 < 128) {
-                const double v11 = (double)(a5 / (double)n7);
-                p1[o4] = v11;
+        for (tf_index t6 = slice2; t6 < 132; t6 += 32) {
+            const double v7 = (double)p0[(o4 + (t6 * 128))];
+            a5 += v7;
+        }
+        const int s8 = slice2 * 8 + lane1;
+        tf_shared[s8] = (double)a5;
+        __syncthreads();
+        for (int half9 = 16; half9 > 0; half9 /= 2) {
+            if (slice2 < half9) {
+                const int s10 = s8 + half9 * 8;
+                a5 += tf_shared[s10];
+                tf_shared[s8] = (double)a5;
             }
             __syncthreads();
         }
+        if (slice2 == 0 && o3 < 128) {
+            const double v11 = (double)(a5 / (double)n7);
+            p1[o4] = v11;
+        }
+        __syncthreads();
     }
     TF_CLUSTER_BARRIER();
     for (int block12 = blockIdx.x; block12 < 16; block12 += gridDim.x) {
-       {
-            const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8;
-            const tf_index o15 = (tf_index)block12 * 8 + lane13, o16 = min(o15, (tf_index)(128 - 1));
-            double a17 = 0.0;
+        const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8;
+        const tf_index o15 = (tf_index)block12 * 8 + lane13, o16 = min(o15, (tf_index)(128 - 1));
+        double a17 = 0.0;
 #pragma unroll 4
-            for (tf_index t18 = slice14; t18 < 132; t18 += 32) {
-                const double v19 = (double)p2[(o16 + (t18 * 128))];
-                a17 += v19;
-            }
-            const int s20 = slice14 * 8 + lane13;
-            tf_shared[s20] = (double)a17;
-            __syncthreads();
-            for (int half21 = 16; half21 > 0; half21 /= 2) {
-                if (slice14 < half21) {
-                    const int s22 = s20 + half21 * 8;
-                    a17 += tf_shared[s22];
-                    tf_shared[s20] = (double)a17;
-                }
-                __syncthreads();
-            }
-            if (slice14 == 0 && o15 < 128) {
-                const double v23 = (double)(a17 / (double)n7), v24 = p3[o16], v25 = v24 * v24, v26 = v23 - v25;
-                p4[o16] = v26;
+        for (tf_index t18 = slice14; t18 < 132; t18 += 32) {
+            const double v19 = (double)p2[(o16 + (t18 * 128))];
+            a17 += v19;
+        }
+        const int s20 = slice14 * 8 + lane13;
+        tf_shared[s20] = (double)a17;
+        __syncthreads();
+        for (int half21 = 16; half21 > 0; half21 /= 2) {
+            if (slice14 < half21) {
+                const int s22 = s20 + half21 * 8;
+                a17 += tf_shared[s22];
+                tf_shared[s20] = (double)a17;
             }
             __syncthreads();
         }
+        if (slice14 == 0 && o15 < 128) {
+            const double v23 = (double)(a17 / (double)n7), v24 = p3[o16], v25 = v24 * v24, v26 = v23 - v25;
+            p4[o16] = v26;
+        }
+        __syncthreads();
     }
     TF_CLUSTER_BARRIER();
-#if defined(WIDE)
-    for (int block27 = blockIdx.x; block27 < count_2; block27 += gridDim.x) {
-#else
     for (int block27 = blockIdx.x; block27 < count_1; block27 += gridDim.x) {
-#endif
         if (block27 < 1) {
             const int block28 = block27;
             const tf_index t29 = (tf_index)block28 * 256 + threadIdx.x;
@@ -1195,45 +1113,43 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-       {
-            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-            const tf_index i6 = (o4 - (i5 * 128));
-            double a7 = 0.0;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+        const tf_index i6 = (o4 - (i5 * 128));
+        double a7 = 0.0;
 #pragma unroll 4
-            for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
-                double a9 = 0.0;
-                for (tf_index r10 = 0; r10 < count_1; ++r10) {
-                    const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n6))];
-                    a9 += v11;
-                }
-                const double v12 = (double)(a9);
-                const float v13 = p1[((t8 * 128) + i6)];
-                a7 += ((double)v12 * (double)v13);
+        for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
+            double a9 = 0.0;
+            for (tf_index r10 = 0; r10 < count_1; ++r10) {
+                const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n6))];
+                a9 += v11;
             }
-            const int s14 = slice2 * 8 + lane1;
-            tf_shared[s14] = (double)a7;
-            __syncthreads();
-            for (int half15 = 16; half15 > 0; half15 /= 2) {
-                if (slice2 < half15) {
-                    const int s16 = s14 + half15 * 8;
-                    a7 += tf_shared[s16];
-                    tf_shared[s14] = (double)a7;
-                }
-                __syncthreads();
-            }
-            if (slice2 == 0 && o3 < count1) {
-                const double v17 = (double)a7, v18 = v17 * scale0;
-                const float v19 = p2[i6];
-                const double v20 = v18 + (double)v19;
-                const float v21 = p3[i6];
-                const double v22 = v20 * (double)v21;
-                const float v23 = p4[i6];
-                const double v24 = v22 + (double)v23;
-                p5[((i5 * 128) + i6)] = v24;
+            const double v12 = (double)(a9);
+            const float v13 = p1[((t8 * 128) + i6)];
+            a7 += ((double)v12 * (double)v13);
+        }
+        const int s14 = slice2 * 8 + lane1;
+        tf_shared[s14] = (double)a7;
+        __syncthreads();
+        for (int half15 = 16; half15 > 0; half15 /= 2) {
+            if (slice2 < half15) {
+                const int s16 = s14 + half15 * 8;
+                a7 += tf_shared[s16];
+                tf_shared[s14] = (double)a7;
             }
             __syncthreads();
         }
+        if (slice2 == 0 && o3 < count1) {
+            const double v17 = (double)a7, v18 = v17 * scale0;
+            const float v19 = p2[i6];
+            const double v20 = v18 + (double)v19;
+            const float v21 = p3[i6];
+            const double v22 = v20 * (double)v21;
+            const float v23 = p4[i6];
+            const double v24 = v22 + (double)v23;
+            p5[((i5 * 128) + i6)] = v24;
+        }
+        __syncthreads();
     }
 }
 
@@ -1288,45 +1204,43 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
-       {
-            const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-            const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-            const tf_index i6 = (o4 - (i5 * 128));
-            double a7 = 0.0;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
+        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+        const tf_index i6 = (o4 - (i5 * 128));
+        double a7 = 0.0;
 #pragma unroll 4
-            for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
-                double a9 = 0.0;
-                for (tf_index r10 = 0; r10 < 1; ++r10) {
-                    const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n6))];
-                    a9 += v11;
-                }
-                const double v12 = (double)(a9);
-                const float v13 = p1[((t8 * 128) + i6)];
-                a7 += ((double)v12 * (double)v13);
+        for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
+            double a9 = 0.0;
+            for (tf_index r10 = 0; r10 < 1; ++r10) {
+                const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n6))];
+                a9 += v11;
             }
-            const int s14 = slice2 * 8 + lane1;
-            tf_shared[s14] = (double)a7;
-            __syncthreads();
-            for (int half15 = 16; half15 > 0; half15 /= 2) {
-                if (slice2 < half15) {
-                    const int s16 = s14 + half15 * 8;
-                    a7 += tf_shared[s16];
-                    tf_shared[s14] = (double)a7;
-                }
-                __syncthreads();
-            }
-            if (slice2 == 0 && o3 < count1) {
-                const double v17 = (double)a7, v18 = v17 * scale0;
-                const float v19 = p2[i6];
-                const double v20 = v18 + (double)v19;
-                const float v21 = p3[i6];
-                const double v22 = v20 * (double)v21;
-                const float v23 = p4[i6];
-                const double v24 = v22 + (double)v23;
-                p5[((i5 * 128) + i6)] = v24;
+            const double v12 = (double)(a9);
+            const float v13 = p1[((t8 * 128) + i6)];
+            a7 += ((double)v12 * (double)v13);
+        }
+        const int s14 = slice2 * 8 + lane1;
+        tf_shared[s14] = (double)a7;
+        __syncthreads();
+        for (int half15 = 16; half15 > 0; half15 /= 2) {
+            if (slice2 < half15) {
+                const int s16 = s14 + half15 * 8;
+                a7 += tf_shared[s16];
+                tf_shared[s14] = (double)a7;
             }
             __syncthreads();
         }
+        if (slice2 == 0 && o3 < count1) {
+            const double v17 = (double)a7, v18 = v17 * scale0;
+            const float v19 = p2[i6];
+            const double v20 = v18 + (double)v19;
+            const float v21 = p3[i6];
+            const double v22 = v20 * (double)v21;
+            const float v23 = p4[i6];
+            const double v24 = v22 + (double)v23;
+            p5[((i5 * 128) + i6)] = v24;
+        }
+        __syncthreads();
     }
 }
 
@@ -1549,7 +1463,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_99dfe7ea57a1", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_ead966e3f9d4", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],

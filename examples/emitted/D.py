@@ -537,45 +537,42 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
             }
     }
 }
-__device__ const int tf_table_1[] = {14, 14, 14, 14, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 11, 10, 10, 10, 10, 9, 9, 9, 9, 8, 8, 8, 8,
-    7, 7, 7, 7, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0};
-__device__ const int tf_table_2[] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
+static __device__ __forceinline__ int tf_table_1(int i) { return 14 - i / 4; }
+static __device__ __forceinline__ int tf_table_2(int i) { return i % 2; }
 
 __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const STORED* __restrict__ p1) {
     TF_SEQUENCE();
     for (int block0 = blockIdx.x; block0 < PICK(120, 120, 60); block0 += gridDim.x) {
-       {
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 30, KSTEPS = PICK(8, 8, 4), LANES = PICK(4, 4, 8), CIN = 64, COUT = 128;
-            const int at = block0 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
-            const int segment = row / 64, within = row % 64;
-            if (at < PICK(30720, 30720, 15360)) {
-                const int tap = tf_table_1[(tile + segment) * 2 + half], co = tf_table_2[tile] * 64 + within;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                UNROLL for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v3 = p1[(((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5))];
-                        v[j] = (float)v3;
-                    }
+        // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+        constexpr int TILES = 30, KSTEPS = PICK(8, 8, 4), LANES = PICK(4, 4, 8), CIN = 64, COUT = 128;
+        const int at = block0 * 256 + threadIdx.x;
+        const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
+        const int segment = row / 64, within = row % 64;
+        if (at < PICK(30720, 30720, 15360)) {
+            const int tap = tf_table_1((tile + segment) * 2 + half), co = tf_table_2(tile) * 64 + within;
+            const int first = step * 2 * LANES + half * LANES;
+            float v[LANES];
+            UNROLL for (int j = 0; j < LANES; j++) {
+                v[j] = 0;
+                if (tap >= 0 && co < COUT && first + j < CIN) {
+                    const float v3 = p1[(((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5))];
+                    v[j] = (float)v3;
                 }
-#if defined(HALF)
-                tf_vector<STORED, LANES> whole;
-                UNROLL for (int j = 0; j < LANES; j++) whole.lane[j] = v[j];
-                *(tf_vector<STORED, LANES>*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = whole;
-#elif defined(STRICT)
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = high;
-                *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16
-                    + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)),
-                    round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));
-#else
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
-#endif
             }
+#if defined(HALF)
+            tf_vector<STORED, LANES> whole;
+            UNROLL for (int j = 0; j < LANES; j++) whole.lane[j] = v[j];
+            *(tf_vector<STORED, LANES>*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = whole;
+#elif defined(STRICT)
+            const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+            *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16) = high;
+            *(uint4*)(p0 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16
+                + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)),
+                round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));
+#else
+            const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+            *(uint4*)(p0 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+#endif
         }
     }
 }
@@ -728,7 +725,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_3666578e9fa5", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_3ef3c51450e6", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"),
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],

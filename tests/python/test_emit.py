@@ -17,6 +17,7 @@ import torch
 
 from transfuse import emit, library, problem
 from transfuse.cli import main
+from transfuse.emit import device
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.formula import Statement, Unstated
 from transfuse.emit.rolled import rolled
@@ -251,6 +252,11 @@ def test_bad_files_get_a_sentence_and_write_nothing(case, tmp_path, capsys):
     assert not (tmp_path / "new.py").exists()
 
 
+def test_whole_networks_are_left_to_optimize():
+    with pytest.raises(ProblemError, match="more than 3 convolutions that stay"):
+        emit.emit(root / "bench" / "models" / "dcgan.py")
+
+
 def test_an_output_that_cannot_be_written(seed_a, tmp_path):
     with pytest.raises(ProblemError, match="cannot be written"):
         emit.write(seed_a, tmp_path / "no" / "such" / "folder.py")
@@ -353,6 +359,67 @@ def test_what_two_kernels_share_stands_once():
     named, pieces = shared(text)
     assert named == {"F": function} and pieces.count("F") == 2
     assert "\n".join(named.get(p, p) for p in pieces) == text
+
+
+STUBS = """
+#include <cstdio>
+#define UNROLL
+{constants}
+struct Held {{
+    int slab, stage;
+    void wait(long, int, int) {{ puts("wait"); }}
+    void release(int) {{ printf("release %d %d\\n", slab, stage); }}
+}};
+struct Place {{ int variant; }};
+struct Barriers {{ int weights_full[64]; operator int() {{ return 0; }} }};
+static long shared_address(int*) {{ return 0; }}
+static unsigned long long descriptor(unsigned at, unsigned, unsigned) {{ return at; }}
+static void products_begin() {{ puts("begin"); }}
+static void products_commit() {{ puts("commit"); }}
+template <int LEFT> static void products_wait() {{ printf("wait %d\\n", LEFT); }}
+typedef float Accumulators[BLOCKS][ACCUMULATORS];
+static Accumulators acc, total;
+static void product(float (&d)[ACCUMULATORS], unsigned long long a, unsigned long long b, int again) {{
+    printf("product %d %llu %llu %d\\n", (int)(d - acc[0]), a, b, again);
+}}
+static void promote(float (&d)[ACCUMULATORS], float (&)[ACCUMULATORS]) {{ printf("promote %d\\n", (int)(d - acc[0])); }}
+{multiply}
+int main() {{
+    for (int variant = 0; variant < 4; variant++)
+        for (int stage = 0; stage < 2; stage++) {{
+            Barriers b;
+            Held held{{-1, -1}};
+            int slab = 0, turn = 0;
+            multiply<0>(acc, total, 5, 9, b, stage, 1, Place{{variant}}, 0, slab, turn, held);
+            printf("%d %d %d\\n", slab, turn, held.stage);
+        }}
+}}
+"""
+
+
+@pytest.mark.parametrize("row", ("f8", "f1"))
+def test_strict_products_roll_into_the_same_products(row, tmp_path):
+    """Short chains of products, of which some slabs of weights have two: compiled as plain C++ both texts do the same."""
+    mode = emit.captured(problem.load(root / "bench" / "models" / f"{row}.py"), True)
+    call = next(n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module")
+    region = emit.sized(mode.cut.regions[0], call)
+    graph = region.text(region.example)
+    text = next(s["text"] for s in library.stated(graph, graph)["sources"] if s["entry"] == "transfuse_dense")
+    function = next(c.text for c in device.chunks(text) if "multiply" in c.names)
+    known = constants("\n".join(c.text for c in device.chunks(text) if not c.kernel))
+    said = []
+    for multiply in (function, rolled(specialised(function, known))):
+        numbers = "\n".join(f"constexpr int {k} = {v};" for k, v in known.items() if k.isupper() and isinstance(v, int))
+        plainly = (
+            multiply.replace("__device__ __forceinline__", "")
+            .replace("Totals&", "Accumulators&")
+            .replace("const Sizes&", "int")
+        )
+        plainly = plainly.replace("REAL (&acc)[BLOCKS][ACCUMULATORS]", "Accumulators& acc")
+        (tmp_path / "m.cpp").write_text(STUBS.format(constants=numbers, multiply=plainly))
+        subprocess.run(["c++", "-std=c++17", "-w", "-o", tmp_path / "m", tmp_path / "m.cpp"], check=True)
+        said.append(subprocess.run([tmp_path / "m"], capture_output=True, text=True, check=True).stdout)
+    assert said[0].count("product ") > 50 and said[1] == said[0]
 
 
 # Formulas ------------------------------------------------------------------------------------------------------------

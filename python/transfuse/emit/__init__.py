@@ -84,13 +84,23 @@ def captured(reference_problem, training: bool) -> Mode:
     return Mode(training, found, result, [])
 
 
+MOST = 3  # passes with a convolution: a file with more of them nobody would read
+
+
 def stated(mode: Mode, prefix: str) -> None:
     calls = {n.target: n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module"}
+    convolutions = 0
     for i, region in enumerate(mode.cut.regions):
         name = prefix if len(mode.cut.regions) == 1 else f"{prefix}_{i}"
         try:
             at = sized(region, calls[region.name])
-            mode.parts.append(Part(name, at, variants(at, name), library.summary(at.text(at.example), "cuda")))
+            told = library.summary(at.text(at.example), "cuda")
+            convolutions += sum(p["kind"] == "dense" for p in told["plan"]["passes"])
+            if convolutions > MOST:
+                raise ProblemError(
+                    f"the model has more than {MOST} convolutions that stay; a file is for few of them, `transfuse.optimize` for all"
+                )
+            mode.parts.append(Part(name, at, variants(at, name), told))
         except (Unstated, ValueError) as error:
             raise ProblemError(
                 f"no file can be written that serves all sizes: what a kernel is launched with is no formula of them ({error})"

@@ -179,7 +179,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
         for source in every:
             source[:] = needed(_without_idle([_printed(chunk, known, roll) for chunk in source], known))
     for source in every:
-        source[:] = needed([_converted(c) for c in source if not c.names & CONVERSIONS])
+        source[:] = _tables_as_functions(needed([_converted(c) for c in source if not c.names & CONVERSIONS]))
     used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
     for source in every:
         source[:] = [_unused_macros_gone(chunk, used) for chunk in source]
@@ -334,6 +334,58 @@ def _plain(text: str) -> str:
         out += text[at : match.start()] + new
         at = end
     return out + text[at:]
+
+
+TABLE = re.compile(r"__device__ const int (tf_table_\d+)\[\] = \{([-\d,\s]+)\};")
+
+
+def _tables_as_functions(source: list[Chunk]) -> list[Chunk]:
+    """Tables whose numbers go up or down in steps, over and over, become what they say."""
+    found = {}
+    for chunk in source:
+        if (match := TABLE.fullmatch(chunk.text.strip())) and (
+            text := _stepping([int(n) for n in match[2].split(",")])
+        ):
+            found[match[1]] = f"static __device__ __forceinline__ int {match[1]}(int i) {{ return {text}; }}"
+    out = []
+    for chunk in source:
+        name = next(iter(chunk.names & set(found)), None)
+        text = found[name] if name else _called(chunk.text, found)
+        out.append(replace(chunk, text=text, function=chunk.function or name is not None))
+    return out
+
+
+def _stepping(numbers: list[int]) -> str | None:
+    """base + step · (i / run mod turns), for twelve numbers and more."""
+    run = next((i for i, n in enumerate(numbers) if n != numbers[0]), 0)
+    if len(numbers) < 12 or not run:
+        return None
+    base, step, count = numbers[0], numbers[run] - numbers[0], -(-len(numbers) // run)
+    turns = next((k for k in range(1, count) if numbers[k * run] == base), count)
+    if any(n != base + step * (i // run % turns) for i, n in enumerate(numbers)):
+        return None
+    place = ("i" if run == 1 else f"i / {run}") + (f" % {turns}" if turns < count else "")
+    scaled = (
+        place
+        if abs(step) == 1
+        else f"{place} * {abs(step)}"
+        if turns == count and run == 1
+        else f"{abs(step)} * ({place})"
+    )
+    return f"{base} - {scaled}" if step < 0 else f"{base} + {scaled}" if base else scaled
+
+
+def _called(text: str, names: dict[str, str]) -> str:
+    """Elements of tables that are functions now."""
+    for name in names:
+        while (at := text.find(f"{name}[")) >= 0:
+            begin, depth = at + len(name), 0
+            for end in range(begin, len(text)):
+                depth += (text[end] == "[") - (text[end] == "]")
+                if not depth:
+                    break
+            text = f"{text[:begin]}({text[begin + 1 : end]}){text[end + 1 :]}"
+    return text
 
 
 def _cut(text: str, at: list[int]) -> list[str]:

@@ -36,7 +36,7 @@ def write(found, ref: Reference, modes) -> str:
 
 def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     parts = [part for mode in modes for part in mode.parts]
-    builds, hosts = {}, {}
+    builds, hosts, first = {}, {}, {}
     every = [program for part in parts for variants in part.programs.values() for _, program in variants]
     clusters = any(launch.cluster > 1 for program in every for launch in program.launches)
     falls = any(part.falls for part in parts)
@@ -50,7 +50,8 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             otherwise = -4 if arithmetic == "fp32" and "wide" in part.programs else -2
             symbols = [s.name for s in part.sized.symbols]
             functions.append(host.function(part.name, symbols, variants, clusters, otherwise))
-        builds[arithmetic] = [(k.name, k.text) for k in kernels.values()]
+        first = first or {k.name: k for k in kernels.values()}
+        builds[arithmetic] = [(k.name, _named_like(k, first.get(k.name))) for k in kernels.values()]
         text = "\n\n".join([*host.support("".join(functions), clusters, "half" in arithmetics), *functions])
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     code = device.assembled(builds)
@@ -95,6 +96,17 @@ def _share(program, kernels: dict):
         same = Kernel(kernels.setdefault(plain, kernel).name, kernel.text, kernel.parameters)
         launches.append(replace(launch, kernel=same))
     return replace(program, launches=launches)
+
+
+def _named_like(kernel: Kernel, model: Kernel | None) -> str:
+    """The kernel's text with the names that a kernel of another build gives its parameters, one by one."""
+    types = lambda k: [p.type.replace("float", "STORED") for p in k.parameters]  # noqa: E731
+    if model is None or types(kernel) != types(model):
+        return kernel.text
+    names = {p.name: q.name for p, q in zip(kernel.parameters, model.parameters)}
+    if (set(names.values()) - set(names)) & set(re.findall(r"\w+", kernel.text)):
+        return kernel.text
+    return re.sub(rf"\b(?:{'|'.join(names)})\b", lambda m: names[m[0]], kernel.text) if names else kernel.text
 
 
 def lines_of(text: str) -> str:

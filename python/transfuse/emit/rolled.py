@@ -182,7 +182,7 @@ def _stated(of: dict[int, Run], parts: int, tables: dict[str, list[int]]) -> lis
         elif regular and step > 0 and (most > 1 or len(of) == parts):
             scaled = variable if step == 1 else f"{step} * {variable}"
             values.append(f"{longest[0]} + {scaled}" if longest[0] else scaled)
-        elif name == "again" and row[0] == 0 and all(v == 1 for v in row[1:]):
+        elif name == "again" and counts[0] and row[0] == 0 and all(v == 1 for v in row[1:]):
             values.append(("part + j" if parts > 1 and most > 1 else variable) + " > 0")
         else:
             while tables.setdefault(name, row) != row:

@@ -65,7 +65,10 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
             inner = _one(pruned(node.children, inside))
             out.append(Node(node.kind, simplified(node.items, inside), inner, node.orelse, node.note))
         elif node.kind == "block":
-            out.append(Node("block", children=pruned(node.children, known), note=node.note, flat=node.flat))
+            inner = pruned(node.children, known)
+            while len(inner) == 1 and inner[0].kind == "block" and not inner[0].note:
+                inner = inner[0].children
+            out.append(Node("block", children=inner, note=node.note, flat=node.flat))
         else:
             out.append(node)
     return out
