@@ -158,17 +158,16 @@ def _save_for_backward(ctx, inputs, output):
     ctx.set_materialize_grads(False)
 
 
-def _eager_gradients(ctx, leaves, gradients, needed):
+def _eager_gradients(program, sizes, leaves, gradients, needed):
     """PyTorch's own backward: where ours cannot run, and for a gradient that will be differentiated again."""
-    by_text = isinstance(ctx.program, str)
-    eager = (_eager_by_text if by_text else _eager).get(ctx.program)
+    eager = (_eager_by_text if isinstance(program, str) else _eager).get(program)
     if eager is None:
         raise RuntimeError("transfuse: the gradient of a program made in another process is not available")
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         if not again:
             leaves = [leaf.detach().requires_grad_(need) for leaf, need in zip(leaves, needed)]
-        outputs = eager(*leaves, *ctx.sizes)
+        outputs = eager(*leaves, *sizes)
         reached = [(o, g) for o, g in zip(outputs, gradients) if g is not None and o.requires_grad]
         wanted = [leaf for leaf, need in zip(leaves, needed) if need]
         if reached:
@@ -184,27 +183,27 @@ def _eager_gradients(ctx, leaves, gradients, needed):
 def _backward(ctx, gradients):
     leaves = list(ctx.saved_tensors)
     needed = list(ctx.needs_input_grad[0])
-    found = _gradients(ctx, leaves, gradients, needed, [i for i, need in enumerate(needed) if need])
+    wanted = [i for i, need in enumerate(needed) if need]
+    found = _gradients(ctx.program, ctx.sizes, ctx.mode, leaves, gradients, needed, wanted)
     return found, None, [None] * len(ctx.sizes), None
 
 
-def _gradients(ctx, leaves, gradients, needed, wanted, kept=()):
+def _gradients(program, sizes, mode, leaves, gradients, needed, wanted, kept=()):
     outputs = [i for i, gradient in enumerate(gradients) if gradient is not None]
     if not outputs or not wanted:
         return [None] * len(leaves)
-    if (
-        torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    ):  # create_graph=True: it will be differentiated again
-        return _eager_gradients(ctx, leaves, gradients, needed)
-    handle = define(ctx.program) if isinstance(ctx.program, str) else ctx.program
+    # create_graph=True: it will be differentiated again
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        return _eager_gradients(program, sizes, leaves, gradients, needed)
+    handle = define(program) if isinstance(program, str) else program
     if fallback.refused_backward(handle):
-        return _eager_gradients(ctx, leaves, gradients, needed)
+        return _eager_gradients(program, sizes, leaves, gradients, needed)
     try:
         given = [*[gradients[i] for i in outputs], *kept]
-        found = run_backward(leaves, given, handle, ctx.sizes, ctx.mode & ~(INFERENCE | FREEZE), outputs, wanted)
+        found = run_backward(leaves, given, handle, sizes, mode & ~(INFERENCE | FREEZE), outputs, wanted)
     except RuntimeError as error:
         fallback.backward_failed(handle, error)
-        return _eager_gradients(ctx, leaves, gradients, needed)
+        return _eager_gradients(program, sizes, leaves, gradients, needed)
     if len(found) == len(needed):
         return found
     found = iter(found)
@@ -214,8 +213,9 @@ def _gradients(ctx, leaves, gradients, needed, wanted, kept=()):
 class DifferentiableProgram:
     """What the gradient of a program is asked for, found once for each set of leaves that want one."""
 
-    def __init__(self, handle: int, outputs: int, reach: list[list[int]]):
+    def __init__(self, handle: int, outputs: int, reach: list[list[int]], leaves: int):
         self.handle, self.outputs, self.reach = handle, outputs, reach
+        self.reaches_all = outputs == len(reach) and all(len(reached) == leaves for reached in reach)
         self._roles: dict[tuple, tuple] = {}
 
     def roles(self, wants: tuple) -> tuple[list[int], list[int]]:
@@ -231,29 +231,32 @@ class DifferentiableProgram:
 
 class Run(torch.autograd.Function):
     """The same gradient without the dispatcher's Python detour: what eager calls use. Small sums of the inputs that the gradients
-    of collapsed chains need are kept from forward to backward."""
+    of collapsed chains need are kept from forward to backward. `call`: the program, its sizes and its mode."""
 
     @staticmethod
-    def forward(ctx, program, sizes, mode, *leaves):
-        mode |= KEEP
-        outputs = run_detached(leaves, program.handle, sizes, mode)
-        ctx.program, ctx.sizes, ctx.mode, ctx.differentiable = program.handle, sizes, mode, program
-        ctx.set_materialize_grads(False)
-        if len(outputs) > program.outputs:
-            ctx.save_for_backward(*leaves, *outputs[program.outputs :])
-            del outputs[program.outputs :]
+    def forward(ctx, call, *leaves):
+        program, sizes, mode = ctx.call = call
+        outputs = run_detached(leaves, program.handle, sizes, mode | KEEP)
+        count = program.outputs
+        if len(outputs) > count:
+            ctx.save_for_backward(*leaves, *outputs[count:])
+            del outputs[count:]
         else:
             ctx.save_for_backward(*leaves)
-        if still := program.roles(ctx.needs_input_grad[3:])[1]:
+        if count > 1:
+            ctx.set_materialize_grads(False)
+        if not program.reaches_all and (still := program.roles(ctx.needs_input_grad[1:])[1]):
             ctx.mark_non_differentiable(*[outputs[i] for i in still])
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx, *gradients):
-        needed, saved = ctx.needs_input_grad[3:], ctx.saved_tensors
+        program, sizes, mode = ctx.call
+        needed, saved = ctx.needs_input_grad[1:], ctx.saved_tensors
         count = len(needed)
-        wanted, _ = ctx.differentiable.roles(needed)
-        return None, None, None, *_gradients(ctx, saved[:count], gradients, needed, wanted, saved[count:])
+        wanted, _ = program.roles(needed)
+        leaves, kept = (saved, ()) if len(saved) == count else (saved[:count], saved[count:])
+        return None, *_gradients(program.handle, sizes, mode | KEEP, leaves, gradients, needed, wanted, kept)
 
 
 # Function.apply looks for functorch's transforms, which callers of ours have done.

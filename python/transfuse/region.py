@@ -70,7 +70,9 @@ class Region:
         self.training_mode = library.REFERENCE if self.options.engine == "reference" else 0
         self.training_mode |= library.AUTOTUNE if self.options.autotune else 0
         self.inference_mode = self.training_mode | library.INFERENCE | (library.FREEZE if self.options.freeze else 0)
-        self.differentiable_program = library.DifferentiableProgram(self.handle, self.outputs, self.reach)
+        self.differentiable_program = library.DifferentiableProgram(
+            self.handle, self.outputs, self.reach, self.leaf_count
+        )
         self.forced: str | None = None  # "ours" or "pytorch"
         self.on_cuda = False
 
@@ -137,7 +139,7 @@ class Region:
                         if not choice.takes_ours:
                             return eager(*arguments)
                 if grad:
-                    return library.with_gradient(program, sizes, mode, *leaves)
+                    return library.with_gradient((program, sizes, mode), *leaves)
                 return library.run_detached(leaves, handle, sizes, mode)
             except RuntimeError as error:
                 return self.gave_up(error, arguments)
@@ -194,7 +196,7 @@ class Region:
 
         def ours():
             if grad:
-                return library.with_gradient(self.differentiable_program, sizes, mode, *own)
+                return library.with_gradient((self.differentiable_program, sizes, mode), *own)
             return library.run_detached(own, self.handle, sizes, mode)
 
         def pytorch():

@@ -102,19 +102,34 @@ def root(t, x: str, dtype: torch.dtype) -> str:
     return t.emit("mul", t.emit("sqrt", t.emit("maximum", x, least)), t.emit("sign", x))
 
 
+def deviation(t, x, dims, correction, keepdim):
+    """The root of the variance. PyTorch's is 0 for equal values, and so is its gradient; a variance formed around a mean that is
+    itself rounded is not quite 0, and its root would have a gradient made of that rounding."""
+    dtype = tensor(x).dtype
+    narrow = dtype in (torch.float16, torch.bfloat16)
+    made = torch.float32 if narrow else dtype
+    x = t.cast(t.operand(x), made) if narrow else x
+    var = variance(t, x, dims, correction, keepdim)
+    mean = t.emit("mean", x, dims=dims_of(dims), keepdim=keepdim)
+    rounding = t.emit("mul", t.emit("square", mean), (8 * torch.finfo(made).eps) ** 2)
+    varies = t.emit("sign", t.emit("relu", t.emit("sub", var, rounding)))
+    result = t.emit("mul", root(t, var, made), varies)
+    return t.cast(result, dtype) if narrow else result
+
+
 @op("std.correction")
 def _(t, x, dims, correction, keepdim):
-    return root(t, variance(t, x, dims, correction, keepdim), tensor(x).dtype)
+    return deviation(t, x, dims, correction, keepdim)
 
 
 @op("std.dim")
 def _(t, x, dims, unbiased, keepdim):
-    return root(t, variance(t, x, dims, int(unbiased), keepdim), tensor(x).dtype)
+    return deviation(t, x, dims, int(unbiased), keepdim)
 
 
 @op("std.default")
 def _(t, x, unbiased):
-    return root(t, variance(t, x, None, int(unbiased), False), tensor(x).dtype)
+    return deviation(t, x, None, int(unbiased), False)
 
 
 @op("linalg_vector_norm.default")

@@ -92,6 +92,11 @@ def _(t, x, shape):
     return t.emit("reshape", x, shape=shape)
 
 
+@op("view_as.default", "reshape_as.default")
+def _(t, x, other):
+    return shaped(t, x, tensor(other).shape)
+
+
 @op("flatten.using_ints")
 def _(t, x, start, end):
     shape = list(tensor(x).shape)
@@ -170,12 +175,23 @@ def _(t, x, order):
     return t.emit("permute", x, order=[d % rank for d in order])
 
 
-@op("transpose.int")
+@op("transpose.int", "swapaxes.default", "swapdims.default")
 def _(t, x, a, b):
     rank = tensor(x).dim()
     order = list(range(rank))
     order[a % rank], order[b % rank] = order[b % rank], order[a % rank]
     return t.emit("permute", x, order=order)
+
+
+@op("movedim.int", "movedim.intlist", "moveaxis.int", "moveaxis.intlist")
+def _(t, x, source, destination):
+    rank = tensor(x).dim()
+    source, destination = (
+        [d % rank for d in (axes if isinstance(axes, (list, tuple)) else [axes])] for axes in (source, destination)
+    )
+    rest = iter(axis for axis in range(rank) if axis not in source)
+    moved = dict(zip(destination, source))
+    return t.emit("permute", x, order=[moved[axis] if axis in moved else next(rest) for axis in range(rank)])
 
 
 @op("expand.default")

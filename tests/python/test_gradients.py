@@ -58,6 +58,8 @@ FAMILIES = {
     "batch_norm": lambda y, s: F.batch_norm(y, None, None, s.flatten(), None or s.flatten(), True),
     "group_norm": lambda y, s: F.group_norm(y, 2, s.flatten(), s.flatten()),
     "instance_norm": lambda y, s: F.instance_norm(y),
+    "moved": lambda y, s: F.layer_norm(y.movedim(1, -1), (4,)).movedim((-1, 1), (1, 2))
+    * y.flatten(2).tanh().view_as(y),
     "vector_norm": lambda y, s: y / y.norm(dim=(2, 3), keepdim=True) + torch.linalg.vector_norm(y * s, 1),
     "normalized": lambda y, s: F.normalize(y * s, dim=1) + F.softshrink(y, 0.1),
     "largest": lambda y, s: torch.linalg.vector_norm(y * s, float("inf"), dim=(1, 2))
@@ -135,6 +137,7 @@ def test_unbatched(no_fallback):
 
 
 ZEROS = {
+    "std of equal values": lambda y: (y + 0.1).tanh().std((0, 2)),
     "std": lambda y: y.std((1, 2)),
     "std of all": lambda y: y.std(),
     "norm": lambda y: y.norm(dim=2),
