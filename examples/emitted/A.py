@@ -411,18 +411,24 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
         const long long at_2 = at_1 + 512;
         if (512 * batch * height * width >= 1ll << 31) return -1;
         if (!workspace) return at_2 + 2048 * batch * count_1;
-        launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), height - 1, count_1, height, width, 64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1));
-        launch(forward_prepare, 129, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (float*)(workspace + at_1));
-        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], count_1, 256 * batch, 16 * batch, 128 * batch, 0.25 / (height * width));
+        launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2),
+            height - 1, count_1, height, width, 64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1));
+        launch(forward_prepare, 129, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
+            (float*)(workspace + at_1));
+        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace,
+            (const float*)(workspace + at_1), (STORED*)out[0], count_1, 256 * batch, 16 * batch, 128 * batch, 0.25 / (height * width));
         return (long long)cudaGetLastError();
     }
     const long long at_1 = 131072;
     const long long at_2 = at_1 + 512;
     if (512 * batch * height * width >= 1ll << 31) return -1;
     if (!workspace) return at_2 + 2048 * batch;
-    launch(forward_general_moments, 64 * batch, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), height - 1, height, width, 64 * height * width, height * width, width - 1);
-    launch(forward_prepare, 129, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (float*)(workspace + at_1));
-    launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], 16 * batch, 128 * batch, 0.25 / (height * width));
+    launch(forward_general_moments, 64 * batch, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), height - 1,
+        height, width, 64 * height * width, height * width, width - 1);
+    launch(forward_prepare, 129, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
+        (float*)(workspace + at_1));
+    launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace,
+        (const float*)(workspace + at_1), (STORED*)out[0], 16 * batch, 128 * batch, 0.25 / (height * width));
     return (long long)cudaGetLastError();
 }
 """
@@ -439,10 +445,11 @@ def compiled(dtype, device):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_aca185b8d815", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_f16504dccaa7", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
-            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
+            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
+                    "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -529,7 +536,8 @@ def box_sums(x, boxes):
 def forward_as_derived(_, x, conv_transpose_weight, conv_transpose_bias):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype, wide = x.dtype, torch.promote_types(x.dtype, torch.float32)
-    x, conv_transpose_weight, conv_transpose_bias = [t.to(wide) for t in (x, conv_transpose_weight, conv_transpose_bias)]
+    x, conv_transpose_weight, conv_transpose_bias = [t.to(wide) for t in (x, conv_transpose_weight,
+            conv_transpose_bias)]
     height, width = x.shape[2], x.shape[3]
     t3 = taps(conv_transpose_weight.reshape(1, 64, 128, 3, 3) * 0.5, 3, [[1, 0, 0], [0, 1, 1]])
     t6 = taps(t3, 4, [[1, 0, 0], [0, 1, 1]]).permute(0, 1, 3, 4, 2).reshape(1, 256, 128, 1, 1)
@@ -559,7 +567,8 @@ class Forward(torch.autograd.Function):
 
 class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier):
-        if (in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier) != (64, 128, 3, 2, 1, 1, 0.5):
+        if (in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier) != (64, 128, 3, 2, 1,
+                1, 0.5):
             expected = "(in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier) = 64, 128, 3, 2, 1, 1, 0.5"
             raise ValueError(f"the kernels of this file were written for {expected}, got {(in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier)}")
         super().__init__()

@@ -343,10 +343,15 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
         const long long at_3 = at_2 + 512 * batch * count_2;
         if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
         if (!workspace) return at_3 + 1024 * batch;
-        launch(forward_moments, 64 * batch * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), count_2, batch, count_3, 64 * height * width, height * width, 64 * batch, divisor(count_2), divisor(batch));
-        launch(forward_prepare, 33, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (const STORED*)leaf[3], (float*)(workspace + at_1));
-        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (double*)(workspace + at_3), count_2, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_height * mid_width));
-        launch(forward_moments_tail_3, count_1, 256, 0, arch >= 90, stream, (const double*)(workspace + at_3), (STORED*)out[0], count_1, batch);
+        launch(forward_moments, 64 * batch * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), count_2,
+            batch, count_3, 64 * height * width, height * width, 64 * batch, divisor(count_2), divisor(batch));
+        launch(forward_prepare, 33, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
+            (const STORED*)leaf[3], (float*)(workspace + at_1));
+        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace,
+            (const float*)(workspace + at_1), (double*)(workspace + at_3), count_2, 64 * batch, 16 * batch, 128 * batch,
+            1.0 / (mid_height * mid_width));
+        launch(forward_moments_tail_3, count_1, 256, 0, arch >= 90, stream, (const double*)(workspace + at_3), (STORED*)out[0], count_1,
+            batch);
         return (long long)cudaGetLastError();
     }
     const long long mid_height = height + 2;
@@ -359,9 +364,13 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
     const long long at_3 = at_2 + 512 * batch * count_2;
     if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
     if (!workspace) return at_3 + 1024 * batch;
-    launch(forward_general_moments, 64 * batch * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), count_2, batch, count_3, 64 * height * width, height * width, 64 * batch, divisor(count_2), divisor(batch));
-    launch(forward_prepare, 33, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (const STORED*)leaf[3], (float*)(workspace + at_1));
-    launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace, (const float*)(workspace + at_1), (double*)(workspace + at_3), count_2, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_height * mid_width));
+    launch(forward_general_moments, 64 * batch * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2),
+        count_2, batch, count_3, 64 * height * width, height * width, 64 * batch, divisor(count_2), divisor(batch));
+    launch(forward_prepare, 33, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
+        (const STORED*)leaf[3], (float*)(workspace + at_1));
+    launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace,
+        (const float*)(workspace + at_1), (double*)(workspace + at_3), count_2, 64 * batch, 16 * batch, 128 * batch,
+        1.0 / (mid_height * mid_width));
     launch(forward_moments_tail_3, count_1, 256, 0, arch >= 90, stream, (const double*)(workspace + at_3), (STORED*)out[0], count_1, batch);
     return (long long)cudaGetLastError();
 }
@@ -379,10 +388,11 @@ def compiled(dtype, device):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_1b9cf35d0ede", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_05ebd41d6eed", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
-            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
+            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
+                    "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -469,7 +479,8 @@ def box_sums(x, boxes):
 def forward_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, bias):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype, wide = x.dtype, torch.promote_types(x.dtype, torch.float32)
-    x, conv_transpose_weight, conv_transpose_bias, bias = [t.to(wide) for t in (x, conv_transpose_weight, conv_transpose_bias, bias)]
+    x, conv_transpose_weight, conv_transpose_bias, bias = [t.to(wide) for t in (x, conv_transpose_weight,
+            conv_transpose_bias, bias)]
     batch, height, width = x.shape[0], x.shape[2], x.shape[3]
     t2 = taps(taps(conv_transpose_weight.reshape(1, 64, 128, 3, 3), 3, [[1, 1, 1]]), 4, [[1, 1, 1]])
     t4 = (box_sums(x, {3: [(0, width - 1, 1)], 2: [(0, height - 1, 1)]}).flatten(1) @ t2.flatten(2)[0])[..., None, None]

@@ -1379,28 +1379,81 @@ extern "C" long long train(void* const* leaf, void* const* out, const long long*
 #endif
         if (!workspace) return at_11 + 1024;
 #if defined(STRICT)
-        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_2, batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_2), divisor(batch));
+        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_2,
+            batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_2), divisor(batch));
 #elif defined(WIDE)
-        launch(train_moments, 64 * batch * count_3, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_3, batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_3), divisor(batch));
+        launch(train_moments, 64 * batch * count_3, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_3,
+            batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_3), divisor(batch));
 #else
-        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_2, batch, count_4, 2048 * depth * height, 32 * depth * height, 64 * batch, divisor(count_2), divisor(batch));
+        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_2,
+            batch, count_4, 2048 * depth * height, 32 * depth * height, 64 * batch, divisor(count_2), divisor(batch));
 #endif
-        launch(train_prepare, 1033, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2], (float*)(workspace + at_1), (unsigned char*)(workspace + at_4));
+        launch(train_prepare, 1033, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
+            (float*)(workspace + at_1), (unsigned char*)(workspace + at_4));
+        launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5),
+            (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch,
 #if defined(STRICT)
-        launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch, count_2, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5), (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_6, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_dense, 132, 384, 230784, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8), boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64}, {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width), (uint64_t)(4 * depth * height * width)}, {24, 7, 5, 1, 4}));
-        launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9), (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10), (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], batch * mid_depth * mid_height * mid_width, count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+            count_2, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+        launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
 #elif defined(WIDE)
-        launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch, count_3, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5), (const float*)workspace, (float*)(workspace + at_3), count_3, 64 * batch, count_6, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_dense, 132, 384, 230784, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4), Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)}, {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)}, {(int)(batch), (int)(mid_depth), (int)(count_1), (int)(count_4)}, (int)(batch * mid_depth * count_1 * count_4)}, Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8), boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64}, {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width), (uint64_t)(4 * depth * height * width)}, {24, 11, 5, 1, 4}));
-        launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9), (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10), (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], batch * mid_depth * mid_height * mid_width, count_2, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+            count_3, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+        launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
 #else
-        launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5), (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch, count_2, 64 * batch, 1.0 / (36 * mid_depth * mid_height));
-        launch(train_moments_tail_3, count_5, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7), (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5), (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_5, 128 * batch, 1.0 / (36 * mid_depth * mid_height));
-        launch(train_dense, 132, 384, 221696, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4), Sizes{{(int)(batch), (int)(depth), (int)(height), 32}, {(int)(batch), (int)(mid_depth), (int)(mid_height), 36}, {(int)(batch), (int)(mid_depth), (int)(count_3), 1}, (int)(batch * mid_depth * count_3)}, Strides{2048 * depth * height, 32 * depth * height, 32 * height, 32, 1}, (const float*)(workspace + at_2), Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8), boxes_of((const STORED*)leaf[0], {32, (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64}, {128, (uint64_t)(128 * height), (uint64_t)(8192 * depth * height), (uint64_t)(128 * depth * height)}, {36, 8, 5, 1, 4}));
-        launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9), (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10), (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3), (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], 36 * batch * mid_depth * mid_height, count_1, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
+            count_2, 64 * batch, 1.0 / (36 * mid_depth * mid_height));
+        launch(train_moments_tail_3, count_5, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
+#endif
+            (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
+#if defined(STRICT)
+            (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_6, 128 * batch,
+            1.0 / (mid_depth * mid_height * mid_width));
+#elif defined(WIDE)
+            (const float*)workspace, (float*)(workspace + at_3), count_3, 64 * batch, count_6, 128 * batch,
+            1.0 / (mid_depth * mid_height * mid_width));
+#else
+            (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_5, 128 * batch,
+            1.0 / (36 * mid_depth * mid_height));
+#endif
+        launch(train_dense, 132, 384, PICK(221696, 230784, 230784), 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4),
+#if defined(STRICT)
+            Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)},
+            {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)},
+            {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_4)},
+            Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2),
+#elif defined(WIDE)
+            Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)},
+            {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)},
+            {(int)(batch), (int)(mid_depth), (int)(count_1), (int)(count_4)}, (int)(batch * mid_depth * count_1 * count_4)},
+            Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2),
+#else
+            Sizes{{(int)(batch), (int)(depth), (int)(height), 32}, {(int)(batch), (int)(mid_depth), (int)(mid_height), 36},
+            {(int)(batch), (int)(mid_depth), (int)(count_3), 1}, (int)(batch * mid_depth * count_3)},
+            Strides{2048 * depth * height, 32 * depth * height, 32 * height, 32, 1}, (const float*)(workspace + at_2),
+#endif
+            Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8),
+#if defined(STRICT)
+            boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
+            {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width),
+            (uint64_t)(4 * depth * height * width)}, {24, 7, 5, 1, 4}));
+#elif defined(WIDE)
+            boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
+            {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width),
+            (uint64_t)(4 * depth * height * width)}, {24, 11, 5, 1, 4}));
+#else
+            boxes_of((const STORED*)leaf[0], {32, (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
+            {128, (uint64_t)(128 * height), (uint64_t)(8192 * depth * height), (uint64_t)(128 * depth * height)}, {36, 8, 5, 1, 4}));
+#endif
+        launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9),
+            (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10),
+            (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3),
+#if defined(STRICT)
+            (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], batch * mid_depth * mid_height * mid_width, count_1,
+            128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+#elif defined(WIDE)
+            (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], batch * mid_depth * mid_height * mid_width, count_2,
+            128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+#else
+            (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], 36 * batch * mid_depth * mid_height, count_1, 128 * batch, 1.0
+            + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
 #endif
         return (long long)cudaGetLastError();
     }
@@ -1421,9 +1474,14 @@ extern "C" long long eval(void* const* leaf, void* const* out, const long long* 
         const long long at_4 = at_3 + 512;
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
         if (!workspace) return at_4 + 512 * batch * count_1;
-        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_4), count_1, batch, count_2, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
-        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[4], (const STORED*)leaf[5], (float*)workspace, (const STORED*)leaf[6], (const STORED*)leaf[3], (float*)(workspace + at_1), (const STORED*)leaf[1], (float*)(workspace + at_2), (const STORED*)leaf[2], (float*)(workspace + at_3));
-        launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4), (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], count_1, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_4), count_1,
+            batch, count_2, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
+        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[4], (const STORED*)leaf[5], (float*)workspace,
+            (const STORED*)leaf[6], (const STORED*)leaf[3], (float*)(workspace + at_1), (const STORED*)leaf[1], (float*)(workspace + at_2),
+            (const STORED*)leaf[2], (float*)(workspace + at_3));
+        launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4),
+            (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1),
+            (STORED*)out[0], count_1, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         return (long long)cudaGetLastError();
     }
     const long long mid_depth = depth + 4;
@@ -1436,9 +1494,14 @@ extern "C" long long eval(void* const* leaf, void* const* out, const long long* 
     const long long at_4 = at_3 + 512;
     if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
     if (!workspace) return at_4 + 512 * batch;
-    launch(eval_general_moments, 64 * batch, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_4), batch, count_1, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(batch));
-    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[4], (const STORED*)leaf[5], (float*)workspace, (const STORED*)leaf[6], (const STORED*)leaf[3], (float*)(workspace + at_1), (const STORED*)leaf[1], (float*)(workspace + at_2), (const STORED*)leaf[2], (float*)(workspace + at_3));
-    launch(eval_general_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4), (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1), (STORED*)out[0], 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+    launch(eval_general_moments, 64 * batch, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_4), batch, count_1,
+        64 * depth * height * width, depth * height * width, 64 * batch, divisor(batch));
+    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[4], (const STORED*)leaf[5], (float*)workspace,
+        (const STORED*)leaf[6], (const STORED*)leaf[3], (float*)(workspace + at_1), (const STORED*)leaf[1], (float*)(workspace + at_2),
+        (const STORED*)leaf[2], (float*)(workspace + at_3));
+    launch(eval_general_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4),
+        (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1),
+        (STORED*)out[0], 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
 }
 extern "C" long long convolve(void* const* leaf, void* const* out, const long long* size, char*, cudaStream_t stream, int) {
@@ -1463,10 +1526,11 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_ead966e3f9d4", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_8403b4f1a7df", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE,
-            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
+            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
+                    "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -1545,12 +1609,14 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     """What torch.ops.aten.convolution computes, by the portable kernel."""
     x, weight = x.contiguous(), weight.contiguous()
     like = [None if t is None else t.to("meta") for t in (x, weight, bias)]
-    y = x.new_empty(torch.ops.aten.convolution(*like, stride, padding, dilation, transposed, output_padding, groups).shape)
+    y = x.new_empty(torch.ops.aten.convolution(*like, stride, padding, dilation, transposed, output_padding,
+            groups).shape)
     kernel, taps = weight.shape[2:], weight[0, 0].numel()
     ones, turned = [1] * len(kernel), lambda values: [-v for v in values]
     lattice = (stride, ones, dilation, padding) if transposed else (ones, stride, turned(dilation), turned(padding))
     three = lambda values, fill=1: [fill] * (3 - len(kernel)) + list(values)
-    numbers = [n for values in (x.shape[2:], y.shape[2:], kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
+    numbers = [n for values in (x.shape[2:], y.shape[2:], kernel,
+            *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
     numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
     library, arch = compiled(x.dtype, x.device, "TF32")
@@ -1582,7 +1648,8 @@ def batch_norm(x, weight, bias, eps):
 
 def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias):
     """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes."""
-    conv_transpose3d = convolve(x, conv_transpose_weight, conv_transpose_bias, [1, 1, 1], [0, 0, 0], [1, 1, 1], True, [0, 0, 0], 1)
+    conv_transpose3d = convolve(x, conv_transpose_weight, conv_transpose_bias, [1, 1, 1], [0, 0, 0], [1, 1, 1], True,
+            [0, 0, 0], 1)
     mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
     batch_norm_statistics = batch_norm(mul, batch_norm_weight, batch_norm_bias, 1e-05)
     adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm_statistics[0], [1, 1, 1])
@@ -1608,7 +1675,8 @@ class Train(torch.autograd.Function):
         return differentiated(train_as_written, ctx.saved_tensors, gradients[:1])
 
 
-def eval_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias):
+def eval_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var,
+        batch_norm_weight, batch_norm_bias):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype, wide = x.dtype, torch.promote_types(x.dtype, torch.float32)
     x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias = [t.to(wide) for t in (x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias)]
@@ -1619,7 +1687,8 @@ def eval_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, batch_norm
     t11 = batch_norm_bias.reshape(1, 128, 1, 1, 1) - (batch_norm_running_mean.reshape(1, 128, 1, 1, 1) * t9)
     t12 = taps(conv_transpose_weight.reshape(1, 64, 128, 5, 5, 5) * 2, 3, [[1, 1, 1, 1, 1]])
     t15 = box_sums(x, {4: [(0, width - 1, 1)], 3: [(0, height - 1, 1)], 2: [(0, depth - 1, 1)]})
-    t16 = (t15.flatten(1) @ taps(taps(t12, 4, [[1, 1, 1, 1, 1]]), 5, [[1, 1, 1, 1, 1]]).flatten(2)[0])[..., None, None, None]
+    t16 = (t15.flatten(1) @ taps(taps(t12, 4, [[1, 1, 1, 1, 1]]), 5, [[1, 1, 1, 1, 1]]).flatten(2)[0])[..., None, None,
+            None]
     t19 = (t16 * ((1.0 / ((depth + 4) * (height + 4) * (width + 4))))) + t2.reshape(1, 128, 1, 1, 1)
     t21 = (t19 * t9) + t11
     return [t21.to(dtype)]
@@ -1657,9 +1726,11 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         if self.training:
-            y = Train.apply(x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight, self.batch_norm.bias)
+            y = Train.apply(x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight,
+                    self.batch_norm.bias)
             torch._foreach_lerp_([self.batch_norm.running_mean, self.batch_norm.running_var], [y[1], y[2]], 0.1)
             self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
-        y = Eval.apply(x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.running_mean, self.batch_norm.running_var, self.batch_norm.weight, self.batch_norm.bias)[0]
+        y = Eval.apply(x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.running_mean,
+                self.batch_norm.running_var, self.batch_norm.weight, self.batch_norm.bias)[0]
         return y

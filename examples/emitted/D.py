@@ -693,12 +693,24 @@ extern "C" long long forward(void* const* leaf, void* const* out, const long lon
         if (!workspace) return PICK(491520, 983040, 245760);
         launch(forward_prepare, PICK(120, 120, 60), 256, 0, false, stream, (unsigned char*)workspace, (const STORED*)leaf[1]);
 #if defined(HALF)
-        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 225792, arch >= 90, stream, (const STORED*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (STORED*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1}, boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64}, {(uint64_t)(2 * width), 16, (uint64_t)(128 * height * width), (uint64_t)(2 * height * width)}, {96, 4, 1, 1, 16}));
+        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 225792, arch >= 90, stream, (const STORED*)leaf[0],
+            (const unsigned char*)workspace,
 #elif defined(STRICT)
-        launch(forward_dense, 132, 512, 231168, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(out_height), (int)(count_1)}, (int)(batch * out_height * count_1)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1}, boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64}, {(uint64_t)(4 * width), 16, (uint64_t)(256 * height * width), (uint64_t)(4 * height * width)}, {136, 3, 1, 1, 8}));
+        launch(forward_dense, 132, 512, 231168, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)workspace,
 #else
-        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 223744, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)workspace, Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)}, {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)}, Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1}, boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64}, {(uint64_t)(4 * width), 16, (uint64_t)(256 * height * width), (uint64_t)(4 * height * width)}, {92, 4, 1, 1, 8}));
+        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 223744, arch >= 90, stream, (const float*)leaf[0],
+            (const unsigned char*)workspace,
 #endif
+            Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)},
+#if defined(STRICT)
+            {(int)(batch), 1, (int)(out_height), (int)(count_1)}, (int)(batch * out_height * count_1)},
+#else
+            {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)},
+#endif
+            Strides{64 * height * width, height * width, 0, width, 1}, (STORED*)out[0],
+            Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
+            boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64},
+            {(uint64_t)(PICK(4, 4, 2) * width), 16, (uint64_t)(PICK(256, 256, 128) * height * width), (uint64_t)(PICK(4, 4, 2) * height * width)}, {PICK(92, 136, 96), PICK(4, 3, 4), 1, 1, PICK(8, 8, 16)}));
         return (long long)cudaGetLastError();
     }
     return -2;
@@ -725,10 +737,11 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_3ef3c51450e6", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_868ec0f86961", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"),
-            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}", "-diag-suppress=177,550"],
+            extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
+                    "-diag-suppress=177,550"],
             is_python_module=False,
             no_implicit_headers=True,
         )
@@ -806,12 +819,14 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     """What torch.ops.aten.convolution computes, by the portable kernel."""
     x, weight = x.contiguous(), weight.contiguous()
     like = [None if t is None else t.to("meta") for t in (x, weight, bias)]
-    y = x.new_empty(torch.ops.aten.convolution(*like, stride, padding, dilation, transposed, output_padding, groups).shape)
+    y = x.new_empty(torch.ops.aten.convolution(*like, stride, padding, dilation, transposed, output_padding,
+            groups).shape)
     kernel, taps = weight.shape[2:], weight[0, 0].numel()
     ones, turned = [1] * len(kernel), lambda values: [-v for v in values]
     lattice = (stride, ones, dilation, padding) if transposed else (ones, stride, turned(dilation), turned(padding))
     three = lambda values, fill=1: [fill] * (3 - len(kernel)) + list(values)
-    numbers = [n for values in (x.shape[2:], y.shape[2:], kernel, *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
+    numbers = [n for values in (x.shape[2:], y.shape[2:], kernel,
+            *lattice[:3]) for n in three(values)] + three(lattice[3], 0)
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
     numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
     library, arch = compiled(x.dtype, x.device, "HALF" if x.dtype != torch.float32 else "TF32")

@@ -71,7 +71,37 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         model_class(found, ref, modes),
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
+    text = source_apart(text, folded)
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
+
+
+def source_apart(text: str, change) -> str:
+    """The text with its Python lines changed, those of the CUDA strings left as they are."""
+    parts = re.split(r'(r"""\n.*?\n""")', text, flags=re.S)
+    return "".join(part if i % 2 else "\n".join(map(change, part.split("\n"))) for i, part in enumerate(parts))
+
+
+WIDTH = 120
+
+
+def folded(line: str) -> str:
+    """A line of Python, broken behind commas within brackets where it is too long."""
+    out, indent = [], " " * (len(line) - len(line.lstrip()) + 8)
+    while len(line) > WIDTH and not line.lstrip().startswith(("#", '"""')):
+        depth, quote, cut = 0, "", 0
+        for i, c in enumerate(line[:WIDTH]):
+            if quote:
+                quote = "" if c == quote else quote
+            elif c in "\"'":
+                quote = c
+            else:
+                depth += (c in "([{") - (c in ")]}")
+                cut = i + 1 if c == "," and depth + len(out) > 0 else cut
+        if cut <= len(indent):
+            break
+        out.append(line[:cut])
+        line = indent + line[cut:].lstrip()
+    return "\n".join([*out, line])
 
 
 def _strings(source: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from transfuse.emit.program import Program
+from transfuse.emit.text.layout import wrapped
 
 SMALL = "1600000000"  # flops of a convolution, below which optimize multiplies in strict fp32 as well (see tf32_pays)
 
@@ -84,8 +85,8 @@ def function(name: str, symbols: list[str], variants: list[tuple[str, Program]],
         if condition:
             lines.append(f"    if ({condition}) {{")
             indent = "        "
-        body = _body(program, clusters)
-        lines += [indent + line for line in body]
+        for line in _body(program, clusters):
+            lines += wrapped(indent, line, "")
         if condition:
             lines.append("    }")
     if variants[-1][0]:
