@@ -199,7 +199,7 @@ TEST(CudaDenseCompile, OneTextForManyLengths) {
         Case c{"lengths", graph.c_str()};
         return programs(c).at(0).program.launches.at(0).source->text;
     };
-    EXPECT_EQ(text(4096), text(8192));
+    EXPECT_EQ(text(1 << 16), text(1 << 17));   // where there are tiles enough; few are cut to fill the machine
 }
 
 }  // namespace
