@@ -8,6 +8,7 @@ namespace {
 
 constexpr int64_t block_bytes = 32 * 1024;   // of the input that a block reads, about
 constexpr int64_t shared_doubles = 4096;     // for the sums of its rows
+constexpr int64_t cell_doubles = 1536;       // for those of its cells
 constexpr int at_once = 4;                   // rows whose loads are in flight together
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -46,8 +47,12 @@ bool RowSumsWriter::arrange() {
     // What nothing cuts is one long row: the other kernel's.
     if (!cut || inner_.intervals.size() > 16 || numel(type.shape) >= (int64_t{1} << 31) - 65536) return false;
     if (reach >= (int64_t{1} << 31) - 65536) return false;
-    for (const Axis& row : rows_)
-        if (row.intervals.size() > 250) return false;
+    for (const Axis& row : rows_) {
+        if (row.intervals.size() > 60) return false;
+        cells_.push_back(cells_of(row.intervals, row.extent));
+        cell_count_ *= static_cast<int64_t>(cells_.back().size());
+    }
+    if (cell_count_ == 0 || cell_count_ * static_cast<int64_t>(inner_.intervals.size()) > cell_doubles) return false;
     if (s_.target.decide(row_count() * inner_.extent < 512)) return false;
     storage_ = direct_ ? places_.at(x_).storage : type.dtype;
     real_ = real_of(type.dtype);
@@ -70,7 +75,8 @@ void RowSumsWriter::choose_shape() {
     columns_ = s_.target.decide(columns_);
     long_rows_ = s_.target.decide(vectors > columns_);
     const int64_t plane_bytes = row_count() * row_bytes, most_rows = shared_doubles / inner_boxes();
-    planes_ = std::max<int64_t>(1, std::min({block_bytes / 2 / plane_bytes, outer_count(), most_rows / row_count()}));
+    planes_ = std::max<int64_t>(1, std::min({block_bytes / 2 / plane_bytes, outer_count(), most_rows / row_count(),
+                                                   cell_doubles / (cell_count_ * inner_boxes())}));
     planes_ = s_.target.decide(planes_);
     row_extent_ = rows_[0].extent;
     const int64_t slice_rows = row_count() / row_extent_;
@@ -128,8 +134,15 @@ std::string RowSumsWriter::row_count_text() {
     return text;
 }
 
+// Planes of a block: fewer in the last.
+std::string RowSumsWriter::planes_here() {
+    if (planes_ == 1) return "1";
+    return let("min(" + number(planes_) + ", " + integer(outer_count()) + " - " + group_ + " * " + number(planes_) + ")", "planes");
+}
+
 void RowSumsWriter::write_body() {
     Body& body = *body_;
+    body.line("__shared__ double tf_sums[" + number(planes_ * cell_count_ * inner_boxes()) + "];  // [plane][cell][interval]");
     body.line("__shared__ double tf_rows[" + number(room_ * inner_boxes()) + "];  // [row][interval of the contiguous axis]");
     write_tables();
     body.line("TF_SEQUENCE();");
@@ -143,8 +156,7 @@ void RowSumsWriter::write_body() {
     begin_ = let(times(chunk, integer(chunk_rows_)), "begin");
     end_ = let("min(" + plus(begin_, integer(chunk_rows_)) + ", " + integer(row_extent_) + ")", "end");
     if (planes_ > 1) {
-        const std::string planes = let("min(" + number(planes_) + ", " + integer(outer_count()) + " - " + group_ + " * " + number(planes_) + ")", "planes");
-        rows_here_ = let(times(planes, row_count_text()), "rows");
+        rows_here_ = let(times(planes_here(), row_count_text()), "rows");
     } else {
         std::string rows = "(" + end_ + " - " + begin_ + ")";
         for (size_t i = 1; i < rows_.size(); ++i) rows = times(rows, integer(rows_[i].extent));
@@ -152,21 +164,23 @@ void RowSumsWriter::write_body() {
     }
     sum_rows();
     body.line("__syncthreads();");
+    sum_cells();
+    body.line("__syncthreads();");
     sum_boxes();
 }
 
-// tf_intervals: lo, hi, step of every interval of the row axes; tf_boxes: which of them a box is made of, the inner one last.
+// tf_cells: lo, hi, step of every cell of the row axes.
 void RowSumsWriter::write_tables() {
     Body& body = *body_;
     int64_t size = 0;
-    for (const Axis& row : rows_) size += static_cast<int64_t>(row.intervals.size()) * 3;
-    body.line("__shared__ int tf_intervals[" + number(size) + "];");
+    for (const auto& cells : cells_) size += static_cast<int64_t>(cells.size()) * 3;
+    body.line("__shared__ int tf_cells[" + number(size) + "];");
     body.open("if (threadIdx.x == 0)");
     int64_t at = 0;
-    for (const Axis& row : rows_)
-        for (const Interval& interval : row.intervals)
-            for (int64_t value : {interval.lo, interval.hi, interval.step})
-                body.line("tf_intervals[" + number(at++) + "] = " + integer(value) + ";");
+    for (const auto& cells : cells_)
+        for (const Cell& cell : cells)
+            for (int64_t value : {cell.lo, cell.hi, cell.step})
+                body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
     body.close();
 }
 
@@ -294,17 +308,79 @@ Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
     return lanes;
 }
 
-// A warp a box: its lanes share the box's rows.
+// A warp a cell: its lanes share the cell's rows, each of which is in no other.
+void RowSumsWriter::sum_cells() {
+    Body& body = *body_;
+    const std::string base = body.fresh("base"), warp = let("(int)threadIdx.x / 32", "warp"), lane = let("(int)threadIdx.x % 32", "lane");
+    const std::string tasks = let(times(planes_here(), number(cell_count_)), "tasks");
+    emitter_->open("for (int " + base + " = 0; " + base + " < " + tasks + "; " + base + " += " + number(threads / 32) + ")");
+    const std::string task = let("min(" + base + " + " + warp + ", " + tasks + " - 1)", "task");  // warps beyond the last repeat it
+    std::string rest = let(task + " % " + number(cell_count_), "cell");
+    std::vector<std::string> first(rows_.size()), step(rows_.size()), count(rows_.size());
+    int64_t table = 0;
+    for (const auto& cells : cells_) table += static_cast<int64_t>(cells.size()) * 3;
+    for (size_t i = rows_.size(); i-- > 0;) {
+        const auto cells = static_cast<int64_t>(cells_[i].size());
+        table -= cells * 3;
+        const std::string at = let(plus(times(cells == 1 ? "0" : let(rest + " % " + number(cells), "which"), "3"), number(table)), "at");
+        if (i > 0 && cells > 1) rest = let(rest + " / " + number(cells), "rest");
+        const std::string lo = let("tf_cells[" + at + "]", "lo"), hi = let("tf_cells[" + at + " + 1]", "hi");
+        step[i] = let("tf_cells[" + at + " + 2]", "step");
+        if (i > 0) {
+            first[i] = lo;
+            count[i] = let("(" + hi + " - " + lo + ") / " + step[i] + " + 1", "count");
+        } else {  // within this block's part
+            first[i] = let(begin_ + " <= " + lo + " ? " + lo + " : " + lo + " + (" + begin_ + " - " + lo + " + " + step[i] + " - 1) / " + step[i] + " * " + step[i], "first");
+            const std::string last = let("min(" + hi + ", " + end_ + " - 1)", "last");
+            count[i] = let(last + " < " + first[i] + " ? 0 : (" + last + " - " + first[i] + ") / " + step[i] + " + 1", "count");
+        }
+    }
+    std::string total = "1";
+    for (const std::string& own : count) total = times(total, own);
+    const std::string all = let(total, "all"), sum = body.fresh("sum"), t = body.fresh("t");
+    body.line("double " + sum + "[" + number(inner_boxes()) + "] = {};");
+    emitter_->open("for (int " + t + " = " + lane + "; " + t + " < " + all + "; " + t + " += 32)");
+    rest = t;
+    std::vector<std::string> index(rows_.size());
+    for (size_t i = rows_.size(); i-- > 0;) {
+        std::string own = rest;
+        if (i > 0) {
+            const std::string q = let(rest + " / " + count[i], "q");
+            own = let(rest + " - " + q + " * " + count[i], "r");
+            rest = q;
+        }
+        index[i] = let(plus(first[i], times(own, step[i])), "i");
+    }
+    std::string row = planes_ > 1 ? plus(times("(" + task + " / " + number(cell_count_) + ")", integer(rows_[0].extent)), index[0])
+                                  : "(" + index[0] + " - " + begin_ + ")";
+    for (size_t i = 1; i < rows_.size(); ++i) row = plus(times(row, integer(rows_[i].extent)), index[i]);
+    const std::string at = let(times(row, number(inner_boxes())), "at");
+    for (int64_t j = 0; j < inner_boxes(); ++j) body.line(sum + "[" + number(j) + "] += tf_rows[" + plus(at, number(j)) + "];");
+    emitter_->close();
+    body.line("#pragma unroll");
+    body.line("for (int j = 0; j < " + number(inner_boxes()) + "; ++j) for (int d = 16; d > 0; d /= 2) " + sum + "[j] += __shfl_down_sync(0xffffffffu, " + sum + "[j], d);");
+    emitter_->open("if (" + lane + " == 0)");
+    for (int64_t j = 0; j < inner_boxes(); ++j)
+        body.line("tf_sums[" + plus(times(task, number(inner_boxes())), number(j)) + "] = " + sum + "[" + number(j) + "];");
+    emitter_->close();
+    emitter_->close();
+}
+
+// A thread a box: the cells it is made of.
 void RowSumsWriter::sum_boxes() {
     Body& body = *body_;
     const Node& node = graph_[box_];
     const Sizes &dims = node.attributes.integers(Key::dims), &counts = node.attributes.integers(Key::counts);
     int64_t boxes = 1;
     for (int64_t count : counts) boxes *= count;
-    const std::string base = body.fresh("base"), warp = let("(int)threadIdx.x / 32", "warp"), lane = let("(int)threadIdx.x % 32", "lane");
-    const std::string tasks = planes_ > 1 ? let(rows_here_ + " / " + (rows_.size() > 1 ? "(" + row_count_text() + ")" : row_count_text()) + " * " + number(boxes), "tasks") : number(boxes);
-    emitter_->open("for (int " + base + " = 0; " + base + " < " + tasks + "; " + base + " += " + number(threads / 32) + ")");
-    const std::string task = let("min(" + base + " + " + warp + ", " + tasks + " - 1)", "task");  // warps beyond the last repeat it
+    std::vector<std::string> masks;  // per row axis: of each cell
+    for (const auto& cells : cells_) {
+        std::vector<int64_t> list;
+        for (const Cell& cell : cells) list.push_back(cell.mask & 0x3fffffff), list.push_back(cell.mask >> 30);
+        masks.push_back(cells.size() == 1 && cells[0].mask == 1 ? "" : emitter_->integer_table(list));
+    }
+    const std::string task = body.fresh("task");
+    emitter_->open("for (int " + task + " = (int)threadIdx.x; " + task + " < " + times(planes_here(), number(boxes)) + "; " + task + " += " + number(threads) + ")");
     const std::string plane_here = planes_ > 1 ? let(task + " / " + number(boxes), "plane") : "0";
     const std::string box = planes_ > 1 ? let(task + " % " + number(boxes), "box") : task;
     // Which interval of each axis the box takes.
@@ -323,44 +399,19 @@ void RowSumsWriter::sum_boxes() {
             if (axis.logical.size() == 1 && static_cast<size_t>(dims[j]) == axis.logical[0]) return of_dim[j];
         return std::string("0");  // merged axes have one interval
     };
-    std::vector<std::string> first(rows_.size()), step(rows_.size()), count(rows_.size());
-    std::string total = "1";
-    int64_t table = 0;
-    for (size_t i = 0; i < rows_.size(); ++i) {
-        const std::string at = let(plus(times(interval_of(rows_[i]), "3"), number(table)), "at");
-        table += static_cast<int64_t>(rows_[i].intervals.size()) * 3;
-        const std::string lo = let("tf_intervals[" + at + "]", "lo"), hi = let("tf_intervals[" + at + " + 1]", "hi");
-        step[i] = let("tf_intervals[" + at + " + 2]", "step");
-        if (i > 0) {
-            first[i] = lo;
-            count[i] = let(hi + " < " + lo + " ? 0 : (" + hi + " - " + lo + ") / " + step[i] + " + 1", "count");
-        } else {  // within this block's part
-            first[i] = let(begin_ + " <= " + lo + " ? " + lo + " : " + lo + " + (" + begin_ + " - " + lo + " + " + step[i] + " - 1) / " + step[i] + " * " + step[i], "first");
-            const std::string last = let("min(" + hi + ", " + end_ + " - 1)", "last");
-            count[i] = let(last + " < " + first[i] + " ? 0 : (" + last + " - " + first[i] + ") / " + step[i] + " + 1", "count");
-        }
-        total = times(total, count[i]);
-    }
-    const std::string all = let(total, "all"), sum = body.fresh("sum"), t = body.fresh("t");
+    const std::string sum = body.fresh("sum");
     body.line("double " + sum + " = 0.0;");
-    emitter_->open("for (int " + t + " = " + lane + "; " + t + " < " + all + "; " + t + " += 32)");
-    rest = t;
-    std::vector<std::string> index(rows_.size());
-    for (size_t i = rows_.size(); i-- > 0;) {
-        std::string own = rest;
-        if (i > 0) {
-            const std::string q = let(rest + " / " + count[i], "q");
-            own = let(rest + " - " + q + " * " + count[i], "r");
-            rest = q;
-        }
-        index[i] = let(plus(first[i], times(own, step[i])), "i");
+    std::string cell = "0";
+    for (size_t i = 0; i < rows_.size(); ++i) {
+        const auto cells = static_cast<int64_t>(cells_[i].size());
+        const std::string c = body.fresh("c"), which = interval_of(rows_[i]);
+        emitter_->open("for (int " + c + " = 0; " + c + " < " + number(cells) + "; ++" + c + ")");
+        if (!masks[i].empty())
+            body.line("if (!(" + masks[i] + "[2 * " + c + " + " + which + " / 30] >> " + which + " % 30 & 1)) continue;");
+        cell = plus(times(cell, number(cells)), c);
     }
-    std::string row = planes_ > 1 ? plus(times(plane_here, integer(rows_[0].extent)), index[0]) : "(" + index[0] + " - " + begin_ + ")";
-    for (size_t i = 1; i < rows_.size(); ++i) row = plus(times(row, integer(rows_[i].extent)), index[i]);
-    body.line(sum + " += tf_rows[" + plus(times(row, number(inner_boxes())), interval_of(inner_)) + "];");
-    emitter_->close();
-    body.line("for (int d = 16; d > 0; d /= 2) " + sum + " += __shfl_down_sync(0xffffffffu, " + sum + ", d);");
-    emitter_->open("if (" + lane + " == 0 && " + base + " + " + warp + " < " + tasks + ")");
+    body.line(sum + " += tf_sums[" + plus(times(plus(times(plane_here, number(cell_count_)), cell), number(inner_boxes())), interval_of(inner_)) + "];");
+    for (size_t i = 0; i < rows_.size(); ++i) emitter_->close();
     // The element of the result.
     const Place to = place();
     const std::string pointer = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
@@ -381,7 +432,6 @@ void RowSumsWriter::sum_boxes() {
     }
     if (!destination_ && partial_) offset = plus(offset, times("(" + begin_ + " / " + integer(chunk_rows_) + ")", integer(numel(node.type.shape))));
     body.line("tf_store(" + pointer + " + (" + offset + "), " + sum + ");");
-    emitter_->close();
     emitter_->close();
 }
 

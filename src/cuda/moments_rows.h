@@ -1,5 +1,5 @@
 // Box sums by way of row sums: where boxes cut rows and columns, every row of the contiguous axis is first summed over each
-// of that axis' intervals, into shared memory, and then every box over its rows. Memory is read once, in order, whatever the
+// of that axis' intervals, into shared memory; rows that all boxes treat alike are a cell, and a box is a few cells. Memory is read once, in order, whatever the
 // boxes; a block takes a few planes where they are small, a part of one where they are large.
 #pragma once
 
@@ -48,7 +48,9 @@ private:
     void write_body();
     void write_tables();
     void sum_rows();
+    void sum_cells();
     void sum_boxes();
+    std::string planes_here();
     // The indices of a plane's outer axes, of its number.
     std::vector<std::string> outer_of(const std::string& plane);
     Lanes load(const std::string& row, const std::string& column);
@@ -65,6 +67,8 @@ private:
     bool direct_ = false, partial_ = false;
     bool long_rows_ = false;  // more vectors than lanes
     std::vector<Axis> rows_, outer_;
+    std::vector<std::vector<Cell>> cells_;  // of the row axes
+    int64_t cell_count_ = 1;
     Axis inner_;
     DType storage_ = DType::f32;
     Real real_ = Real::f32;

@@ -143,7 +143,8 @@ private:
                 top = next;
             }
             if (root_fold_.contains(top)) top = fold;  // two folds under one root: the second is kept by itself
-            if (!sinks_.contains(top))
+            // What is stored and read here as well is kept, too: a reader would add all terms with one thread.
+            if (!sinks_.contains(top) || !consumers_[static_cast<size_t>(top)].empty())
                 kept_.insert(top);
             else if (split)
                 kept_.insert(fold);
@@ -238,14 +239,14 @@ private:
                 const DType dtype = graph_[root].type.dtype;
                 const bool fine = decide(dtype == DType::f64 || job.splits > 1 || elements <= 1 << 20);
                 const int64_t parts = job.splits > 1 ? job.splits * Emitter::components(combine_of(root)) : 1;
-                const bool in_sink = sinks_.contains(root) && job.splits == 1;
+                // Read back from where it was stored, unless it was rounded there and is small.
+                const bool in_sink = sinks_.contains(root) && job.splits == 1 &&
+                                     decide(!job.wide || dtype == DType::f64 || elements > 1 << 16);
                 Place place = in_sink ? sinks_.at(root)[0] : new_scratch(root, fine ? DType::f64 : DType::f32, parts);
                 place.read_only = false;
-                if (in_sink) {
-                    // read back from where it was stored
-                } else if (job.splits > 1)
+                if (job.splits > 1)
                     place.partials = Partials{job.splits, elements * Emitter::components(combine_of(root)), elements};
-                else
+                else if (!in_sink)
                     job.destinations.push_back(place);
                 job.partial_place = place;
                 kept_places_[root] = place;
