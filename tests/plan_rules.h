@@ -210,8 +210,10 @@ private:
     }
 
     void check_correlate() {
-        must(in_scope(pass_->anchor, Scope::grid) && node(pass_->anchor).op == Op::correlate, "correlate anchor");
-        check_prologue({node(pass_->anchor).args[0], node(pass_->anchor).args[1]});
+        const Op op = node(pass_->anchor).op;
+        must(in_scope(pass_->anchor, Scope::grid) && (op == Op::correlate || op == Op::covariance), "correlate anchor");
+        const auto& args = node(pass_->anchor).args;
+        check_prologue(op == Op::correlate ? std::set<ValueId>{args[0], args[1]} : std::set<ValueId>{args[0]});
         for (const TileStep& s : pass_->steps)
             must(s.scope != Scope::tile && (s.scope != Scope::grid || s.value == pass_->anchor), "correlate steps");
     }

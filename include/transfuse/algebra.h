@@ -30,6 +30,7 @@ struct Derivation {
 
 struct RewriteOptions {
     bool inference = true;                    // no gradient will flow: detach is the identity
+    bool differentiated = false;              // gradient() will be asked of the result: only forms that have one
     std::vector<std::string> without;         // rules not to use (tests, and the curious)
     std::vector<std::string> only;            // if not empty: nothing but these and the expansions
     bool heed_cost = true;                    // false: exact rules fire even where the cost model sees no gain (tests)

@@ -24,6 +24,10 @@ enum class Op : uint8_t {
     conv_transpose, conv, upsample, lattice,
     // correlate(x, g): the weight gradient of lattice(x, w): dw[G, Cin/G, Cout/G, K…] = Σ_{n, o, i} x[i]·g[o].
     correlate,
+    // covariance(x): of the inputs that each output of a lattice (down = 1) meets through its taps, absent ones counted
+    // as zero. With it the variance of lattice(x, w) over batch and space is wᵀ·covariance·w. f64 [A, G·A, 1],
+    // A = Cin/G·ΠK, counting (input channel, taps) row by row.
+    covariance,
     // pools
     max_pool, min_pool, avg_pool, adaptive_avg_pool, adaptive_max_pool, max_pool_grad, avg_pool_grad,
     // pointwise, one operand

@@ -43,7 +43,7 @@ enum class PassKind : uint8_t {
     prepare,    // values of parameters and constants alone: folded weights. Small; runs at every call unless frozen.
     moments,    // box_sums of a tensor read once (anchor: the box_sums node), then its tail
     dense,      // lattice-convolution tiles (anchor: the lattice node), a tile program on each, sinks, then the tail
-    correlate,  // weight gradients (anchor: the correlate node)
+    correlate,  // products of two tensors summed over pixels: weight gradients, covariances (anchor: that node)
     pointwise,  // a loop over the elements of one domain, reductions included (anchor: a step or read of that shape)
     library,    // a value left to a general routine of the engine (anything no other pass can express), one node a pass
 };

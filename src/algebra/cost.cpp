@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "algebra/lags.h"
+
 namespace transfuse {
 
 namespace {
@@ -49,6 +51,14 @@ double convolution_flops(const Node& node, const std::vector<const Node*>& args)
     return flops;
 }
 
+// Each product of two inputs some lag apart once, two flops.
+double covariance_flops(const Node& node, const Type& x) {
+    const std::vector<Lattice> axes = lattices(node, x, 0, Type{});
+    const int64_t groups = node.attributes.integer(Key::groups);
+    return 2 * elements(x) / static_cast<double>(x.shape[1]) * static_cast<double>(groups) *
+           lag_products(axes, x.shape[1] / groups);
+}
+
 double window(const Node& node) {
     return node.attributes.has(Key::kernel) ? product(node.attributes.integers(Key::kernel)) : 1;
 }
@@ -62,6 +72,8 @@ double flops(const Node& node, const std::vector<const Node*>& args) {
         case Op::lattice:
         case Op::correlate:
             return convolution_flops(node, args);
+        case Op::covariance:
+            return covariance_flops(node, args[0]->type);
         case Op::max_pool:
         case Op::min_pool:
         case Op::avg_pool:

@@ -71,6 +71,8 @@ void differentiate(Adjoints& a, ValueId id, ValueId g) {
     if (is_binary(op) || op == Op::select) return differentiate_binary(a, id, g);
     if (is_reduction(op)) return differentiate_reduction(a, id, g);
     switch (op) {
+        case Op::covariance:
+            fail("gradient: covariance has none; rewrite the graph with `differentiated`");
         case Op::lattice:
         case Op::correlate:
         case Op::taps:
@@ -195,6 +197,7 @@ int64_t convolutions(const Graph& graph) {
 Derivation derive_gradient(const Graph& written, const GradientRequest& request) {
     RewriteOptions options;
     options.inference = false;
+    options.differentiated = true;
     const Graph forward = rewrite(written, options).rewritten;
     Derivation first = rewrite(gradient(forward, request));
     if (convolutions(forward) <= convolutions(written)) return first;

@@ -21,7 +21,11 @@ bool covers_space(const Node& node, int64_t rank) {
 }  // namespace
 
 Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options)
-    : graph_(graph), inference_(options.inference), forks_(options.forks), builder_(graph.name()) {
+    : graph_(graph),
+      inference_(options.inference),
+      differentiated_(options.differentiated),
+      forks_(options.forks),
+      builder_(graph.name()) {
     const size_t count = graph.nodes().size();
     now_.assign(count, -1);
     old_uses_.assign(count, 0);

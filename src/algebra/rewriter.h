@@ -28,6 +28,7 @@ public:
     bool is_parameter(ValueId id) const { return parameter_[at(id)]; }  // of params and constants alone
     int uses(ValueId id) const { return uses_[at(id)]; }
     bool inference() const { return inference_; }
+    bool differentiated() const { return differentiated_; }
     bool forks() const { return forks_; }
     // The mean beside a variance, taken as E[d²] − E[d]² or as such: it belongs to the same sums and must stay with
     // them.
@@ -85,7 +86,7 @@ private:
     void charge(const Price& price, double sign);
 
     const Graph& graph_;
-    bool inference_, forks_;
+    bool inference_, differentiated_, forks_;
     Builder builder_;
     std::vector<ValueId> now_;  // old value -> what stands for it
     std::vector<int> old_uses_;

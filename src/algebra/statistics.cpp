@@ -1,8 +1,9 @@
-// Variances of a convolution's result, in the centred form.
+// Variances of a convolution's result: from the covariance of its input, or in the centred form.
 #include <algorithm>
 
 #include "algebra/affine.h"
 #include "algebra/collapse.h"
+#include "algebra/lags.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -29,6 +30,79 @@ ValueId centred_variance(Rewriter& r, ValueId id) {
     r.say("variance over ", dims, " of ", r[x].type, " around the collapsed mean");
     const ValueId variance = minus(r, squares, unary(r, Op::square, e));
     return cast(r, scaled(r, variance, count / free), node.type.dtype);
+}
+
+// The weights as a matrix a group: [G, A, Cout/G, 1], a counting (input channel, taps).
+ValueId as_matrix(Rewriter& r, ValueId w, int64_t patch) {
+    const Sizes shape = r.shape(w);
+    Sizes order = {0, 1};
+    for (int64_t axis = 3; axis < static_cast<int64_t>(shape.size()); ++axis) order.push_back(axis);
+    order.push_back(2);
+    return reshape(r, permute(r, w, std::move(order)), {shape[0], patch, shape[2], 1});
+}
+
+// The convolution whose variance over dims is that of d: shifts along which d does not vary, and widening, change
+// nothing.
+ValueId shifted_lattice(const Rewriter& r, ValueId d, const Sizes& dims) {
+    for (;;) {
+        const bool shift = (r.is(d, Op::sub) || r.is(d, Op::add)) && r.shape(r.arg(d)) == r.shape(d) &&
+                           constant_along(r, r.arg(d, 1), r.rank(d), dims);
+        const bool widened = r.is(d, Op::cast) && is_sixteen_bit(r.dtype(r.arg(d)));
+        if (!shift && !widened) return r.is(d, Op::lattice) ? d : -1;
+        d = r.arg(d);
+    }
+}
+
+// E[d²] − E[d]² over batch and space, d = lattice(x, w) + a shift, is wᵀ·C·w, C the covariance of what an output meets.
+// With few input channels and taps C is cheap, and the convolution is not computed for its statistics. Where E[d]
+// itself is wanted it must be that of d's rounded values, which come with d²: then both stay.
+ValueId variance_of_input(Rewriter& r, ValueId id) {
+    const ValueId squares = r.arg(id, 0), square = r.arg(id, 1);
+    if (r.differentiated() || !r.is(squares, Op::mean) || !r.is(r.arg(squares), Op::square) ||
+        !r.is(square, Op::square) || !r.is(r.arg(square), Op::mean))
+        return -1;
+    const ValueId d = r.arg(r.arg(squares)), e = r.arg(square);
+    if (r.arg(e) != d || r.uses(e) != 1 || r[e].attributes != r[squares].attributes ||
+        !r[e].attributes.flag(Key::keepdim))
+        return -1;
+    Sizes dims = spatial_axes(r.rank(d));
+    dims.insert(dims.begin(), 0);
+    const ValueId y = shifted_lattice(r, d, dims);
+    if (y < 0 || r[e].attributes.integers(Key::dims) != dims) return -1;
+    const std::vector<Lattice> axes = axes_of(r, y);
+    const Sizes in = r.shape(r.arg(y, 0)), out = r.shape(y), w = r.shape(r.arg(y, 1));
+    // Tensor cores (and vector units that work in fp32) multiply about so much faster than products are summed in fp64.
+    constexpr double dearer = 8;
+    constexpr double most_work = 1 << 22;  // of the product with w, twice
+    double multiplied = static_cast<double>(out[0]) * static_cast<double>(w[0] * w[1] * w[2]);
+    double summed = static_cast<double>(in[0] * w[0]) * lag_products(axes, w[1]);
+    Sizes up, dil, offset, extent, taps;
+    int64_t patch = w[1];
+    for (const Lattice& axis : axes) {
+        if (axis.down != 1 || axis.in < 1 || axis.taps > 64) return -1;
+        multiplied *= static_cast<double>(axis.products()), summed *= static_cast<double>(axis.in);
+        patch *= axis.taps;
+        up.push_back(axis.up), dil.push_back(axis.dil), offset.push_back(axis.offset);
+        extent.push_back(axis.out), taps.push_back(axis.taps);
+        if (static_cast<double>(patch) * static_cast<double>(patch * w[0] * w[2]) > most_work) return -1;
+    }
+    if (dearer * summed > multiplied) return -1;
+    const Node node = r[id];
+    const ValueId c = r.add(Op::covariance, {r.arg(y, 0)},
+                            {{Key::up, std::move(up)},
+                             {Key::dil, std::move(dil)},
+                             {Key::offset, std::move(offset)},
+                             {Key::out, std::move(extent)},
+                             {Key::taps, std::move(taps)},
+                             {Key::groups, w[0]}});
+    const ValueId matrix = as_matrix(r, cast(r, r.arg(y, 1), DType::f64), patch);
+    const ValueId rows = permute(r, reshape(r, matrix, {w[0], patch, w[2]}), {1, 0, 2});
+    const ValueId product = times(r, lattice(r, c, matrix, -1, {Lattice{}}), reshape(r, rows, {patch, out[1], 1}));
+    r.say("variance over ", dims, " of ", r[y].type,
+          " from the covariance of its input: ", static_cast<int64_t>(lag_products(axes, w[1])),
+          " products a position");
+    const ValueId variance = unary(r, Op::relu, reduce(r, Op::sum, product, {0}));
+    return cast(r, reshape(r, variance, node.type.shape), node.type.dtype);
 }
 
 // E_S[d − E_D[d]] = E_S[x] − E_D[x] for S ⊆ D and d = x + what is constant along D. Element by element d − E_D[d] takes
@@ -94,6 +168,7 @@ std::span<const Rule> centred_rules() {
 
 std::span<const Rule> statistics_rules() {
     static const std::vector<Rule> rules = {
+        {"variance_of_input", Family::statistics, {Op::sub}, variance_of_input, true},
         {"centred_variance", Family::statistics, {Op::var}, centred_variance, true},
         {"direct_variance", Family::finish, {Op::mean}, direct_variance, true},
     };

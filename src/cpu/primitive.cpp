@@ -211,6 +211,8 @@ void evaluate_primitive(const Node& node, std::span<const TensorView> args, cons
             return evaluate_lattice(node, args, out, threads);
         case Op::correlate:
             return evaluate_correlate(node, args, out, threads);
+        case Op::covariance:
+            return evaluate_covariance(node, args, out, threads);
         case Op::max_pool:
         case Op::min_pool:
         case Op::avg_pool:

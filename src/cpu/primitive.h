@@ -19,6 +19,7 @@ void evaluate_reduction(const Node& node, std::span<const TensorView> args, cons
 void evaluate_pool(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_lattice(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_correlate(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
+void evaluate_covariance(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 void evaluate_boxes(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads);
 
 // out = in, element by element, converted; shapes alike.

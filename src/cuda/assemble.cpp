@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cuda/correlate.h"
+#include "cuda/covariance.h"
 #include "cuda/dense/dense.h"
 #include "cuda/loop.h"
 #include "cuda/moments.h"
@@ -341,7 +342,9 @@ private:
             }
         }
         if (pass.kind == PassKind::correlate) {
-            if (auto correlate = generate_correlate(surroundings, request.places, &why_not)) {
+            auto correlate = generate_correlate(surroundings, request.places, &why_not);
+            if (!correlate) correlate = generate_covariance(surroundings, request.places);
+            if (correlate) {
                 program = std::move(correlate->program);
                 for (auto& [value, place] : correlate->grid) request.places.insert_or_assign(value, place);
                 note(program.note);

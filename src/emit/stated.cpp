@@ -19,7 +19,7 @@ Graph prepared(const std::string& text, const Request& request, Verdicts& said) 
     } scope(&said);
     if (request.gradient.wrt.empty())
         return rewrite(parse(text), {.inference = request.inference, .without = {}, .only = {}}).rewritten;
-    const Derivation forward = rewrite(parse(text), {.inference = false, .without = {}, .only = {}});
+    const Derivation forward = rewrite(parse(text), {.inference = false, .differentiated = true, .without = {}, .only = {}});
     return rewrite(gradient(forward.rewritten, request.gradient)).rewritten;
 }
 

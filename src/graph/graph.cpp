@@ -50,11 +50,11 @@ std::vector<Lattice> lattices(const Graph& graph, ValueId id) {
 std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spatial_tap_axis, const Type& w) {
     auto get = [&](Key key, size_t j) { return node.attributes.integers(key)[j]; };
     auto taps = [&](size_t j) { return w.shape[static_cast<size_t>(first_spatial_tap_axis) + j]; };
-    const Key counted = node.op == Op::lattice     ? Key::out
-                        : node.op == Op::correlate ? Key::taps
-                        : node.op == Op::upsample  ? Key::scale
-                        : node.op == Op::avg_pool  ? Key::kernel
-                                                   : Key::stride;
+    const Key counted = node.op == Op::lattice                                  ? Key::out
+                        : node.op == Op::correlate || node.op == Op::covariance ? Key::taps
+                        : node.op == Op::upsample                               ? Key::scale
+                        : node.op == Op::avg_pool                               ? Key::kernel
+                                                                                : Key::stride;
     const size_t d = node.attributes.integers(counted).size();
     std::vector<Lattice> axes(d);
     for (size_t j = 0; j < d; ++j) {
@@ -68,6 +68,10 @@ std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spa
             case Op::correlate:  // w is g: its spatial extents are the lattice's outputs
                 axes[j] = {get(Key::up, j), get(Key::down, j), get(Key::dil, j), get(Key::offset, j), in,
                            w.shape[2 + j],  get(Key::taps, j)};
+                break;
+            case Op::covariance:
+                axes[j] = {get(Key::up, j),  1, get(Key::dil, j), get(Key::offset, j), in, get(Key::out, j),
+                           get(Key::taps, j)};
                 break;
             case Op::conv_transpose:
                 axes[j] = Lattice::conv_transpose(in, taps(j), get(Key::stride, j), get(Key::padding, j),

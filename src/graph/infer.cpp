@@ -92,6 +92,7 @@ Type infer_type(const Inference& node) {
     if (is_constant(op)) return infer_constant(node);
     if (op <= Op::upsample) return infer_conv(node);
     if (op <= Op::correlate) return infer_lattice(node);
+    if (op == Op::covariance) return infer_covariance(node);
     if (op <= Op::avg_pool_grad) return infer_pool(node);
     if (op <= Op::select) return infer_pointwise(node);
     if (op <= Op::var) return infer_reduction(node);

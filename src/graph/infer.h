@@ -41,6 +41,7 @@ struct Inference {
 Type infer_constant(const Inference& node);
 Type infer_conv(const Inference& node);     // conv_transpose, conv, upsample
 Type infer_lattice(const Inference& node);  // lattice, correlate
+Type infer_covariance(const Inference& node);
 Type infer_pool(const Inference& node);
 Type infer_pointwise(const Inference& node);
 Type infer_reduction(const Inference& node);  // sum … var

@@ -150,4 +150,19 @@ Type infer_lattice(const Inference& node) {
     return result;
 }
 
+Type infer_covariance(const Inference& node) {
+    const Type& x = node.type(0);
+    const int64_t d = x.rank() - 2, groups = node.attributes.integer(Key::groups);
+    if (d < 0) node.refuse("x must be [N, C, ...], got ", to_string(x));
+    for (Key key : {Key::up, Key::dil}) node.per_axis(key, d, 1);
+    node.per_axis(Key::offset, d);
+    node.per_axis(Key::out, d, 1);
+    if (x.shape[0] < 1) node.refuse("there must be at least one sample, got ", to_string(x));
+    if (groups < 1 || x.shape[1] < 1 || x.shape[1] % groups)
+        node.refuse("groups = ", groups, " must divide the channels of x, ", x.shape[1]);
+    int64_t patch = x.shape[1] / groups;
+    for (int64_t taps : node.per_axis(Key::taps, d, 1)) patch = checked_mul(patch, taps, "covariance taps");
+    return {DType::f64, {patch, checked_mul(groups, patch, "covariance columns"), 1}};
+}
+
 }  // namespace transfuse

@@ -52,6 +52,8 @@ const std::vector<Schema>& table() {
         {correlate, "correlate", 2, 2,
          {axes(K::up, 1), axes(K::down, 1), axes(K::dil, 1), axes(K::offset, 0), list(K::taps), integer(K::groups, 1)},
          "x, g"},
+        {covariance, "covariance", 1, 1,
+         {axes(K::up, 1), axes(K::dil, 1), axes(K::offset, 0), list(K::out), list(K::taps), integer(K::groups, 1)}, "x"},
 
         {max_pool, "max_pool", 1, 1,
          {list(K::kernel), optional(list(K::stride)), axes(K::padding, 0), axes(K::dilation, 1), flag(K::ceil_mode, false)},

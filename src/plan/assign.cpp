@@ -104,6 +104,7 @@ void Draft::place(ValueId v) {
             if (facts.literal[Facts::at(node.args[1])] && facts.shape(node.args[1])[0] == 1) break;
             return add(v, open({PassKind::dense, v, node.type.shape}), Slot::tile);
         case Op::correlate:
+        case Op::covariance:
             return add(v, open({PassKind::correlate, v, node.type.shape}), Slot::grid);
         case Op::box_sums: {
             for (int p = 0; p < count(); ++p) {

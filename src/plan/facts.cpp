@@ -11,13 +11,14 @@ double channel_padding(const Graph& graph, ValueId v) {
     constexpr int64_t granule = 8;
     auto padded = [](int64_t n) { return static_cast<double>((n + granule - 1) / granule * granule); };
     const Sizes& w = graph[v].op == Op::lattice ? graph[graph[v].args[1]].type.shape : graph[v].type.shape;
-    if (w.size() < 3 || w[1] * w[2] == 0) return 1;
+    if (graph[v].op == Op::covariance || w.size() < 3 || w[1] * w[2] == 0) return 1;
     return padded(w[1]) * padded(w[2]) / static_cast<double>(w[1] * w[2]);
 }
 
 // A product may be a tail step where it is one small matrix product (the collapsed convolution), or next to nothing.
 bool small_product(const Graph& graph, ValueId v, double flops) {
     constexpr double next_to_nothing = 1 << 16;
+    if (graph[v].op == Op::covariance) return false;
     if (flops <= next_to_nothing) return true;
     if (graph[v].op != Op::lattice) return false;
     const Sizes& x = graph[graph[v].args[0]].type.shape;
@@ -45,7 +46,7 @@ Facts::Facts(const Graph& graph, const Machine& machine)
         const Node& node = graph[v];
         literal[at(v)] = node.op == Op::scalar || node.op == Op::full;
         elements[at(v)] = numel(node.type.shape);
-        product[at(v)] = node.op == Op::lattice || node.op == Op::correlate;
+        product[at(v)] = node.op == Op::lattice || node.op == Op::correlate || node.op == Op::covariance;
         if (!is_leaf(node.op) && !is_constant(node.op)) flops[at(v)] = cost(graph, v).flops;
         if (product[at(v)]) padding[at(v)] = channel_padding(graph, v);
         small_[at(v)] = elements[at(v)] <= machine.tail_elements && flops[at(v)] <= machine.tail_flops &&

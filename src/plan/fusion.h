@@ -49,7 +49,7 @@
 //   (rules as in a dense pass). Then tail. Stores grid and tail values.
 //
 // correlate: one correlate(x, g), the anchor, of scope grid. prologue: pointwise ops on the elements of x and, apart from
-//   them, on those of g. Then tail.
+//   them, on those of g. Then tail. Or one covariance(x).
 //
 // pointwise: the domain D is the shape of the anchor, a step or a read. Two sorts:
 //   loop      tile: pointwise ops whose result broadcasts to D (as above); row reductions: reductions of a tile value

@@ -218,7 +218,8 @@ private:
         for (const TileStep& step : pass.steps) {
             const size_t i = Facts::at(step.value);
             pass.cost.flops += facts_.flops[i];
-            if (facts_.product[i] && step.scope != Scope::tail)
+            // Covariances are summed in fp64, not by the units that multiply matrices.
+            if (facts_.product[i] && facts_.graph[step.value].op != Op::covariance && step.scope != Scope::tail)
                 product += facts_.flops[i] * facts_.padding[i];
             else
                 other += facts_.work(step.value);

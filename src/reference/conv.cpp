@@ -92,7 +92,7 @@ struct Relation {
 
     explicit Relation(const Operation& operation)
         : up(three_axes(operation.list(Key::up), 1)),
-          down(three_axes(operation.list(Key::down), 1)),
+          down(three_axes(operation.op() == Op::covariance ? Sizes{} : operation.list(Key::down), 1)),
           dil(three_axes(operation.list(Key::dil), 1)),
           offset(three_axes(operation.list(Key::offset), 0)) {}
 
@@ -144,6 +144,43 @@ Tensor interpret_lattice(const Operation& operation) {
                     });
                 });
             }
+    return result;
+}
+
+// With p[a] what output (n, o) meets through a = (channel of the group, taps), 0 where there is nothing:
+// the mean of p[a]·p[b] over all (n, o), less the product of the means.
+Tensor interpret_covariance(const Operation& operation) {
+    const Image x = Image::of(operation.shape(0), operation.shape(0).size() - 2);
+    const Triple taps = three_axes(operation.list(Key::taps), 1), out = three_axes(operation.list(Key::out), 1);
+    const int64_t patch = operation.node.type.shape[0], columns = operation.node.type.shape[1];
+    const int64_t groups = columns / patch, channels = x.c / groups, points = patch / channels;
+    const double count = static_cast<double>(x.n * out[0] * out[1] * out[2]);
+    const Relation relation(operation);
+    Tensor result = zeros(operation.node.type);
+    for (int64_t group = 0; group < groups; ++group) {
+        const auto at = [&](int64_t a, int64_t b) { return static_cast<size_t>(a * columns + group * patch + b); };
+        std::vector<double> sum(static_cast<size_t>(patch), 0.0);
+        for (int64_t n = 0; n < x.n; ++n)
+            for_each_position(out, [&](const Triple& o) {
+                std::vector<std::pair<int64_t, double>> met;
+                int64_t tap = 0;
+                for_each_position(taps, [&](const Triple& k) {
+                    Triple i;
+                    if (relation.input(o, k, x, i))
+                        for (int64_t c = 0; c < channels; ++c)
+                            met.emplace_back(c * points + tap, operation.arg(0).data[x.at(n, group * channels + c, i)]);
+                    ++tap;
+                });
+                for (const auto& [a, value] : met) {
+                    sum[static_cast<size_t>(a)] += value;
+                    for (const auto& [b, other] : met) result.data[at(a, b)] += value * other;
+                }
+            });
+        for (int64_t a = 0; a < patch; ++a)
+            for (int64_t b = 0; b < patch; ++b)
+                result.data[at(a, b)] = result.data[at(a, b)] / count -
+                                        sum[static_cast<size_t>(a)] / count * (sum[static_cast<size_t>(b)] / count);
+    }
     return result;
 }
 

@@ -39,6 +39,8 @@ Tensor interpret(const Operation& operation) {
         case Op::lattice:
         case Op::correlate:
             return interpret_lattice(operation);
+        case Op::covariance:
+            return interpret_covariance(operation);
         case Op::max_pool:
         case Op::min_pool:
         case Op::avg_pool:

@@ -1,5 +1,6 @@
 // Weight gradients and whole backward graphs on the CPU engine, against the fp64 reference.
 #include "cpu_check.h"
+#include "one_statement.h"
 #include "random_graphs.h"
 
 namespace transfuse {
@@ -28,6 +29,25 @@ void check(const Case& c, DType dtype, Layout layout, int threads) {
     CpuCase run{.inputs = layout, .outputs = layout, .threads = threads};
     run.tolerance = tolerance_of(dtype);
     expect_matches_reference(graph, random_leaves(graph, 11), run);
+}
+
+// Cut borders, phases without taps, lags beyond the input, groups, a mean far from zero.
+TEST(CpuGradient, CovarianceOfEveryKindOfLattice) {
+    const std::pair<const char*, const char*> cases[] = {
+        {"x f32[2,3,40]", "offset=[2] out=[40] taps=[5]"},
+        {"x f32[2,8,9,31]", "up=[2,3] dil=[2,1] offset=[1,2] out=[19,93] taps=[3,5] groups=4"},
+        {"x f32[3,2,5,6,7]", "up=[2,2,2] offset=[1,1,1] out=[9,11,13] taps=[3,3,3]"},
+        {"x f16[2,3,3,4,70]", "offset=[1,4,3] out=[3,2,70] taps=[3,3,6]"},
+        {"x f64[2,2,2,3]", "up=[1,2] dil=[3,2] offset=[0,1] out=[8,9] taps=[3,3]"}};
+    for (const auto& [inputs, relation] : cases)
+        for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+            const Graph graph = parse(one_statement(inputs, "covariance(%x) " + std::string(relation)));
+            auto leaves = random_leaves(graph, 12);
+            for (double& value : leaves[0]) value += 100;
+            CpuCase run{.inputs = layout, .threads = 2};
+            run.tolerance = 1e-10;
+            expect_matches_reference(graph, leaves, run);
+        }
 }
 
 TEST(CpuGradient, CorrelateOfEveryKindOfLattice) {

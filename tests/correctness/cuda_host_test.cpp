@@ -106,6 +106,31 @@ const char* const correlations[] = {
     "up=[2,2] dil=[2,1] offset=[2,1] taps=[3,4]",
 };
 
+// Cut borders, phases, groups, lags beyond the input, more channels than a block of them, edges inside a chunk of lanes
+// and whole chunks beside them, a prologue.
+TEST(CudaHost, Covariances) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 9800;
+    int summed = 0;
+    Target target = general();
+    target.multiprocessors = 4;
+    for (const char* body :
+         {"%x = input f32[2,3,5,6,7]  %v = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[9,11,13] taps=[3,3,3]",
+          "%x = input f32[2,8,9,31]  %v = covariance(%x) up=[2,3] dil=[2,1] offset=[1,2] out=[19,93] taps=[3,5] groups=4",
+          "%x = input f32[3,5,12,80]  %r = relu(%x)  %v = covariance(%r) offset=[1,1] out=[12,80] taps=[3,3]",
+          "%x = input f32[2,2,300]  %v = covariance(%x) up=[2] offset=[3] out=[590] taps=[7]",
+          "%x = input f64[2,1,30,4]  %v = covariance(%x) dil=[2,3] offset=[7,1] out=[30,9] taps=[9,3]"}) {
+        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %v\n}\n");
+        auto leaves = random_leaves(graph, ++seed);
+        for (double& value : leaves[0]) value += 50;
+        cases.push_back(make(graph, leaves, seed % 2 == 0, true, target));
+        for (const BoundLaunch& bound : cases.back().assembly.launches)
+            summed += bound.launch.source->entry == "tf_covariance";
+    }
+    EXPECT_EQ(summed, 5);
+    check(cases, 1e-9);
+}
+
 void weight_gradients(Fp32Precision precision, double tolerance) {
     std::vector<HostCase> cases;
     int tiled = 0;

@@ -49,6 +49,42 @@ TEST(rules_statistics, a_sum_over_its_count_is_a_mean) {
     expect_stays("sum_is_mean", x + "%s = sum(%x) dims=[0,2] keepdim=1\n%z = mul(%s, 0.25)\nreturn %z");
 }
 
+// wᵀ·C·w is the variance whatever padding cuts and phases leave out.
+TEST(rules_statistics, variance_from_the_covariance_of_the_input) {
+    const std::string leaves[] = {"%x = input f64[2,1,9]\n%w = param f64[1,300,5]\n",
+                                  "%x = input f64[2,2,5,6]\n%w = param f64[2,300,3,4]\n",
+                                  "%x = input f64[2,2,3,4,5]\n%w = param f64[2,300,3,2,3]\n",
+                                  "%x = input f64[2,4,5,6]\n%w = param f64[4,75,3,3]\n"};
+    const std::vector<std::string> options[] = {
+        {"", "stride=[3] padding=[2]", "dilation=[2] padding=[5]", "stride=[2] padding=[3] output_padding=[1]"},
+        {"padding=[1,1]", "stride=[2,3] padding=[1,2] output_padding=[1,0]", "stride=[2,2] dilation=[3,2]",
+         "padding=[3,4] stride=[2,1]"},
+        {"stride=[2,2,2] padding=[1,1,1]", "padding=[1,0,2]", "stride=[2,1,1] padding=[2,1,1] dilation=[2,1,1]"},
+        {"groups=2 stride=[2,2] padding=[1,1]", "groups=4 padding=[0,2]"}};
+    for (size_t i = 0; i < 4; ++i)
+        for (const std::string& option : options[i]) {
+            const std::string dims = i == 0 ? "[0,2]" : i == 2 ? "[0,2,3,4]" : "[0,2,3]";
+            const Derivation d = expect_exact(
+                graph_of(leaves[i] + "%z = conv_transpose(%x, %w) " + option +
+                         "\n%y = add(%z, 10)\n%s = square(%y)\n%m = mean(%s) keepdim=1 dims=" + dims +
+                         "\n%e = mean(%y) keepdim=1 dims=" + dims + "\n%q = square(%e)\n%v = sub(%m, %q)\nreturn %v"),
+                {}, 5);
+            EXPECT_EQ(count(d, "variance_of_input"), 1) << explain(d);
+            EXPECT_EQ(count(d.rewritten, Op::covariance), 1);
+        }
+    // Many channels for few outputs: the convolution is cheaper. Nor variances of single samples, or what d is needed
+    // for.
+    const std::string narrow = "%x = input f64[2,1,9]\n%w = param f64[1,30,5]\n%y = conv_transpose(%x, %w)\n";
+    for (const std::string& text :
+         {std::string("%x = input f64[2,16,9]\n%w = param f64[16,32,5]\n%y = conv_transpose(%x, %w)\n%v = var(%y) "
+                      "dims=[0,2]\nreturn %v"),
+          narrow + "%v = var(%y) dims=[2]\nreturn %v", narrow + "%r = relu(%y)\n%v = var(%r) dims=[0,2]\nreturn %v",
+          narrow + "%v = batch_norm(%y) training=1\nreturn %v"})
+        EXPECT_EQ(count(expect_exact(graph_of(text), {}, 6), "variance_of_input"), 0) << text;
+    const Graph graph = graph_of(narrow + "%v = var(%y) dims=[0,2]\nreturn %v");
+    EXPECT_EQ(count(rewrite(graph, {.differentiated = true, .without = {}, .only = {}}), "variance_of_input"), 0);
+}
+
 TEST(rules_statistics, variance_is_centred) {
     for (const char* dims : {"[0,2,3]", "[2,3]", "[1,2,3]"})
         for (const char* correction : {"0", "1"}) {

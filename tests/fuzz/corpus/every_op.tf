@@ -5,6 +5,7 @@ graph every-op.v1 {
   %slope = param f64[4]
   %y = lattice(%x, %0.weight) up=[2] down=[1] dil=[1] offset=[-1] out=[9] : f64[2,2,9]
   %g = correlate(%x, %y) up=2 offset=-1 taps=[3]
+  %v = covariance(%x) up=2 offset=-1 out=[9] taps=[3]
   %p = max_pool(%x) kernel=2 stride=[2] padding=1 dilation=[1] ceil_mode=1
   %q = max_pool_grad(%x, %p) kernel=[2] stride=[2] padding=[1] ceil_mode=1
   %r = adaptive_max_pool(%x) output_size=[4]

@@ -1,0 +1,473 @@
+// Two kernels. The first sums products: a warp takes lags (δd, δw) and two blocks of channels, so that lags along h and
+// pairs of channels are its sums, in registers. Its lanes are neighbours along w; each holds R rows of the first block
+// of channels and passes once over the rows of the second that lie a lag away, so a loaded number meets several others.
+// Lanes keep their place on the axis until the end, where the sums of each segment (see algebra/lags.h) are formed; on
+// the other axes a block stays inside one segment. The second kernel adds what the pairs of taps need.
+#include "cuda/covariance.h"
+
+#include <algorithm>
+
+#include "algebra/lags.h"
+#include "cuda/pull.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t warps = 4, lanes = 32, threads = warps * lanes;
+constexpr int64_t resident = 3;    // blocks a multiprocessor holds at once
+constexpr int64_t most_sums = 27;  // of a lane, in registers: two each
+constexpr int64_t most_rows = 8;   // of a lane, in registers as well
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Lanes along w: chunks of 32. For each edge between segments, the chunks before the one it lies in, which are inside
+// one segment, and that one; then the rest. Some of these runs are empty. The kernels find them, too: see write_runs.
+struct Run {
+    int64_t begin = 0, end = 0;
+};
+
+std::vector<Run> runs_of(const AxisLags& axis) {
+    std::vector<Run> runs;
+    int64_t at = 0;
+    auto until = [&](int64_t end) {
+        runs.push_back({at, std::max(at, std::min(end, axis.edges.back()))});
+        at = runs.back().end;
+    };
+    for (int64_t s = 1; s < axis.segments(); ++s) {
+        const int64_t chunk = axis.edges[static_cast<size_t>(s)] / lanes * lanes;
+        until(chunk), until(chunk + lanes);
+    }
+    until(axis.edges.back());
+    return runs;
+}
+
+class CovarianceWriter {
+public:
+    CovarianceWriter(const Surroundings& s, const Places& places)
+        : s_(s), graph_(s.plan.graph), places_(places), id_(s.pass.anchor), x_(graph_[id_].args[0]) {
+        const Type& type = graph_[x_].type;
+        groups_ = graph_[id_].attributes.integer(Key::groups);
+        channels_ = type.shape[1] / groups_;
+        batch_ = type.shape[0];
+        std::vector<Lattice> axes(static_cast<size_t>(5 - type.rank()));
+        for (const Lattice& axis : lattices(graph_, id_)) axes.push_back(axis);
+        count_ = static_cast<double>(batch_);
+        for (size_t a = 0; a < 3; ++a) {
+            axes_.push_back(lags(axes[a]));
+            extent_.push_back(axes[a].in);
+            count_ *= static_cast<double>(axes[a].out);
+        }
+        arrange();
+    }
+
+    Launch sum() {
+        Kernel kernel(*this, "tf_covariance");
+        write_sums(kernel);
+        const int64_t tile_values = sums_ + channel_block_;
+        return kernel.launch(tiles_ * groups_ * blocks_, threads,
+                             "products of x" + to_string(graph_[x_].type.shape) + " with itself, " + number(tiles_) +
+                                 " tiles of " + number(tile_values) + " sums, " + number(blocks_) + " blocks each");
+    }
+    Launch gather() {
+        Kernel kernel(*this, "tf_covariance_gather");
+        write_gather(kernel);
+        return kernel.launch(ceil_div(numel(graph_[id_].type.shape), gather_warps), gather_warps * lanes,
+                             "covariance" + to_string(graph_[id_].type.shape));
+    }
+
+    Place place() const {
+        Place place;
+        place.base = Argument::of_scratch(result_at());
+        place.storage = DType::f64;
+        place.strides = contiguous_strides(graph_[id_].type.shape);
+        place.aligned = true;
+        place.read_only = false;
+        return place;
+    }
+    size_t scratch_bytes() const { return static_cast<size_t>(result_at() + numel(graph_[id_].type.shape) * 8); }
+
+private:
+    static constexpr int64_t gather_warps = 8;
+
+    // One kernel being written.
+    struct Kernel {
+        Kernel(const CovarianceWriter& writer, std::string entry)
+            : entry(std::move(entry)),
+              wide(numel(writer.graph_[writer.x_].type.shape) >= int64_t{1} << 31),
+              parameters(wide, writer.s_.target.stated()),
+              emitter(writer.graph_, writer.parameter_values_, writer.places_, parameters, body, tables, false, 1) {}
+        std::string integer(int64_t value) { return parameters.integer(value, true); }
+        std::string let(const std::string& text, std::string_view prefix) { return emitter.let("int", text, prefix); }
+        Launch launch(int64_t grid, int64_t block, std::string note) {
+            std::string text = std::string(device_math()) + index_code(wide) + Emitter::combine_code() +
+                               sequence_code() + tables + "\nextern \"C\" __global__ void __launch_bounds__(" +
+                               number(block) + (block == threads ? ", " + number(resident) : "") + ") " + entry + "(" +
+                               parameters.declaration() + ") {\n" + body.text() + "}\n";
+            Launch launch;
+            launch.source = std::make_shared<const Source>(Source{entry, std::move(text), {}});
+            launch.grid = {static_cast<uint32_t>(grid), 1, 1};
+            launch.block = {static_cast<uint32_t>(block), 1, 1};
+            launch.early = true;
+            launch.arguments = parameters.arguments();
+            launch.note = std::move(note);
+            return launch;
+        }
+        std::string entry;
+        bool wide;
+        Parameters parameters;
+        Body body;
+        std::string tables;
+        Emitter emitter;
+    };
+
+    void arrange() {
+        const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
+        lag_block_ = std::min<int64_t>(high.count(), 9);
+        channel_block_ = 1;
+        while (channel_block_ < channels_ && (channel_block_ + 1) * (channel_block_ + 1) * lag_block_ <= most_sums)
+            ++channel_block_;
+        // As even as they can be.
+        channel_blocks_ = ceil_div(channels_, channel_block_);
+        channel_block_ = ceil_div(channels_, channel_blocks_);
+        lag_blocks_ = ceil_div(high.count(), lag_block_);
+        sums_ = channel_block_ * channel_block_ * lag_block_;
+        lines_ = (deep.count() * wide.count() + 1) / 2;
+        tiles_ = lines_ * channel_blocks_ * channel_blocks_ * lag_blocks_;
+        rows_ = s_.target.decide(std::min(most_rows, extent_[1]));
+        segments_ = wide.segments();
+        runs_ = 2 * segments_ - 1;
+        // Blocks for each part of the input that is inside one segment on d and h: as the rows they have.
+        double work = 0;
+        std::vector<double> rows;
+        for (int64_t d = 0; d < deep.segments(); ++d)
+            for (int64_t h = 0; h < high.segments(); ++h)
+                for (const Run& run : runs_of(wide)) {
+                    const auto i = static_cast<size_t>(d), j = static_cast<size_t>(h);
+                    const auto tall = static_cast<double>(high.edges[j + 1] - high.edges[j]);
+                    rows.push_back(static_cast<double>(batch_ * (deep.edges[i + 1] - deep.edges[i]) *
+                                                       ceil_div(run.end - run.begin, lanes)) *
+                                   (tall + 1));
+                    work += rows.back();
+                }
+        const double wanted = std::max(
+            1.0, static_cast<double>(resident * s_.target.multiprocessors) / static_cast<double>(tiles_ * groups_));
+        for (double own : rows) {
+            first_block_.push_back(blocks_);
+            if (own == 0 && !s_.target.stated()) continue;
+            blocks_ += s_.target.decide(std::max<int64_t>(1, static_cast<int64_t>(own / work * wanted + 0.5)));
+        }
+        first_block_.push_back(blocks_);
+    }
+
+    int64_t values() const { return sums_ + channel_block_; }  // of a tile: products, then numbers alone
+    int64_t result_at() const { return (tiles_ * groups_ * values() * segments_ * blocks_ * 8 + 255) / 256 * 256; }
+
+    // Numbers that change with the sizes, in shared memory.
+    static void table(Kernel& kernel, const std::string& name, const std::vector<int64_t>& values) {
+        kernel.body.line("__shared__ int " + name + "[" + number(static_cast<int64_t>(values.size())) + "];");
+        kernel.body.open("if (threadIdx.x == 0)");
+        for (size_t i = 0; i < values.size(); ++i)
+            kernel.body.line(name + "[" + number(static_cast<int64_t>(i)) + "] = " + kernel.integer(values[i]) + ";");
+        kernel.body.close();
+    }
+
+    // runs_of, in the kernel: where each begins and ends, its first segment and how many.
+    void write_runs(Kernel& k) const {
+        Body& body = k.body;
+        const std::string count = number(runs_), segments = number(segments_), last = "tf_wide[" + segments + "]";
+        table(k, "tf_wide", axes_[2].edges);
+        body.line("__shared__ int tf_begin[" + count + "], tf_end[" + count + "], tf_segment[2 * " + count + "];");
+        body.open("if (threadIdx.x == 0)");
+        body.line("int at = 0, segment = 0;");
+        body.open("for (int run = 0; run < " + count + "; ++run)");
+        body.line("const int chunk = run + 1 < " + count +
+                  " ? tf_wide[run / 2 + 1] / 32 * 32 + run % 2 * 32 : " + last + ";");
+        body.line("tf_begin[run] = at, at = max(at, min(chunk, " + last + ")), tf_end[run] = at;");
+        body.line("while (segment + 1 < " + segments + " && tf_wide[segment + 1] <= tf_begin[run]) ++segment;");
+        body.line("int beyond = segment;");
+        body.line("while (beyond < " + segments + " && tf_wide[beyond] < at) ++beyond;");
+        body.line(
+            "tf_segment[2 * run] = segment, tf_segment[2 * run + 1] = tf_begin[run] < at ? beyond - segment : 0;");
+        body.close();
+        body.close();
+    }
+
+    Index at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
+             const std::string& w) const {
+        const std::string space[] = {d, h, w};
+        Index index = {{n}, {channel}};
+        const auto rank = static_cast<size_t>(graph_[x_].type.rank());
+        for (size_t a = 5 - rank; a < 3; ++a) index.push_back({space[a]});
+        return index;
+    }
+
+    void write_sums(Kernel& k) {
+        Body& body = k.body;
+        Emitter& emitter = k.emitter;
+        const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
+        table(k, "tf_deep", deep.edges), table(k, "tf_high", high.edges), table(k, "tf_first", first_block_);
+        write_runs(k);
+        body.line("__shared__ double tf_lanes[" + number(warps) + "][" + number(lanes) + "][" + number(lanes + 1) +
+                  "];");
+        body.line("__shared__ double tf_parts[" + number(warps) + "][" + number(lanes) + "][" + number(segments_) +
+                  "];");
+        body.line("__syncthreads();");
+        body.line("TF_SEQUENCE();");
+        const std::string C = number(channel_block_), J = number(lag_block_), R = number(rows_);
+        // Which lags and channels, which part of the input.
+        std::string rest = "(int)blockIdx.x";
+        auto take = [&](int64_t extent, const char* name) {
+            body.line("const int " + std::string(name) + " = " + rest + " % " + number(extent) + ";");
+            rest = k.let(rest + " / " + number(extent), "q");
+        };
+        take(lag_blocks_, "lag_block"), take(channel_blocks_, "second_block"), take(channel_blocks_, "first_block");
+        take(lines_, "line"), take(groups_, "group");
+        body.line("const int block = " + rest + ";");
+        body.line("int part = 0;");
+        body.line("while (part + 1 < " + number(static_cast<int64_t>(first_block_.size()) - 1) +
+                  " && block >= tf_first[part + 1]) ++part;");
+        body.line("const int run = part % " + number(runs_) + ", high_segment = part / " + number(runs_) + " % " +
+                  number(high.segments()) + ", deep_segment = part / " + number(runs_ * high.segments()) + ";");
+        body.line("const int deep_lag = (line + " + number(wide.most) + ") / " + number(wide.count()) + " * " +
+                  number(deep.step) + ";");
+        body.line("const int wide_lag = ((line + " + number(wide.most) + ") % " + number(wide.count()) + " - " +
+                  number(wide.most) + ") * " + number(wide.step) + ";");
+        body.line("const int high_lag = (lag_block * " + J + " - " + number(high.most) + ") * " + number(high.step) +
+                  ";");
+        body.line("const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;");
+        body.line(
+            "const int first_d = tf_deep[deep_segment], first_h = tf_high[high_segment], last_h = tf_high[high_segment "
+            "+ 1];");
+        body.line("const int planes = tf_deep[deep_segment + 1] - first_d, stacks = (last_h - first_h + " +
+                  number(rows_ - 1) + ") / " + R + ";");
+        body.line("const int strips = (tf_end[run] - tf_begin[run] + 31) / 32;");
+        body.line("const int units = planes * stacks * strips * " + k.integer(batch_) + ";");
+        body.line("double sums[" + C + "][" + C + "][" + J + "] = {};");
+        body.line("double alone[" + C + "] = {};");
+        body.open("for (int unit = (block - tf_first[part]) * " + number(warps) +
+                  " + warp; unit < units; unit += (tf_first[part + 1] - tf_first[part]) * " + number(warps) + ")");
+        body.line(
+            "const int stack = unit % stacks, above = unit / stacks, strip = above % strips, beyond = above / strips;");
+        body.line("const int n = beyond / planes, d = first_d + beyond % planes;");
+        body.line("const int h = first_h + stack * " + R + ", rows = min(" + R + ", last_h - h);");
+        body.line("const int w = tf_begin[run] + strip * 32 + lane, d2 = d + deep_lag, w2 = w + wide_lag;");
+        body.line("double own[" + R + "][" + C + "];");
+        body.line("#pragma unroll");
+        emitter.open("for (int r = 0; r < " + R + "; ++r)");
+        body.line("#pragma unroll");
+        emitter.open("for (int c = 0; c < " + C + "; ++c)");
+        body.line("own[r][c] = 0.0;");
+        const std::string channel = k.let("group * " + number(channels_) + " + first_block * " + C + " + c", "channel");
+        emitter.open("if (r < rows && w < tf_end[run]" + in_group("first_block", C) + ")");
+        body.line("own[r][c] = (double)" + emitter.value(x_, at("n", channel, "d", "(h + r)", "w"))[0] + ";");
+        emitter.close();
+        body.line("alone[c] += own[r][c];");
+        emitter.close();
+        emitter.close();
+        body.line("if (d2 >= " + k.integer(extent_[0]) + ") continue;");
+        // Row q beyond the first lag meets row r of the own ones through lag j = (q − r) / step.
+        const int64_t reach = rows_ + (lag_block_ - 1) * high.step;
+        body.line("#pragma unroll");
+        emitter.open("for (int q = 0; q < " + number(reach) + "; ++q)");
+        body.line("const int h2 = h + high_lag + q;");
+        body.line("if (h2 < 0 || h2 >= " + k.integer(extent_[1]) + " || q - " + number((lag_block_ - 1) * high.step) +
+                  " >= rows) continue;");
+        body.line("#pragma unroll");
+        emitter.open("for (int b = 0; b < " + C + "; ++b)");
+        body.line("double other = 0.0;");
+        const std::string second = k.let("group * " + number(channels_) + " + second_block * " + C + " + b", "channel");
+        emitter.open("if (w2 >= 0 && w2 < " + k.integer(extent_[2]) + in_group("second_block", C, "b") + ")");
+        body.line("other = (double)" + emitter.value(x_, at("n", second, "d2", "h2", "w2"))[0] + ";");
+        emitter.close();
+        body.line("#pragma unroll");
+        body.open("for (int j = 0; j < " + J + "; ++j)");
+        body.line("const int r = q - j * " + number(high.step) + ";");
+        body.line("if (r < 0 || r >= " + R + ") continue;");
+        body.line("#pragma unroll");
+        body.line("for (int a = 0; a < " + C + "; ++a) sums[a][b][j] += own[r][a] * other;");
+        body.close();
+        emitter.close();
+        emitter.close();
+        body.close();
+        write_segments(k);
+    }
+    // Sums go from lanes to segments, 32 at a time, then from warps to the block's slot.
+    void write_segments(Kernel& k) {
+        Body& body = k.body;
+        const std::string pointer = k.parameters.pointer(Argument::of_scratch(0), "double", false);
+        const std::string tile = "(((group * " + number(lines_) + " + line) * " + number(channel_blocks_) +
+                                 " + first_block) * " + number(channel_blocks_) + " + second_block) * " +
+                                 number(lag_blocks_) + " + lag_block";
+        for (int64_t first = 0; first < values(); first += lanes) {
+            const int64_t here = std::min(lanes, values() - first);
+            body.line("#pragma unroll");
+            body.line("for (int i = 0; i < " + number(here) + "; ++i) tf_lanes[warp][i][lane] = " + nth(first) + ";");
+            body.line("__syncthreads();");
+            body.open("if (lane < " + number(here) + ")");
+            body.open("for (int s = 0; s < tf_segment[2 * run + 1]; ++s)");
+            body.line("const int segment = tf_segment[2 * run] + s;");
+            // Where a run is inside one segment, all lanes belong to it; else it is one chunk.
+            body.line("const bool one = tf_segment[2 * run + 1] == 1;");
+            body.line(
+                "const int begin = one ? 0 : max(tf_wide[segment] - tf_begin[run], 0), end = one ? 32 : "
+                "min(tf_wide[segment + 1] - tf_begin[run], 32);");
+            body.line("double sum = 0.0;");
+            body.line("for (int l = begin; l < end; ++l) sum += tf_lanes[warp][lane][l];");
+            body.line("tf_parts[warp][lane][s] = sum;");
+            body.close();
+            body.close();
+            body.line("__syncthreads();");
+            body.open("for (int i = (int)threadIdx.x; i < " + number(here) +
+                      " * tf_segment[2 * run + 1]; i += " + number(threads) + ")");
+            body.line("const int value = i % " + number(here) + ", s = i / " + number(here) + ";");
+            std::string total = "tf_parts[0][value][s]";
+            for (int64_t w = 1; w < warps; ++w) total += " + tf_parts[" + number(w) + "][value][s]";
+            body.line(pointer + "[(((long long)(" + tile + ") * " + number(values()) + " + " + number(first) +
+                      " + value) * " + number(segments_) + " + s) * " + k.integer(blocks_) + " + block] = " + total +
+                      ";");
+            body.close();
+            if (first + lanes < values()) body.line("__syncthreads();");
+        }
+    }
+
+    // " && in its group": where blocks of channels end beyond it.
+    std::string in_group(const char* block, const std::string& C, const char* c = "c") const {
+        return channels_ % channel_block_
+                   ? std::string(" && ") + block + " * " + C + " + " + c + " < " + number(channels_)
+                   : std::string();
+    }
+    // The value first + i of a tile: sums, then numbers alone; i is a loop that unrolls.
+    std::string nth(int64_t first) const {
+        const std::string i = "(i + " + number(first) + ")";
+        return i + " < " + number(sums_) + " ? (&sums[0][0][0])[" + i + " < " + number(sums_) + " ? " + i +
+               " : 0] : alone[" + i + " >= " + number(sums_) + " ? " + i + " - " + number(sums_) + " : 0]";
+    }
+
+    // What the pairs of one axis' taps need: whether they meet, lag, segments.
+    static std::string pairs(Kernel& k, const AxisLags& axis) {
+        std::vector<int64_t> words;
+        for (const TapPair& pair : axis.pairs)
+            words.insert(words.end(), {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond});
+        return k.emitter.integer_table(words);
+    }
+
+    // A warp an element: lanes add the blocks of the segments that the pair of taps takes.
+    void write_gather(Kernel& k) {
+        Body& body = k.body;
+        const Sizes& shape = graph_[id_].type.shape;
+        const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
+        const int64_t points = deep.taps * high.taps * wide.taps;
+        table(k, "tf_first", first_block_);
+        write_runs(k);
+        const std::string tables[] = {pairs(k, deep), pairs(k, high), pairs(k, wide)};
+        body.line("__syncthreads();");
+        body.line("TF_SEQUENCE();");
+        const std::string from = k.parameters.pointer(Argument::of_scratch(0), "const double", false);
+        const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
+        body.line("const int lane = (int)threadIdx.x % 32;");
+        body.line("const int element = min((int)blockIdx.x * " + number(gather_warps) + " + (int)threadIdx.x / 32, " +
+                  number(numel(shape) - 1) + ");");
+        body.line("const int row = element / " + number(shape[1]) + ", group = element % " + number(shape[1]) + " / " +
+                  number(shape[0]) + ", column = element % " + number(shape[0]) + ";");
+        body.line("double results[3];");
+        // The product of row and column, then each alone.
+        body.line("#pragma unroll");
+        body.open("for (int which = 0; which < 3; ++which)");
+        body.line("int a = which == 2 ? column : row, b = which == 1 ? row : column;");
+        body.line("int lag[3], first[3], beyond[3];");
+        body.line("bool meets = true;");
+        // Of δ and −δ the first kernel summed one.
+        body.open("for (int turn = 0; turn < 2; ++turn)");
+        const int64_t taps[] = {deep.taps, high.taps, wide.taps};
+        for (size_t axis = 0; axis < 3; ++axis) {
+            int64_t below = 1;
+            for (size_t later = axis + 1; later < 3; ++later) below *= taps[later];
+            auto tap = [&](const std::string& of) {
+                return of + " % " + number(points) + " / " + number(below) + " % " + number(taps[axis]);
+            };
+            const std::string at = number(static_cast<int64_t>(axis));
+            body.line("{ const int at = ((" + tap("a") + ") * " + number(taps[axis]) + " + " + tap("b") + ") * 4;");
+            body.line("  meets = meets && " + tables[axis] + "[at]; lag[" + at + "] = " + tables[axis] +
+                      "[at + 1]; first[" + at + "] = " + tables[axis] + "[at + 2]; beyond[" + at +
+                      "] = " + tables[axis] + "[at + 3]; }");
+        }
+        body.line("const int line = lag[0] * " + number(wide.count()) + " + lag[2];");
+        body.line("if (line > 0 || (line == 0 && lag[1] >= 0)) break;");
+        body.line("const int swapped = a; a = b; b = swapped;");
+        body.close();
+        body.line("const int ca = a / " + number(points) + ", cb = b / " + number(points) + ", high_lag = lag[1] + " +
+                  number(high.most) + ";");
+        const std::string C = number(channel_block_);
+        body.line("const int tile = ((((group * " + number(lines_) + " + lag[0] * " + number(wide.count()) +
+                  " + lag[2]) * " + number(channel_blocks_) + " + ca / " + C + ") * " + number(channel_blocks_) +
+                  " + (which ? 0 : cb / " + C + ")) * " + number(lag_blocks_) + " + (which ? 0 : high_lag / " +
+                  number(lag_block_) + "));");
+        body.line("const int value = which ? " + number(sums_) + " + ca % " + C + " : (ca % " + C + " * " + C +
+                  " + cb % " + C + ") * " + number(lag_block_) + " + high_lag % " + number(lag_block_) + ";");
+        body.line("double sum = 0.0;");
+        body.open("if (meets)");
+        body.open(
+            "for (int d = first[0]; d < beyond[0]; ++d) for (int h = first[1]; h < beyond[1]; ++h) for (int run = 0; "
+            "run < " +
+            number(runs_) + "; ++run)");
+        body.line("const int part = (d * " + number(high.segments()) + " + h) * " + number(runs_) + " + run;");
+        body.open("for (int s = 0; s < tf_segment[2 * run + 1]; ++s)");
+        body.line("const int segment = tf_segment[2 * run] + s;");
+        body.line("if (segment < first[2] || segment >= beyond[2]) continue;");
+        body.line("const double* slots = " + from + " + (((long long)tile * " + number(values()) + " + value) * " +
+                  number(segments_) + " + s) * " + k.integer(blocks_) + ";");
+        body.line("for (int i = tf_first[part] + lane; i < tf_first[part + 1]; i += 32) sum += slots[i];");
+        body.close();
+        body.close();
+        body.close();
+        body.line("for (int k = 16; k > 0; k /= 2) sum += __shfl_down_sync(0xffffffffu, sum, k);");
+        body.line("results[which] = sum;");
+        body.close();
+        body.line("const double count = " + counted(k) + ";");
+        body.line("if (lane == 0) " + to +
+                  "[element] = results[0] / count - results[1] / count * (results[2] / count);");
+    }
+
+    // How many outputs: a product of sizes.
+    std::string counted(Kernel& k) {
+        std::string text = "(double)" + k.integer(batch_);
+        for (int64_t out : graph_[id_].attributes.integers(Key::out)) text += " * (double)" + k.integer(out);
+        return text;
+    }
+
+    const Surroundings& s_;
+    const Graph& graph_;
+    const Places& places_;
+    const ValueId id_, x_;
+    const std::vector<bool> parameter_values_ = transfuse::parameter_values(s_.plan.graph);
+    std::vector<AxisLags> axes_;  // d, h, w
+    Sizes extent_;                // of x along them
+    double count_ = 1;
+    int64_t batch_ = 1, groups_ = 1, channels_ = 1;
+    int64_t channel_block_ = 1, channel_blocks_ = 1, lag_block_ = 1, lag_blocks_ = 1, sums_ = 1, lines_ = 1, tiles_ = 1,
+            rows_ = 1, segments_ = 1, runs_ = 1, blocks_ = 0;
+    std::vector<int64_t> first_block_;  // of each part: segment along d, along h, run; then how many in all
+};
+
+}  // namespace
+
+std::optional<GridProgram> generate_covariance(const Surroundings& surroundings, const Places& places,
+                                               std::string* why_not) {
+    const ValueId anchor = surroundings.pass.anchor;
+    if (anchor < 0 || surroundings.plan.graph[anchor].op != Op::covariance) {
+        if (why_not) *why_not = "no covariance";
+        return std::nullopt;
+    }
+    CovarianceWriter writer(surroundings, places);
+    GridProgram result;
+    result.program.launches.push_back(writer.sum());
+    result.program.launches.push_back(writer.gather());
+    result.program.scratch_bytes = writer.scratch_bytes();
+    result.program.note = result.program.launches[0].note;
+    result.grid.emplace(anchor, writer.place());
+    return result;
+}
+
+}  // namespace transfuse::cuda
