@@ -175,25 +175,6 @@ Graph gradient(const Graph& given, const GradientRequest& request) {
     return b.finish(std::move(outputs), std::move(names));
 }
 
-namespace {
-
-// Convolutions that the forward graph computes; pools, whose weights are numbers, are none.
-int64_t convolutions(const Graph& graph) {
-    std::vector<bool> number(graph.nodes().size());
-    int64_t count = 0;
-    for (ValueId id = 0; id < graph.size(); ++id) {
-        const Node& node = graph[id];
-        number[static_cast<size_t>(id)] =
-            !is_leaf(node.op) && std::all_of(node.args.begin(), node.args.end(),
-                                             [&](ValueId arg) { return number[static_cast<size_t>(arg)]; });
-        const bool convolves = node.op == Op::lattice || node.op == Op::conv || node.op == Op::conv_transpose;
-        count += convolves && !number[static_cast<size_t>(node.args[1])];
-    }
-    return count;
-}
-
-}  // namespace
-
 Derivation derive_gradient(const Graph& written, const GradientRequest& request) {
     RewriteOptions options;
     options.inference = false;
@@ -207,13 +188,8 @@ Derivation derive_gradient(const Graph& written, const GradientRequest& request)
     options = {};
     options.forks = false;
     Derivation second = rewrite(gradient(lowered, request), options);
-    auto weight = [](const Graph& graph) {
-        double sum = 0;
-        for (ValueId id = 0; id < graph.size(); ++id) sum += objective(graph[id].op, cost(graph, id));
-        return sum;
-    };
     // With the dense form gone altogether the first is many times cheaper; with both of them in it, never by half.
-    return 2 * weight(first.rewritten) < weight(second.rewritten) ? first : second;
+    return 2 * objective(first.rewritten) < objective(second.rewritten) ? first : second;
 }
 
 }  // namespace transfuse

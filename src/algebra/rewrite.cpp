@@ -124,15 +124,7 @@ bool has_centred_value(const Graph& graph) {
     });
 }
 
-}  // namespace
-
-Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
-    for (const auto* names : {&options.without, &options.only})
-        for (const std::string& name : *names) {
-            const auto& rules = all_rules();
-            require(std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) { return rule->name == name; }),
-                    "rewrite: there is no rule named '", name, "'");
-        }
+Derivation derive(const Graph& graph, const RewriteOptions& options) {
     Derivation derivation;
     derivation.written = graph;
     derivation.rewritten = graph;
@@ -145,6 +137,30 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
             if (!round(derivation.rewritten, options, table, derivation.steps)) break;
     }
     return derivation;
+}
+
+}  // namespace
+
+Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
+    for (const auto* names : {&options.without, &options.only})
+        for (const std::string& name : *names) {
+            const auto& rules = all_rules();
+            require(std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) { return rule->name == name; }),
+                    "rewrite: there is no rule named '", name, "'");
+        }
+    Derivation derivation = derive(graph, options);
+    // Statistics of a convolution that is computed anyway come with it. Their form by collapse stands beside the dense
+    // one, and has more to do: it is for what the collapse serves besides.
+    if (!options.forks || convolutions(derivation.rewritten) <= convolutions(graph)) return derivation;
+    RewriteOptions single = options;
+    single.forks = false;
+    Derivation other = derive(graph, single);
+    auto sums = [](const Graph& of) {
+        return std::any_of(of.nodes().begin(), of.nodes().end(),
+                           [](const Node& node) { return node.op == Op::box_sums; });
+    };
+    if (sums(other.rewritten) || convolutions(other.rewritten) > convolutions(graph)) return derivation;
+    return cheaper(objective(other.rewritten) <= objective(derivation.rewritten)) ? other : derivation;
 }
 
 const std::vector<const Rule*>& all_rules() {

@@ -8,6 +8,26 @@ namespace transfuse {
 
 double objective(Op op, const Cost& cost) { return cost.flops + (is_pointwise(op) ? 0.0625 : 8) * cost.bytes; }
 
+double objective(const Graph& graph) {
+    double sum = 0;
+    for (ValueId id = 0; id < graph.size(); ++id) sum += objective(graph[id].op, cost(graph, id));
+    return sum;
+}
+
+int64_t convolutions(const Graph& graph) {
+    std::vector<bool> number(graph.nodes().size());
+    int64_t count = 0;
+    for (ValueId id = 0; id < graph.size(); ++id) {
+        const Node& node = graph[id];
+        number[static_cast<size_t>(id)] =
+            !is_leaf(node.op) && std::all_of(node.args.begin(), node.args.end(),
+                                             [&](ValueId arg) { return number[static_cast<size_t>(arg)]; });
+        const bool convolves = node.op == Op::lattice || node.op == Op::conv || node.op == Op::conv_transpose;
+        count += convolves && !number[static_cast<size_t>(node.args[1])];
+    }
+    return count;
+}
+
 namespace {
 
 // True if a reduction takes all spatial axes.

@@ -104,5 +104,8 @@ private:
 // Pointwise ops are fused with their neighbours, so their bytes count for little: they never justify a second
 // convolution.
 double objective(Op op, const Cost& cost);
+double objective(const Graph& graph);
+// Convolutions that a graph computes; pools, whose weights are numbers, are none.
+int64_t convolutions(const Graph& graph);
 
 }  // namespace transfuse

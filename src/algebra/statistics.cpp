@@ -42,20 +42,21 @@ ValueId as_matrix(Rewriter& r, ValueId w, int64_t patch) {
 }
 
 // The convolution whose variance over dims is that of d: shifts along which d does not vary, and widening, change
-// nothing.
+// nothing. −1 where it, or what lies between, is used for anything but d, or d for anything but two moments.
 ValueId shifted_lattice(const Rewriter& r, ValueId d, const Sizes& dims) {
-    for (;;) {
+    for (int users = 2; r.uses(d) == users; users = 1) {
         const bool shift = (r.is(d, Op::sub) || r.is(d, Op::add)) && r.shape(r.arg(d)) == r.shape(d) &&
                            constant_along(r, r.arg(d, 1), r.rank(d), dims);
         const bool widened = r.is(d, Op::cast) && is_sixteen_bit(r.dtype(r.arg(d)));
         if (!shift && !widened) return r.is(d, Op::lattice) ? d : -1;
         d = r.arg(d);
     }
+    return -1;
 }
 
 // E[d²] − E[d]² over batch and space, d = lattice(x, w) + a shift, is wᵀ·C·w, C the covariance of what an output meets.
-// With few input channels and taps C is cheap, and the convolution is not computed for its statistics. Where E[d]
-// itself is wanted it must be that of d's rounded values, which come with d²: then both stay.
+// With few input channels and taps C is cheap, and the convolution is not computed for its statistics. Where d is
+// wanted for more than that, its statistics must be those of its rounded values: then they stay with it.
 ValueId variance_of_input(Rewriter& r, ValueId id) {
     const ValueId squares = r.arg(id, 0), square = r.arg(id, 1);
     if (r.differentiated() || !r.is(squares, Op::mean) || !r.is(r.arg(squares), Op::square) ||
@@ -77,9 +78,10 @@ ValueId variance_of_input(Rewriter& r, ValueId id) {
     double multiplied = static_cast<double>(out[0]) * static_cast<double>(w[0] * w[1] * w[2]);
     double summed = static_cast<double>(in[0] * w[0]) * lag_products(axes, w[1]);
     Sizes up, dil, offset, extent, taps;
-    int64_t patch = w[1];
+    int64_t patch = w[1], parts = 1;
     for (const Lattice& axis : axes) {
         if (axis.down != 1 || axis.in < 1 || axis.taps > 64) return -1;
+        if ((parts *= lags(axis).segments()) > 64) return -1;  // borders that cut x into many parts
         multiplied *= static_cast<double>(axis.products()), summed *= static_cast<double>(axis.in);
         patch *= axis.taps;
         up.push_back(axis.up), dil.push_back(axis.dil), offset.push_back(axis.offset);
@@ -103,6 +105,21 @@ ValueId variance_of_input(Rewriter& r, ValueId id) {
           " products a position");
     const ValueId variance = unary(r, Op::relu, reduce(r, Op::sum, product, {0}));
     return cast(r, reshape(r, variance, node.type.shape), node.type.dtype);
+}
+
+// Variances of the same values that differ in the number they are divided by are one sum.
+ValueId plain_variance(Rewriter& r, ValueId id) {
+    const Node node = r[id];
+    const int64_t correction = node.attributes.integer(Key::correction);
+    double count = 1;
+    for (int64_t axis : node.attributes.integers(Key::dims))
+        count *= static_cast<double>(r.shape(node.args[0])[static_cast<size_t>(axis)]);
+    if (correction == 0 || count <= static_cast<double>(correction) || is_sixteen_bit(node.type.dtype)) return -1;
+    Attributes attributes = node.attributes;
+    attributes.set(Key::correction, int64_t{0});
+    r.say("a variance with correction ", correction, " is one without, scaled");
+    const ValueId plain = r.add(Op::var, {node.args[0]}, std::move(attributes));
+    return scaled(r, plain, count / (count - static_cast<double>(correction)));
 }
 
 // E_S[d − E_D[d]] = E_S[x] − E_D[x] for S ⊆ D and d = x + what is constant along D. Element by element d − E_D[d] takes
@@ -170,6 +187,7 @@ std::span<const Rule> statistics_rules() {
     static const std::vector<Rule> rules = {
         {"variance_of_input", Family::statistics, {Op::sub}, variance_of_input, true},
         {"centred_variance", Family::statistics, {Op::var}, centred_variance, true},
+        {"plain_variance", Family::statistics, {Op::var}, plain_variance, true},
         {"direct_variance", Family::finish, {Op::mean}, direct_variance, true},
     };
     return rules;

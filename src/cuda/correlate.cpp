@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cuda/pull.h"
+#include "cuda/kernel_text.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -120,28 +120,17 @@ public:
     }
 
     Launch write() {
-        Parameters parameters(false, s_.target.stated());
-        Body body;
-        std::string tables;
-        Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, 1);
-        body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
+        KernelText kernel(s_, places_);
+        body_ = &kernel.body, emitter_ = &kernel.emitter, parameters_ = &kernel.parameters;
         write_body();
-        std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() +
-                           product_code(strict()) + tables +
-                           "\n#ifdef __CUDACC_RTC__\nextern __shared__ __align__(16) float tf_tiles[];\n#else\nstatic "
-                           "float tf_tiles[" +
-                           number(shared_floats()) + "];\n#endif" +
-                           "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") tf_correlate(" +
-                           parameters.declaration() + ") {\n" + body.text() + "}\n";
-        Launch launch;
-        launch.source = std::make_shared<const Source>(Source{"tf_correlate", std::move(text), {}});
-        launch.grid = {static_cast<uint32_t>(shape_[0] * row_tiles_ * column_tiles_ * tap_count_ * slices_), 1, 1};
-        launch.block = {threads, 1, 1};
+        Launch launch = kernel.launch(
+            "tf_correlate", shape_[0] * row_tiles_ * column_tiles_ * tap_count_ * slices_, threads,
+            "weight gradient" + to_string(shape_) + ", tiles " + number(rows_) + " x " + number(columns_) + ", " +
+                number(slices_) + " slices" + (strict() ? ", 3 x TF32" : ", TF32"),
+            product_code(strict()) +
+                "\n#ifdef __CUDACC_RTC__\nextern __shared__ __align__(16) float tf_tiles[];\n#else\nstatic float tf_tiles[" +
+                number(shared_floats()) + "];\n#endif\n");
         launch.shared_bytes = static_cast<uint32_t>(shared_floats() * 4);
-        launch.early = true;
-        launch.arguments = parameters.arguments();
-        launch.note = "weight gradient" + to_string(shape_) + ", tiles " + number(rows_) + " x " + number(columns_) +
-                      ", " + number(slices_) + " slices" + (strict() ? ", 3 x TF32" : ", TF32");
         return launch;
     }
 
@@ -317,7 +306,6 @@ private:
     const Graph& graph_;
     const Places& places_;
     const ValueId id_;
-    const std::vector<bool> parameter_values_ = transfuse::parameter_values(s_.plan.graph);
     ValueId x_ = -1, g_ = -1;
     Sizes shape_;
     std::vector<Lattice> axes_;

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "algebra/lags.h"
-#include "cuda/pull.h"
+#include "cuda/kernel_text.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -53,28 +53,26 @@ public:
         batch_ = type.shape[0];
         std::vector<Lattice> axes(static_cast<size_t>(5 - type.rank()));
         for (const Lattice& axis : lattices(graph_, id_)) axes.push_back(axis);
-        count_ = static_cast<double>(batch_);
         for (size_t a = 0; a < 3; ++a) {
             axes_.push_back(lags(axes[a]));
             extent_.push_back(axes[a].in);
-            count_ *= static_cast<double>(axes[a].out);
         }
         arrange();
     }
 
     Launch sum() {
-        Kernel kernel(*this, "tf_covariance");
+        KernelText kernel(s_, places_, 1, wide_index());
         write_sums(kernel);
-        const int64_t tile_values = sums_ + channel_block_;
-        return kernel.launch(tiles_ * groups_ * blocks_, threads,
+        return kernel.launch("tf_covariance", tiles_ * groups_ * blocks_, threads,
                              "products of x" + to_string(graph_[x_].type.shape) + " with itself, " + number(tiles_) +
-                                 " tiles of " + number(tile_values) + " sums, " + number(blocks_) + " blocks each");
+                                 " tiles of " + number(values()) + " sums, " + number(blocks_) + " blocks each",
+                             "", resident);
     }
     Launch gather() {
-        Kernel kernel(*this, "tf_covariance_gather");
+        KernelText kernel(s_, places_, 1, wide_index());
         write_gather(kernel);
-        return kernel.launch(ceil_div(numel(graph_[id_].type.shape), gather_warps), gather_warps * lanes,
-                             "covariance" + to_string(graph_[id_].type.shape));
+        return kernel.launch("tf_covariance_gather", ceil_div(numel(graph_[id_].type.shape), gather_warps),
+                             gather_warps * lanes, "covariance" + to_string(graph_[id_].type.shape));
     }
 
     Place place() const {
@@ -91,36 +89,7 @@ public:
 private:
     static constexpr int64_t gather_warps = 8;
 
-    // One kernel being written.
-    struct Kernel {
-        Kernel(const CovarianceWriter& writer, std::string entry)
-            : entry(std::move(entry)),
-              wide(numel(writer.graph_[writer.x_].type.shape) >= int64_t{1} << 31),
-              parameters(wide, writer.s_.target.stated()),
-              emitter(writer.graph_, writer.parameter_values_, writer.places_, parameters, body, tables, false, 1) {}
-        std::string integer(int64_t value) { return parameters.integer(value, true); }
-        std::string let(const std::string& text, std::string_view prefix) { return emitter.let("int", text, prefix); }
-        Launch launch(int64_t grid, int64_t block, std::string note) {
-            std::string text = std::string(device_math()) + index_code(wide) + Emitter::combine_code() +
-                               sequence_code() + tables + "\nextern \"C\" __global__ void __launch_bounds__(" +
-                               number(block) + (block == threads ? ", " + number(resident) : "") + ") " + entry + "(" +
-                               parameters.declaration() + ") {\n" + body.text() + "}\n";
-            Launch launch;
-            launch.source = std::make_shared<const Source>(Source{entry, std::move(text), {}});
-            launch.grid = {static_cast<uint32_t>(grid), 1, 1};
-            launch.block = {static_cast<uint32_t>(block), 1, 1};
-            launch.early = true;
-            launch.arguments = parameters.arguments();
-            launch.note = std::move(note);
-            return launch;
-        }
-        std::string entry;
-        bool wide;
-        Parameters parameters;
-        Body body;
-        std::string tables;
-        Emitter emitter;
-    };
+    bool wide_index() const { return numel(graph_[x_].type.shape) >= int64_t{1} << 31; }
 
     void arrange() {
         const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
@@ -159,13 +128,16 @@ private:
             blocks_ += s_.target.decide(std::max<int64_t>(1, static_cast<int64_t>(own / work * wanted + 0.5)));
         }
         first_block_.push_back(blocks_);
+        constexpr int64_t most_slots = 10000;  // of a value: a table of them is in shared memory
+        require(blocks_ * segments_ <= most_slots, "covariance: borders cut x ", to_string(graph_[x_].type.shape),
+                " into ", static_cast<int64_t>(first_block_.size()) - 1, " parts, too many for a kernel");
     }
 
     int64_t values() const { return sums_ + channel_block_; }  // of a tile: products, then numbers alone
     int64_t result_at() const { return (tiles_ * groups_ * values() * segments_ * blocks_ * 8 + 255) / 256 * 256; }
 
     // Numbers that change with the sizes, in shared memory.
-    static void table(Kernel& kernel, const std::string& name, const std::vector<int64_t>& values) {
+    static void table(KernelText& kernel, const std::string& name, const std::vector<int64_t>& values) {
         kernel.body.line("__shared__ int " + name + "[" + number(static_cast<int64_t>(values.size())) + "];");
         kernel.body.open("if (threadIdx.x == 0)");
         for (size_t i = 0; i < values.size(); ++i)
@@ -174,7 +146,7 @@ private:
     }
 
     // runs_of, in the kernel: where each begins and ends, its first segment and how many.
-    void write_runs(Kernel& k) const {
+    void write_runs(KernelText& k) const {
         Body& body = k.body;
         const std::string count = number(runs_), segments = number(segments_), last = "tf_wide[" + segments + "]";
         table(k, "tf_wide", axes_[2].edges);
@@ -203,7 +175,7 @@ private:
         return index;
     }
 
-    void write_sums(Kernel& k) {
+    void write_sums(KernelText& k) {
         Body& body = k.body;
         Emitter& emitter = k.emitter;
         const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
@@ -253,34 +225,48 @@ private:
         body.line("const int n = beyond / planes, d = first_d + beyond % planes;");
         body.line("const int h = first_h + stack * " + R + ", rows = min(" + R + ", last_h - h);");
         body.line("const int w = tf_begin[run] + strip * 32 + lane, d2 = d + deep_lag, w2 = w + wide_lag;");
-        body.line("double own[" + R + "][" + C + "];");
+        // All loads first: many are in flight together.
+        const std::string real(real_name(real_of(graph_[x_].type.dtype)));
+        const int64_t reach = rows_ + (lag_block_ - 1) * high.step;
+        body.line(real + " near[" + R + "][" + C + "], far[" + number(reach) + "][" + C + "];");
         body.line("#pragma unroll");
         emitter.open("for (int r = 0; r < " + R + "; ++r)");
         body.line("#pragma unroll");
         emitter.open("for (int c = 0; c < " + C + "; ++c)");
-        body.line("own[r][c] = 0.0;");
+        body.line("near[r][c] = 0;");
         const std::string channel = k.let("group * " + number(channels_) + " + first_block * " + C + " + c", "channel");
         emitter.open("if (r < rows && w < tf_end[run]" + in_group("first_block", C) + ")");
-        body.line("own[r][c] = (double)" + emitter.value(x_, at("n", channel, "d", "(h + r)", "w"))[0] + ";");
-        emitter.close();
-        body.line("alone[c] += own[r][c];");
+        body.line("near[r][c] = " + emitter.value(x_, at("n", channel, "d", "(h + r)", "w"))[0] + ";");
         emitter.close();
         emitter.close();
-        body.line("if (d2 >= " + k.integer(extent_[0]) + ") continue;");
-        // Row q beyond the first lag meets row r of the own ones through lag j = (q − r) / step.
-        const int64_t reach = rows_ + (lag_block_ - 1) * high.step;
+        emitter.close();
+        // Row q beyond the first lag meets row r of the near ones through lag j = (q − r) / step.
+        const std::string last_lag = number((lag_block_ - 1) * high.step);
         body.line("#pragma unroll");
         emitter.open("for (int q = 0; q < " + number(reach) + "; ++q)");
         body.line("const int h2 = h + high_lag + q;");
-        body.line("if (h2 < 0 || h2 >= " + k.integer(extent_[1]) + " || q - " + number((lag_block_ - 1) * high.step) +
-                  " >= rows) continue;");
+        body.line("const bool met = d2 < " + k.integer(extent_[0]) + " && h2 >= 0 && h2 < " + k.integer(extent_[1]) +
+                  " && q - " + last_lag + " < rows && w2 >= 0 && w2 < " + k.integer(extent_[2]) + ";");
         body.line("#pragma unroll");
         emitter.open("for (int b = 0; b < " + C + "; ++b)");
-        body.line("double other = 0.0;");
+        body.line("far[q][b] = 0;");
         const std::string second = k.let("group * " + number(channels_) + " + second_block * " + C + " + b", "channel");
-        emitter.open("if (w2 >= 0 && w2 < " + k.integer(extent_[2]) + in_group("second_block", C, "b") + ")");
-        body.line("other = (double)" + emitter.value(x_, at("n", second, "d2", "h2", "w2"))[0] + ";");
+        emitter.open("if (met" + in_group("second_block", C, "b") + ")");
+        body.line("far[q][b] = " + emitter.value(x_, at("n", second, "d2", "h2", "w2"))[0] + ";");
         emitter.close();
+        emitter.close();
+        emitter.close();
+        body.line("double own[" + R + "][" + C + "];");
+        body.line("#pragma unroll");
+        body.line("for (int r = 0; r < " + R + "; ++r)");
+        body.line("#pragma unroll");
+        body.line("for (int c = 0; c < " + C + "; ++c) own[r][c] = (double)near[r][c], alone[c] += own[r][c];");
+        body.line("#pragma unroll");
+        body.open("for (int q = 0; q < " + number(reach) + "; ++q)");
+        body.line("if (q - " + last_lag + " >= rows) break;");
+        body.line("#pragma unroll");
+        body.open("for (int b = 0; b < " + C + "; ++b)");
+        body.line("const double other = (double)far[q][b];");
         body.line("#pragma unroll");
         body.open("for (int j = 0; j < " + J + "; ++j)");
         body.line("const int r = q - j * " + number(high.step) + ";");
@@ -288,13 +274,13 @@ private:
         body.line("#pragma unroll");
         body.line("for (int a = 0; a < " + C + "; ++a) sums[a][b][j] += own[r][a] * other;");
         body.close();
-        emitter.close();
-        emitter.close();
+        body.close();
+        body.close();
         body.close();
         write_segments(k);
     }
     // Sums go from lanes to segments, 32 at a time, then from warps to the block's slot.
-    void write_segments(Kernel& k) {
+    void write_segments(KernelText& k) {
         Body& body = k.body;
         const std::string pointer = k.parameters.pointer(Argument::of_scratch(0), "double", false);
         const std::string tile = "(((group * " + number(lines_) + " + line) * " + number(channel_blocks_) +
@@ -325,7 +311,7 @@ private:
             std::string total = "tf_parts[0][value][s]";
             for (int64_t w = 1; w < warps; ++w) total += " + tf_parts[" + number(w) + "][value][s]";
             body.line(pointer + "[(((long long)(" + tile + ") * " + number(values()) + " + " + number(first) +
-                      " + value) * " + number(segments_) + " + s) * " + k.integer(blocks_) + " + block] = " + total +
+                      " + value) * " + k.integer(blocks_) + " + block) * " + number(segments_) + " + s] = " + total +
                       ";");
             body.close();
             if (first + lanes < values()) body.line("__syncthreads();");
@@ -346,15 +332,32 @@ private:
     }
 
     // What the pairs of one axis' taps need: whether they meet, lag, segments.
-    static std::string pairs(Kernel& k, const AxisLags& axis) {
+    static std::string pairs(KernelText& k, const AxisLags& axis) {
         std::vector<int64_t> words;
         for (const TapPair& pair : axis.pairs)
             words.insert(words.end(), {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond});
         return k.emitter.integer_table(words);
     }
 
+    // Of every slot of a value the segments it belongs to; 1023 along w: none.
+    void write_where(KernelText& k) const {
+        Body& body = k.body;
+        const std::string S = number(segments_), runs = number(runs_), high = number(axes_[1].segments());
+        body.line("__shared__ int tf_where[" + number(blocks_ * segments_) + "];");
+        body.open("for (int i = (int)threadIdx.x; i < " + k.integer(blocks_) + " * " + S +
+                  "; i += " + number(gather_warps * lanes) + ")");
+        body.line("int part = 0;");
+        body.line("while (i / " + S + " >= tf_first[part + 1]) ++part;");
+        body.line("const int run = part % " + runs + ", s = i % " + S + ";");
+        body.line("const int w = s < tf_segment[2 * run + 1] ? tf_segment[2 * run] + s : 1023;");
+        body.line("tf_where[i] = part / (" + runs + " * " + high + ") << 20 | part / " + runs + " % " + high +
+                  " << 10 | w;");
+        body.close();
+        body.line("__syncthreads();");
+    }
+
     // A warp an element: lanes add the blocks of the segments that the pair of taps takes.
-    void write_gather(Kernel& k) {
+    void write_gather(KernelText& k) {
         Body& body = k.body;
         const Sizes& shape = graph_[id_].type.shape;
         const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
@@ -363,6 +366,7 @@ private:
         write_runs(k);
         const std::string tables[] = {pairs(k, deep), pairs(k, high), pairs(k, wide)};
         body.line("__syncthreads();");
+        write_where(k);
         body.line("TF_SEQUENCE();");
         const std::string from = k.parameters.pointer(Argument::of_scratch(0), "const double", false);
         const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
@@ -407,20 +411,15 @@ private:
         body.line("const int value = which ? " + number(sums_) + " + ca % " + C + " : (ca % " + C + " * " + C +
                   " + cb % " + C + ") * " + number(lag_block_) + " + high_lag % " + number(lag_block_) + ";");
         body.line("double sum = 0.0;");
-        body.open("if (meets)");
-        body.open(
-            "for (int d = first[0]; d < beyond[0]; ++d) for (int h = first[1]; h < beyond[1]; ++h) for (int run = 0; "
-            "run < " +
-            number(runs_) + "; ++run)");
-        body.line("const int part = (d * " + number(high.segments()) + " + h) * " + number(runs_) + " + run;");
-        body.open("for (int s = 0; s < tf_segment[2 * run + 1]; ++s)");
-        body.line("const int segment = tf_segment[2 * run] + s;");
-        body.line("if (segment < first[2] || segment >= beyond[2]) continue;");
-        body.line("const double* slots = " + from + " + (((long long)tile * " + number(values()) + " + value) * " +
-                  number(segments_) + " + s) * " + k.integer(blocks_) + ";");
-        body.line("for (int i = tf_first[part] + lane; i < tf_first[part + 1]; i += 32) sum += slots[i];");
-        body.close();
-        body.close();
+        body.line("const double* slots = " + from + " + ((long long)tile * " + number(values()) + " + value) * (" +
+                  k.integer(blocks_) + " * " + number(segments_) + ");");
+        body.line("#pragma unroll 8");
+        body.open("for (int i = lane; i < " + k.integer(blocks_) + " * " + number(segments_) + "; i += 32)");
+        body.line("const int where = tf_where[i], d = where >> 20, h = where >> 10 & 1023, w = where & 1023;");
+        body.line(
+            "const bool in = d >= first[0] && d < beyond[0] && h >= first[1] && h < beyond[1] && w >= first[2] && "
+            "w < beyond[2];");
+        body.line("if (meets && in) sum += slots[i];");
         body.close();
         body.line("for (int k = 16; k > 0; k /= 2) sum += __shfl_down_sync(0xffffffffu, sum, k);");
         body.line("results[which] = sum;");
@@ -431,7 +430,7 @@ private:
     }
 
     // How many outputs: a product of sizes.
-    std::string counted(Kernel& k) {
+    std::string counted(KernelText& k) {
         std::string text = "(double)" + k.integer(batch_);
         for (int64_t out : graph_[id_].attributes.integers(Key::out)) text += " * (double)" + k.integer(out);
         return text;
@@ -441,10 +440,8 @@ private:
     const Graph& graph_;
     const Places& places_;
     const ValueId id_, x_;
-    const std::vector<bool> parameter_values_ = transfuse::parameter_values(s_.plan.graph);
     std::vector<AxisLags> axes_;  // d, h, w
     Sizes extent_;                // of x along them
-    double count_ = 1;
     int64_t batch_ = 1, groups_ = 1, channels_ = 1;
     int64_t channel_block_ = 1, channel_blocks_ = 1, lag_block_ = 1, lag_blocks_ = 1, sums_ = 1, lines_ = 1, tiles_ = 1,
             rows_ = 1, segments_ = 1, runs_ = 1, blocks_ = 0;

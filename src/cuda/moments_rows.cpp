@@ -21,12 +21,6 @@ int64_t RowSumsWriter::row_count() const {
     return count;
 }
 
-int64_t RowSumsWriter::outer_count() const {
-    int64_t count = 1;
-    for (const Axis& axis : outer_) count *= axis.extent;
-    return count;
-}
-
 bool RowSumsWriter::arrange() {
     const Type& type = graph_[x_].type;
     if (numel(type.shape) == 0) return false;
@@ -56,14 +50,7 @@ bool RowSumsWriter::arrange() {
     if (s_.target.decide(row_count() * inner_.extent < 512)) return false;
     storage_ = direct_ ? places_.at(x_).storage : type.dtype;
     real_ = real_of(type.dtype);
-    vector_ = static_cast<int>(16 / bytes(storage_));
-    for (; vector_ > 1; vector_ /= 2) {
-        bool fits = inner_.extent % vector_ == 0 && (!direct_ || places_.at(x_).aligned);
-        for (const auto* list : {&rows_, &outer_})
-            for (const Axis& axis : *list) fits = fits && (axis.extent == 1 || axis.stride % vector_ == 0);
-        if (fits) break;
-    }
-    vector_ = static_cast<int>(s_.target.decide(vector_));
+    vector_ = static_cast<int>(s_.target.decide(widest_vector()));
     choose_shape();
     return s_.target.decide(room_ * inner_boxes() <= shared_doubles);
 }
@@ -96,36 +83,14 @@ void RowSumsWriter::choose_shape() {
     room_ = s_.target.decide(room_);
 }
 
-Place RowSumsWriter::place() const {
-    Place place;
-    place.base = destination_ ? destination_->base : Argument::of_scratch(scratch_);
-    place.storage = destination_ ? destination_->storage : DType::f64;
-    place.strides = destination_ ? destination_->strides : contiguous_strides(graph_[box_].type.shape);
-    place.aligned = destination_ ? destination_->aligned : true;
-    place.read_only = false;
-    if (!destination_ && partial_) place.partials = Partials{chunks_, numel(graph_[box_].type.shape), 1};
-    return place;
-}
-
 Launch RowSumsWriter::write() {
-    Parameters parameters(false, s_.target.stated());
-    Body body;
-    std::string tables;
-    Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, vector_);
-    body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
+    KernelText kernel(s_, places_, vector_);
+    begin(kernel);
     write_body();
-    Launch launch;
-    std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() + tables +
-                       "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry_ + "(" +
-                       parameters.declaration() + ") {\n" + body.text() + "}\n";
-    launch.source = std::make_shared<const Source>(Source{entry_, std::move(text), {}});
-    launch.grid = {static_cast<uint32_t>(ceil_div(outer_count(), planes_) * chunks_), 1, 1};
-    launch.block = {threads, 1, 1};
-    launch.early = true;
-    launch.arguments = parameters.arguments();
-    launch.note = "box sums" + to_string(graph_[box_].type.shape) + " of rows, " + number(vector_) + " x " + number(bytes(storage_)) +
-                  " B loads, " + number(planes_) + " planes a block, " + number(chunks_) + " chunks";
-    return launch;
+    return kernel.launch(entry_, ceil_div(outer_count(), planes_) * chunks_, threads,
+                         "box sums" + to_string(graph_[box_].type.shape) + " of rows, " + number(vector_) + " x " +
+                             number(bytes(storage_)) + " B loads, " + number(planes_) + " planes a block, " +
+                             number(chunks_) + " chunks");
 }
 
 std::string RowSumsWriter::row_count_text() {

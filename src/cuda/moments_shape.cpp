@@ -34,7 +34,7 @@ bool MomentsWriter::arrange(std::string* why_not) {
     }
     storage_ = direct_ ? places_.at(x_).storage : type.dtype;
     real_ = real_of(type.dtype);
-    vector_ = static_cast<int>(s_.target.decide(choose_vector()));
+    vector_ = static_cast<int>(s_.target.decide(widest_vector()));
     // A single long row becomes rows of one block's width.
     virtual_rows_ = s_.target.decide(rows_.empty() && inner_.reduced && inner_.whole() &&
                                      inner_.extent > 4 * threads * vector_ && direct_);
@@ -56,32 +56,9 @@ bool MomentsWriter::arrange(std::string* why_not) {
     return true;
 }
 
-// Where the sums will be, in slots.
-Place MomentsWriter::place() const {
-    Place place;
-    place.base = destination_ ? destination_->base : Argument::of_scratch(scratch_);
-    place.storage = destination_ ? destination_->storage : DType::f64;
-    place.strides = destination_ ? destination_->strides : contiguous_strides(graph_[box_].type.shape);
-    place.aligned = destination_ ? destination_->aligned : true;
-    place.read_only = false;
-    if (!destination_ && partial_) place.partials = Partials{slots(), numel(graph_[box_].type.shape), 1};
-    return place;
-}
-
 bool MomentsWriter::refuse(std::string* why_not, const char* why) {
     if (why_not) *why_not = why;
     return false;
-}
-
-int MomentsWriter::choose_vector() const {
-    int vector = static_cast<int>(16 / bytes(storage_));
-    for (; vector > 1; vector /= 2) {
-        bool fits = inner_.extent % vector == 0 && (direct_ ? places_.at(x_).aligned : true);
-        for (const auto* list : {&rows_, &outer_})
-            for (const Axis& axis : *list) fits = fits && (axis.extent == 1 || axis.stride % vector == 0);
-        if (fits) break;
-    }
-    return vector;
 }
 
 void MomentsWriter::choose_shape() {
@@ -122,12 +99,6 @@ void MomentsWriter::choose_shape() {
     chunk_rows_ = single ? row_extent_ : s_.target.decide(chunk_rows_);
     chunks_ = ceil_div(row_extent_, chunk_rows_);
     partial_ = s_.target.stated() ? inner_.reduced || !single : slots() > 1;
-}
-
-int64_t MomentsWriter::outer_count() const {
-    int64_t count = 1;
-    for (const Axis& axis : outer_) count *= axis.extent;
-    return count;
 }
 
 }  // namespace transfuse::cuda

@@ -16,27 +16,14 @@ constexpr int unroll = 8;
 }  // namespace
 
 Launch MomentsWriter::write() {
-    Parameters parameters(false, s_.target.stated());  // offsets within one sum fit 32 bits, the base is a pointer
-    Body body;
-    std::string tables;
-    Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, vector_);
-    body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
+    KernelText kernel(s_, places_, vector_);  // offsets within one sum fit 32 bits, the base is a pointer
+    begin(kernel);
     write_body();
-    std::string text = std::string(device_math()) + index_code(parameters.wide_index()) + Emitter::combine_code() +
-                       sequence_code() + warp_sum_code() + tables +
-                       "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ") " + entry_ + "(" +
-                       parameters.declaration() + ") {\n" + body.text() + "}\n";
-    Launch launch;
-    launch.source = std::make_shared<const Source>(Source{entry_, std::move(text), {}});
-    launch.grid = {static_cast<uint32_t>(outer_count() * column_blocks_ * chunks_), 1, 1};
-    launch.block = {threads, 1, 1};
-    launch.shared_bytes = 0;
-    launch.early = true;
-    launch.arguments = parameters.arguments();
-    launch.note = "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " +
-                  number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " + number(cell_count_) +
-                  " cells";
-    return launch;
+    return kernel.launch(entry_, outer_count() * column_blocks_ * chunks_, threads,
+                         "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " +
+                             number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " +
+                             number(cell_count_) + " cells",
+                         warp_sum_code());
 }
 
 std::string MomentsWriter::warp_sum_code() {

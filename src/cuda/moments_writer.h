@@ -2,51 +2,24 @@
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "cuda/moments.h"
-#include "cuda/moments_axes.h"
-#include "cuda/pull.h"
+#include "cuda/box_sums.h"
 
 namespace transfuse::cuda {
 
-class MomentsWriter {
+class MomentsWriter : public BoxSumsWriter {
 public:
-    static constexpr int threads = 256;
-
-    MomentsWriter(const Surroundings& s, const Places& places, ValueId box, int64_t scratch, std::string entry)
-        : s_(s),
-          graph_(s.plan.graph),
-          places_(places),
-          box_(box),
-          x_(graph_[box].args[0]),
-          scratch_(scratch),
-          entry_(std::move(entry)) {}
+    using BoxSumsWriter::BoxSumsWriter;
 
     bool arrange(std::string* why_not);
     Launch write();
 
-    // Where the sums will be, in slots.
-    Place place() const;
-    int64_t slots() const { return chunks_ * (inner_.reduced ? column_blocks_ : 1); }
-    int64_t scratch_bytes() const { return destination_ ? 0 : slots() * numel(graph_[box_].type.shape) * 8; }
-    // A sum that one block completes may go straight to its memory.
-    void store_to(const Place& destination) {
-        if (!partial_) destination_ = destination;
-    }
-    bool stores() const { return destination_.has_value(); }
-
 private:
     static bool refuse(std::string* why_not, const char* why);
-    int choose_vector() const;
     void choose_shape();
-    int64_t outer_count() const;
+    int64_t slots() const override { return chunks_ * (inner_.reduced ? column_blocks_ : 1); }
     static std::string warp_sum_code();
 
-    std::string integer(int64_t value) { return parameters_->integer(value, true); }
-    std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
     void write_body();
     std::string integer64(int64_t value);
     int64_t columns_bound() const {  // a compile-time bound of columns_
@@ -86,30 +59,12 @@ private:
     std::string box_sum(const std::vector<int64_t>& interval,
                         const std::function<std::string(int64_t)>& cell_text) const;
 
-    const Surroundings& s_;
-    const Graph& graph_;
-    const Places& places_;
-    const ValueId box_, x_;
-    const int64_t scratch_;
-    const std::string entry_;
-    const std::vector<bool> parameter_values_ = transfuse::parameter_values(s_.plan.graph);
-    bool direct_ = false, virtual_rows_ = false;
-    bool partial_ = false;  // several blocks share a sum: slots are left
-    std::vector<Axis> axes_, rows_, outer_;
-    Axis inner_;
-    std::vector<std::vector<Cell>> cells_;
-    int64_t cell_count_ = 1;
-    DType storage_ = DType::f32;
-    Real real_ = Real::f32;
-    int vector_ = 1;
-    int64_t columns_ = 1, lines_ = 1, column_blocks_ = 1, row_extent_ = 1, chunk_rows_ = 1, chunks_ = 1;
-    std::optional<Place> destination_;
+    bool virtual_rows_ = false;
+    std::vector<Axis> axes_;
+    int64_t columns_ = 1, lines_ = 1, column_blocks_ = 1;
     std::string counted_;  // whether the row being read counts
     std::string pack_;     // the vector being read
     std::string pointer_;
-    Body* body_ = nullptr;
-    Emitter* emitter_ = nullptr;
-    Parameters* parameters_ = nullptr;
 };
 
 }  // namespace transfuse::cuda

@@ -346,9 +346,14 @@ private:
         int levels = 0;
         for (const Job& job : jobs_) levels = std::max(levels, job.level + 1);
         // Consecutive small levels become the stages of one launch: a cluster of blocks with barriers between.
+        // It has few blocks, so a level that would fill many is not small however little each has to do.
         constexpr double small = 1 << 19;
+        constexpr int64_t few_blocks = 64;
         std::vector<double> work(static_cast<size_t>(levels), 0);
-        for (const Job& job : jobs_) work[static_cast<size_t>(job.level)] += job.work;
+        for (const Job& job : jobs_) {
+            const int64_t elements = job.extra ? 0 : numel(graph_[job.root].type.shape);
+            work[static_cast<size_t>(job.level)] += job.fold >= 0 && elements > 8 * few_blocks ? 2 * small : job.work;
+        }
         for (int level = 0; level < levels;) {
             int end = level + 1;
             if (work[static_cast<size_t>(level)] <= small)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cuda/kernel_text.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -58,29 +59,18 @@ public:
     }
 
     Launch write() {
-        Parameters parameters(false, s_.target.stated());
-        Body body;
-        std::string tables;
-        Emitter emitter(graph_, parameter_values_, places_, parameters, body, tables, false, 1);
-        body_ = &body, emitter_ = &emitter, parameters_ = &parameters;
+        KernelText kernel(s_, places_);
+        body_ = &kernel.body, emitter_ = &kernel.emitter, parameters_ = &kernel.parameters;
         const int64_t blocks = (cout_ + block_ - 1) / block_;
         const Sizes& out = graph_[anchor_].type.shape;
         int64_t total = (out[out.size() - 2] + rows_ - 1) / rows_;
         for (size_t a = 0; a < out.size(); ++a)
             if (a != 1 && a + 2 != out.size()) total *= out[a];
         write_body(blocks, total);
-        const std::string block = number(block_);
-        std::string text = std::string(device_math()) + index_code(false) + Emitter::combine_code() + sequence_code() + tables +
-                           "\nextern \"C\" __global__ void __launch_bounds__(" + number(threads) + ", 2) tf_thin(" +
-                           parameters.declaration() + ") {\n" + body.text() + "}\n";
-        Launch launch;
-        launch.source = std::make_shared<const Source>(Source{"tf_thin", std::move(text), {}});
-        launch.grid = {static_cast<uint32_t>((total + threads - 1) / threads * blocks), 1, 1};
-        launch.block = {threads, 1, 1};
-        launch.early = true;
-        launch.arguments = parameters.arguments();
-        launch.note = "thin product" + to_string(out) + ", " + number(rows_) + " rows x " + block + " channels a thread";
-        return launch;
+        return kernel.launch("tf_thin", (total + threads - 1) / threads * blocks, threads,
+                             "thin product" + to_string(out) + ", " + number(rows_) + " rows x " + number(block_) +
+                                 " channels a thread",
+                             "", 2);
     }
 
 private:
@@ -261,7 +251,6 @@ private:
     const Places& places_;
     const std::vector<Sink>& sinks_;
     const ValueId anchor_;
-    const std::vector<bool> parameter_values_ = transfuse::parameter_values(s_.plan.graph);
     ValueId x_ = -1, w_ = -1, bias_ = -1;
     std::vector<Lattice> axes_;
     int64_t cin_ = 1, cout_ = 1, block_ = 4, rows_ = 1;

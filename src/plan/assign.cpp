@@ -121,20 +121,23 @@ void Draft::place(ValueId v) {
     place_small(v);
 }
 
-// A pass that has an operand and may take v: passes around a product before loops, later ones before earlier ones.
+// A pass that has an operand and may take v: passes around a product before loops, later ones before earlier ones; but
+// what is reduced over the grid, the earliest, since only a pass after that one can use it.
 bool Draft::join(ValueId v, bool product) {
     const Node& node = facts.graph[v];
     auto has_operand = [&](int p) {
         return std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return slot(p, a) != Slot::absent; });
     };
+    int found = -1;
     for (int p = count(); p-- > 0;) {
         if ((passes[static_cast<size_t>(p)].kind != PassKind::pointwise) != product || !has_operand(p)) continue;
         const Slot place = fit(v, p);
-        if (place == Slot::absent) continue;
-        add(v, p, place);
-        return true;
+        if (place == Slot::absent || (found >= 0 && place != Slot::grid)) continue;
+        found = p;
+        if (place != Slot::grid) break;
     }
-    return false;
+    if (found >= 0) add(v, found, fit(v, found));
+    return found >= 0;
 }
 
 bool Draft::place_view(ValueId v) {

@@ -227,8 +227,14 @@ private:
         for (ValueId v : pass.reads) pass.cost.bytes += facts_.read_bytes(v);
         for (const Store& store : pass.stores) pass.cost.bytes += facts_.bytes(store.value);
         const Machine& machine = facts_.machine;
-        const double rate =
-            pass.kind == PassKind::dense && machine.tile_flops > 0 ? machine.tile_flops : machine.pointwise_flops;
+        // Where no tile is stored, the chain runs on the product's own registers.
+        const bool stores_tiles = std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& step) {
+            return step.scope == Scope::tile &&
+                   std::any_of(pass.stores.begin(), pass.stores.end(),
+                               [&](const Store& store) { return store.value == step.value; });
+        });
+        const bool beside = pass.kind == PassKind::dense && stores_tiles && machine.tile_flops > 0;
+        const double rate = beside ? machine.tile_flops : machine.pointwise_flops;
         pass.seconds =
             machine.launch + std::max({product / machine.flops, other / rate, pass.cost.bytes / machine.bandwidth});
     }

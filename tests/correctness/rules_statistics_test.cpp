@@ -85,6 +85,28 @@ TEST(rules_statistics, variance_from_the_covariance_of_the_input) {
     EXPECT_EQ(count(rewrite(graph, {.differentiated = true, .without = {}, .only = {}}), "variance_of_input"), 0);
 }
 
+TEST(rules_statistics, variances_that_differ_by_a_factor_are_one_sum) {
+    const Derivation d =
+        expect_fires("plain_variance", conv +
+                                           "%r = relu(%y)\n%v = var(%r) dims=[0,2,3] correction=1\n%u = var(%r) "
+                                           "dims=[0,2,3] correction=0\n%z = sub(%v, %u)\nreturn %z");
+    EXPECT_EQ(count(d.rewritten, Op::var), 1);
+    expect_stays("plain_variance", "%x = input f64[1,2]\n%v = var(%x) dims=[0]\nreturn %v");
+}
+
+// Statistics of a convolution that is computed anyway come with it: nothing is collapsed for them alone.
+TEST(rules_statistics, statistics_come_with_the_convolution) {
+    const std::string running = "%m = mean(%y) dims=[0,2,3]\n%v = var(%y) dims=[0,2,3]\n";
+    const std::string norm = "%n = batch_norm(%y, %gamma, %beta) training=1\n";
+    const Derivation d = expect_exact(graph_of(conv + running + norm + "%z = relu(%n)\nreturn %z, %m, %v"), {}, 7);
+    EXPECT_EQ(count(d.rewritten, Op::lattice), 1) << explain(d);
+    EXPECT_EQ(count(d.rewritten, Op::box_sums), 0) << explain(d);
+    EXPECT_EQ(count(d.rewritten, Op::var), 1) << explain(d);
+    // Where the mean over the image is wanted as well, it is collapsed, and the statistics are centred on it.
+    const Derivation p = expect_exact(graph_of(conv + norm + "%z = mean(%n) dims=[2,3]\nreturn %z"), {}, 8);
+    EXPECT_EQ(count(p.rewritten, Op::box_sums), 1) << explain(p);
+}
+
 TEST(rules_statistics, variance_is_centred) {
     for (const char* dims : {"[0,2,3]", "[2,3]", "[1,2,3]"})
         for (const char* correction : {"0", "1"}) {
@@ -180,7 +202,8 @@ TEST(rules_statistics, first_moment_stays_with_the_second) {
     const Derivation d = rewrite(graph_of(conv + "%n = batch_norm(%y, %gamma, %beta) training=1\nreturn %n"));
     int means_of_dense = 0;
     for (const Node& node : d.rewritten.nodes())
-        if (node.op == Op::mean && numel(d.rewritten[node.args[0]].type.shape) > 1000) ++means_of_dense;
+        if ((node.op == Op::mean || node.op == Op::var) && numel(d.rewritten[node.args[0]].type.shape) > 1000)
+            ++means_of_dense;
     EXPECT_EQ(means_of_dense, 2) << explain(d);
 }
 

@@ -1,0 +1,54 @@
+// A kernel while it is written: its parameters, its body, its tables, and the launch they become.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/pull.h"
+
+namespace transfuse::cuda {
+
+class KernelText {
+public:
+    KernelText(const Surroundings& s, const Places& places, int vector = 1, bool wide_index = false)
+        : values_(parameter_values(s.plan.graph)),
+          wide_index_(wide_index),
+          parameters(wide_index, s.target.stated()),
+          emitter(s.plan.graph, values_, places, parameters, body, tables_, false, vector) {}
+    KernelText(const KernelText&) = delete;
+    KernelText& operator=(const KernelText&) = delete;
+
+    std::string integer(int64_t value) { return parameters.integer(value, true); }
+    std::string let(const std::string& text, std::string_view prefix) { return emitter.let("int", text, prefix); }
+
+    // It starts while its predecessor ends, so the body waits (TF_SEQUENCE). `code`: device functions it calls.
+    // resident: blocks of a multiprocessor that registers must do for; 0: as the compiler likes.
+    Launch launch(const std::string& entry, int64_t grid, int64_t threads, std::string note,
+                  const std::string& code = "", int64_t resident = 0) const {
+        std::string text = std::string(device_math()) + index_code(wide_index_) + Emitter::combine_code() +
+                           sequence_code() + code + tables_ + "\nextern \"C\" __global__ void __launch_bounds__(" +
+                           number(threads) + (resident ? ", " + number(resident) : std::string()) + ") " + entry + "(" +
+                           parameters.declaration() + ") {\n" + body.text() + "}\n";
+        Launch launch;
+        launch.source = std::make_shared<const Source>(Source{entry, std::move(text), {}});
+        launch.grid = {static_cast<uint32_t>(grid), 1, 1};
+        launch.block = {static_cast<uint32_t>(threads), 1, 1};
+        launch.early = true;
+        launch.arguments = parameters.arguments();
+        launch.note = std::move(note);
+        return launch;
+    }
+
+private:
+    const std::vector<bool> values_;
+    const bool wide_index_;
+    std::string tables_;
+
+public:
+    Parameters parameters;
+    Body body;
+    Emitter emitter;
+};
+
+}  // namespace transfuse::cuda
