@@ -1,8 +1,10 @@
 """How PyTorch multiplies fp32 on CUDA: what its switches allow, and what cuDNN makes of it.
 
 Where TF32 is allowed, cuDNN still multiplies many problems in full fp32: small ones, those of few channels, some kernel sizes; no rule
-says which. Errors must be like PyTorch's own, so a region's PyTorch version is run with TF32 allowed and with it forbidden: where
-both give the same numbers, ours does without TF32 too. Where they differ, ours uses TF32 for those products that it makes faster.
+says which. Errors must be like PyTorch's own, so a region's PyTorch version is run once, and each of its convolutions, forward and
+backward, with TF32 allowed and with it forbidden: where both give the same numbers, ours does without TF32 too. Where they differ,
+ours uses TF32 for those products that it makes faster. (The region's results would not tell: a sigmoid or a clamp behind the
+convolution can hide what TF32 did, for the numbers of this one call.)
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import threading
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 SAMPLES = 1 << 16  # numbers looked at of each result: TF32 changes nearly all of them
 # Two fp32 algorithms differ by a few units of 2⁻²⁴; TF32 rounds operands at 2⁻¹¹, of which sums of thousands of products with
@@ -63,30 +66,53 @@ def without_tf32():
 
 
 def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int]) -> tuple[bool, bool]:
-    """Whether PyTorch's own forward of these leaves uses TF32 where it is allowed, and whether its backward does for the gradients
-    of all those wanted. Only PyTorch's operators run, one call after the other, and of their results a sample is kept: no more
-    memory than PyTorch takes."""
+    """Whether PyTorch's convolutions of these leaves use TF32 where it is allowed: any of them in the forward, all of them in the
+    backward for the gradients wanted. Only PyTorch's operators run, one call after the other, and of their results a sample is
+    kept: no more memory than PyTorch takes."""
     own = [leaf.detach().requires_grad_(i in wanted) for i, leaf in enumerate(leaves)]
+    with _one_at_a_time, _Convolutions() as seen, torch.set_grad_enabled(bool(wanted)):
+        reached = [output for output in eager(*own, *sizes) if output.requires_grad]
+        if reached:
+            given = [torch.ones_like(output) for output in reached]
+            torch.autograd.grad(reached, [own[i] for i in wanted], given, materialize_grads=True)
+    return any(seen.forward), bool(seen.backward) and all(seen.backward)
 
-    def outputs() -> list:
-        with torch.no_grad():
-            return _samples(eager(*own, *sizes))
 
-    def gradients(precision) -> list:
-        with torch.enable_grad():
-            reached = [output for output in eager(*own, *sizes) if output.requires_grad]
-        # A gradient of ones would vanish in a normalisation; PyTorch's own random numbers stay as they are.
-        generator = torch.Generator(own[0].device).manual_seed(0)
-        given = [torch.empty_like(output).normal_(generator=generator) for output in reached]
-        with precision:
-            return _samples(torch.autograd.grad(reached, [own[i] for i in wanted], given, materialize_grads=True))
+class _Convolutions(TorchDispatchMode):
+    """Runs every convolution twice, with TF32 forbidden and as the switches say, and remembers which results differ."""
 
-    with _one_at_a_time:
-        allowed = outputs()
+    def __init__(self):
+        super().__init__()
+        self.forward: list[bool] = []
+        self.backward: list[bool] = []
+
+    def __torch_dispatch__(self, operator, types, arguments=(), named=None):
+        named = named or {}
+        if operator is torch.ops.aten.convolution.default:
+            noticed = self.forward
+        elif operator is torch.ops.aten.convolution_backward.default:
+            noticed = self.backward
+            arguments = (_telling(arguments[0]), *arguments[1:])
+        else:
+            return operator(*arguments, **named)
         with without_tf32():
-            forward = any(_differ(allowed, outputs()))
-        backward = bool(wanted) and all(_differ(gradients(contextlib.nullcontext()), gradients(without_tf32())))
-    return forward, backward
+            exact = _samples(_products(operator(*arguments, **named)))
+        result = operator(*arguments, **named)
+        noticed += _differ(_samples(_products(result)), exact)
+        return result
+
+
+def _products(results) -> list[torch.Tensor]:
+    """Of a convolution its result, of its backward the gradients of input and weight: that of a bias is a sum, no product."""
+    return [results] if isinstance(results, torch.Tensor) else [r for r in results[:2] if r is not None]
+
+
+def _telling(gradient: torch.Tensor) -> torch.Tensor:
+    """A gradient that vanished on its way back, in a normalisation or a saturated activation, shows nothing: random numbers
+    in its place. PyTorch's own generator stays as it is."""
+    if gradient.any():
+        return gradient
+    return torch.empty_like(gradient).normal_(generator=torch.Generator(gradient.device).manual_seed(0))
 
 
 def _samples(tensors) -> list[torch.Tensor]:

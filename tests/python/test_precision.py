@@ -5,6 +5,8 @@ import itertools
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 import transfuse
 from transfuse import library, precision
@@ -54,46 +56,45 @@ def rounded(x):
     return (x.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32)
 
 
-class Product(torch.autograd.Function):
-    """x·w as a library multiplies that uses TF32 where it is allowed and wanted."""
+class Library(TorchDispatchMode):
+    """Convolutions of a library that uses TF32 where it is allowed and wanted; where it is forbidden, the last bits are others."""
 
-    @staticmethod
-    def forward(ctx, x, w, forward, backward):
-        ctx.save_for_backward(x, w)
-        ctx.backward = backward
-        return Product.product(x, w, forward)
+    def __init__(self, forward, backward):
+        super().__init__()
+        self.rounds = {
+            torch.ops.aten.convolution.default: forward,
+            torch.ops.aten.convolution_backward.default: backward,
+        }
 
-    @staticmethod
-    def product(x, w, tf32):
-        if tf32 and precision.allows_tf32():
-            return rounded(x) @ rounded(w)
-        return x @ w if precision.allows_tf32() else (x.flip(1) @ w.flip(0))  # another algorithm: sums in another order
-
-    @staticmethod
-    def backward(ctx, gradient):
-        x, w = ctx.saved_tensors
-        return (
-            Product.product(gradient, w.t(), ctx.backward),
-            Product.product(x.t(), gradient, ctx.backward),
-            None,
-            None,
-        )
+    def __torch_dispatch__(self, operator, types, arguments=(), named=None):
+        wanted = self.rounds.get(operator)
+        if wanted and precision.allows_tf32():
+            arguments = [rounded(a) if torch.is_tensor(a) and a.dim() == 4 else a for a in arguments]
+        results = operator(*arguments, **(named or {}))
+        if wanted is None or precision.allows_tf32():
+            return results
+        return tree_map_only(torch.Tensor, lambda r: r * (1 + 2.0**-22), results)
 
 
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("forward", [False, True])
-@pytest.mark.parametrize("laid_out", [lambda t: t, lambda t: t.t().contiguous().t()])
-def test_whether_pytorch_uses_tf32_is_seen(forward, backward, laid_out, switches):
+@pytest.mark.parametrize("chain", ["norm", "saturated", "channels_last"])
+def test_whether_pytorch_uses_tf32_is_seen(forward, backward, chain, switches):
+    """Also where what follows the convolution hides it: a normalisation of it, a gelu of very negative numbers."""
     torch.manual_seed(0)
     state = torch.random.get_rng_state()
-    x, w = torch.rand(700, 600, requires_grad=True), torch.randn(600, 128, requires_grad=True)
+    x, w = torch.rand(2, 40, 9, 8, requires_grad=True), torch.randn(40, 24, 3, 3, requires_grad=True)
     drawn = torch.random.get_rng_state()
 
     def eager(x, w):
-        return [nn.functional.layer_norm(laid_out(Product.apply(x, w, forward, backward)), (128,))]
+        y = nn.functional.conv_transpose2d(x, w, stride=2)
+        if chain == "norm":
+            return [nn.functional.layer_norm(y, y.shape[1:])]
+        return [nn.functional.gelu(y - 1e4) if chain == "saturated" else y.to(memory_format=torch.channels_last)]
 
-    assert precision.uses_tf32(eager, (x, w), (), [0, 1]) == (forward, backward)
-    assert precision.uses_tf32(eager, (x, w), (), []) == (forward, False)
+    with Library(forward, backward):
+        assert precision.uses_tf32(eager, (x, w), (), [0, 1]) == (forward, backward)
+        assert precision.uses_tf32(eager, (x, w), (), []) == (forward, False)
     assert torch.equal(torch.random.get_rng_state(), drawn) and not torch.equal(state, drawn)
     assert x.grad is None and w.grad is None and precision.allows_tf32()
 
