@@ -71,7 +71,8 @@ public:
     Launch gather() {
         KernelText kernel(s_, places_, 1, wide_index());
         write_gather(kernel);
-        return kernel.launch("tf_covariance_gather", ceil_div(numel(graph_[id_].type.shape), gather_warps),
+        return kernel.launch("tf_covariance_gather",
+                             ceil_div(numel(graph_[id_].type.shape), gather_warps * gather_elements),
                              gather_warps * lanes, "covariance" + to_string(graph_[id_].type.shape));
     }
 
@@ -87,7 +88,7 @@ public:
     size_t scratch_bytes() const { return static_cast<size_t>(result_at() + numel(graph_[id_].type.shape) * 8); }
 
 private:
-    static constexpr int64_t gather_warps = 8;
+    static constexpr int64_t gather_warps = 8, gather_elements = 4;  // of a block; of a warp
 
     bool wide_index() const { return numel(graph_[x_].type.shape) >= int64_t{1} << 31; }
 
@@ -114,10 +115,10 @@ private:
             for (int64_t h = 0; h < high.segments(); ++h)
                 for (const Run& run : runs_of(wide)) {
                     const auto i = static_cast<size_t>(d), j = static_cast<size_t>(h);
-                    const auto tall = static_cast<double>(high.edges[j + 1] - high.edges[j]);
+                    // Waiting for loads costs a unit of few rows nearly what it costs one of many: as 16 rows more.
+                    const int64_t tall = high.edges[j + 1] - high.edges[j], units = ceil_div(tall, rows_);
                     rows.push_back(static_cast<double>(batch_ * (deep.edges[i + 1] - deep.edges[i]) *
-                                                       ceil_div(run.end - run.begin, lanes)) *
-                                   (tall + 1));
+                                                       ceil_div(run.end - run.begin, lanes) * (tall + 16 * units)));
                     work += rows.back();
                 }
         const double wanted = std::max(
@@ -371,8 +372,10 @@ private:
         const std::string from = k.parameters.pointer(Argument::of_scratch(0), "const double", false);
         const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
         body.line("const int lane = (int)threadIdx.x % 32;");
-        body.line("const int element = min((int)blockIdx.x * " + number(gather_warps) + " + (int)threadIdx.x / 32, " +
-                  number(numel(shape) - 1) + ");");
+        body.line("#pragma unroll 1");
+        body.open("for (int turn = 0; turn < " + number(gather_elements) + "; ++turn)");
+        body.line("const int element = min(((int)blockIdx.x * " + number(gather_elements) + " + turn) * " +
+                  number(gather_warps) + " + (int)threadIdx.x / 32, " + number(numel(shape) - 1) + ");");
         body.line("const int row = element / " + number(shape[1]) + ", group = element % " + number(shape[1]) + " / " +
                   number(shape[0]) + ", column = element % " + number(shape[0]) + ";");
         body.line("double results[3];");
@@ -383,7 +386,7 @@ private:
         body.line("int lag[3], first[3], beyond[3];");
         body.line("bool meets = true;");
         // Of δ and −δ the first kernel summed one.
-        body.open("for (int turn = 0; turn < 2; ++turn)");
+        body.open("for (int side = 0; side < 2; ++side)");
         const int64_t taps[] = {deep.taps, high.taps, wide.taps};
         for (size_t axis = 0; axis < 3; ++axis) {
             int64_t below = 1;
@@ -414,12 +417,12 @@ private:
         body.line("const double* slots = " + from + " + ((long long)tile * " + number(values()) + " + value) * (" +
                   k.integer(blocks_) + " * " + number(segments_) + ");");
         body.line("#pragma unroll 8");
-        body.open("for (int i = lane; i < " + k.integer(blocks_) + " * " + number(segments_) + "; i += 32)");
+        body.open("for (int i = lane; meets && i < " + k.integer(blocks_) + " * " + number(segments_) + "; i += 32)");
         body.line("const int where = tf_where[i], d = where >> 20, h = where >> 10 & 1023, w = where & 1023;");
         body.line(
             "const bool in = d >= first[0] && d < beyond[0] && h >= first[1] && h < beyond[1] && w >= first[2] && "
             "w < beyond[2];");
-        body.line("if (meets && in) sum += slots[i];");
+        body.line("if (in) sum += slots[i];");
         body.close();
         body.line("for (int k = 16; k > 0; k /= 2) sum += __shfl_down_sync(0xffffffffu, sum, k);");
         body.line("results[which] = sum;");
@@ -427,6 +430,7 @@ private:
         body.line("const double count = " + counted(k) + ";");
         body.line("if (lane == 0) " + to +
                   "[element] = results[0] / count - results[1] / count * (results[2] / count);");
+        body.close();
     }
 
     // How many outputs: a product of sizes.

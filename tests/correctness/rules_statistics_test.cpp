@@ -94,17 +94,22 @@ TEST(rules_statistics, variances_that_differ_by_a_factor_are_one_sum) {
     expect_stays("plain_variance", "%x = input f64[1,2]\n%v = var(%x) dims=[0]\nreturn %v");
 }
 
-// Statistics of a convolution that is computed anyway come with it: nothing is collapsed for them alone.
-TEST(rules_statistics, statistics_come_with_the_convolution) {
-    const std::string running = "%m = mean(%y) dims=[0,2,3]\n%v = var(%y) dims=[0,2,3]\n";
-    const std::string norm = "%n = batch_norm(%y, %gamma, %beta) training=1\n";
-    const Derivation d = expect_exact(graph_of(conv + running + norm + "%z = relu(%n)\nreturn %z, %m, %v"), {}, 7);
-    EXPECT_EQ(count(d.rewritten, Op::lattice), 1) << explain(d);
-    EXPECT_EQ(count(d.rewritten, Op::box_sums), 0) << explain(d);
-    EXPECT_EQ(count(d.rewritten, Op::var), 1) << explain(d);
-    // Where the mean over the image is wanted as well, it is collapsed, and the statistics are centred on it.
-    const Derivation p = expect_exact(graph_of(conv + norm + "%z = mean(%n) dims=[2,3]\nreturn %z"), {}, 8);
-    EXPECT_EQ(count(p.rewritten, Op::box_sums), 1) << explain(p);
+// Statistics of a convolution that is worth storing come with it: nothing is collapsed for them alone.
+TEST(rules_statistics, statistics_come_with_a_thick_convolution) {
+    const auto chain = [](const std::string& channels, const std::string& rest) {
+        return rewrite(graph_of("%x = input f32[16," + channels + ",64,64]\n%w = param f32[" + channels +
+                                ",64,4,4]\n%y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n%m = mean(%y) "
+                                "dims=[0,2,3]\n%v = var(%y) dims=[0,2,3]\n%n = batch_norm(%y) training=1\n" +
+                                rest));
+    };
+    const Derivation thick = chain("128", "%z = relu(%n)\nreturn %z, %m, %v");
+    EXPECT_EQ(count(thick.rewritten, Op::lattice), 1) << explain(thick);
+    EXPECT_EQ(count(thick.rewritten, Op::box_sums), 0) << explain(thick);
+    EXPECT_EQ(count(thick.rewritten, Op::var), 1) << explain(thick);
+    // A thin one is computed twice, about the collapsed mean; and where the mean over the image is wanted as well, so
+    // is a thick one.
+    EXPECT_EQ(count(chain("16", "%z = relu(%n)\nreturn %z, %m, %v").rewritten, Op::box_sums), 1);
+    EXPECT_EQ(count(chain("128", "%z = mean(%n) dims=[2,3]\nreturn %z, %m, %v").rewritten, Op::box_sums), 1);
 }
 
 TEST(rules_statistics, variance_is_centred) {
