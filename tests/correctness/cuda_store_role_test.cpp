@@ -68,6 +68,26 @@ TEST(CudaStoreRole, MoreThreadsThanChannels) {
     check(cases, 2e-3);
 }
 
+// A residual comes a chunk ahead: over many tiles of one block, in vectors and element by element, beside statistics.
+TEST(CudaStoreRole, TensorsAhead) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 40;
+    int ahead = 0;
+    for (const char* body : {"%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  %t = mul(%s, %r)  return %t",
+                             "%x = input f32[2,8,7,9]  %w = param f32[8,70,3,3]  %r = input f32[2,70,13,17]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %s = add(%y, %r)  %m = mean(%s) dims=[2,3]  return %s, %m",
+                             "%x = input f16[2,16,7,16]  %w = param f16[16,130,3,3]  %r = input f16[2,130,7,16]  %q = input f16[2,130,7,16]  %y = conv_transpose(%x, %w) padding=[1,1]  %s = add(%y, %r)  %t = mul(%s, %q)  return %t"}) {
+        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        for (int multiprocessors : {1, 3, 132}) {
+            Target target;
+            target.multiprocessors = multiprocessors;
+            cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target));
+            for (const BoundLaunch& bound : cases.back().assembly.launches) ahead += bound.launch.source->text.find("auto ask") != std::string::npos;
+        }
+    }
+    EXPECT_GE(ahead, 5);
+    check(cases, 2e-3);
+}
+
 TEST(CudaStoreRole, Hopper) { run(Target{}, 2e-5); }
 TEST(CudaStoreRole, Portable) {
     Target target;

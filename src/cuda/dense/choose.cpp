@@ -61,7 +61,7 @@ struct Model {
     int turns() const { return (s.pixels + per_turn() - 1) / per_turn(); }
     int raw_bytes() const { return c.raw * s.raw_piece_bytes(problem, c); }
     int bytes() const {
-        return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + needs.table_bytes + c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024;
+        return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + 2 * needs.ahead * s.outputs_of(chunk_pixels()) + needs.table_bytes + c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024;
     }
 
     // What each role and each resource takes for a tile, were it alone.
@@ -91,11 +91,13 @@ struct Model {
         const double outer = static_cast<double>(s.chunk_outer);
         const double rows = s.segments > 1 ? static_cast<double>(problem.cout) * std::min<double>(outer, s.real_outer) * s.phases_w : s.chunk_height;
         const double elements = rows * chunk_pixels() * (s.chunk_outer > s.real_outer ? outer / s.real_outer : 1.0);
+        const double inside = static_cast<double>(c.run[0] * c.run[1] * c.run[2] * c.run[3]) / (std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * chunk_pixels());   // of its pixels
         const double pooled = static_cast<double>(needs.pool[1] * needs.pool[2] * needs.pool[3]);
         // Some residues along w only: their pieces fill their sectors in part.
         const double apart = needs.pixel_major || s.phases_w == s.period[3] ? 1.0 : std::min(static_cast<double>(s.period[3]), 32.0 / static_cast<double>(needs.element_bytes)) / s.phases_w;
         double chunk = 350 + elements * 4 / 48 + elements / 128 * needs.epilogue_flops * 1.6 + (needs.stores ? apart * elements / pooled * static_cast<double>(needs.element_bytes) / (needs.vector > 1 || s.phases_w > 1 ? 40 : 24) : 0);
         if (needs.all_channels) chunk += 300;
+        if (needs.ahead) chunk = std::max(chunk, 1500.0);   // its tensors were asked for a chunk ago: a memory's latency
         // On fragments two warps a scheduler run the chain, while no products do.
         const double fragments = needs.fragments ? 200 + 2 * s.blocks * s.accumulators * (1 + needs.epilogue_flops) : needs.folded ? 200 + s.blocks * s.accumulators * (3 + needs.epilogue_flops) : 0;
         const double store = needs.fragments ? 0 : chunks * chunk / c.store_groups;
@@ -103,7 +105,7 @@ struct Model {
         const double wait = needs.fragments ? 0 : (s.joint ? 0.8 : 0.3) * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
         const double product = k * step + s.k_stages * 200.0 + wait + write / 2 + 400 + fragments;
         const double shared = k * steps * operands + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
-        const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) +
+        const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) + chunks * elements * inside * needs.ahead +
                                static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) * 0.75) / 16.5;
         return {product, load, shared, store, memory};
     }

@@ -71,6 +71,16 @@ void ChunkChain::exponentials(const std::string& v, const std::string& term) {
 
 void ChunkChain::load_elements(const std::string& name, size_t read, Kind kind) {
     const Operand& o = epilogue_.reads()[read];
+    if (m_.ahead[read] >= 0) {   // it came while the chunk before was stored
+        const std::string vector = "tf_vector<" + std::string(storage_name(o.dtype)) + ", VECTOR>";
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++) {");
+        t.line("const " + vector + " whole = ((const " + vector + "*)(ahead + " + num(m_.ahead[read]) + "))[AHEAD(k, q, i)];");
+        t.line("#pragma unroll");
+        t.line("for (int e = 0; e < VECTOR; e++) " + name + "[i][e] = tf_to<REAL>(whole.lane[e]);");
+        t.line("}");
+        return;
+    }
     const bool along = pixel_major_ ? o.depends[1] : o.depends[4];
     if (m_.vector == 1 || !along || !kind.x) return Chain::load_elements(name, read, kind);
     const std::string id = num(static_cast<int64_t>(read)), rs = "operands.rs" + id;

@@ -10,6 +10,7 @@
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
 #include "cuda/dense/pack.h"
+#include "cuda/dense/store_map.h"
 #include "cuda/dense/tile_program.h"
 
 namespace transfuse::cuda {
@@ -59,11 +60,19 @@ struct Request {
         needs.one_image = epilogue.one_image();
         needs.fragments = runs_in_fragments(epilogue);
         needs.folded = find_fold(program, epilogue);
+        needs.ahead = on_accumulators() ? 0 : ahead_bytes(epilogue);
     }
     bool on_accumulators() const { return needs.fragments || needs.folded; }
     void through_chunks() {   // what follows the products goes to the store role, all of it
-        needs.fragments = false, needs.folded = 0;
+        needs.fragments = false, needs.folded = 0, needs.ahead = ahead_bytes(epilogue);
         program.fold = -1, program.before_fold.clear();
+    }
+    // Where no tile fits: asks for less. False when there is nothing left to do without.
+    bool relax() {
+        if (needs.ahead > 0) needs.ahead = 0;
+        else if (on_accumulators()) through_chunks();
+        else return false;
+        return true;
     }
     Request(const Request&) = delete;   // the epilogue refers to its neighbours
 };
@@ -81,9 +90,8 @@ std::unique_ptr<Request> read_request(const Surroundings& around, Family family,
 // through chunks.
 std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
     auto choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
-    if (!choices.empty() || !request.on_accumulators()) return choices;
-    request.through_chunks();
-    return choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
+    while (choices.empty() && request.relax()) choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
+    return choices;
 }
 
 // The best estimate, or the configuration that was decided for another shape.
@@ -106,22 +114,22 @@ std::optional<Choice> decided(const Problem& problem, const Needs& needs, const 
 // The configuration asked for where it fits, else the heuristic's best.
 std::optional<Choice> chosen(Request& request, const Surroundings& around) {
     if (const auto config = config_named(around.config); config && (config->store_groups > 0 || request.needs.fragments)) {
-        Needs needs = request.needs;
-        needs.fragments = config->store_groups == 0;
-        if (auto s = schedule(request.problem, needs, *config, around.target.shared_bytes)) {
-            request.needs = needs;
-            return Choice{*config, std::move(*s)};
-        }
-        needs.folded = 0;
-        if (auto s = request.needs.folded && !needs.fragments ? schedule(request.problem, needs, *config, around.target.shared_bytes) : std::nullopt) {
-            request.through_chunks();
-            return Choice{*config, std::move(*s)};
-        }
+        for (const bool folded : {true, false})
+            for (const bool ahead : {true, false}) {
+                Needs needs = request.needs;
+                needs.fragments = config->store_groups == 0;
+                if (!folded) needs.folded = 0;
+                needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
+                auto s = schedule(request.problem, needs, *config, around.target.shared_bytes);
+                if (!s) continue;
+                if (!needs.folded) request.through_chunks();
+                request.needs = needs;
+                return Choice{*config, std::move(*s)};
+            }
     }
     auto choice = decided(request.problem, request.needs, around.target);
-    if (choice || !request.on_accumulators()) return choice;
-    request.through_chunks();
-    return decided(request.problem, request.needs, around.target);
+    while (!choice && request.relax()) choice = decided(request.problem, request.needs, around.target);
+    return choice;
 }
 
 // The pass on the kernels of one family.

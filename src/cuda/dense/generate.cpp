@@ -303,7 +303,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     constant("SETS", s.sets), constant("PLANES", s.planes), constant("ROWS_PER_PLANE", s.rows_per_plane), constant("ROWS_PER_GROUP", s.rows_per_group), constant("BLOCK_ROWS", s.block_rows);
     constant("PITCH", s.pitch), constant("BLOCKS", s.blocks), constant("ACCUMULATORS", s.accumulators);
     constant("STAGE_BYTES", s.stage_bytes), constant("RAW_BYTES", s.raw_bytes), constant("CHUNK_BYTES", s.chunk_bytes);
-    constant("WEIGHTS_AT", s.weights_at), constant("STAGES_AT", s.stages_at), constant("RAW_AT", s.raw_at), constant("CHUNKS_AT", s.chunks_at), constant("TABLES_AT", s.tables_at), constant("PLACES_AT", s.places_at);
+    constant("WEIGHTS_AT", s.weights_at), constant("STAGES_AT", s.stages_at), constant("RAW_AT", s.raw_at), constant("CHUNKS_AT", s.chunks_at), constant("AHEAD_AT", s.ahead_at), constant("AHEAD_BYTES", s.ahead_bytes), constant("TABLES_AT", s.tables_at), constant("PLACES_AT", s.places_at);
     constant("HELD_VALUES", config.store_groups > 1 || problem.lanes() == 8 ? 16 : 32);   // raw values a load thread holds
     auto flag = [&](const std::string& name, bool v) { k.line("constexpr bool " + name + (v ? " = true;" : " = false;")); };
     flag("RESIDENT", config.resident), flag("JOINT", s.joint), flag("SPLIT_CHANNELS", config.split == Split::channels);

@@ -393,6 +393,8 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.stages_at = at, at += config.stages * s.stage_bytes;
     s.raw_at = at, at += config.raw * s.raw_bytes;
     s.chunks_at = at, at += config.buffers * s.chunk_bytes;
+    s.ahead_bytes = needs.ahead * s.outputs_of(chunk_pixels);
+    s.ahead_at = at, at += 2 * s.ahead_bytes;
     s.tables_at = at, at += needs.table_bytes + config.store_groups * needs.group_bytes;
     s.places_at = (at + 15) / 16 * 16, at = s.places_at + s.places_bytes(problem, config);
     s.shared_bytes = at;

@@ -52,6 +52,7 @@ struct Needs {
     int table_bytes = 0;                     // per-channel operands and slots in shared memory
     int group_bytes = 4096;                  // of them, per store group
     bool one_image = false;                  // a tile may not hold several images (partials per image)
+    int ahead = 0;                           // bytes an output of the tensors that are asked for a chunk ahead
     bool fragments = false;                  // the tile program runs on the accumulators: no chunks, no store role
     int folded = 0;                          // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
     bool pooled() const { return pool[1] * pool[2] * pool[3] > 1; }
@@ -131,7 +132,8 @@ struct Schedule {
     std::vector<std::vector<std::vector<ChunkPhase>>> phase_table;  // [variant*2+wg][set][outer]
     // memory
     int tile_bytes = 2048, slab_bytes = 0, stage_bytes = 0, raw_bytes = 0, chunk_bytes = 0, pieces = 1;
-    int weights_at = 0, stages_at = 0, raw_at = 0, chunks_at = 0, tables_at = 0, places_at = 0, shared_bytes = 0;
+    int ahead_bytes = 0;                     // a chunk's part of the tensors that are asked for ahead
+    int weights_at = 0, stages_at = 0, raw_at = 0, chunks_at = 0, ahead_at = 0, tables_at = 0, places_at = 0, shared_bytes = 0;
     int accumulators = 0;                    // registers of one accumulator
     int blocks = 1;                          // accumulators a warpgroup
     double cycles = 0;                       // estimate for one tile
@@ -140,6 +142,7 @@ struct Schedule {
     int places_bytes(const Problem& problem, const Config& c) const;   // the load threads' places in a patch of several pieces
     int k_steps(const Config& c) const { return k_stages * c.k_steps; }
     int row_of(int outer, int w) const;      // first row of a phase in the chunk, −1 without taps
+    int outputs_of(int chunk_pixels) const { return chunk_outer * (joint && rows_per_plane == 2 ? 128 : 64) * chunk_pixels * phases_w; }   // of a chunk, at most
 };
 
 // The schedule of a configuration, or nullopt where it does not fit (registers, shared memory, instruction shapes). Given a

@@ -10,6 +10,31 @@ namespace {
 constexpr int most_instructions = 1500;
 int values_at_most(const Epilogue& epilogue, int most) { return std::clamp(most_instructions / epilogue.program().chain_instructions, 1, most); }
 
+bool is_read_ahead(const Epilogue& epilogue, size_t read) {
+    const TileProgram& program = epilogue.program();
+    const Operand& o = epilogue.reads()[read];
+    if (program.pixel_major || program.pool || epilogue.table_of(read) >= 0 || epilogue.image_table_of(read) >= 0) return false;
+    if (!o.depends[1] || !(o.depends[2] || o.depends[3] || o.depends[4])) return false;
+    return std::any_of(program.steps.begin(), program.steps.end(), [&](ValueId v) {   // and not the prologue alone
+        const auto& args = epilogue.graph()[v].args;
+        return std::find(args.begin(), args.end(), o.value) != args.end();
+    });
+}
+
+// Each thread has places of its own for all it will read of a chunk.
+std::vector<int> ahead_map(const Epilogue& epilogue, const Schedule& s, const Config& c, const StoreMap& m) {
+    std::vector<int> at(epilogue.reads().size(), -1);
+    if (s.ahead_bytes == 0 || c.store_groups > 1 || epilogue.program().fold >= 0) return at;
+    const int vectors = m.turns * s.chunk_outer * ((m.items + m.batch - 1) / m.batch) * m.batch * 128;
+    int used = 0;
+    for (size_t k = 0; k < at.size(); ++k) {
+        const int size = vectors * m.vector * static_cast<int>(bytes(epilogue.reads()[k].dtype));
+        if (!is_read_ahead(epilogue, k) || m.vector * bytes(epilogue.reads()[k].dtype) > 16 || used + size > s.ahead_bytes) continue;
+        at[k] = used, used += size;
+    }
+    return at;
+}
+
 StoreMap pixel_major_map(const Epilogue& epilogue, const Schedule& s, const Config& c, StoreMap m) {
     const bool narrow = bytes(epilogue.stores()[0].dtype) == 2 && !epilogue.program().channel_reductions;
     m.vector = m.channels >= 64 ? (narrow ? 8 : 4) : m.channels >= 16 ? 2 : 1;   // 16 bytes a store
@@ -77,8 +102,16 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
     return m;
 }
 
+int ahead_bytes(const Epilogue& epilogue) {
+    int64_t sum = 0;
+    for (size_t k = 0; k < epilogue.reads().size(); ++k)
+        if (is_read_ahead(epilogue, k)) sum += bytes(epilogue.reads()[k].dtype);
+    return static_cast<int>(std::min<int64_t>(sum, 8));   // shared memory has room for one or two
+}
+
 StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c) {
     StoreMap m = any_map(epilogue, s, c);
+    m.ahead = ahead_map(epilogue, s, c, m);
     m.unrolled = s.chunk_outer * m.batch * m.vector * epilogue.program().chain_instructions <= 2 * most_instructions;
     return m;
 }

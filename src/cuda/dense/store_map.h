@@ -1,6 +1,8 @@
 // How the 128 threads of a store group lie over a chunk.
 #pragma once
 
+#include <vector>
+
 #include "cuda/dense/epilogue.h"
 
 namespace transfuse::cuda {
@@ -16,7 +18,11 @@ struct StoreMap {
     int channels = 64;           // rows of a phase in the chunk
     int items = 16, batch = 16;  // rows of a thread; of them held at once
     bool unrolled = true;        // outer phases have code of their own
+    std::vector<int> ahead;      // by read: where a chunk's part of a tensor begins that is asked for a chunk ahead; −1: loaded when needed
 };
+
+// Bytes an output of the tensors that a store thread can ask for a chunk ahead: those that vary by channel and pixel.
+int ahead_bytes(const Epilogue& epilogue);
 
 StoreMap store_map(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 

@@ -19,8 +19,8 @@ public:
 
     std::string text() {
         constants();
-        begin();
         macros();
+        begin();
         if (program_.pixel_major) pixels();
         else if (program_.pool) windows();
         else columns();
@@ -111,11 +111,11 @@ private:
                    ".d | " + rs + ".h)) % " + size + ") == 0 && " + size + " <= 16;");
         }
         statistics_.begin();
+        if (reads_ahead()) ask_ahead();
         t.line("int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;   // each warpgroup's buffers");
         if (epilogue_.image_tables()) t.line("int image = -1;");
         t.line("for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {");
-        t.line("const Place at = place_of(tile, s);");
-        t.line("const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);");
+        tile_place();
         if (epilogue_.image_tables()) load_image_tables();
         t.line("for (int wg = 0; wg < WRITERS; wg++)");
         t.line("for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)");
@@ -124,11 +124,72 @@ private:
         t.line("if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }");
         t.line("else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }");
         t.line("if (STORE_GROUPS > 1 && taken++ % STORE_GROUPS != store_group) continue;");
+        if (reads_ahead()) turn_ahead();
         t.line("barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);");
         t.line("const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);");
+        chunk_place();
+    }
+
+    void tile_place() {
+        t.line("const Place at = place_of(tile, s);");
+        t.line("const int group = at.fixed / MGROUPS, block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);");
+    }
+    void chunk_place() {
         t.line("const int* codes = phase_codes + ((at.variant * 2 + wg) * SETS + set) * CHUNK_OUTER;");
         t.line("const int first_channel = block + (SPLIT_CHANNELS && !JOINT ? wg * 64 : 0);   // within the group");
         t.line("const int first_n = at.u[0] + wg * SECOND_N, first_d = at.u[1] + wg * SECOND_D, first_h = at.u[2] + wg * SECOND_H, first_w = at.u[3] + wg * SECOND_W;");
+    }
+
+    bool reads_ahead() const { return std::any_of(m_.ahead.begin(), m_.ahead.end(), [](int at) { return at >= 0; }); }
+
+    // Tensors come a chunk ahead, each thread's part into places of its own: loads that the chain waits for would each cost a
+    // memory's latency, with little under way.
+    void ask_ahead() {
+        t.line("auto ask = [&](int tile, int wg, int chunk_index, int set, unsigned char* ahead) {");
+        tile_place();
+        chunk_place();
+        columns_begin();
+        t.line("if (count <= 0) continue;");
+        t.line("for (int hb = 0; hb < BATCHES; hb++) {");
+        for (size_t k = 0; k < m_.ahead.size(); ++k) {
+            if (m_.ahead[k] < 0) continue;
+            const Operand& o = epilogue_.reads()[k];
+            const std::string id = num(static_cast<int64_t>(k)), rs = "operands.rs" + id, type(storage_name(o.dtype)), size = num(bytes(o.dtype)), whole = num(bytes(o.dtype) * m_.vector);
+            t.line("{");
+            t.line("const " + type + "* from = operands.r" + id + " + (PN(0) * " + rs + ".n + PD(0) * " + rs + ".d + PH(0) * " + rs + ".h + PW(0) * " + rs + ".w + (long long)(group * COUT + CHANNEL(0)) * " + rs + ".c);");
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < BATCH; i++, from += ROW_STEP * " + rs + ".c) {");
+            t.line("if (!CHANNEL_OK(i)) continue;");
+            t.line("unsigned char* to = ahead + " + num(m_.ahead[k]) + " + AHEAD(k, q, i) * " + whole + ";");
+            const bool wide = m_.vector > 1 && o.depends[4] && bytes(o.dtype) * m_.vector >= 4;
+            if (wide) t.line("if (wide_r" + id + " && count == VECTOR) copy_" + whole + "(shared_address(to), from, true);"), t.line("else");
+            t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) " + (bytes(o.dtype) >= 4 ? "copy_" + size + "(shared_address(to + e * " + size + "), from + e * " + rs + ".w, true);" : "((" + type + "*)to)[e] = from[e * " + rs + ".w];"));
+            t.line("}");
+            t.line("}");
+        }
+        t.line("}");
+        t.line("}");
+        t.line("}");
+        t.line("};");
+        t.line("unsigned char *ahead = shared + AHEAD_AT, *next_ahead = ahead + AHEAD_BYTES;");
+        t.line("if (blockIdx.x < s.total) ask(blockIdx.x, 0, 0, 0, next_ahead);");
+        t.line("copy_commit();");
+    }
+
+    // The next chunk's tensors are asked for, this one's are there.
+    void turn_ahead() {
+        t.line("unsigned char* const now_ahead = next_ahead;");
+        t.line("next_ahead = ahead;");
+        t.line("ahead = now_ahead;");
+        t.line("{");
+        t.line("int tile_next = tile, wg_next = wg, chunk_next = chunk_index, set_next = set + 1;");
+        t.line("if (set_next == SETS) { set_next = 0; chunk_next++; }");
+        t.line("if (chunk_next == CHUNKS) { chunk_next = 0; wg_next++; }");
+        t.line("if (wg_next == WRITERS) { wg_next = 0; tile_next = next_tile(tile); }");
+        t.line("if (tile_next < s.total) ask(tile_next, wg_next, chunk_next, set_next, next_ahead);");
+        t.line("copy_commit();");
+        t.line("copy_wait<1>();");
+        t.line("}");
     }
 
     void load_image_tables() {
@@ -154,6 +215,7 @@ private:
             // Threads beyond the last channel read what others read.
             t.line(m_.items * m_.rows == m_.channels ? "#define CHUNK_ROW(i) ROW(i)" : "#define CHUNK_ROW(i) min(ROW(i), PHASE_CHANNELS - 1)");
             t.line("#define CHANNEL(i) (first_channel + ROW(i))");
+            t.line("#define AHEAD(k, q, i) ((((k * CHUNK_OUTER + q) * BATCHES + hb) * BATCH + (i)) * 128 + t)");
             t.line(exact ? "#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)" : "#define CHANNEL_OK(i) (hb * BATCH + (i) < ITEMS && ROW(i) < PHASE_CHANNELS && CHANNEL(i) < COUT)");
             t.line("#define PN(e) ((long long)pn)");
             t.line("#define PD(e) ((long long)pd)");
@@ -247,7 +309,8 @@ private:
         t.line("}");
     }
 
-    void columns() {
+    // Opens the loops over a chunk's columns and outer phases, and says where each lies.
+    void columns_begin() {
         t.line("for (int k = 0; k < TURNS; k++) {");
         t.line("const int column = k * COLUMNS_AT_ONCE + lane_column;");
         t.line(m_.vectors ? "const int px = column * VECTOR_PIXELS, w_phase = 0;" : "const int px = column / PHASES_W, w_phase = column % PHASES_W;");
@@ -260,6 +323,10 @@ private:
         t.line("if (code < 0) continue;");
         t.line("const int pn = first_n + n, pd = PERIOD_D * (first_d + d) + (code >> 16), ph = PERIOD_H * (first_h + h) + (code >> 8 & 255), pw = PERIOD_W * (first_w + w) + (code & 255) + w_phase;");
         t.line("const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;");
+    }
+
+    void columns() {
+        columns_begin();
         // Threads that meet over channels or columns leave together.
         if (epilogue_.stats() == 0) t.line(program_.channel_reductions ? "if (!__any_sync(~0u, count > 0)) continue;" : "if (count <= 0) continue;");
         t.line("for (int hb = 0; hb < BATCHES; hb++) {");
@@ -419,7 +486,7 @@ private:
     }
 
     void end() {
-        for (const char* macro : {"ROW", "CHUNK_ROW", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"}) t.line(std::string("#undef ") + macro);
+        for (const char* macro : {"ROW", "CHUNK_ROW", "AHEAD", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"}) t.line(std::string("#undef ") + macro);
         t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
         t.line("}");
         if (epilogue_.per_tile()) statistics_.flush("tile");
