@@ -67,54 +67,49 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
-__device__ const int tf_table_60[] = {2, 0, 3, 0};
-__device__ const int tf_table_65[] = {2, 0, 3, 0};
 
-__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height,
+__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n1, int count_1, int height,
     int width, int n13, int height_x_width, int n28, int n48, tf_divisor per_count_1) {
-    __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
-    __shared__ int tf_cells[6];
+    __shared__ int tf_intervals[6];
     if (threadIdx.x == 0) {
-        tf_cells[0] = 0;
-        tf_cells[1] = 0;
-        tf_cells[2] = 1;
-        tf_cells[3] = 1;
-        tf_cells[4] = n4;
-        tf_cells[5] = 1;
+        tf_intervals[0] = 1;
+        tf_intervals[1] = n1;
+        tf_intervals[2] = 1;
+        tf_intervals[3] = 0;
+        tf_intervals[4] = n1;
+        tf_intervals[5] = 1;
     }
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - (q0 * count_1));
-    const int begin2 = chunk1 * 64, end3 = min((begin2 + 64), height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1);
+    const int begin2 = chunk1 * 64, end3 = min(begin2 + 64, height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
     const int line6 = (int)threadIdx.x / 32, vectors7 = width / 4;
     for (int t8 = 0; t8 < rows4; t8 += 32) {
         const int row9 = min(t8 + line6, rows4 - 1);
         float sum10 = 0, sum11 = 0;
-        const int row12 = min((t8 + line6 + 8), rows4 - 1);
+        const int row12 = min(t8 + line6 + 8, rows4 - 1);
         float sum13 = 0, sum14 = 0;
-        const int row15 = min((t8 + line6 + 16), rows4 - 1);
+        const int row15 = min(t8 + line6 + 16, rows4 - 1);
         float sum16 = 0, sum17 = 0;
-        const int row18 = min((t8 + line6 + 24), rows4 - 1);
+        const int row18 = min(t8 + line6 + 24, rows4 - 1);
         float sum19 = 0, sum20 = 0;
         if (lane5 < vectors7) {
-            const int column21 = lane5 * 4, i22 = begin2 + row9, q23 = q0 / 64, outer24 = (q0 - (q23 * 64));
+            const int column21 = lane5 * 4, i22 = begin2 + row9, q23 = q0 / 64, outer24 = q0 - q23 * 64;
             const tf_vector<STORED, 4> pack25 = *(const tf_vector<STORED, 4>*)(p0
-                + (((column21 + (i22 * width)) + (q23 * n13)) + (outer24 * height_x_width)));
-            const int i26 = begin2 + row12, q27 = q0 / 64, outer28 = (q0 - (q27 * 64));
+                + (column21 + i22 * width + q23 * n13 + outer24 * height_x_width));
+            const int i26 = begin2 + row12, q27 = q0 / 64, outer28 = q0 - q27 * 64;
             const tf_vector<STORED, 4> pack29 = *(const tf_vector<STORED, 4>*)(p0
-                + (((column21 + (i26 * width)) + (q27 * n13)) + (outer28 * height_x_width)));
-            const int i30 = begin2 + row15, q31 = q0 / 64, outer32 = (q0 - (q31 * 64));
+                + (column21 + i26 * width + q27 * n13 + outer28 * height_x_width));
+            const int i30 = begin2 + row15, q31 = q0 / 64, outer32 = q0 - q31 * 64;
             const tf_vector<STORED, 4> pack33 = *(const tf_vector<STORED, 4>*)(p0
-                + (((column21 + (i30 * width)) + (q31 * n13)) + (outer32 * height_x_width)));
-            const int i34 = begin2 + row18, q35 = q0 / 64, outer36 = (q0 - (q35 * 64));
+                + (column21 + i30 * width + q31 * n13 + outer32 * height_x_width));
+            const int i34 = begin2 + row18, q35 = q0 / 64, outer36 = q0 - q35 * 64;
             const tf_vector<STORED, 4> pack37 = *(const tf_vector<STORED, 4>*)(p0
-                + (((column21 + (i34 * width)) + (q35 * n13)) + (outer36 * height_x_width)));
-            const bool in38 = column21 >= 1 && column21 <= n28, in39 = ((column21 + 1) >= 1 && (column21 + 1) <= n28);
-            const bool in40 = ((column21 + 2) >= 1 && (column21 + 2) <= n28);
-            const bool in41 = ((column21 + 3) >= 1 && (column21 + 3) <= n28), in42 = column21 >= 0 && column21 <= n28;
-            const bool in43 = ((column21 + 1) >= 0 && (column21 + 1) <= n28);
-            const bool in44 = ((column21 + 2) >= 0 && (column21 + 2) <= n28);
-            const bool in45 = ((column21 + 3) >= 0 && (column21 + 3) <= n28);
+                + (column21 + i34 * width + q35 * n13 + outer36 * height_x_width));
+            const bool in38 = column21 >= 1 && column21 <= n28, in39 = column21 + 1 >= 1 && column21 + 1 <= n28;
+            const bool in40 = column21 + 2 >= 1 && column21 + 2 <= n28, in41 = column21 + 3 >= 1 && column21 + 3 <= n28;
+            const bool in42 = column21 >= 0 && column21 <= n28, in43 = column21 + 1 >= 0 && column21 + 1 <= n28;
+            const bool in44 = column21 + 2 >= 0 && column21 + 2 <= n28, in45 = column21 + 3 >= 0 && column21 + 3 <= n28;
             sum10 += (float)((in38 ? (float)pack25.lane[0] : 0.0f) + (in39 ? (float)pack25.lane[1] : 0.0f)
                 + (in40 ? (float)pack25.lane[2] : 0.0f) + (in41 ? (float)pack25.lane[3] : 0.0f));
             sum11 += (float)((in42 ? (float)pack25.lane[0] : 0.0f) + (in43 ? (float)pack25.lane[1] : 0.0f)
@@ -141,44 +136,31 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         UNROLL for (int d = 16; d > 0; d /= 2) sum19 += __shfl_down_sync(0xffffffffu, sum19, d, 32);
         UNROLL for (int d = 16; d > 0; d /= 2) sum20 += __shfl_down_sync(0xffffffffu, sum20, d, 32);
         if (lane5 == 0) {
-            if (t8 + line6 < rows4) tf_rows[(row9 * 2)] = (double)sum10;
-            if (t8 + line6 < rows4) tf_rows[((row9 * 2) + 1)] = (double)sum11;
-            if ((t8 + line6 + 8) < rows4) tf_rows[(row12 * 2)] = (double)sum13;
-            if ((t8 + line6 + 8) < rows4) tf_rows[((row12 * 2) + 1)] = (double)sum14;
-            if ((t8 + line6 + 16) < rows4) tf_rows[(row15 * 2)] = (double)sum16;
-            if ((t8 + line6 + 16) < rows4) tf_rows[((row15 * 2) + 1)] = (double)sum17;
-            if ((t8 + line6 + 24) < rows4) tf_rows[(row18 * 2)] = (double)sum19;
-            if ((t8 + line6 + 24) < rows4) tf_rows[((row18 * 2) + 1)] = (double)sum20;
+            if (t8 + line6 < rows4) tf_rows[row9 * 2] = (double)sum10;
+            if (t8 + line6 < rows4) tf_rows[row9 * 2 + 1] = (double)sum11;
+            if (t8 + line6 + 8 < rows4) tf_rows[row12 * 2] = (double)sum13;
+            if (t8 + line6 + 8 < rows4) tf_rows[row12 * 2 + 1] = (double)sum14;
+            if (t8 + line6 + 16 < rows4) tf_rows[row15 * 2] = (double)sum16;
+            if (t8 + line6 + 16 < rows4) tf_rows[row15 * 2 + 1] = (double)sum17;
+            if (t8 + line6 + 24 < rows4) tf_rows[row18 * 2] = (double)sum19;
+            if (t8 + line6 + 24 < rows4) tf_rows[row18 * 2 + 1] = (double)sum20;
         }
     }
     __syncthreads();
-    const int warp47 = (int)threadIdx.x / 32, lane48 = (int)threadIdx.x % 32, tasks49 = 2, task50 = min(warp47, tasks49 - 1);
-    const int cell51 = task50 % 2, which52 = cell51 % 2, at53 = which52 * 3, lo54 = tf_cells[at53], hi55 = tf_cells[at53 + 1];
-    const int step56 = tf_cells[at53 + 2];
-    const int first57 = begin2 <= lo54 ? lo54 : lo54 + (begin2 - lo54 + step56 - 1) / step56 * step56;
-    const int last58 = min(hi55, end3 - 1), count59 = last58 < first57 ? 0 : (last58 - first57) / step56 + 1, all60 = count59;
-    double sum61[2] = {};
-    for (int t62 = lane48; t62 < all60; t62 += 32) {
-        const int i63 = (first57 + (t62 * step56)), at64 = ((i63 - begin2) * 2);
-        sum61[0] += tf_rows[at64];
-        sum61[1] += tf_rows[(at64 + 1)];
+    const int warp47 = (int)threadIdx.x / 32, lane48 = (int)threadIdx.x % 32, task49 = min(warp47, 4 - 1);
+    const int which50 = task49 % 2, rest51 = task49 / 2, which52 = rest51 % 2, at54 = which52 * 3, lo55 = tf_intervals[at54];
+    const int hi56 = tf_intervals[at54 + 1], step57 = tf_intervals[at54 + 2];
+    const int first58 = begin2 <= lo55 ? lo55 : lo55 + (begin2 - lo55 + step57 - 1) / step57 * step57;
+    const int last59 = min(hi56, end3 - 1), count60 = last59 < first58 ? 0 : (last59 - first58) / step57 + 1, all61 = count60;
+    double sum62 = 0.0;
+    for (int t63 = lane48; t63 < all61; t63 += 32) {
+        const int i64 = first58 + t63 * step57;
+        sum62 += tf_rows[(i64 - begin2) * 2 + which50];
     }
-    UNROLL for (int j = 0; j < 2; ++j)
-        for (int d = 16; d > 0; d /= 2) sum61[j] += __shfl_down_sync(0xffffffffu, sum61[j], d);
-    if (lane48 == 0) {
-        tf_sums[(task50 * 2)] = sum61[0];
-        tf_sums[((task50 * 2) + 1)] = sum61[1];
-    }
-    __syncthreads();
-    for (int task66 = (int)threadIdx.x; task66 < 4; task66 += 256) {
-        const int which67 = task66 % 2, rest68 = task66 / 2, which69 = rest68 % 2;
-        double sum71 = 0.0;
-        for (int c72 = 0; c72 < 2; ++c72) {
-            if (!(tf_table_65[2 * c72 + which69 / 30] >> which69 % 30 & 1)) continue;
-            sum71 += tf_sums[((c72 * 2) + which67)];
-        }
-        const int q73 = q0 / 64, outer74 = (q0 - (q73 * 64));
-        p1[(((task66 + (q73 * 256)) + (outer74 * 4)) + ((begin2 / 64) * n48))] = sum71;
+    for (int d = 16; d > 0; d /= 2) sum62 += __shfl_down_sync(0xffffffffu, sum62, d);
+    if (lane48 == 0 && warp47 < 4) {
+        const int q65 = q0 / 64, outer66 = q0 - q65 * 64;
+        p1[(task49 + q65 * 256 + outer66 * 4 + (begin2 / 64) * n48)] = sum62;
     }
 }
 
@@ -189,38 +171,37 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 32768) {
-                const tf_index i3 = t2 / 128, i4 = (t2 - (i3 * 128)), i5 = i3 / 2, i6 = (i3 - (i5 * 2)), i7 = i5 / 2;
-                const tf_index i8 = (i5 - (i7 * 2));
-                const float v9 = p0[((i7 * 1152) + (i4 * 9))], v10 = v9 * 0.5f;
+                const tf_index i3 = t2 / 128, i4 = t2 - i3 * 128, i5 = i3 / 2, i6 = i3 - i5 * 2, i7 = i5 / 2, i8 = i5 - i7 * 2;
+                const float v9 = p0[(i7 * 1152 + i4 * 9)], v10 = v9 * 0.5f;
                 const double m11 = i8 == 1 ? 0.0 : 1.0;
-                const float v12 = p0[(((i7 * 1152) + (i4 * 9)) + 3)], v13 = v12 * 0.5f;
+                const float v12 = p0[(i7 * 1152 + i4 * 9 + 3)], v13 = v12 * 0.5f;
                 const double m14 = i8 == 1 ? 1.0 : 0.0;
-                const float v15 = p0[(((i7 * 1152) + (i4 * 9)) + 6)], v16 = v15 * 0.5f;
+                const float v15 = p0[(i7 * 1152 + i4 * 9 + 6)], v16 = v15 * 0.5f;
                 const double m17 = i8 == 1 ? 1.0 : 0.0;
                 const double v18 = (m11 != 0.0 ? (double)v10 * m11 : 0.0) + (m14 != 0.0 ? (double)v13 * m14 : 0.0)
                     + (m17 != 0.0 ? (double)v16 * m17 : 0.0);
                 const double m19 = i6 == 1 ? 0.0 : 1.0;
-                const float v20 = p0[(((i7 * 1152) + (i4 * 9)) + 1)], v21 = v20 * 0.5f;
+                const float v20 = p0[(i7 * 1152 + i4 * 9 + 1)], v21 = v20 * 0.5f;
                 const double m22 = i8 == 1 ? 0.0 : 1.0;
-                const float v23 = p0[((((i7 * 1152) + (i4 * 9)) + 3) + 1)], v24 = v23 * 0.5f;
+                const float v23 = p0[(i7 * 1152 + i4 * 9 + 3 + 1)], v24 = v23 * 0.5f;
                 const double m25 = i8 == 1 ? 1.0 : 0.0;
-                const float v26 = p0[((((i7 * 1152) + (i4 * 9)) + 6) + 1)], v27 = v26 * 0.5f;
+                const float v26 = p0[(i7 * 1152 + i4 * 9 + 6 + 1)], v27 = v26 * 0.5f;
                 const double m28 = i8 == 1 ? 1.0 : 0.0;
                 const double v29 = (m22 != 0.0 ? (double)v21 * m22 : 0.0) + (m25 != 0.0 ? (double)v24 * m25 : 0.0)
                     + (m28 != 0.0 ? (double)v27 * m28 : 0.0);
                 const double m30 = i6 == 1 ? 1.0 : 0.0;
-                const float v31 = p0[(((i7 * 1152) + (i4 * 9)) + 2)], v32 = v31 * 0.5f;
+                const float v31 = p0[(i7 * 1152 + i4 * 9 + 2)], v32 = v31 * 0.5f;
                 const double m33 = i8 == 1 ? 0.0 : 1.0;
-                const float v34 = p0[((((i7 * 1152) + (i4 * 9)) + 3) + 2)], v35 = v34 * 0.5f;
+                const float v34 = p0[(i7 * 1152 + i4 * 9 + 3 + 2)], v35 = v34 * 0.5f;
                 const double m36 = i8 == 1 ? 1.0 : 0.0;
-                const float v37 = p0[((((i7 * 1152) + (i4 * 9)) + 6) + 2)], v38 = v37 * 0.5f;
+                const float v37 = p0[(i7 * 1152 + i4 * 9 + 6 + 2)], v38 = v37 * 0.5f;
                 const double m39 = i8 == 1 ? 1.0 : 0.0;
                 const double v40 = (m33 != 0.0 ? (double)v32 * m33 : 0.0) + (m36 != 0.0 ? (double)v35 * m36 : 0.0)
                     + (m39 != 0.0 ? (double)v38 * m39 : 0.0);
                 const double m41 = i6 == 1 ? 1.0 : 0.0;
                 const double v42 = (m19 != 0.0 ? (double)v18 * m19 : 0.0) + (m30 != 0.0 ? (double)v29 * m30 : 0.0)
                     + (m41 != 0.0 ? (double)v40 * m41 : 0.0);
-                p1[((i3 * 128) + i4)] = v42;
+                p1[(i3 * 128 + i4)] = v42;
             }
         } else {
             const int block43 = block0 - 128;
@@ -241,17 +222,17 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
         const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = (o4 - (i5 * 128));
+        const tf_index i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
         for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
             double a9 = 0.0;
             for (tf_index r10 = 0; r10 < count_1; ++r10) {
-                const double v11 = (double)p0[(((i5 * 256) + t8) + (r10 * n5))];
+                const double v11 = (double)p0[i5 * 256 + t8 + r10 * n5];
                 a9 += v11;
             }
             const double v12 = (double)(a9);
-            const float v13 = p1[((t8 * 128) + i6)];
+            const float v13 = p1[(t8 * 128 + i6)];
             a7 += ((double)v12 * (double)v13);
         }
         const int s14 = slice2 * 8 + lane1;
@@ -269,47 +250,46 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
             const double v17 = (double)a7, v18 = v17 * scale0;
             const float v19 = p2[i6];
             const double v20 = v18 + (double)v19;
-            p3[((i5 * 128) + i6)] = v20;
+            p3[(i5 * 128 + i6)] = v20;
         }
         __syncthreads();
     }
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n4, int height, int width,
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n1, int height, int width,
     int n13, int height_x_width, int n28) {
-    __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
-    __shared__ int tf_cells[6];
+    __shared__ int tf_intervals[6];
     if (threadIdx.x == 0) {
-        tf_cells[0] = 0;
-        tf_cells[1] = 0;
-        tf_cells[2] = 1;
-        tf_cells[3] = 1;
-        tf_cells[4] = n4;
-        tf_cells[5] = 1;
+        tf_intervals[0] = 1;
+        tf_intervals[1] = n1;
+        tf_intervals[2] = 1;
+        tf_intervals[3] = 0;
+        tf_intervals[4] = n1;
+        tf_intervals[5] = 1;
     }
     TF_SEQUENCE();
     const int q0 = (int)blockIdx.x, chunk1 = ((int)blockIdx.x - q0), begin2 = chunk1 * height;
-    const int end3 = min((begin2 + height), height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
+    const int end3 = min(begin2 + height, height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
     const int line6 = (int)threadIdx.x / 32, vectors7 = width;
     for (int t8 = 0; t8 < rows4; t8 += 32) {
         const int row9 = min(t8 + line6, rows4 - 1);
         double sum10 = 0, sum11 = 0;
-        const int row12 = min((t8 + line6 + 8), rows4 - 1);
+        const int row12 = min(t8 + line6 + 8, rows4 - 1);
         double sum13 = 0, sum14 = 0;
-        const int row15 = min((t8 + line6 + 16), rows4 - 1);
+        const int row15 = min(t8 + line6 + 16, rows4 - 1);
         double sum16 = 0, sum17 = 0;
-        const int row18 = min((t8 + line6 + 24), rows4 - 1);
+        const int row18 = min(t8 + line6 + 24, rows4 - 1);
         double sum19 = 0, sum20 = 0;
         for (int v21 = lane5; v21 < vectors7; v21 += 32) {
-            const int column22 = v21, i23 = begin2 + row9, q24 = q0 / 64, outer25 = (q0 - (q24 * 64));
-            const float v26 = p0[(((column22 + (i23 * width)) + (q24 * n13)) + (outer25 * height_x_width))];
-            const int i27 = begin2 + row12, q28 = q0 / 64, outer29 = (q0 - (q28 * 64));
-            const float v30 = p0[(((column22 + (i27 * width)) + (q28 * n13)) + (outer29 * height_x_width))];
-            const int i31 = begin2 + row15, q32 = q0 / 64, outer33 = (q0 - (q32 * 64));
-            const float v34 = p0[(((column22 + (i31 * width)) + (q32 * n13)) + (outer33 * height_x_width))];
-            const int i35 = begin2 + row18, q36 = q0 / 64, outer37 = (q0 - (q36 * 64));
-            const float v38 = p0[(((column22 + (i35 * width)) + (q36 * n13)) + (outer37 * height_x_width))];
+            const int column22 = v21, i23 = begin2 + row9, q24 = q0 / 64, outer25 = q0 - q24 * 64;
+            const float v26 = p0[(column22 + i23 * width + q24 * n13 + outer25 * height_x_width)];
+            const int i27 = begin2 + row12, q28 = q0 / 64, outer29 = q0 - q28 * 64;
+            const float v30 = p0[(column22 + i27 * width + q28 * n13 + outer29 * height_x_width)];
+            const int i31 = begin2 + row15, q32 = q0 / 64, outer33 = q0 - q32 * 64;
+            const float v34 = p0[(column22 + i31 * width + q32 * n13 + outer33 * height_x_width)];
+            const int i35 = begin2 + row18, q36 = q0 / 64, outer37 = q0 - q36 * 64;
+            const float v38 = p0[(column22 + i35 * width + q36 * n13 + outer37 * height_x_width)];
             const bool in39 = column22 >= 1 && column22 <= n28, in40 = column22 >= 0 && column22 <= n28;
             sum10 += (double)((in39 ? (float)v26 : 0.0f));
             sum11 += (double)((in40 ? (float)v26 : 0.0f));
@@ -329,44 +309,31 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         UNROLL for (int d = 16; d > 0; d /= 2) sum19 += __shfl_down_sync(0xffffffffu, sum19, d, 32);
         UNROLL for (int d = 16; d > 0; d /= 2) sum20 += __shfl_down_sync(0xffffffffu, sum20, d, 32);
         if (lane5 == 0) {
-            if (t8 + line6 < rows4) tf_rows[(row9 * 2)] = (double)sum10;
-            if (t8 + line6 < rows4) tf_rows[((row9 * 2) + 1)] = (double)sum11;
-            if ((t8 + line6 + 8) < rows4) tf_rows[(row12 * 2)] = (double)sum13;
-            if ((t8 + line6 + 8) < rows4) tf_rows[((row12 * 2) + 1)] = (double)sum14;
-            if ((t8 + line6 + 16) < rows4) tf_rows[(row15 * 2)] = (double)sum16;
-            if ((t8 + line6 + 16) < rows4) tf_rows[((row15 * 2) + 1)] = (double)sum17;
-            if ((t8 + line6 + 24) < rows4) tf_rows[(row18 * 2)] = (double)sum19;
-            if ((t8 + line6 + 24) < rows4) tf_rows[((row18 * 2) + 1)] = (double)sum20;
+            if (t8 + line6 < rows4) tf_rows[row9 * 2] = (double)sum10;
+            if (t8 + line6 < rows4) tf_rows[row9 * 2 + 1] = (double)sum11;
+            if (t8 + line6 + 8 < rows4) tf_rows[row12 * 2] = (double)sum13;
+            if (t8 + line6 + 8 < rows4) tf_rows[row12 * 2 + 1] = (double)sum14;
+            if (t8 + line6 + 16 < rows4) tf_rows[row15 * 2] = (double)sum16;
+            if (t8 + line6 + 16 < rows4) tf_rows[row15 * 2 + 1] = (double)sum17;
+            if (t8 + line6 + 24 < rows4) tf_rows[row18 * 2] = (double)sum19;
+            if (t8 + line6 + 24 < rows4) tf_rows[row18 * 2 + 1] = (double)sum20;
         }
     }
     __syncthreads();
-    const int warp42 = (int)threadIdx.x / 32, lane43 = (int)threadIdx.x % 32, tasks44 = 2, task45 = min(warp42, tasks44 - 1);
-    const int cell46 = task45 % 2, which47 = cell46 % 2, at48 = which47 * 3, lo49 = tf_cells[at48], hi50 = tf_cells[at48 + 1];
-    const int step51 = tf_cells[at48 + 2];
-    const int first52 = begin2 <= lo49 ? lo49 : lo49 + (begin2 - lo49 + step51 - 1) / step51 * step51;
-    const int last53 = min(hi50, end3 - 1), count54 = last53 < first52 ? 0 : (last53 - first52) / step51 + 1, all55 = count54;
-    double sum56[2] = {};
-    for (int t57 = lane43; t57 < all55; t57 += 32) {
-        const int i58 = (first52 + (t57 * step51)), at59 = ((i58 - begin2) * 2);
-        sum56[0] += tf_rows[at59];
-        sum56[1] += tf_rows[(at59 + 1)];
+    const int warp42 = (int)threadIdx.x / 32, lane43 = (int)threadIdx.x % 32, task44 = min(warp42, 4 - 1);
+    const int which45 = task44 % 2, rest46 = task44 / 2, which47 = rest46 % 2, at49 = which47 * 3, lo50 = tf_intervals[at49];
+    const int hi51 = tf_intervals[at49 + 1], step52 = tf_intervals[at49 + 2];
+    const int first53 = begin2 <= lo50 ? lo50 : lo50 + (begin2 - lo50 + step52 - 1) / step52 * step52;
+    const int last54 = min(hi51, end3 - 1), count55 = last54 < first53 ? 0 : (last54 - first53) / step52 + 1, all56 = count55;
+    double sum57 = 0.0;
+    for (int t58 = lane43; t58 < all56; t58 += 32) {
+        const int i59 = first53 + t58 * step52;
+        sum57 += tf_rows[(i59 - begin2) * 2 + which45];
     }
-    UNROLL for (int j = 0; j < 2; ++j)
-        for (int d = 16; d > 0; d /= 2) sum56[j] += __shfl_down_sync(0xffffffffu, sum56[j], d);
-    if (lane43 == 0) {
-        tf_sums[(task45 * 2)] = sum56[0];
-        tf_sums[((task45 * 2) + 1)] = sum56[1];
-    }
-    __syncthreads();
-    for (int task61 = (int)threadIdx.x; task61 < 4; task61 += 256) {
-        const int which62 = task61 % 2, rest63 = task61 / 2, which64 = rest63 % 2;
-        double sum66 = 0.0;
-        for (int c67 = 0; c67 < 2; ++c67) {
-            if (!(tf_table_60[2 * c67 + which64 / 30] >> which64 % 30 & 1)) continue;
-            sum66 += tf_sums[((c67 * 2) + which62)];
-        }
-        const int q68 = q0 / 64, outer69 = (q0 - (q68 * 64));
-        p1[((task61 + (q68 * 256)) + (outer69 * 4))] = sum66;
+    for (int d = 16; d > 0; d /= 2) sum57 += __shfl_down_sync(0xffffffffu, sum57, d);
+    if (lane43 == 0 && warp42 < 4) {
+        const int q60 = q0 / 64, outer61 = q0 - q60 * 64;
+        p1[(task44 + q60 * 256 + outer61 * 4)] = sum57;
     }
 }
 
@@ -377,12 +344,12 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
         const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = (o4 - (i5 * 128));
+        const tf_index i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
         for (tf_index t8 = slice2; t8 < 256; t8 += 32) {
-            const double v9 = p0[((i5 * 256) + t8)];
-            const float v10 = p1[((t8 * 128) + i6)];
+            const double v9 = p0[(i5 * 256 + t8)];
+            const float v10 = p1[(t8 * 128 + i6)];
             a7 += ((double)v9 * (double)v10);
         }
         const int s11 = slice2 * 8 + lane1;
@@ -400,7 +367,7 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
             const double v14 = (double)a7, v15 = v14 * scale0;
             const float v16 = p2[i6];
             const double v17 = v15 + (double)v16;
-            p3[((i5 * 128) + i6)] = v17;
+            p3[(i5 * 128 + i6)] = v17;
         }
         __syncthreads();
     }
@@ -475,7 +442,7 @@ def compiled(dtype, device):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_a1f8342db7cd", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_b25c775779bc", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",

@@ -107,10 +107,10 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     int n9, int height_x_width, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0;
-    const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = ((columns3 * 256) + place9) * 4;
-    const int begin12 = chunk1 * 64, end13 = min((begin12 + 64), count_3);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - q0 * count_2), q2 = q0;
+    const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = q2 - q4 * 64, q6 = tf_quotient_of(q4, per_batch);
+    const int outer7 = q4 - q6 * batch, line8 = 0, place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4;
+    const int begin12 = chunk1 * 64, end13 = min(begin12 + 64, count_3);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows16 = end13 - begin12, count17 = rows16;
     double sum18 = 0.0;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
                 const int at27 = min(at25, height_x_width - 4);
                 const tf_vector<STORED, 4> pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
                 UNROLL for (int lane21 = 0; lane21 < 4; ++lane21)
-                    part22[((lane21 * 8) + u20)] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
+                    part22[lane21 * 8 + u20] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 32; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     }
     __syncthreads();
     __syncthreads();
-    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + ((long long)(chunk1 + columns3) * n17));
+    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk1 + columns3) * n17);
     for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
@@ -158,18 +158,18 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 8192) {
-                const tf_index i3 = t2 / 128, i4 = (t2 - (i3 * 128));
-                const float v5 = p0[((i3 * 1152) + (i4 * 9))], v6 = p0[(((i3 * 1152) + (i4 * 9)) + 3)];
-                const float v7 = p0[(((i3 * 1152) + (i4 * 9)) + 6)];
+                const tf_index i3 = t2 / 128, i4 = t2 - i3 * 128;
+                const float v5 = p0[(i3 * 1152 + i4 * 9)], v6 = p0[(i3 * 1152 + i4 * 9 + 3)];
+                const float v7 = p0[(i3 * 1152 + i4 * 9 + 6)];
                 const double v8 = (double)v5 * 1.0 + (double)v6 * 1.0 + (double)v7 * 1.0;
-                const float v9 = p0[(((i3 * 1152) + (i4 * 9)) + 1)], v10 = p0[((((i3 * 1152) + (i4 * 9)) + 3) + 1)];
-                const float v11 = p0[((((i3 * 1152) + (i4 * 9)) + 6) + 1)];
+                const float v9 = p0[(i3 * 1152 + i4 * 9 + 1)], v10 = p0[(i3 * 1152 + i4 * 9 + 3 + 1)];
+                const float v11 = p0[(i3 * 1152 + i4 * 9 + 6 + 1)];
                 const double v12 = (double)v9 * 1.0 + (double)v10 * 1.0 + (double)v11 * 1.0;
-                const float v13 = p0[(((i3 * 1152) + (i4 * 9)) + 2)], v14 = p0[((((i3 * 1152) + (i4 * 9)) + 3) + 2)];
-                const float v15 = p0[((((i3 * 1152) + (i4 * 9)) + 6) + 2)];
+                const float v13 = p0[(i3 * 1152 + i4 * 9 + 2)], v14 = p0[(i3 * 1152 + i4 * 9 + 3 + 2)];
+                const float v15 = p0[(i3 * 1152 + i4 * 9 + 6 + 2)];
                 const double v16 = (double)v13 * 1.0 + (double)v14 * 1.0 + (double)v15 * 1.0;
                 const double v17 = (double)v8 * 1.0 + (double)v12 * 1.0 + (double)v16 * 1.0;
-                p1[((i3 * 128) + i4)] = v17;
+                p1[(i3 * 128 + i4)] = v17;
             }
         } else {
             const int block18 = block0 - 32;
@@ -190,17 +190,17 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
         const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = (o4 - (i5 * 128));
+        const tf_index i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
         for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
             double a9 = 0.0;
             for (tf_index r10 = 0; r10 < count_2; ++r10) {
-                const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n5))];
+                const double v11 = (double)p0[i5 * 64 + t8 + r10 * n5];
                 a9 += v11;
             }
             const double v12 = (double)(a9);
-            const float v13 = p1[((t8 * 128) + i6)];
+            const float v13 = p1[(t8 * 128 + i6)];
             a7 += ((double)v12 * (double)v13);
         }
         const int s14 = slice2 * 8 + lane1;
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
             const double v17 = (double)a7, v18 = v17 * scale0;
             const float v19 = p2[i6];
             const double v20 = v18 + (double)v19;
-            p3[((i5 * 128) + i6)] = v20;
+            p3[(i5 * 128 + i6)] = v20;
         }
         __syncthreads();
     }
@@ -233,24 +233,24 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
         double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
 #pragma unroll 4
         for (tf_index t7 = slice2; t7 < 128; t7 += 32) {
-            const double v8 = p0[((o4 * 128) + t7)];
+            const double v8 = p0[(o4 * 128 + t7)];
             tf_add_logsumexp(a5, a6, v8);
         }
         const int s9 = slice2 * 8 + lane1;
         tf_shared[s9] = (double)a5;
-        tf_shared[(s9 + 256)] = (double)a6;
+        tf_shared[s9 + 256] = (double)a6;
         __syncthreads();
         for (int half10 = 16; half10 > 0; half10 /= 2) {
             if (slice2 < half10) {
                 const int s11 = s9 + half10 * 8;
                 tf_merge_logsumexp(a5, a6, tf_shared[s11], tf_shared[s11 + 256]);
                 tf_shared[s9] = (double)a5;
-                tf_shared[(s9 + 256)] = (double)a6;
+                tf_shared[s9 + 256] = (double)a6;
             }
             __syncthreads();
         }
         if (slice2 == 0 && o3 < batch) {
-            const double v12 = (double)((tf_pivot(a5) + tf_log(a6))), v13 = v12 * 10.0;
+            const double v12 = (double)(tf_pivot(a5) + tf_log(a6)), v13 = v12 * 10.0;
             p1[o4] = v13;
         }
         __syncthreads();
@@ -261,10 +261,10 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     int count_3, int n9, int height_x_width, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0;
-    const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = ((columns3 * 256) + place9);
-    const int begin12 = chunk1 * 258, end13 = min((begin12 + 258), count_3);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - q0 * count_2), q2 = q0;
+    const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = q2 - q4 * 64, q6 = tf_quotient_of(q4, per_batch);
+    const int outer7 = q4 - q6 * batch, line8 = 0, place9 = (int)threadIdx.x, column10 = columns3 * 256 + place9;
+    const int begin12 = chunk1 * 258, end13 = min(begin12 + 258, count_3);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows16 = end13 - begin12, count17 = rows16;
     double sum18 = 0.0;
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     }
     __syncthreads();
     __syncthreads();
-    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + ((long long)(chunk1 + columns3) * n17));
+    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk1 + columns3) * n17);
     for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
@@ -388,7 +388,7 @@ def compiled(dtype, device):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_05ebd41d6eed", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_85c6afe0c557", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",

@@ -245,7 +245,7 @@ static __device__ __forceinline__ int next_tile(int tile) {
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 static __device__ __forceinline__ bool slab_meets(int slab, const Place& at, const Sizes& s) {
     const int* reach = slab_reach(at.variant, slab);  // first and last shift along d, along h
-    return (at.u[1] + reach[0]) < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && (at.u[2] + reach[2]) < s.in[2] && at.u[2] + TILE_H - 1
+    return at.u[1] + reach[0] < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && at.u[2] + reach[2] < s.in[2] && at.u[2] + TILE_H - 1
         + reach[3] >= 0;
 }
 
@@ -553,17 +553,17 @@ template <int WG> struct Fragments {
         : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given) {
         const int lane = t % 32, row = lane / 4, warp = t / 32;
         column = lane % 4 * 2;
-        channel = (WG * 64) + (warp * 16 + row);
+        channel = WG * 64 + (warp * 16 + row);
         segment = 0;  // the second row: one more
         counts = true;
         clear(sums);
         inside[0][0] = Inside{0, 0, 0, 0};
     }
     __device__ __forceinline__ Mask find_inside(Inside& known, const Place& at, int code) {
-        const unsigned end_N = max(0, min(RUN_N, (s.out[0] + PERIOD_N - 1) - at.u[0]));
-        const unsigned end_D = max(0, min(RUN_D, (s.out[1] - (code >> 16) + PERIOD_D - 1) - at.u[1]));
-        const unsigned end_H = max(0, min(RUN_H, (s.out[2] - (code >> 8 & 255) + PERIOD_H - 1) - at.u[2]));
-        const unsigned end_W = max(0, min(RUN_W, (s.out[3] - (code & 255) + PERIOD_W - 1) - at.u[3]));
+        const unsigned end_N = max(0, min(RUN_N, s.out[0] + PERIOD_N - 1 - at.u[0]));
+        const unsigned end_D = max(0, min(RUN_D, s.out[1] - (code >> 16) + PERIOD_D - 1 - at.u[1]));
+        const unsigned end_H = max(0, min(RUN_H, s.out[2] - (code >> 8 & 255) + PERIOD_H - 1 - at.u[2]));
+        const unsigned end_W = max(0, min(RUN_W, s.out[3] - (code & 255) + PERIOD_W - 1 - at.u[3]));
         const unsigned now = code < 0 || !counts ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;
         if (now == known.ends) return known.mask;
         const bool back = now == known.other_ends;
@@ -586,7 +586,7 @@ template <int WG> struct Fragments {
         clear(parts);
         constexpr int BATCH = 2, VECTOR = RESULTS;
         Mask mask[MASK_ROWS];
-        mask[0] = find_inside(inside[0][0], at, segment_phases[(at.variant * 2 + WG) + segment]);
+        mask[0] = find_inside(inside[0][0], at, segment_phases[at.variant * 2 + WG + segment]);
         if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) {
             REAL v26[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++)
@@ -630,10 +630,10 @@ template <int WG> struct Fragments {
     __device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows,
         long long row) {
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
-            parts[i][0] = (parts[i][0] + __shfl_xor_sync(~0u, parts[i][0], 1));
-            parts[i][1] = (parts[i][1] + __shfl_xor_sync(~0u, parts[i][1], 1));
-            parts[i][0] = (parts[i][0] + __shfl_xor_sync(~0u, parts[i][0], 2));
-            parts[i][1] = (parts[i][1] + __shfl_xor_sync(~0u, parts[i][1], 2));
+            parts[i][0] = parts[i][0] + __shfl_xor_sync(~0u, parts[i][0], 1);
+            parts[i][1] = parts[i][1] + __shfl_xor_sync(~0u, parts[i][1], 1);
+            parts[i][0] = parts[i][0] + __shfl_xor_sync(~0u, parts[i][0], 2);
+            parts[i][1] = parts[i][1] + __shfl_xor_sync(~0u, parts[i][1], 2);
             if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {
                 UNROLL for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel_at + i * 8] = parts[i][k];
             }
@@ -688,10 +688,10 @@ __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ 
     int n10, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - (q0 * count_2)), q2 = q0;
-    const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch);
-    const int outer7 = (q4 - (q6 * batch)), line8 = 0, place9 = (int)threadIdx.x, column10 = ((columns3 * 256) + place9) * 4;
-    const int begin12 = chunk1 * 8, end13 = min((begin12 + 8), count_4);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - q0 * count_2), q2 = q0;
+    const int columns3 = q0 - q2, q4 = q2 / 64, outer5 = q2 - q4 * 64, q6 = tf_quotient_of(q4, per_batch);
+    const int outer7 = q4 - q6 * batch, line8 = 0, place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4;
+    const int begin12 = chunk1 * 8, end13 = min(begin12 + 8, count_4);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows16 = end13 - begin12, count17 = rows16;
     double sum18 = 0.0;
@@ -704,7 +704,7 @@ __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ 
                 const int at27 = min(at25, n10 - 4);
                 const tf_vector<STORED, 4> pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
                 UNROLL for (int lane21 = 0; lane21 < 4; ++lane21)
-                    part22[((lane21 * 8) + u20)] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
+                    part22[lane21 * 8 + u20] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 32; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -721,7 +721,7 @@ __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ 
     }
     __syncthreads();
     __syncthreads();
-    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + ((long long)(chunk1 + columns3) * n17));
+    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk1 + columns3) * n17);
     for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
@@ -739,7 +739,7 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
             const int block1 = block0;
             const tf_index t2 = (tf_index)block1 * 256 + threadIdx.x;
             if (t2 < 8192) {
-                const tf_index i3 = t2 / 128, i4 = (t2 - (i3 * 128));
+                const tf_index i3 = t2 / 128, i4 = t2 - i3 * 128;
                 double a6 = 0.0;
                 for (tf_index r7 = 0; r7 < 5; ++r7) {
                     const double m8 = tf_table_5[r7];
@@ -748,15 +748,11 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
                         for (tf_index r11 = 0; r11 < 5; ++r11) {
                             const double m12 = tf_table_9[r11];
                             if (m12 != 0) {
-                                const float v13 = p0[((((i3 * 16000) + (i4 * 125)) + (r11 * 5)) + r7)], v14 = v13 * 2.0f;
-                                const float v15 = p0[(((((i3 * 16000) + (i4 * 125)) + 25) + (r11 * 5)) + r7)];
-                                const float v16 = v15 * 2.0f;
-                                const float v17 = p0[(((((i3 * 16000) + (i4 * 125)) + 50) + (r11 * 5)) + r7)];
-                                const float v18 = v17 * 2.0f;
-                                const float v19 = p0[(((((i3 * 16000) + (i4 * 125)) + 75) + (r11 * 5)) + r7)];
-                                const float v20 = v19 * 2.0f;
-                                const float v21 = p0[(((((i3 * 16000) + (i4 * 125)) + 100) + (r11 * 5)) + r7)];
-                                const float v22 = v21 * 2.0f;
+                                const float v13 = p0[(i3 * 16000 + i4 * 125 + r11 * 5 + r7)], v14 = v13 * 2.0f;
+                                const float v15 = p0[(i3 * 16000 + i4 * 125 + 25 + r11 * 5 + r7)], v16 = v15 * 2.0f;
+                                const float v17 = p0[(i3 * 16000 + i4 * 125 + 50 + r11 * 5 + r7)], v18 = v17 * 2.0f;
+                                const float v19 = p0[(i3 * 16000 + i4 * 125 + 75 + r11 * 5 + r7)], v20 = v19 * 2.0f;
+                                const float v21 = p0[(i3 * 16000 + i4 * 125 + 100 + r11 * 5 + r7)], v22 = v21 * 2.0f;
                                 const double v23 = (double)v14 * 1.0 + (double)v16 * 1.0 + (double)v18 * 1.0 + (double)v20 * 1.0
                                     + (double)v22 * 1.0;
                                 a10 += v23 * m12;
@@ -767,7 +763,7 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
                     }
                 }
                 const double v25 = (double)a6;
-                p1[((i3 * 128) + i4)] = v25;
+                p1[(i3 * 128 + i4)] = v25;
             }
         } else if (block0 < 33) {
             const int block26 = block0 - 32;
@@ -791,7 +787,7 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
                     v[j] = 0;
                     if (tap >= 0 && co < COUT && first + j < CIN) {
                         const float v33 = *(p0
-                            + ((((((first + j) * 16000) + (co * 125)) + ((tap / 25) * 25)) + ((tap / 5 % 5) * 5)) + (tap % 5)));
+                            + ((first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5));
                         const float v34 = v33 * 2.0f;
                         v[j] = (float)v34;
                     }
@@ -820,7 +816,7 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
             for (tf_index r3 = 0; r3 < batch; ++r3) {
                 double a4 = 0.0;
                 for (tf_index r5 = 0; r5 < count_2; ++r5) {
-                    const double v6 = (double)p0[(((r3 * 64) + t1) + (r5 * n7))];
+                    const double v6 = (double)p0[r3 * 64 + t1 + r5 * n7];
                     a4 += v6;
                 }
                 const double v7 = (double)(a4);
@@ -838,7 +834,7 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
 #pragma unroll 4
         for (tf_index t15 = slice11; t15 < 64; t15 += 32) {
             const double v16 = p2[t15];
-            const float v17 = p3[((t15 * 128) + o13)];
+            const float v17 = p3[(t15 * 128 + o13)];
             a14 += ((double)v16 * (double)v17);
         }
         const int s18 = slice11 * 8 + lane10;
@@ -884,17 +880,17 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
         } else {
             const int block10 = block0 - 2, lane11 = threadIdx.x % 8, slice12 = threadIdx.x / 8;
             const tf_index o13 = (tf_index)block10 * 8 + lane11, o14 = min(o13, (tf_index)(count8 - 1)), i15 = o14 / 128;
-            const tf_index i16 = (o14 - (i15 * 128));
+            const tf_index i16 = o14 - i15 * 128;
             double a17 = 0.0;
 #pragma unroll 4
             for (tf_index t18 = slice12; t18 < 64; t18 += 32) {
                 double a19 = 0.0;
                 for (tf_index r20 = 0; r20 < count_2; ++r20) {
-                    const double v21 = (double)p4[(((i15 * 64) + t18) + (r20 * n18))];
+                    const double v21 = (double)p4[i15 * 64 + t18 + r20 * n18];
                     a19 += v21;
                 }
                 const double v22 = (double)(a19);
-                const float v23 = p5[((t18 * 128) + i16)];
+                const float v23 = p5[(t18 * 128 + i16)];
                 a17 += ((double)v22 * (double)v23);
             }
             const int s24 = slice12 * 8 + lane11;
@@ -910,7 +906,7 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
             }
             if (slice12 == 0 && o13 < count8) {
                 const double v27 = (double)a17, v28 = v27 * scale0, v29 = p0[i16], v30 = v28 - v29;
-                p6[((i15 * 128) + i16)] = v30;
+                p6[(i15 * 128 + i16)] = v30;
             }
             __syncthreads();
         }
@@ -969,7 +965,7 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
         double a5 = 0.0;
 #pragma unroll 4
         for (tf_index t6 = slice2; t6 < 132; t6 += 32) {
-            const double v7 = (double)p0[(o4 + (t6 * 128))];
+            const double v7 = (double)p0[o4 + t6 * 128];
             a5 += v7;
         }
         const int s8 = slice2 * 8 + lane1;
@@ -996,7 +992,7 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
         double a17 = 0.0;
 #pragma unroll 4
         for (tf_index t18 = slice14; t18 < 132; t18 += 32) {
-            const double v19 = (double)p2[(o16 + (t18 * 128))];
+            const double v19 = (double)p2[o16 + t18 * 128];
             a17 += v19;
         }
         const int s20 = slice14 * 8 + lane13;
@@ -1029,14 +1025,14 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
             const int block32 = block27 - 1;
             const tf_index t33 = (tf_index)block32 * 256 + threadIdx.x;
             if (t33 < count9) {
-                const tf_index i34 = t33 / 128, i35 = (t33 - (i34 * 128));
-                const float v36 = p7[((i34 * 128) + i35)];
+                const tf_index i34 = t33 / 128, i35 = t33 - i34 * 128;
+                const float v36 = p7[(i34 * 128 + i35)];
                 const double v37 = p5[i35], v38 = v37 + 1.0000000000000001e-05, v39 = tf_rsqrt(v38);
                 const float v40 = p8[i35];
                 const double v41 = v39 * (double)v40, v42 = (double)v36 * v41;
                 const float v43 = p9[i35];
                 const double v44 = v42 + (double)v43;
-                p10[((i34 * 128) + i35)] = v44;
+                p10[(i34 * 128 + i35)] = v44;
             }
         }
     }
@@ -1066,7 +1062,7 @@ __global__ void __launch_bounds__(256) eval_prepare(const STORED* __restrict__ p
             const int block19 = block0 - 2;
             const tf_index t20 = (tf_index)block19 * 256 + threadIdx.x;
             if (t20 < 8192) {
-                const tf_index i21 = t20 / 128, i22 = (t20 - (i21 * 128));
+                const tf_index i21 = t20 / 128, i22 = t20 - i21 * 128;
                 double a24 = 0.0;
                 for (tf_index r25 = 0; r25 < 5; ++r25) {
                     const double m26 = tf_table_23[r25];
@@ -1075,15 +1071,11 @@ __global__ void __launch_bounds__(256) eval_prepare(const STORED* __restrict__ p
                         for (tf_index r29 = 0; r29 < 5; ++r29) {
                             const double m30 = tf_table_27[r29];
                             if (m30 != 0) {
-                                const float v31 = p6[((((i21 * 16000) + (i22 * 125)) + (r29 * 5)) + r25)], v32 = v31 * 2.0f;
-                                const float v33 = p6[(((((i21 * 16000) + (i22 * 125)) + 25) + (r29 * 5)) + r25)];
-                                const float v34 = v33 * 2.0f;
-                                const float v35 = p6[(((((i21 * 16000) + (i22 * 125)) + 50) + (r29 * 5)) + r25)];
-                                const float v36 = v35 * 2.0f;
-                                const float v37 = p6[(((((i21 * 16000) + (i22 * 125)) + 75) + (r29 * 5)) + r25)];
-                                const float v38 = v37 * 2.0f;
-                                const float v39 = p6[(((((i21 * 16000) + (i22 * 125)) + 100) + (r29 * 5)) + r25)];
-                                const float v40 = v39 * 2.0f;
+                                const float v31 = p6[(i21 * 16000 + i22 * 125 + r29 * 5 + r25)], v32 = v31 * 2.0f;
+                                const float v33 = p6[(i21 * 16000 + i22 * 125 + 25 + r29 * 5 + r25)], v34 = v33 * 2.0f;
+                                const float v35 = p6[(i21 * 16000 + i22 * 125 + 50 + r29 * 5 + r25)], v36 = v35 * 2.0f;
+                                const float v37 = p6[(i21 * 16000 + i22 * 125 + 75 + r29 * 5 + r25)], v38 = v37 * 2.0f;
+                                const float v39 = p6[(i21 * 16000 + i22 * 125 + 100 + r29 * 5 + r25)], v40 = v39 * 2.0f;
                                 const double v41 = (double)v32 * 1.0 + (double)v34 * 1.0 + (double)v36 * 1.0 + (double)v38 * 1.0
                                     + (double)v40 * 1.0;
                                 a28 += v41 * m30;
@@ -1094,7 +1086,7 @@ __global__ void __launch_bounds__(256) eval_prepare(const STORED* __restrict__ p
                     }
                 }
                 const double v43 = (double)a24;
-                p7[((i21 * 128) + i22)] = v43;
+                p7[(i21 * 128 + i22)] = v43;
             }
         } else {
             const int block44 = block0 - 34;
@@ -1115,17 +1107,17 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
         const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = (o4 - (i5 * 128));
+        const tf_index i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
         for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
             double a9 = 0.0;
             for (tf_index r10 = 0; r10 < count_1; ++r10) {
-                const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n6))];
+                const double v11 = (double)p0[i5 * 64 + t8 + r10 * n6];
                 a9 += v11;
             }
             const double v12 = (double)(a9);
-            const float v13 = p1[((t8 * 128) + i6)];
+            const float v13 = p1[(t8 * 128 + i6)];
             a7 += ((double)v12 * (double)v13);
         }
         const int s14 = slice2 * 8 + lane1;
@@ -1147,7 +1139,7 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
             const double v22 = v20 * (double)v21;
             const float v23 = p4[i6];
             const double v24 = v22 + (double)v23;
-            p5[((i5 * 128) + i6)] = v24;
+            p5[(i5 * 128 + i6)] = v24;
         }
         __syncthreads();
     }
@@ -1158,9 +1150,9 @@ __global__ void __launch_bounds__(256) eval_general_moments(const STORED* __rest
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
     const int q0 = (int)blockIdx.x, chunk1 = ((int)blockIdx.x - q0), q2 = q0, columns3 = q0 - q2, q4 = q2 / 64;
-    const int outer5 = (q2 - (q4 * 64)), q6 = tf_quotient_of(q4, per_batch), outer7 = (q4 - (q6 * batch)), line8 = 0;
-    const int place9 = (int)threadIdx.x, column10 = ((columns3 * 256) + place9), begin12 = chunk1 * count_1;
-    const int end13 = min((begin12 + count_1), count_1);
+    const int outer5 = q2 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0;
+    const int place9 = (int)threadIdx.x, column10 = columns3 * 256 + place9, begin12 = chunk1 * count_1;
+    const int end13 = min(begin12 + count_1, count_1);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * depth_x_height_x_width));
     const int rows16 = end13 - begin12, count17 = rows16;
     double sum18 = 0.0;
@@ -1189,7 +1181,7 @@ __global__ void __launch_bounds__(256) eval_general_moments(const STORED* __rest
     }
     __syncthreads();
     __syncthreads();
-    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + ((long long)(chunk1 + columns3) * n17));
+    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk1 + columns3) * n17);
     for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
@@ -1206,17 +1198,17 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
     for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
         const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = (o4 - (i5 * 128));
+        const tf_index i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
         for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
             double a9 = 0.0;
             for (tf_index r10 = 0; r10 < 1; ++r10) {
-                const double v11 = (double)p0[(((i5 * 64) + t8) + (r10 * n6))];
+                const double v11 = (double)p0[i5 * 64 + t8 + r10 * n6];
                 a9 += v11;
             }
             const double v12 = (double)(a9);
-            const float v13 = p1[((t8 * 128) + i6)];
+            const float v13 = p1[(t8 * 128 + i6)];
             a7 += ((double)v12 * (double)v13);
         }
         const int s14 = slice2 * 8 + lane1;
@@ -1238,7 +1230,7 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
             const double v22 = v20 * (double)v21;
             const float v23 = p4[i6];
             const double v24 = v22 + (double)v23;
-            p5[((i5 * 128) + i6)] = v24;
+            p5[(i5 * 128 + i6)] = v24;
         }
         __syncthreads();
     }
@@ -1526,7 +1518,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_8403b4f1a7df", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_78705c0d1619", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",

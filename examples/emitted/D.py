@@ -497,7 +497,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                 const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && n < RUN_N;
                 const int code = codes[0];
                 if (code >= 0) {
-                    const int pn = first_n + n, pd = first_d + (code >> 16), ph = (first_h + h) + (code >> 8 & 255), pw = (first_w + w)
+                    const int pn = first_n + n, pd = first_d + (code >> 16), ph = first_h + h + (code >> 8 & 255), pw = first_w + w
                         + (code & 255);
                     const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
                     if (count > 0) {
@@ -555,7 +555,7 @@ __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const 
             UNROLL for (int j = 0; j < LANES; j++) {
                 v[j] = 0;
                 if (tap >= 0 && co < COUT && first + j < CIN) {
-                    const float v3 = p1[(((((first + j) * 1920) + (co * 15)) + ((tap / 5 % 3) * 5)) + (tap % 5))];
+                    const float v3 = p1[((first + j) * 1920 + co * 15 + (tap / 5 % 3) * 5 + tap % 5)];
                     v[j] = (float)v3;
                 }
             }
@@ -737,7 +737,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_868ec0f86961", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_a166f2be954e", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"),
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",

@@ -304,6 +304,19 @@ def test_what_constants_decide_is_gone():
     ]
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    (
+        ("int a = ((b + (c * d)) + (e * 4));", "int a = b + c * d + e * 4;"),
+        ("int a = b - (c + d), e = (b - c) * d;", "int a = b - (c + d), e = (b - c) * d;"),
+        ("float* p = q + ((float)n + (i * 2));", "float* p = q + ((float)n + i * 2);"),
+        ("int a = b * (c * d) + (*p * n);", "int a = b * (c * d) + (*p * n);"),
+    ),
+)
+def test_parentheses_that_say_nothing_are_gone(written, read):
+    assert specialised(written, {}) == read
+
+
 def test_products_written_out_become_a_loop_with_the_same_products():
     lines = ["static void multiply(int stage) {"]
     expected = []

@@ -7,6 +7,7 @@ import re
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.tokens import CLOSING, Token, closing, find, split
 from transfuse.emit.text.values import value
+import itertools
 
 BREAKS = {",", ";", "=", "+=", "-=", "*=", "|=", "&=", ":", "{", "}"}
 
@@ -78,7 +79,31 @@ def _bare(before: list[Token], inner: list[Token], items: list[Token], end: int)
     follows = items[end + 1] if end + 1 < len(items) else Token("operator", ";", "")
     if follows.kind != "operator" or follows.text in ("(", ".", "[", "->", "++", "--"):
         return False
-    return _primary(inner)
+    return _primary(inner) or _binds(inner, before[-1].text if before else "", follows.text)
+
+
+LOOSE = {"", "?", ":", "<", "<=", ">=", "==", "!=", "&&", "||"}  # what binds no tighter than a comparison
+SUMS, PRODUCTS = {"+", "-"}, {"*", "/", "%"}
+
+
+def _binds(inner: list[Token], before: str, after: str) -> bool:
+    """Whether a sum or a product in parentheses means the same without them, computed in the same order."""
+    depth, signs = 0, set()
+    for i, token in enumerate(inner):
+        depth += (token.text in CLOSING) - (token.text in CLOSING.values())
+        if not depth and token.kind == "operator" and token.text not in (*CLOSING, *CLOSING.values(), ".", "->"):
+            if i == 0 or (inner[i - 1].kind == "operator" and inner[i - 1].text not in (")", "]")):
+                return False  # a sign, an address, what a pointer points to
+            signs.add(token.text)
+    if not signs or (inner[-1].kind == "operator" and inner[-1].text not in (")", "]")) or not signs <= SUMS | PRODUCTS:
+        return False
+    if TYPES.fullmatch(plain(inner)) or any(
+        a.text == ")" and b.kind in ("word", "number") for a, b in itertools.pairwise(inner)
+    ):
+        return False  # a type, or casts in it
+    if signs <= PRODUCTS:
+        return before in LOOSE | SUMS and after in LOOSE | SUMS | {";", ",", ">"}
+    return before in LOOSE and after in LOOSE | SUMS | {";", ",", ">"}
 
 
 def _primary(items: list[Token]) -> bool:
