@@ -67,18 +67,16 @@ TF_FUNCTION tf_index tf_quotient_of(tf_index n, tf_divisor d) {
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
+__device__ const int tf_table_60[] = {2, 0, 3, 0};
+__device__ const int tf_table_65[] = {2, 0, 3, 0};
 
-__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n1, int count_1, int height,
+__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height,
     int width, int n13, int height_x_width, int n28, int n48, tf_divisor per_count_1) {
+    __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
-    __shared__ int tf_intervals[6];
+    __shared__ int tf_cells[6];
     if (threadIdx.x == 0) {
-        tf_intervals[0] = 1;
-        tf_intervals[1] = n1;
-        tf_intervals[2] = 1;
-        tf_intervals[3] = 0;
-        tf_intervals[4] = n1;
-        tf_intervals[5] = 1;
+        tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1;
     }
     TF_SEQUENCE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1);
@@ -147,20 +145,31 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         }
     }
     __syncthreads();
-    const int warp47 = (int)threadIdx.x / 32, lane48 = (int)threadIdx.x % 32, task49 = min(warp47, 4 - 1);
-    const int which50 = task49 % 2, rest51 = task49 / 2, which52 = rest51 % 2, at54 = which52 * 3, lo55 = tf_intervals[at54];
-    const int hi56 = tf_intervals[at54 + 1], step57 = tf_intervals[at54 + 2];
-    const int first58 = begin2 <= lo55 ? lo55 : lo55 + (begin2 - lo55 + step57 - 1) / step57 * step57;
-    const int last59 = min(hi56, end3 - 1), count60 = last59 < first58 ? 0 : (last59 - first58) / step57 + 1, all61 = count60;
-    double sum62 = 0.0;
-    for (int t63 = lane48; t63 < all61; t63 += 32) {
-        const int i64 = first58 + t63 * step57;
-        sum62 += tf_rows[(i64 - begin2) * 2 + which50];
+    const int warp47 = (int)threadIdx.x / 32, lane48 = (int)threadIdx.x % 32, tasks49 = 2, task50 = min(warp47, tasks49 - 1);
+    const int cell51 = task50 % 2, which52 = cell51 % 2, at53 = which52 * 3, lo54 = tf_cells[at53], hi55 = tf_cells[at53 + 1];
+    const int step56 = tf_cells[at53 + 2];
+    const int first57 = begin2 <= lo54 ? lo54 : lo54 + (begin2 - lo54 + step56 - 1) / step56 * step56;
+    const int last58 = min(hi55, end3 - 1), count59 = last58 < first57 ? 0 : (last58 - first57) / step56 + 1, all60 = count59;
+    double sum61[2] = {};
+    for (int t62 = lane48; t62 < all60; t62 += 32) {
+        const int i63 = first57 + t62 * step56, at64 = (i63 - begin2) * 2;
+        sum61[0] += tf_rows[at64]; sum61[1] += tf_rows[at64 + 1];
     }
-    for (int d = 16; d > 0; d /= 2) sum62 += __shfl_down_sync(0xffffffffu, sum62, d);
-    if (lane48 == 0 && warp47 < 4) {
-        const int q65 = q0 / 64, outer66 = q0 - q65 * 64;
-        p1[(task49 + q65 * 256 + outer66 * 4 + (begin2 / 64) * n48)] = sum62;
+    UNROLL for (int j = 0; j < 2; ++j)
+        for (int d = 16; d > 0; d /= 2) sum61[j] += __shfl_down_sync(0xffffffffu, sum61[j], d);
+    if (lane48 == 0) {
+        tf_sums[task50 * 2] = sum61[0]; tf_sums[task50 * 2 + 1] = sum61[1];
+    }
+    __syncthreads();
+    for (int task66 = (int)threadIdx.x; task66 < 4; task66 += 256) {
+        const int which67 = task66 % 2, rest68 = task66 / 2, which69 = rest68 % 2;
+        double sum71 = 0.0;
+        for (int c72 = 0; c72 < 2; ++c72) {
+            if (!(tf_table_65[2 * c72 + which69 / 30] >> which69 % 30 & 1)) continue;
+            sum71 += tf_sums[c72 * 2 + which67];
+        }
+        const int q73 = q0 / 64, outer74 = q0 - q73 * 64;
+        p1[(task66 + q73 * 256 + outer74 * 4 + (begin2 / 64) * n48)] = sum71;
     }
 }
 
@@ -256,17 +265,13 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     }
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n1, int height, int width,
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n4, int height, int width,
     int n13, int height_x_width, int n28) {
+    __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
-    __shared__ int tf_intervals[6];
+    __shared__ int tf_cells[6];
     if (threadIdx.x == 0) {
-        tf_intervals[0] = 1;
-        tf_intervals[1] = n1;
-        tf_intervals[2] = 1;
-        tf_intervals[3] = 0;
-        tf_intervals[4] = n1;
-        tf_intervals[5] = 1;
+        tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1;
     }
     TF_SEQUENCE();
     const int q0 = (int)blockIdx.x, chunk1 = ((int)blockIdx.x - q0), begin2 = chunk1 * height;
@@ -320,20 +325,31 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         }
     }
     __syncthreads();
-    const int warp42 = (int)threadIdx.x / 32, lane43 = (int)threadIdx.x % 32, task44 = min(warp42, 4 - 1);
-    const int which45 = task44 % 2, rest46 = task44 / 2, which47 = rest46 % 2, at49 = which47 * 3, lo50 = tf_intervals[at49];
-    const int hi51 = tf_intervals[at49 + 1], step52 = tf_intervals[at49 + 2];
-    const int first53 = begin2 <= lo50 ? lo50 : lo50 + (begin2 - lo50 + step52 - 1) / step52 * step52;
-    const int last54 = min(hi51, end3 - 1), count55 = last54 < first53 ? 0 : (last54 - first53) / step52 + 1, all56 = count55;
-    double sum57 = 0.0;
-    for (int t58 = lane43; t58 < all56; t58 += 32) {
-        const int i59 = first53 + t58 * step52;
-        sum57 += tf_rows[(i59 - begin2) * 2 + which45];
+    const int warp42 = (int)threadIdx.x / 32, lane43 = (int)threadIdx.x % 32, tasks44 = 2, task45 = min(warp42, tasks44 - 1);
+    const int cell46 = task45 % 2, which47 = cell46 % 2, at48 = which47 * 3, lo49 = tf_cells[at48], hi50 = tf_cells[at48 + 1];
+    const int step51 = tf_cells[at48 + 2];
+    const int first52 = begin2 <= lo49 ? lo49 : lo49 + (begin2 - lo49 + step51 - 1) / step51 * step51;
+    const int last53 = min(hi50, end3 - 1), count54 = last53 < first52 ? 0 : (last53 - first52) / step51 + 1, all55 = count54;
+    double sum56[2] = {};
+    for (int t57 = lane43; t57 < all55; t57 += 32) {
+        const int i58 = first52 + t57 * step51, at59 = (i58 - begin2) * 2;
+        sum56[0] += tf_rows[at59]; sum56[1] += tf_rows[at59 + 1];
     }
-    for (int d = 16; d > 0; d /= 2) sum57 += __shfl_down_sync(0xffffffffu, sum57, d);
-    if (lane43 == 0 && warp42 < 4) {
-        const int q60 = q0 / 64, outer61 = q0 - q60 * 64;
-        p1[(task44 + q60 * 256 + outer61 * 4)] = sum57;
+    UNROLL for (int j = 0; j < 2; ++j)
+        for (int d = 16; d > 0; d /= 2) sum56[j] += __shfl_down_sync(0xffffffffu, sum56[j], d);
+    if (lane43 == 0) {
+        tf_sums[task45 * 2] = sum56[0]; tf_sums[task45 * 2 + 1] = sum56[1];
+    }
+    __syncthreads();
+    for (int task61 = (int)threadIdx.x; task61 < 4; task61 += 256) {
+        const int which62 = task61 % 2, rest63 = task61 / 2, which64 = rest63 % 2;
+        double sum66 = 0.0;
+        for (int c67 = 0; c67 < 2; ++c67) {
+            if (!(tf_table_60[2 * c67 + which64 / 30] >> which64 % 30 & 1)) continue;
+            sum66 += tf_sums[c67 * 2 + which62];
+        }
+        const int q68 = q0 / 64, outer69 = q0 - q68 * 64;
+        p1[(task61 + q68 * 256 + outer69 * 4)] = sum66;
     }
 }
 
@@ -442,7 +458,7 @@ def compiled(dtype, device):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_b25c775779bc", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_0fb1287cc7c4", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
@@ -456,9 +472,9 @@ def compiled(dtype, device):
 
 def call(function, leaves, out, sizes, workspace, arch):
     addresses = lambda tensors: (ctypes.c_void_p * len(tensors))(*[0 if t is None else t.data_ptr() for t in tensors])
-    where = ctypes.c_void_p(None if workspace is None else workspace.data_ptr())
-    with torch.cuda.device(leaves[0].device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    where, device = 0 if workspace is None else workspace.data_ptr(), leaves[0].device
+    with torch.cuda.device(device):
+        stream = torch._C._cuda_getCurrentRawStream(device.index)
         found = function(addresses(leaves), addresses(out), sizes, where, stream, arch)
     if workspace is not None and found:
         raise RuntimeError(f"CUDA error {found}")
@@ -481,7 +497,7 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     counts = (ctypes.c_longlong * len(sizes))(*sizes)
     library, arch = compiled(first.dtype, first.device)
     function = library[name]
-    function.restype = ctypes.c_longlong
+    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 5 + [ctypes.c_int]
     need = call(function, leaves, [], counts, None, arch)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")

@@ -388,7 +388,7 @@ def compiled(dtype, device):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_85c6afe0c557", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_30f211369ded", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
@@ -402,9 +402,9 @@ def compiled(dtype, device):
 
 def call(function, leaves, out, sizes, workspace, arch):
     addresses = lambda tensors: (ctypes.c_void_p * len(tensors))(*[0 if t is None else t.data_ptr() for t in tensors])
-    where = ctypes.c_void_p(None if workspace is None else workspace.data_ptr())
-    with torch.cuda.device(leaves[0].device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    where, device = 0 if workspace is None else workspace.data_ptr(), leaves[0].device
+    with torch.cuda.device(device):
+        stream = torch._C._cuda_getCurrentRawStream(device.index)
         found = function(addresses(leaves), addresses(out), sizes, where, stream, arch)
     if workspace is not None and found:
         raise RuntimeError(f"CUDA error {found}")
@@ -427,7 +427,7 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     counts = (ctypes.c_longlong * len(sizes))(*sizes)
     library, arch = compiled(first.dtype, first.device)
     function = library[name]
-    function.restype = ctypes.c_longlong
+    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 5 + [ctypes.c_int]
     need = call(function, leaves, [], counts, None, arch)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")

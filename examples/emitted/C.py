@@ -1518,7 +1518,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_78705c0d1619", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_b8de0c70620a", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
@@ -1532,9 +1532,9 @@ def compiled(dtype, device, told):
 
 def call(function, leaves, out, sizes, workspace, arch):
     addresses = lambda tensors: (ctypes.c_void_p * len(tensors))(*[0 if t is None else t.data_ptr() for t in tensors])
-    where = ctypes.c_void_p(None if workspace is None else workspace.data_ptr())
-    with torch.cuda.device(leaves[0].device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    where, device = 0 if workspace is None else workspace.data_ptr(), leaves[0].device
+    with torch.cuda.device(device):
+        stream = torch._C._cuda_getCurrentRawStream(device.index)
         found = function(addresses(leaves), addresses(out), sizes, where, stream, arch)
     if workspace is not None and found:
         raise RuntimeError(f"CUDA error {found}")
@@ -1561,7 +1561,7 @@ def prepared(name, leaves, expected, sizes_at, outputs):
         told = OTHERWISE.get(need, told)
         library, arch = compiled(first.dtype, first.device, told)
         function = library[name]
-        function.restype = ctypes.c_longlong
+        function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 5 + [ctypes.c_int]
         need = call(function, leaves, [], counts, None, arch)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
@@ -1582,7 +1582,7 @@ def run(name, leaves, expected, sizes_at, outputs):
     out = [leaves[0].new_empty(shape) for shape in shapes]
     workspace = torch.empty(max(need, 1), dtype=torch.uint8, device=leaves[0].device)
     call(function, leaves, out, counts, workspace, arch)
-    return [t.to(dtype) for t in out]
+    return [t.to(dtype) if t.dim() > 1 else t for t in out]  # statistics stay fp32
 
 
 def differentiated(written, leaves, gradients):
@@ -1612,6 +1612,7 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
     numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
     library, arch = compiled(x.dtype, x.device, "TF32")
+    library.convolve.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int]
     call(library.convolve, [x, weight, bias], [y], (ctypes.c_longlong * len(numbers))(*numbers), None, arch)
     return y
 
@@ -1635,7 +1636,15 @@ def box_sums(x, boxes):
 def batch_norm(x, weight, bias, eps):
     """In training: the result, the batch's mean and its unbiased variance."""
     mean, variance = x.new_zeros(2, x.shape[1])
-    return torch.ops.aten.native_batch_norm(x, weight, bias, mean, variance, True, 1.0, eps)[0], mean, variance
+    cudnn = torch.backends.cudnn.enabled
+    return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, True, 1.0, eps, cudnn), mean, variance
+
+
+def update(running, found, momentum):
+    """Running statistics, rounded once: found may be fp32 where they are 16 bits."""
+    if running[0].dtype == found[0].dtype:
+        return torch._foreach_lerp_(running, found, momentum)
+    return [mine.copy_(mine.float().lerp_(new, momentum)) for mine, new in zip(running, found)]
 
 
 def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias):
@@ -1720,7 +1729,7 @@ class ModelNew(nn.Module):
         if self.training:
             y = Train.apply(x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight,
                     self.batch_norm.bias)
-            torch._foreach_lerp_([self.batch_norm.running_mean, self.batch_norm.running_var], [y[1], y[2]], 0.1)
+            update([self.batch_norm.running_mean, self.batch_norm.running_var], [y[1], y[2]], 0.1)
             self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
         y = Eval.apply(x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.running_mean,

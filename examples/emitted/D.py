@@ -737,7 +737,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_a166f2be954e", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_c03067d3a3cf", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"),
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
@@ -751,9 +751,9 @@ def compiled(dtype, device, told):
 
 def call(function, leaves, out, sizes, workspace, arch):
     addresses = lambda tensors: (ctypes.c_void_p * len(tensors))(*[0 if t is None else t.data_ptr() for t in tensors])
-    where = ctypes.c_void_p(None if workspace is None else workspace.data_ptr())
-    with torch.cuda.device(leaves[0].device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    where, device = 0 if workspace is None else workspace.data_ptr(), leaves[0].device
+    with torch.cuda.device(device):
+        stream = torch._C._cuda_getCurrentRawStream(device.index)
         found = function(addresses(leaves), addresses(out), sizes, where, stream, arch)
     if workspace is not None and found:
         raise RuntimeError(f"CUDA error {found}")
@@ -780,7 +780,7 @@ def prepared(name, leaves, expected, sizes_at, outputs):
         told = OTHERWISE.get(need, told)
         library, arch = compiled(first.dtype, first.device, told)
         function = library[name]
-        function.restype = ctypes.c_longlong
+        function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 5 + [ctypes.c_int]
         need = call(function, leaves, [], counts, None, arch)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
@@ -830,6 +830,7 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
     numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
     library, arch = compiled(x.dtype, x.device, "HALF" if x.dtype != torch.float32 else "TF32")
+    library.convolve.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int]
     call(library.convolve, [x, weight, bias], [y], (ctypes.c_longlong * len(numbers))(*numbers), None, arch)
     return y
 

@@ -450,6 +450,15 @@ DECLARATION = re.compile(r"(\s+(?:const )?(?:int|tf_index|float|double|long long
 HALVING = re.compile(r"(\s*)(\w+) \+= __shfl_down_sync\(0xffffffffu, \2, (\d+), (\d+)\);")
 
 
+ELEMENTWISE = re.compile(r"(\s+)(\w+\[[\w *+]*\] \+?= -?\w+(?:\[[\w *+]*\])?;)")
+
+
+def _beside(line: str, element: re.Match) -> bool:
+    """Whether elements of one array are given values one after another, and a line has room for it."""
+    name = element[2].split("[")[0]
+    return line.startswith(f"{element[1]}{name}[") and len(line) + len(element[2]) < 126
+
+
 def tidy(text: str) -> str:
     for pattern, by in TIDY:
         text = pattern.sub(by, text)
@@ -460,6 +469,13 @@ def tidy(text: str) -> str:
         this = DECLARATION.fullmatch(line)
         if last and this and last[1] == this[1] and len(lines[-1]) + len(this[2]) < 126:
             lines[-1] = f"{lines[-1][:-1]}, {this[2]};"
+        elif (
+            lines
+            and (element := ELEMENTWISE.fullmatch(line))
+            and ELEMENTWISE.match(lines[-1])
+            and _beside(lines[-1], element)
+        ):
+            lines[-1] += f" {element[2]}"
         else:
             lines.append(line)
     return "\n".join(lines)

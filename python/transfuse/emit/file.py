@@ -220,7 +220,7 @@ def _bytes(value: float) -> str:
 
 def _region(part) -> str:
     at, region = part.sized, part.sized.region
-    program = part.programs["fp32"][-1][1]  # the one for all sizes
+    program = part.programs.get("wide", part.programs["fp32"])[-1][1]  # the one for all sizes
     names = [leaf_name(n) for n in at.names]
     symbols = [s.name for s in at.symbols]
     expected = wrapped_list(

@@ -178,7 +178,7 @@ class Printer:
     def statement(self, node: Node) -> None:
         if node.target is update_statistics:
             buffers, momentum, values = (self.argument(a) for a in node.args)
-            self.lines.append(f"torch._foreach_lerp_({buffers}, {values}, {momentum})")
+            self.lines.append(f"update({buffers}, {values}, {momentum})")
         elif str(node.target) == "aten.add_.Tensor":
             self.lines.append(f"{self.argument(node.args[0])}.add_({self.argument(node.args[1])})")
             self.texts[node] = self.argument(node.args[0])

@@ -66,6 +66,7 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     steps = (weight.shape[1] * taps, taps) if transposed else (taps, weight.shape[1] * taps)
     numbers += [x.shape[0], x.shape[1] // groups, y.shape[1] // groups, groups, weight.numel() // groups, *steps]
     library, arch = compiled(x.dtype, x.device@TOLD@)
+    library.convolve.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int]
     call(library.convolve, [x, weight, bias], [y], (ctypes.c_longlong * len(numbers))(*numbers), None, arch)
     return y
 '''

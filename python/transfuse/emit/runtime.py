@@ -10,13 +10,25 @@ BATCH_NORM = '''
 def batch_norm(x, weight, bias, eps):
     """In training: the result, the batch's mean and its unbiased variance."""
     mean, variance = x.new_zeros(2, x.shape[1])
-    return torch.ops.aten.native_batch_norm(x, weight, bias, mean, variance, True, 1.0, eps)[0], mean, variance
+    cudnn = torch.backends.cudnn.enabled
+    return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, True, 1.0, eps, cudnn), mean, variance
+'''
+
+
+UPDATE = '''
+
+def update(running, found, momentum):
+    """Running statistics, rounded once: found may be fp32 where they are 16 bits."""
+    if running[0].dtype == found[0].dtype:
+        return torch._foreach_lerp_(running, found, momentum)
+    return [mine.copy_(mine.float().lerp_(new, momentum)) for mine, new in zip(running, found)]
 '''
 
 
 def helpers(regions: str) -> str:
     """What the regions as written call beside torch's own operators."""
     statistics = BATCH_NORM if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
+    statistics += UPDATE if statistics else ""
     return (derived.HELPERS + "\n" if "_as_derived" in regions else "") + statistics
 
 
@@ -47,9 +59,9 @@ def compiled(dtype, device@TOLD_HERE@):
 RUN = '''
 def call(function, leaves, out, sizes, workspace, arch):
     addresses = lambda tensors: (ctypes.c_void_p * len(tensors))(*[0 if t is None else t.data_ptr() for t in tensors])
-    where = ctypes.c_void_p(None if workspace is None else workspace.data_ptr())
-    with torch.cuda.device(leaves[0].device):
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    where, device = 0 if workspace is None else workspace.data_ptr(), leaves[0].device
+    with torch.cuda.device(device):
+        stream = torch._C._cuda_getCurrentRawStream(device.index)
         found = function(addresses(leaves), addresses(out), sizes, where, stream, arch)
     if workspace is not None and found:
         raise RuntimeError(f"CUDA error {found}")
@@ -92,7 +104,7 @@ def run(name, leaves, expected, sizes_at, outputs):
 
 ASK = """    library, arch = compiled(first.dtype, first.device)
     function = library[name]
-    function.restype = ctypes.c_longlong
+    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 5 + [ctypes.c_int]
     need = call(function, leaves, [], counts, None, arch)"""
 
 ASK_SEVERAL = """@EXACT@    need, told = None, @TOLD@
@@ -100,7 +112,7 @@ ASK_SEVERAL = """@EXACT@    need, told = None, @TOLD@
         told = OTHERWISE.get(need, told)
         library, arch = compiled(first.dtype, first.device, told)
         function = library[name]
-        function.restype = ctypes.c_longlong
+        function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 5 + [ctypes.c_int]
         need = call(function, leaves, [], counts, None, arch)"""
 
 DIFFERENTIATED = '''
@@ -160,7 +172,7 @@ def text(builds: list[str], falls: bool, source: str) -> str:
         "@NONE@": "; None where the portable path must be taken" if falls else "",
         "@PORTABLE@": f"    if {portable_when}:\n        return None\n" if falls else "",
         "@LEAVES@": leaves,
-        "@RETURN@": "[t.to(dtype) for t in out]" if floats else "out",
+        "@RETURN@": "[t.to(dtype) if t.dim() > 1 else t for t in out]  # statistics stay fp32" if floats else "out",
     }
     out = COMPILED + "\n" + RUN + DIFFERENTIATED + (portable.python(builds) if falls else "")
     for word, by in words.items():
