@@ -51,7 +51,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"x f32[1,4,4]; w f32[1,4,2,3]", "lattice(%x, %w) out=[4] groups=2",
              "groups = 2 must be the first extent of w"},
         Case{"x f32[1,4,4]; w f32[1,4,2,3]", "lattice(%x, %w)", "attribute 'out' is missing"},
-        Case{"x f32[1,4,4]; g f32[2,4,4]", "correlate(%x, %g) taps=[3]", "g must have the batch and rank of x"}));
+        Case{"x f32[1,4,4]; g f32[2,4,4]", "correlate(%x, %g) taps=[3]", "g must have the batch and rank of x"},
+        Case{"x f32[2,5,4]", "covariance(%x) out=[6] taps=[3] groups=2", "groups = 2 must divide the channels of x, 5"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Others, Refusal,
