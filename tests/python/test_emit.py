@@ -456,3 +456,7 @@ def test_formulas_are_found_and_hold():
         assert statement.state(values).text == text
     with pytest.raises(Unstated):
         statement.state([chance.randint(0, 10**6) for _ in h])
+    small = Statement({"h": [3, 40, 50, 7, 60, 9, 80], "w": [11, 20, 30, 5, 70, 90, 8]})
+    assert small.state([512 * min(132, a * b) for a, b in zip(*(v for _, v in small.bases))]).text == (
+        "512 * std::min<long long>(132, h * w)"
+    )

@@ -211,20 +211,27 @@ class Statement:
         return None
 
     def _bounded(self, values) -> Formula | None:
-        """min(c, a)"""
+        """g·min(c, a)"""
+        for g in sorted({1, int(np.gcd.reduce(values))}):
+            if (found := self._least(values // g)) is not None:
+                return Formula(f"{g} * {found.text}", atom=False) if g > 1 else found
+        return None
+
+    def _least(self, values) -> Formula | None:
         most = int(values.max())
         for key, formula in list(self.known.items()):
             a = np.frombuffer(key, dtype=np.int64)
             if (np.minimum(a, most) == values).all():
                 return Formula(f"std::min<long long>({most}, {formula.text})")
-        below = values < most
-        if below.sum() >= 6:
+        enough = 2 if most == MULTIPROCESSORS else 6  # a grid is bounded by the machine: fewer sizes say as much
+        if (values < most).sum() >= enough:
             for names, product in self.products.values():
                 if (np.minimum(product, most) == values).all():
                     return Formula(f"std::min<long long>({most}, {' * '.join(names)})")
         return None
 
 
+MULTIPROCESSORS = 132
 PRIME = (1 << 31) - 1
 
 
