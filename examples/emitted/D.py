@@ -479,7 +479,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         }
     }
 }
-constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, ITEMS = 8, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
+constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
 __constant__ int phase_codes[2] = {0, 0};  // residues: along d * 65536 + h * 256 + the first along w
 
 template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {
@@ -489,19 +489,10 @@ template <int N, class S> static __device__ __forceinline__ void store_vector(S*
     else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
     else *(tf_vector<S, N>*)to = whole;
 }
-#define ROW(i) (lane_row + (hb * BATCH + (i)) * ROW_STEP)
-#define CHUNK_ROW(i) ROW(i)
-#define CHANNEL(i) (first_channel + ROW(i))
-#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)
-#define PN(e) ((long long)pn)
-#define PD(e) ((long long)pd)
-#define PH(e) ((long long)ph)
-#define PW(e) ((long long)(pw + (e)))
-#define VALID(e) ((e) < count)
 
 // Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
 static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int store_group, int t) {
-    const int lane_column = t % LANES_W;
+    const int lane_column = t % LANES_W, lane_row = t / LANES_W;
     const bool wide0 = operands.ys0.w == 1
         && (((unsigned long long)operands.y0 | PICK(4ull, 4ull, 2ull) * (operands.ys0.n | operands.ys0.c | operands.ys0.d | operands.ys0.h)) % PICK(16, 16, 8)) == 0;
     int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0}, taken = 0;  // each warpgroup's buffers
@@ -517,6 +508,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                 barrier_wait(shared_address(&b.chunk_full[slot]), turn & 1);
                 const REAL* chunk = (const REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
                 const int* codes = phase_codes + (at.variant * 2 + wg);
+                const int first_channel = wg * 64;  // within the group
                 const int first_n = at.u[0], first_d = at.u[1], first_h = at.u[2], first_w = at.u[3], column = lane_column;
                 const int px = column * VECTOR_PIXELS, r = chunk_index * CHUNK_WIDTH + px;
                 const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = 0, n = r / (EXTENT_W * EXTENT_H);
@@ -529,32 +521,31 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                     if (count > 0) {
                         REAL v3[BATCH][VECTOR];
                         UNROLL for (int i = 0; i < BATCH; i++) {
-                            const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + CHUNK_ROW(i) * PITCH
-                                + px);
+                            const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk
+                                + (lane_row + i * ROW_STEP) * PITCH + px);
                             UNROLL for (int p = 0; p < VECTOR_PIXELS; p++) v3[i][p] = in.lane[p];
                         }
                         if (count > 0) {
                             const long long step = ROW_STEP * operands.ys0.c;
 #if defined(HALF)
                             STORED* to = operands.y0
-                                + (PN(0) * operands.ys0.n + PD(0) * operands.ys0.d + PH(0) * operands.ys0.h + PW(0) * operands.ys0.w
-                                + (long long)(group * COUT + CHANNEL(0)) * operands.ys0.c);
+                                + ((long long)pn * operands.ys0.n + (long long)pd * operands.ys0.d + (long long)ph * operands.ys0.h
+                                + ((long long)(pw)) * operands.ys0.w
 #else
-                            float* to = operands.y0 + (PN(0) * operands.ys0.n + PD(0) * operands.ys0.d + PH(0) * operands.ys0.h
-                                + PW(0) * operands.ys0.w + (long long)(group * COUT + CHANNEL(0)) * operands.ys0.c);
+                            float* to = operands.y0 + ((long long)pn * operands.ys0.n + (long long)pd * operands.ys0.d
+                                + (long long)ph * operands.ys0.h + ((long long)(pw)) * operands.ys0.w
 #endif
+                                + (long long)(group * COUT + (first_channel + lane_row)) * operands.ys0.c);
                             if (wide0 && count == VECTOR) {
                                 UNROLL for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
                                     REAL whole[VECTOR];
                                     UNROLL for (int e = 0; e < VECTOR; e++) whole[e] = v3[i][e];
                                     store_vector<VECTOR>(to, whole);
                                 }
                             } else {
                                 UNROLL for (int i = 0; i < BATCH; i++, to += step) {
-                                    if (!CHANNEL_OK(i)) continue;
                                     UNROLL for (int e = 0; e < VECTOR; e++)
-                                        if (e == 0 || VALID(e)) to[e * operands.ys0.w] = v3[i][e];
+                                        if (e == 0 || (e < count)) to[e * operands.ys0.w] = v3[i][e];
                                 }
                             }
                         }
@@ -764,7 +755,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_bcf9ca20f956", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_b7d49da8880e", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"),
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",

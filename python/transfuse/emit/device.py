@@ -147,6 +147,28 @@ def needed(source: list[Chunk]) -> list[Chunk]:
     return [chunk for i, chunk in enumerate(source) if i in kept]
 
 
+ABBREVIATION = re.compile(r"#define ((?!TF_)\w+)\([^)]*\) [^\n\\]*")
+
+
+def _macros_within(source: list[Chunk]) -> list[Chunk]:
+    """Abbreviations that name a function's own variables go into the functions that use them, where they are written out."""
+    macros = {m[1]: c for c in source if c.macro and (m := ABBREVIATION.fullmatch(c.text.strip()))}
+    out = []
+    for chunk in source:
+        if chunk.macro:
+            out += [] if chunk in macros.values() else [chunk]
+            continue
+        used, left = {}, list(chunk.words & set(macros))
+        while left:
+            name = left.pop()
+            if name not in used:
+                used[name] = macros[name]
+                left += list(macros[name].words & set(macros))
+        lines = [macro.text.strip() for name, macro in macros.items() if name in used]
+        out.append(replace(chunk, text="\n".join([*lines, chunk.text])) if lines else chunk)
+    return out
+
+
 def _unused_macros_gone(chunk: Chunk, words: set[str]) -> Chunk:
     """Of a group of macros for each architecture, those that are used."""
     if not chunk.macro or len(chunk.names) < 2:
@@ -172,7 +194,9 @@ struct Bfloat {
 
 def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
     """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first."""
-    sources = {key: [(name, needed(chunks(text))) for name, text in kernels] for key, kernels in builds.items()}
+    sources = {
+        key: [(name, _macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
+    }
     every = [source for list_ in sources.values() for _, source in list_]
     for roll in (False, True):  # what is left of a function may decide how others read
         known = _constants(every)
