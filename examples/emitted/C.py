@@ -135,25 +135,20 @@ constexpr int STORE_GROUPS = 0, THREADS = 384, LOADERS = 128, CIN = 64, COUT = 1
 constexpr int EXTENT_D = 5, FIRST_D = -4, PERIOD_D = 1, TILE_H = PICK(4, 7, 3), RUN_H = PICK(4, 7, 3), EXTENT_H = PICK(8, 11, 7);
 constexpr int FIRST_H = -4, PERIOD_H = 1, TILE_W = PICK(36, 20, 20), RUN_W = PICK(36, 20, 20), EXTENT_W = PICK(36, 24, 24), FIRST_W = -4;
 constexpr int PERIOD_W = 1, PIXELS = PICK(1440, 1320, 840), PLANE = PICK(1448, 1320, 840), LANES = 4, VECTORS = 2, TERMS = PICK(1, 1, 2);
-constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = PICK(2, 3, 3), PIECES = 2, SLABS = PICK(4, 4, 2), RINGS = 2;
-constexpr int SLAB_BYTES = PICK(10240, 10240, 20480), TILE_BYTES = PICK(2048, 2048, 4096), OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1;
+constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = PICK(2, 3, 3), PIECES = 2, SLABS = PICK(4, 4, 2);
+constexpr int SLAB_BYTES = PICK(20480, 20480, 40960), TILE_BYTES = PICK(2048, 2048, 4096), OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1;
 constexpr int ACCUMULATORS = PICK(72, 84, 36), STAGE_BYTES = PICK(46336, 42240, 53760), RAW_BYTES = PICK(23040, 21120, 13440);
 constexpr int STAGES_AT = 81920, RAW_AT = PICK(174592, 166400, 189440), TABLES_AT = PICK(220672, 229760, 229760), HELD_VALUES = 32;
 typedef float ELEMENT;
 typedef float REAL;
 typedef int OFFSET;
-__constant__ int slab_firsts[] = {0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 100, 105, 110, 115, 120,
-    125, 130, 135, 140, 145, 150, 155, 160, 165, 170, 175, 180, 185, 190, 195, 200, 205, 210, 215, 220, 225, 230, 235, 240, 245, 250},
-    slab_begins[] = {0}, slab_ends[] = {25, 50};  // ends: of the first ring, of the second
-static __device__ __forceinline__ int slab_first(int variant, int slab) { return slab_firsts[slab_begins[variant] + slab]; }
-static __device__ __forceinline__ int slab_end(int variant, int ring) { return ring < 0 ? 0 : slab_ends[variant * 2 + ring]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * 10, 250); }
+static __device__ __forceinline__ int slab_count(int) { return 25; }
 
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3,
     -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1,
     -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0,
-    0, -4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3, -3, -2, -2, -3, -3,
-    -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1, -3, -3, -1,
-    -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};  // first and last shift along d, along h
+    0, 0, 0, 0, 0};  // first and last shift along d, along h
 static __device__ __forceinline__ const int* slab_reach(int variant, int slab) { return slab_reaches + 4 * slab; }
 TF_PTX void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 TF_PTX void barrier_wait(unsigned b, int parity) {
@@ -215,7 +210,7 @@ struct Strides { long long n, c, d, h, w; };  // elements
 struct Barriers {
     unsigned long long full[STAGES], empty[STAGES];  // patches: load -> product
     unsigned long long raw_full[RAW], raw_empty[RAW];  // boxes of the raw patch: memory -> load
-    unsigned long long weights_full[RINGS * SLABS], weights_empty[RINGS * SLABS];
+    unsigned long long weights_full[SLABS], weights_empty[SLABS];
     unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
 
@@ -299,45 +294,32 @@ struct Pump {
     const unsigned char* from;
     int tile, step, slab, slot, turn;
     Place at;
-    int t, ring;  // which of the FETCHERS; where each warpgroup has slabs of its own, whose
+    int t;  // which of the FETCHERS
     __device__ __forceinline__ void seek(const unsigned char* packed, const Sizes& s) {
         at = place_of(tile, s);
         from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
-        step = 0;
-        slab = slab_end(at.variant, ring - 1);
+        step = slab = 0;
     }
-    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread, int of) : tile(blockIdx.x), slot(0), turn(0),
-        t(thread), ring(of) {
+    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0),
+        t(thread) {
         seek(packed, s);
     }
     __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
         while (tile < s.total) {
             if (slab_meets(slab, at, s)) {
-                const int place = ring * SLABS + slot;
-                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[place]), (turn - 1) & 1)) return;
+                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
                 const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
-                copy_weights(shared_address(shared + place * SLAB_BYTES), from + first * TILE_BYTES, bytes,
-                    shared_address(&b.weights_full[place]), t);
+                copy_weights(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes,
+                    shared_address(&b.weights_full[slot]), t);
                 if (++slot == SLABS) { slot = 0; turn++; }
             }
-            if (++slab == slab_end(at.variant, ring)) {
-                slab = slab_end(at.variant, ring - 1);
+            if (++slab == slab_count(at.variant)) {
+                slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
                 if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
             }
         }
     }
-};
-
-struct Pumps {
-    Pump first, second;
-    __device__ __forceinline__ Pumps(const unsigned char* packed, const Sizes& s, int t) : first(packed, s, t, 0),
-        second(packed, s, t, RINGS - 1) {}
-    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        first.ahead(b, shared, packed, s);
-        second.ahead(b, shared, packed, s);
-    }
-    __device__ __forceinline__ bool more(const Sizes& s) const { return first.tile < s.total || (second.tile < s.total); }
 };
 
 // The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
@@ -371,10 +353,10 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
 static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s,
     const Strides& xs, const TensorMap* boxes) {
     constexpr int RING = RAW;
-    Pumps pumps(packed, s, 0);
+    Pump pump(packed, s, 0);
     Cursor next(s, xs, 0, nullptr);
-    for (int slot = 0, turn = 0; next.tile < s.total || pumps.more(s);) {
-        pumps.ahead(b, shared, packed, s);
+    for (int slot = 0, turn = 0; next.tile < s.total || (pump.tile < s.total);) {
+        pump.ahead(b, shared, packed, s);
         if (next.tile >= s.total) continue;
         if (turn > 0 && !barrier_done(shared_address(&b.raw_empty[slot]), (turn - 1) & 1)) continue;
         const unsigned bar = shared_address(&b.raw_full[slot]);
@@ -467,37 +449,37 @@ __constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75,
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch,
     unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    constexpr int RING = WG;  // its slots' numbers go on where the other's end
     bool met = false;
     for (int part = 0; part < 25; part++) {
         if (!slab_meets(part, at, s)) continue;
         met = true;
-        held.wait(shared_address(&b.weights_full[RING * SLABS + slab]), slab_turn & 1, b);
-        tiles = descriptor(weights + (RING * SLABS + slab) * SLAB_BYTES, 1024, 128);
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        tiles += WG * (TILE_BYTES / 16);
         const int* window = windows + part * 5;
         products_begin();
 #if defined(STRICT)
         product(acc[0], tiles + 128, pixels + window[0], 0);
         product(acc[0], tiles + 0, pixels + window[0] + 1680, 1);
-        product(acc[0], tiles + 384, pixels + window[1], 1);
-        product(acc[0], tiles + 256, pixels + window[1] + 1680, 1);
-        product(acc[0], tiles + 640, pixels + window[2], 1);
-        product(acc[0], tiles + 512, pixels + window[2] + 1680, 1);
-        product(acc[0], tiles + 896, pixels + window[3], 1);
-        product(acc[0], tiles + 768, pixels + window[3] + 1680, 1);
-        product(acc[0], tiles + 1152, pixels + window[4], 1);
-        product(acc[0], tiles + 1024, pixels + window[4] + 1680, 1);
+        product(acc[0], tiles + 640, pixels + window[1], 1);
+        product(acc[0], tiles + 512, pixels + window[1] + 1680, 1);
+        product(acc[0], tiles + 1152, pixels + window[2], 1);
+        product(acc[0], tiles + 1024, pixels + window[2] + 1680, 1);
+        product(acc[0], tiles + 1664, pixels + window[3], 1);
+        product(acc[0], tiles + 1536, pixels + window[3] + 1680, 1);
+        product(acc[0], tiles + 2176, pixels + window[4], 1);
+        product(acc[0], tiles + 2048, pixels + window[4] + 1680, 1);
 #endif
-        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + PICK(128, 128, 256) * j, pixels + window[j], 1);
+        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + PICK(256, 256, 512) * j, pixels + window[j], 1);
         products_commit();
         products_wait<PICK(1, 1, 0)>();
 #if defined(STRICT)
         promote(acc[0], total[0]);
-        held.slab = RING * SLABS + slab;
+        held.slab = slab;
 #endif
         held.release(b);
 #if !defined(STRICT)
-        held.slab = RING * SLABS + slab;
+        held.slab = slab;
 #endif
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
@@ -693,8 +675,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
 }
 __device__ const double tf_table_5[] = {1.0, 1.0, 1.0, 1.0, 1.0};
 __device__ const double tf_table_9[] = {1.0, 1.0, 1.0, 1.0, 1.0};
-static __device__ __forceinline__ int tf_table_31(int i) { return 124 - i / 2 % 125; }
-static __device__ __forceinline__ int tf_table_32(int i) { return i / 125; }
+static __device__ __forceinline__ int tf_table_31(int i) { return 124 - i / 4; }
+static __device__ __forceinline__ int tf_table_32(int i) { return i % 2; }
 
 // The sum over a warp in a fixed order: lane 0 has it.
 TF_FUNCTION double tf_warp_sum(double v) {
@@ -942,8 +924,8 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const ELEMENT* __restr
         for (int i = 0; i < STAGES; i++) {
             barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256);
         }
-        for (int i = 0; i < RINGS * SLABS; i++) {
-            barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256 / RINGS);
+        for (int i = 0; i < SLABS; i++) {
+            barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256);
         }
         for (int i = 0; i < BUFFERS; i++) {
             barrier_init(shared_address(&b.chunk_full[i]), 128); barrier_init(shared_address(&b.chunk_empty[i]), 128);
@@ -1536,7 +1518,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_5cdf17adec31", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_b8de0c70620a", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",

@@ -82,20 +82,15 @@ constexpr int RUN_H = PICK(2, 1, 2), EXTENT_H = PICK(4, 3, 4), FIRST_H = -2, TIL
 constexpr int EXTENT_W = PICK(92, 136, 96), FIRST_W = -PICK(4, 4, 8), PIXELS = PICK(368, 408, 384), PLANE = PICK(368, 408, 384);
 constexpr int RUN_PIXELS = PICK(184, 136, 184), LANES = PICK(4, 4, 8), VECTORS = 2, TERMS = PICK(1, 2, 1), STAGE_CHANNELS = PICK(8, 8, 16);
 constexpr int KSTAGES = PICK(8, 8, 4), KSTEPS = PICK(8, 8, 4), STAGES = 2, RAW = PICK(2, 3, 2), PIECE = 2, PIECES = 1, SLABS = 3;
-constexpr int RINGS = 2, SLAB_BYTES = 16384, TILE_BYTES = PICK(2048, 4096, 2048), OPERAND_TILES = 30, BUFFERS = PICK(4, 2, 4), CHUNKS = 3;
+constexpr int SLAB_BYTES = 32768, TILE_BYTES = PICK(2048, 4096, 2048), OPERAND_TILES = 30, BUFFERS = PICK(4, 2, 4), CHUNKS = 3;
 constexpr int CHUNK_WIDTH = 64, ROW_LENGTH = PICK(184, 136, 184), PITCH = 72, BLOCKS = 1, ACCUMULATORS = PICK(92, 68, 92);
 constexpr int STAGE_BYTES = PICK(11776, 26112, 12288), RAW_BYTES = PICK(11776, 13056, 12288), CHUNK_BYTES = 18432, STAGES_AT = 98304;
 constexpr int RAW_AT = PICK(121856, 150528, 122880), CHUNKS_AT = PICK(145408, 189696, 147456), HELD_VALUES = PICK(32, 32, 16);
 typedef STORED ELEMENT;
 typedef float REAL;
 typedef int OFFSET;
-#if defined(STRICT)
-__constant__ int slab_firsts[] = {0, 4, 8, 12, 15, 19, 23, 27, 30}, slab_begins[] = {0}, slab_ends[] = {4, 8};  // ends: of the first ring, of the second
-#else
-__constant__ int slab_firsts[] = {0, 8, 15, 23, 30}, slab_begins[] = {0}, slab_ends[] = {2, 4};  // ends: of the first ring, of the second
-#endif
-static __device__ __forceinline__ int slab_first(int variant, int slab) { return slab_firsts[slab_begins[variant] + slab]; }
-static __device__ __forceinline__ int slab_end(int variant, int ring) { return ring < 0 ? 0 : slab_ends[variant * 2 + ring]; }
+static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * PICK(16, 8, 16), 30); }
+static __device__ __forceinline__ int slab_count(int) { return PICK(2, 4, 2); }
 TF_PTX void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 TF_PTX void barrier_wait(unsigned b, int parity) {
     asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(b), "r"(parity) : "memory");
@@ -152,7 +147,7 @@ struct Strides { long long n, c, d, h, w; };  // elements
 struct Barriers {
     unsigned long long full[STAGES], empty[STAGES];  // patches: load -> product
     unsigned long long raw_full[RAW], raw_empty[RAW];  // boxes of the raw patch: memory -> load
-    unsigned long long weights_full[RINGS * SLABS], weights_empty[RINGS * SLABS];
+    unsigned long long weights_full[SLABS], weights_empty[SLABS];
     unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
 constexpr int BUFFERS_0 = (BUFFERS + 1) / 2;  // of the first warpgroup
@@ -240,43 +235,30 @@ struct Pump {
     const unsigned char* from;
     int tile, step, slab, slot, turn;
     Place at;
-    int t, ring;  // which of the FETCHERS; where each warpgroup has slabs of its own, whose
+    int t;  // which of the FETCHERS
     __device__ __forceinline__ void seek(const unsigned char* packed, const Sizes& s) {
         at = place_of(tile, s);
         from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
-        step = 0;
-        slab = slab_end(at.variant, ring - 1);
+        step = slab = 0;
     }
-    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread, int of) : tile(blockIdx.x), slot(0), turn(0),
-        t(thread), ring(of) {
+    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0),
+        t(thread) {
         seek(packed, s);
     }
     __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
         while (tile < s.total) {
-            const int place = ring * SLABS + slot;
-            if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[place]), (turn - 1) & 1)) return;
+            if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
             const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
-            copy_weights(shared_address(shared + place * SLAB_BYTES), from + first * TILE_BYTES, bytes,
-                shared_address(&b.weights_full[place]), t);
+            copy_weights(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes,
+                shared_address(&b.weights_full[slot]), t);
             if (++slot == SLABS) { slot = 0; turn++; }
-            if (++slab == slab_end(at.variant, ring)) {
-                slab = slab_end(at.variant, ring - 1);
+            if (++slab == slab_count(at.variant)) {
+                slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
                 if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
             }
         }
     }
-};
-
-struct Pumps {
-    Pump first, second;
-    __device__ __forceinline__ Pumps(const unsigned char* packed, const Sizes& s, int t) : first(packed, s, t, 0),
-        second(packed, s, t, RINGS - 1) {}
-    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        first.ahead(b, shared, packed, s);
-        second.ahead(b, shared, packed, s);
-    }
-    __device__ __forceinline__ bool more(const Sizes& s) const { return first.tile < s.total || (second.tile < s.total); }
 };
 
 // The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
@@ -314,10 +296,10 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
 static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s,
     const Strides& xs, const TensorMap* boxes) {
     constexpr int RING = RAW;
-    Pumps pumps(packed, s, 0);
+    Pump pump(packed, s, 0);
     Cursor next(s, xs, 0, nullptr);
-    for (int slot = 0, turn = 0; next.tile < s.total || pumps.more(s);) {
-        pumps.ahead(b, shared, packed, s);
+    for (int slot = 0, turn = 0; next.tile < s.total || (pump.tile < s.total);) {
+        pump.ahead(b, shared, packed, s);
         if (next.tile >= s.total) continue;
         if (turn > 0 && !barrier_done(shared_address(&b.raw_empty[slot]), (turn - 1) & 1)) continue;
         const unsigned bar = shared_address(&b.raw_full[slot]);
@@ -396,13 +378,12 @@ static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (
 template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch,
     unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    constexpr int RING = WG;  // its slots' numbers go on where the other's end
 #if defined(HALF)
     static constexpr int begin[] = {0, 8, 15}, pixel[] = {4, 5, 6, 7, 8, 100, 101, 102, 103, 104, 196, 197, 198, 199, 200};
 #elif defined(STRICT)
     static constexpr int begin[] = {0, 12, 24, 36, 45},
-        tile[] = {128, 0, 384, 256, 640, 512, 896, 768, 0, 256, 512, 768, 128, 0, 384, 256, 640, 512, 896, 768, 0, 256, 512, 768, 128, 0,
-        384, 256, 640, 512, 896, 768, 0, 256, 512, 768, 128, 0, 384, 256, 640, 512, 0, 256, 512},
+        tile[] = {128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024,
+        1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 0, 512, 1024},
         pixel[] = {0, 816, 1, 817, 2, 818, 3, 819, 0, 1, 2, 3, 4, 820, 136, 952, 137, 953, 138, 954, 4, 136, 137, 138, 139, 955, 140, 956,
         272, 1088, 273, 1089, 139, 140, 272, 273, 274, 1090, 275, 1091, 276, 1092, 274, 275, 276},
         again[] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1,
@@ -411,27 +392,28 @@ template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BL
     static constexpr int begin[] = {0, 8, 15}, pixel[] = {0, 1, 2, 3, 4, 92, 93, 94, 95, 96, 184, 185, 186, 187, 188};
 #endif
     UNROLL for (int part = 0; part < PICK(2, 4, 2); part++) {
-        held.wait(shared_address(&b.weights_full[RING * SLABS + slab]), slab_turn & 1, b);
-        tiles = descriptor(weights + (RING * SLABS + slab) * SLAB_BYTES, 1024, 128);
+        held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
+        tiles += WG * (TILE_BYTES / 16);
         products_begin();
         UNROLL for (int j = 0; j < PICK(8, 12, 8); j++)
             if (j < begin[part + 1] - begin[part])
 #if defined(STRICT)
                 product(acc[0], tiles + tile[begin[part] + j], pixels + pixel[begin[part] + j], again[begin[part] + j]);
 #else
-                product(acc[0], tiles + 128 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
+                product(acc[0], tiles + 256 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
 #endif
         products_commit();
         products_wait<PICK(1, 0, 1)>();
 #if defined(STRICT)
         promote(acc[0], total[0]);
-        held.slab = RING * SLABS + slab;
+        held.slab = slab;
         if (part == 3) held.stage = slot;
 #endif
         held.release(b);
 #if !defined(STRICT)
         if (part == 1) held.stage = slot;
-        held.slab = RING * SLABS + slab;
+        held.slab = slab;
 #endif
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
@@ -555,8 +537,8 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
             }
     }
 }
-static __device__ __forceinline__ int tf_table_1(int i) { return 14 - i / 2 % 15; }
-static __device__ __forceinline__ int tf_table_2(int i) { return i / 15; }
+static __device__ __forceinline__ int tf_table_1(int i) { return 14 - i / 4; }
+static __device__ __forceinline__ int tf_table_2(int i) { return i % 2; }
 
 __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const STORED* __restrict__ p1) {
     TF_SEQUENCE();
@@ -606,8 +588,8 @@ __global__ void __launch_bounds__(THREADS, 1) forward_dense(const ELEMENT* __res
         for (int i = 0; i < STAGES; i++) {
             barrier_init(shared_address(&b.full[i]), TRANSPOSERS); barrier_init(shared_address(&b.empty[i]), 256);
         }
-        for (int i = 0; i < RINGS * SLABS; i++) {
-            barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256 / RINGS);
+        for (int i = 0; i < SLABS; i++) {
+            barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256);
         }
         for (int i = 0; i < BUFFERS; i++) {
             barrier_init(shared_address(&b.chunk_full[i]), 128); barrier_init(shared_address(&b.chunk_empty[i]), 128);
@@ -755,7 +737,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_b7d49da8880e", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_c03067d3a3cf", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"),
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",

@@ -31,14 +31,15 @@ struct Model {
     }
     int weight_bytes() const {
         if (c.resident) return s.k_stages * c.k_steps * s.tile_count() * s.tile_bytes;
-        return s.rings * c.slabs * s.largest_slab(c.slab_tiles) * s.tile_bytes;
+        int most = 1;
+        for (int tiles : s.variant_tiles) most = std::max(most, slab_of(tiles, c.slab_tiles, s.blocks_per_tile));
+        return c.slabs * most * s.tile_bytes;
     }
     // The share of all slabs, over all tiles, whose windows meet the image.
     double share_met() const {
         double met = 0, all = 0;
-        int begin = 0;
-        for (size_t part = 0; part < static_cast<size_t>(s.variants * s.rings); ++part) {
-            const int tiles_here = s.ring_tiles(part / static_cast<size_t>(s.rings), static_cast<int>(part) % s.rings), end = begin + tiles_here, slab = slab_of(tiles_here, c.slab_tiles, s.rings);
+        for (int v = 0, begin = 0; v < s.variants; ++v) {
+            const int end = begin + s.variant_tiles[static_cast<size_t>(v)], slab = slab_of(end - begin, c.slab_tiles, s.blocks_per_tile);
             for (; begin < end; begin += slab) {
                 const int next = std::min(end, begin + slab);
                 const auto reach = s.reach_of(begin, next);
@@ -154,8 +155,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     }
     // Slabs of whole rows of taps, which can be skipped where they lie outside the image: few pixels, many taps.
     int row_tiles = 0;
-    while (row_tiles < s.ring_tiles(0, 0) && s.reach[static_cast<size_t>(row_tiles)][0].first == s.reach[0][0].first && s.reach[static_cast<size_t>(row_tiles)][1].first == s.reach[0][1].first) ++row_tiles;
-    row_tiles *= s.rings;
+    while (row_tiles < step_tiles && s.reach[static_cast<size_t>(row_tiles)][0].first == s.reach[0][0].first && s.reach[static_cast<size_t>(row_tiles)][1].first == s.reach[0][1].first) ++row_tiles;
     m.c.slab_tiles = row_tiles;
     if (row_tiles < step_tiles && m.share_met() < 0.95)
         for (int rows = 1; rows * row_tiles * s.tile_bytes <= 40 << 10; ++rows)

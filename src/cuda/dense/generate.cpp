@@ -114,7 +114,7 @@ int longest_chain(const Config& config, const Schedule& s) {
 
 // So many slabs of one accumulator's windows that the tap loop is better a loop.
 bool loops(const Config& config, const Schedule& s, int variant) {
-    return !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs && config.split != Split::phases && s.first_slabs[static_cast<size_t>(variant)] > 6;
+    return !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs && config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
 }
 
 // The tap loop of every variant and warpgroup, written out: each line one window of the patch times one tile of weights.
@@ -127,7 +127,6 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
     }
     t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
-    t.line("constexpr int RING = RINGS == 2 ? WG : 0;   // its slots' numbers go on where the other's end");
     if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
     t.line("(void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;");
     if (config.skips) t.line("bool met = false;");
@@ -141,7 +140,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
             if (bodies == 2) t.line("if constexpr (WG == " + num(g) + ") {");
             if (strict && config.resident) {
                 t.line("tiles = descriptor(weights + stage * (K_STEPS * OPERAND_TILES * TILE_BYTES), 1024, 128);");
-                if (config.split == Split::channels) t.line("tiles += WG * (" + num(s.first_tiles[static_cast<size_t>(v)]) + " * TILE_BYTES / 16);");
+                if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                 std::vector<StrictStep> steps;
                 for (int kk = 0; kk < config.k_steps; ++kk)
                     for (const WindowStep& step : s.steps[v][static_cast<size_t>(g)])
@@ -155,27 +154,27 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                 continue;
             }
             for (int kk = 0; kk < config.k_steps; ++kk) {
-                const auto own = static_cast<size_t>(s.first_slabs[static_cast<size_t>(v)]);
-                const size_t first_slab = config.resident || g == 0 ? 0 : own, slabs = config.resident ? 1 : g == 0 ? own : s.slabs[v].size() - 1 - own;
+                const size_t slabs = config.resident ? 1 : s.slabs[v].size() - 1;
                 if (config.resident) {
                     t.line("tiles = descriptor(weights + (stage * K_STEPS + " + num(kk) + ") * (OPERAND_TILES * TILE_BYTES), 1024, 128);");
-                    if (config.split == Split::channels) t.line("tiles += WG * (" + num(s.first_tiles[static_cast<size_t>(v)]) + " * TILE_BYTES / 16);");
+                    if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                     if (kk == 0) t.line("products_begin();");
                 }
                 if (loops(config, s, v)) {
                     // Many taps: a loop over slabs, the windows' places in a table.
-                    const int per = s.slabs[v][1] - s.slabs[v][0], total = static_cast<int>(s.steps[v][static_cast<size_t>(g)].size());
+                    const int per = (s.slabs[v][1] - s.slabs[v][0]) / s.blocks_per_tile, total = static_cast<int>(s.steps[v][static_cast<size_t>(g)].size());
                     t.line("for (int part = 0; part < " + num(static_cast<int64_t>(slabs)) + "; part++) {");
                     if (config.skips) t.line("if (!slab_meets(part, at, s)) continue;");
                     if (config.skips) t.line("met = true;");
-                    t.line("held.wait(shared_address(&b.weights_full[RING * SLABS + slab]), slab_turn & 1, b);");
-                    t.line("tiles = descriptor(weights + (RING * SLABS + slab) * SLAB_BYTES, 1024, 128);");
+                    t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
+                    t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
+                    if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                     t.line("const int* window = windows + part * " + num(per) + ";");
                     t.line("products_begin();");
                     if (strict) {
                         auto part = [&](int count) {
                             std::vector<StrictStep> steps;
-                            for (int i = 0; i < count; ++i) steps.push_back({0, static_cast<int64_t>(i) * s.tile_bytes / 16, 2 * kk * s.plane, "window[" + num(i) + "] + "});
+                            for (int i = 0; i < count; ++i) steps.push_back({0, static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16, 2 * kk * s.plane, "window[" + num(i) + "] + "});
                             strict_products(steps);
                         };
                         const std::string last = num(static_cast<int64_t>(slabs) - 1);
@@ -186,7 +185,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                             part(total % per);
                             t.line("}");
                         }
-                        t.line("held.slab = RING * SLABS + slab;");
+                        t.line("held.slab = slab;");
                         if (kk == config.k_steps - 1 && !config.skips) t.line("if (part == " + last + ") held.stage = slot;");
                         t.line("held.release(b);");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
@@ -196,7 +195,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     for (int i = 0; i < per; ++i) {
                         if (total % per != 0 && i >= total % per) t.line("if (part < " + num(static_cast<int64_t>(slabs) - 1) + ")");
                         t.line("{");
-                        const int64_t a = static_cast<int64_t>(i) * s.tile_bytes / 16;
+                        const int64_t a = static_cast<int64_t>(i) * s.blocks_per_tile * s.tile_bytes / 16;
                         const std::string at = "pixels + (window[" + num(i) + "] + " + num(2 * kk * s.plane);
                         t.line("product(acc[0], tiles + " + num(a) + "ll, " + at + "), " + (i > 0 || kk > 0 || config.skips ? "1" : "stage + part > 0") + ");");
                         t.line("}");
@@ -204,7 +203,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     t.line("products_commit();");
                     t.line("products_wait<1>();");
                     t.line("held.release(b);");
-                    t.line("held.slab = RING * SLABS + slab;");
+                    t.line("held.slab = slab;");
                     if (kk == config.k_steps - 1 && !config.skips) t.line("if (part == " + num(static_cast<int64_t>(slabs) - 1) + ") held.stage = slot;");
                     if (at_once) t.line("held.release(b);");
                     t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
@@ -212,11 +211,12 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     continue;
                 }
                 for (size_t slab = 0; slab < slabs; ++slab) {
-                    const int begin = config.resident ? 0 : s.slabs[v][first_slab + slab], end = config.resident ? 1 << 30 : s.slabs[v][first_slab + slab + 1];
-                    if (config.skips) t.line("if (slab_meets(" + num(static_cast<int64_t>(first_slab + slab)) + ", at, s)) {"), t.line("met = true;");
+                    const int begin = config.resident ? 0 : s.slabs[v][slab], end = config.resident ? 1 << 30 : s.slabs[v][slab + 1];
+                    if (config.skips) t.line("if (slab_meets(" + num(static_cast<int64_t>(slab)) + ", at, s)) {"), t.line("met = true;");
                     if (!config.resident) {
-                        t.line("held.wait(shared_address(&b.weights_full[RING * SLABS + slab]), slab_turn & 1, b);");
-                        t.line("tiles = descriptor(weights + (RING * SLABS + slab) * SLAB_BYTES, 1024, 128);");
+                        t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
+                        t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
+                        if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
                         t.line("products_begin();");
                     }
                     const bool last = kk == config.k_steps - 1 && slab + 1 == slabs && !config.skips;
@@ -232,7 +232,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     }
                     if (strict) {
                         strict_products(steps);
-                        t.line("held.slab = RING * SLABS + slab;");
+                        t.line("held.slab = slab;");
                         if (last) t.line("held.stage = slot;");
                         t.line("held.release(b);");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
@@ -246,7 +246,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     }
                     if (last) t.line("held.stage = slot;");
                     if (!config.resident) {
-                        t.line("held.slab = RING * SLABS + slab;");
+                        t.line("held.slab = slab;");
                         if (at_once) t.line("held.release(b);");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
                     } else if (last && at_once) {
@@ -298,7 +298,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     constant("LANES", problem.lanes()), constant("VECTORS", s.vectors), constant("TERMS", problem.terms());
     constant("STAGE_CHANNELS", s.vectors * problem.lanes()), constant("KSTAGES", s.k_stages), constant("K_STEPS", config.k_steps), constant("KSTEPS", s.k_steps(config));
     constant("STAGES", config.stages), constant("RAW", config.raw), constant("PIECE", config.piece), constant("PIECES", s.pieces);
-    constant("SLABS", config.resident ? 1 : config.slabs), constant("RINGS", s.rings), constant("SLAB_BYTES", s.slab_bytes), constant("TILE_BYTES", s.tile_bytes), constant("OPERAND_TILES", static_cast<int64_t>(s.tiles.size()));
+    constant("SLABS", config.resident ? 1 : config.slabs), constant("SLAB_BYTES", s.slab_bytes), constant("TILE_BYTES", s.tile_bytes), constant("OPERAND_TILES", static_cast<int64_t>(s.tiles.size()));
     constant("BUFFERS", config.buffers), constant("CHUNKS", s.chunk_count), constant("CHUNK_WIDTH", config.chunk_width), constant("CHUNK_ROWS", s.chunk_rows), constant("ROW_LENGTH", s.row_length);
     constant("SETS", s.sets), constant("PLANES", s.planes), constant("ROWS_PER_PLANE", s.rows_per_plane), constant("ROWS_PER_GROUP", s.rows_per_group), constant("BLOCK_ROWS", s.block_rows);
     constant("PITCH", s.pitch), constant("BLOCKS", s.blocks), constant("ACCUMULATORS", s.accumulators);
@@ -317,21 +317,20 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     std::string list;
     for (int start : s.chunk_row_start) list += (list.empty() ? "" : ", ") + num(start);
     k.line("static __device__ __forceinline__ constexpr int chunk_row_start(int r) { constexpr int start[] = {" + list + "}; return start[r]; }");
-    std::string firsts, begins, ends;
+    std::string firsts, counts, begins;
     int at = 0;
-    for (size_t v = 0; v < s.slabs.size(); ++v) {
-        const std::string comma = v ? ", " : "";
-        begins += comma + num(at), ends += comma + num(s.first_slabs[v]) + ", " + num(static_cast<int64_t>(s.slabs[v].size()) - 1);
-        for (int first : s.slabs[v]) firsts += (firsts.empty() ? "" : ", ") + num(first), ++at;
+    for (const auto& slabs : s.slabs) {
+        begins += (begins.empty() ? "" : ", ") + num(at), counts += (counts.empty() ? "" : ", ") + num(static_cast<int64_t>(slabs.size()) - 1);
+        for (int first : slabs) firsts += (firsts.empty() ? "" : ", ") + num(first), ++at;
     }
-    if (s.variants * s.rings == 1) {
+    if (s.variants == 1) {
         const auto& one = s.slabs[0];
         k.line("static __device__ __forceinline__ int slab_first(int, int slab) { return min(slab * " + num(one.size() > 2 ? one[1] - one[0] : one.back() - one[0]) + ", " + num(one.back()) + "); }");
-        k.line("static __device__ __forceinline__ int slab_end(int, int ring) { return ring < 0 ? 0 : " + num(static_cast<int64_t>(one.size()) - 1) + "; }");
+        k.line("static __device__ __forceinline__ int slab_count(int) { return " + num(static_cast<int64_t>(one.size()) - 1) + "; }");
     } else {
-        k.line("__constant__ int slab_firsts[] = {" + firsts + "}, slab_begins[] = {" + begins + "}, slab_ends[] = {" + ends + "};   // ends: of the first ring, of the second");
+        k.line("__constant__ int slab_firsts[] = {" + firsts + "}, slab_begins[] = {" + begins + "}, slab_counts[] = {" + counts + "};");
         k.line("static __device__ __forceinline__ int slab_first(int variant, int slab) { return slab_firsts[slab_begins[variant] + slab]; }");
-        k.line("static __device__ __forceinline__ int slab_end(int variant, int ring) { return ring < 0 ? 0 : slab_ends[variant * 2 + ring]; }");
+        k.line("static __device__ __forceinline__ int slab_count(int variant) { return slab_counts[variant]; }");
     }
 
     flag("SKIPS", config.skips);
@@ -364,7 +363,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line(epilogue.operands_made());
     m.line("if (t == 0) {");
     m.line("for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), " + std::string(problem.load == LoadMode::operand ? "1" : problem.boxed() ? "TRANSPOSERS" : "LOADERS") + "); barrier_init(shared_address(&b.empty[i]), 256); }");
-    m.line("for (int i = 0; i < RINGS * SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256 / RINGS); }");
+    m.line("for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }");
     m.line("for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }");
     if (problem.load == LoadMode::boxes) m.line("for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }");
     m.line("barrier_fence();");

@@ -18,9 +18,9 @@ int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b
 
 int64_t u_extent(const Lattice& axis) { return (axis.out + axis.period() - 1) / axis.period(); }
 
-int slab_of(int tiles, int most, int rings) {
-    const int slab = std::max(1, most > 0 ? (most + rings - 1) / rings : tiles), count = std::max(1, (tiles + slab - 1) / slab);
-    return std::max(1, (tiles + count - 1) / count);
+int slab_of(int tiles, int most, int blocks_per_tile) {
+    const int slab = std::max(1, most > 0 ? most : tiles), count = std::max(1, (tiles + slab - 1) / slab);
+    return std::max(1, round_up((tiles + count - 1) / count, blocks_per_tile));
 }
 
 std::string to_string(const Config& c) {
@@ -99,13 +99,6 @@ int Schedule::tile_count() const {
     int count = 0;
     for (int n : variant_tiles) count += n;
     return count;
-}
-
-int Schedule::largest_slab(int most) const {
-    int largest = 1;
-    for (size_t v = 0; v < variant_tiles.size(); ++v)
-        for (int ring = 0; ring < rings; ++ring) largest = std::max(largest, slab_of(ring_tiles(v, ring), most, rings));
-    return largest;
 }
 
 int Schedule::row_of(int outer, int w) const {
@@ -231,8 +224,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.tile_bytes = 2048 * problem.terms();
 
     // Steps. The window of a tap begins where its shift points; segments that have no tap there multiply zeros.
-    if (like) s.variant_tiles = like->variant_tiles, s.variant_steps = like->variant_steps, s.first_tiles = like->first_tiles, s.reach = like->reach;
-    s.rings = config.split != Split::pixels && !config.resident ? 2 : 1;
+    if (like) s.variant_tiles = like->variant_tiles, s.variant_steps = like->variant_steps, s.reach = like->reach;
     s.steps.resize(like ? 0 : static_cast<size_t>(s.variants));
     const int64_t taps_h = problem.axes[2].taps, taps_w = problem.axes[3].taps;
     for (int v = 0; v < s.variants && !like; ++v) {
@@ -297,37 +289,42 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
             }
             lists[g] = std::move(list), made[g] = std::move(tiles);
         }
-        // Operand tiles in the order they are used: the first warpgroup's own, then the second's.
+        // Operand tiles in the order they are used: the warpgroups' own alternate, so that a slab serves both.
         const int first_tile = static_cast<int>(s.tiles.size());
-        std::array<int, 2> begin{first_tile, first_tile};
-        if (config.split == Split::channels) made[1] = made[0], lists[1] = lists[0];
-        for (size_t g = 0; g < 2; ++g) {
-            begin[g] = static_cast<int>(s.tiles.size());
-            for (const Made& one : made[g]) {
-                take(one);
-                if (config.split == Split::channels) s.tiles.back().channel_block = static_cast<int>(g);
+        if (config.split == Split::phases) {
+            const size_t n0 = made[0].size(), n1 = made[1].size();
+            std::array<std::vector<int>, 2> moved{std::vector<int>(n0), std::vector<int>(n1)};
+            for (size_t i0 = 0, i1 = 0; i0 < n0 || i1 < n1;) {
+                const bool take0 = i1 >= n1 || (i0 < n0 && i0 * std::max<size_t>(n1, 1) <= i1 * std::max<size_t>(n0, 1));
+                if (take0) moved[0][i0] = static_cast<int>(s.tiles.size()), take(made[0][i0++]);
+                else moved[1][i1] = static_cast<int>(s.tiles.size()), take(made[1][i1++]);
             }
+            for (int g = 0; g < 2; ++g)
+                for (WindowStep& step : lists[g]) step.tile = moved[g][static_cast<size_t>(step.tile)];
+        } else {
+            for (size_t k = 0; k < made[0].size(); ++k)
+                for (int block = 0; block < s.blocks_per_tile; ++block) {
+                    take(made[0][k]);
+                    s.tiles.back().channel_block = block;
+                }
+            lists[1] = lists[0];
+            for (int g = 0; g < 2; ++g)
+                for (WindowStep& step : lists[g]) step.tile = first_tile + step.tile * s.blocks_per_tile + (config.split == Split::channels ? g : 0);
         }
-        if (config.split == Split::pixels) lists[1] = lists[0], begin[1] = begin[0];
-        for (size_t g = 0; g < 2; ++g)
-            for (WindowStep& step : lists[g]) step.tile += begin[g];
-        s.first_tiles.push_back(config.split == Split::pixels ? static_cast<int>(s.tiles.size()) - first_tile : begin[1] - first_tile);
         s.variant_tiles.push_back(static_cast<int>(s.tiles.size()) - first_tile);
         s.variant_steps.push_back(static_cast<int>(lists[0].size() + lists[1].size()));
         s.steps[v] = std::move(lists);
     }
     s.slabs.resize(static_cast<size_t>(s.variants));
-    for (size_t v = 0, at = 0; v < s.slabs.size(); ++v) {
-        auto& slabs = s.slabs[v];
-        for (int ring = 0; ring < s.rings; ++ring) {
-            const int tiles = s.ring_tiles(v, ring), slab = slab_of(tiles, config.slab_tiles, s.rings);
-            for (int k = 0; k == 0 || k < tiles; k += slab) slabs.push_back(static_cast<int>(at) + k);   // one at least, be it empty
-            if (ring == 0) s.first_slabs.push_back(static_cast<int>(slabs.size()));
-            at += static_cast<size_t>(tiles);
-        }
-        slabs.push_back(static_cast<int>(at));
+    for (int v = 0, first_tile = 0; v < s.variants; first_tile += s.variant_tiles[static_cast<size_t>(v++)]) {
+        const int mine = s.variant_tiles[static_cast<size_t>(v)], end = first_tile + mine;
+        const int slab = slab_of(mine, config.slab_tiles, s.blocks_per_tile);
+        auto& slabs = s.slabs[static_cast<size_t>(v)];
+        for (int at = first_tile; at < end; at += slab) slabs.push_back(at);
+        if (slabs.empty()) slabs.push_back(first_tile);
+        slabs.push_back(end);
+        s.slab_bytes = std::max(s.slab_bytes, slab * s.tile_bytes);
     }
-    s.slab_bytes = s.largest_slab(config.slab_tiles) * s.tile_bytes;
 
     // Chunks.
     s.joint = (needs.all_channels && config.split == Split::channels) || (outer_together && config.split == Split::phases);
@@ -392,7 +389,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.raw_bytes = s.raw_piece_bytes(problem, config);
     int at = 0;
     s.weights_at = at;
-    at += config.resident ? s.k_steps(config) * s.tile_count() * s.tile_bytes : s.rings * config.slabs * s.slab_bytes;
+    at += config.resident ? s.k_steps(config) * s.tile_count() * s.tile_bytes : config.slabs * s.slab_bytes;
     s.stages_at = at, at += config.stages * s.stage_bytes;
     s.raw_at = at, at += config.raw * s.raw_bytes;
     s.chunks_at = at, at += config.buffers * s.chunk_bytes;

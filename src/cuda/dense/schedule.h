@@ -116,16 +116,11 @@ struct Schedule {
     // steps
     std::vector<OperandTile> tiles;
     std::vector<std::array<std::vector<WindowStep>, 2>> steps;   // [variant][warpgroup]
-    int rings = 1;                           // of slabs: 2 where each warpgroup has weights of its own
-    std::vector<std::vector<int>> slabs;     // [variant]: first tile of each slab, and the end; those of the first ring first
-    std::vector<int> first_slabs;            // [variant]: how many they are
+    std::vector<std::vector<int>> slabs;     // [variant]: first tile of each slab, and the end
     std::vector<int> variant_tiles, variant_steps;   // [variant]: operand tiles; products of both warpgroups a K step
-    std::vector<int> first_tiles;            // [variant]: of them the first warpgroup's, which come first; all where they share them
     std::vector<std::array<Reach, 2>> reach; // of every operand tile's windows, along d and h
     std::array<Reach, 2> reach_of(int begin, int end) const;   // of a slab
     int tile_count() const;
-    int ring_tiles(size_t variant, int ring) const { return rings == 1 ? variant_tiles[variant] : ring == 0 ? first_tiles[variant] : variant_tiles[variant] - first_tiles[variant]; }
-    int largest_slab(int most) const;        // operand tiles
     // chunks
     bool joint = false, pixel_major = false;
     int sets = 1, planes = 1, rows_per_plane = 1, rows_per_group = 1;
@@ -154,8 +149,8 @@ struct Schedule {
 // schedule `like` it of the same split and bundles, the steps are only counted, not made: enough to choose by.
 std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit, const Schedule* like = nullptr);
 
-// Operand tiles in each slab of a ring's `tiles` of a K step, all slabs alike; `most` as the configuration says: of all rings.
-int slab_of(int tiles, int most, int rings);
+// Operand tiles in each slab of a K step's `tiles`, none larger than the configuration's, all of them alike.
+int slab_of(int tiles, int most, int blocks_per_tile);
 
 // The number of u along an axis.
 int64_t u_extent(const Lattice& axis);

@@ -49,12 +49,12 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
 static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const TensorMap* boxes) {
     constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
     constexpr int RING = OPERAND ? STAGES : RAW;
-    Pumps pumps(packed, s, 0);
+    Pump pump(packed, s, 0);
     if (RESIDENT && (int)blockIdx.x < s.total)                // all weights of this CTA's channels, once
         copy_weights(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]), 0);
     Cursor next(s, xs, 0, nullptr);
-    for (int slot = 0, turn = 0; next.tile < s.total || (!RESIDENT && pumps.more(s));) {
-        if (!RESIDENT) pumps.ahead(b, shared, packed, s);
+    for (int slot = 0, turn = 0; next.tile < s.total || (!RESIDENT && pump.tile < s.total);) {
+        if (!RESIDENT) pump.ahead(b, shared, packed, s);
         if (next.tile >= s.total) continue;
         if (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1)) continue;
         const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);

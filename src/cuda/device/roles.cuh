@@ -6,7 +6,7 @@ struct Strides { long long n, c, d, h, w; };                  // elements
 struct Barriers {
     unsigned long long full[STAGES], empty[STAGES];           // patches: load -> product
     unsigned long long raw_full[RAW], raw_empty[RAW];         // boxes of the raw patch: memory -> load
-    unsigned long long weights_full[RINGS * SLABS], weights_empty[RINGS * SLABS];
+    unsigned long long weights_full[SLABS], weights_empty[SLABS];
     unsigned long long chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
 constexpr int BUFFERS_0 = JOINT ? BUFFERS : (BUFFERS + 1) / 2;     // of the first warpgroup
@@ -287,45 +287,34 @@ struct Pump {
     const unsigned char* from;
     int tile, step, slab, slot, turn;
     Place at;
-    int t, ring;                                              // which of the FETCHERS; where each warpgroup has slabs of its own, whose
+    int t;                                                    // which of the FETCHERS
     __device__ __forceinline__ void seek(const unsigned char* packed, const Sizes& s) {
         at = place_of(tile, s);
         from = packed + (long long)at.fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES);
-        step = 0;
-        slab = slab_end(at.variant, ring - 1);
+        step = slab = 0;
     }
-    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread, int of) : tile(blockIdx.x), slot(0), turn(0), t(thread), ring(of) { seek(packed, s); }
+    __device__ __forceinline__ Pump(const unsigned char* packed, const Sizes& s, int thread) : tile(blockIdx.x), slot(0), turn(0), t(thread) { seek(packed, s); }
     __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
         while (tile < s.total) {
             if (slab_meets(slab, at, s)) {
-                const int place = ring * SLABS + slot;
-                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[place]), (turn - 1) & 1)) return;
+                if (turn > 0 && !barrier_done(shared_address(&b.weights_empty[slot]), (turn - 1) & 1)) return;
                 const int first = slab_first(at.variant, slab), bytes = (slab_first(at.variant, slab + 1) - first) * TILE_BYTES;
-                copy_weights(shared_address(shared + WEIGHTS_AT + place * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[place]), t);
+                copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);
                 if (++slot == SLABS) { slot = 0; turn++; }
             }
-            if (++slab == slab_end(at.variant, RINGS == 1 ? 1 : ring)) {
-                slab = slab_end(at.variant, ring - 1);
+            if (++slab == slab_count(at.variant)) {
+                slab = 0;
                 from += OPERAND_TILES * TILE_BYTES;
                 if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
             }
         }
     }
 };
-struct Pumps {
-    Pump first, second;
-    __device__ __forceinline__ Pumps(const unsigned char* packed, const Sizes& s, int t) : first(packed, s, t, 0), second(packed, s, t, RINGS - 1) {}
-    __device__ __forceinline__ void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        first.ahead(b, shared, packed, s);
-        if (RINGS == 2) second.ahead(b, shared, packed, s);
-    }
-    __device__ __forceinline__ bool more(const Sizes& s) const { return first.tile < s.total || (RINGS == 2 && second.tile < s.total); }
-};
 
 static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const Operands& operands, int t) {
-    Pumps pumps(packed, s, t);
+    Pump pump(packed, s, t);
     const bool fetches = t < FETCHERS;
-    auto refill = [&] { if (!RESIDENT && fetches) pumps.ahead(b, shared, packed, s); };
+    auto refill = [&] { if (!RESIDENT && fetches) pump.ahead(b, shared, packed, s); };
     auto wait_empty = [&](unsigned bar, int parity) {
         if (!RESIDENT && fetches) while (!barrier_done(bar, parity)) refill(), rest();
         barrier_wait(bar, parity);
@@ -397,7 +386,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
     }
     copy_wait<0>();
     if (!RESIDENT && fetches)
-        while (pumps.more(s)) refill();
+        while (pump.tile < s.total) refill();
 }
 
 // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
