@@ -21,9 +21,9 @@ SAMPLES = 1 << 16  # numbers looked at of each result: TF32 changes nearly all o
 NOISE = 2.0**-20
 
 _get, _set = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
-_CONVOLUTIONS = ("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
+_SWITCH = ("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
 _ABOVE = {
-    _CONVOLUTIONS: ("cuda", "all"),
+    _SWITCH: ("cuda", "all"),
     ("cuda", "all"): ("generic", "all"),
 }  # where a switch that is "none" looks next
 _one_at_a_time = threading.Lock()  # the switches belong to the process
@@ -32,7 +32,7 @@ _one_at_a_time = threading.Lock()  # the switches belong to the process
 @torch.compiler.assume_constant_result
 def allows_tf32() -> bool:
     """What PyTorch's switches say of fp32 convolutions on CUDA."""
-    precision = _get(*_CONVOLUTIONS)
+    precision = _get(*_SWITCH)
     if precision in ("tf32", "ieee"):
         return precision == "tf32"
     try:
@@ -57,12 +57,12 @@ def _own_setting(switch: tuple[str, str]) -> str:
 @contextlib.contextmanager
 def without_tf32():
     """The older switches are read through this one and need no change."""
-    before = _own_setting(_CONVOLUTIONS)
-    _set(*_CONVOLUTIONS, "ieee")
+    before = _own_setting(_SWITCH)
+    _set(*_SWITCH, "ieee")
     try:
         yield
     finally:
-        _set(*_CONVOLUTIONS, before)
+        _set(*_SWITCH, before)
 
 
 def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int]) -> tuple[bool, bool]:

@@ -104,7 +104,7 @@ TEST_F(CudaCompile, SeedModels) {
     }
 }
 
-// Batch and lengths are arguments: a stream of chunks of a hundred lengths needs a kernel or two for each launch.
+// Batch and lengths are arguments: of the general kernels a stream of chunks of a hundred lengths needs one or two for each launch.
 TEST_F(CudaCompile, LengthsShareKernels) {
     std::map<std::string, std::set<std::string>> texts;
     Random random(11);

@@ -192,7 +192,7 @@ TEST(CudaDenseCompile, RefusesChannelReductionsATileCannotHold) {
     }
 }
 
-// The same text serves every length: only arguments change, so that a vocoder compiles once.
+// The same text serves long signals of every length: only arguments change. Short ones get tiles, and so a text, of their own.
 TEST(CudaDenseCompile, OneTextForManyLengths) {
     auto text = [](int length) {
         const std::string graph = "graph g {\n  %x = input f32[1,64," + std::to_string(length) + "]\n  %w = param f32[64,32,16]\n  %y = conv_transpose(%x, %w) stride=[8] padding=[4]\n  return %y\n}\n";

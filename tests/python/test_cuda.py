@@ -250,7 +250,7 @@ def test_tensors_on_two_devices_get_pytorchs_error():
         ours(torch.randn(1, 3, 4, 4))
 
 
-def test_a_hundred_sizes_compile_little(no_fallback):
+def test_a_hundred_sizes_are_right(no_fallback):
     model = nn.Sequential(nn.ConvTranspose1d(16, 16, 4, stride=2, padding=1), nn.LeakyReLU(0.1)).cuda().eval()
     ours = transfuse.optimize(model, torch.randn(2, 16, 64, device="cuda"), never_slower=False)
     with torch.no_grad():
