@@ -1,11 +1,11 @@
 // On a machine with a GPU: compile_cuda against the float64 reference, and times. A plain program (no test framework).
 //
-//   check random FIRST COUNT [dtype] [last] [tf32]
+//   check random FIRST COUNT [dtype] [last] [tf32] [within SECONDS]
 //       random graphs, twice each, over many processes; without a dtype every precision, layout, alignment and size
-//       is drawn as well
-//   check gradient FIRST COUNT [dtype] [last] [tf32]
+//       is drawn as well; after SECONDS no graph is begun
+//   check gradient FIRST COUNT [dtype] [last] [tf32] [within SECONDS]
 //       their gradients in all leaves
-//   check rows
+//   check rows [within SECONDS]
 //       the benchmark's chains, cut small, in every precision and layout
 //   check families [alone [FIRST COUNT]]
 //       small graphs that use every kind of kernel, for compute-sanitizer; alone: in this process
@@ -190,13 +190,16 @@ int main(int argc, char** argv) {
             if (word == "last") wanted.setting.last = true;
             if (word == "unaligned") wanted.setting.unaligned = true;
             if (word == "tf32") wanted.setting.precision = Fp32Precision::tf32;
-            if (i >= 4 && word != "last" && word != "unaligned" && word != "tf32") wanted.dtype = dtype_named(word);
+            if (word == "within" && i + 1 < argc)
+                wanted.within = static_cast<unsigned>(std::stoul(argv[++i]));
+            else if (i >= 4 && word != "last" && word != "unaligned" && word != "tf32")
+                wanted.dtype = dtype_named(word);
         }
         if ((verb == "random" || verb == "gradient") && argc >= 4)
-            return in_processes(verb, std::stoull(argv[2]), std::stoull(argv[3]),
+            return in_processes(verb, std::stoull(argv[2]), std::stoull(argv[3]), wanted.within,
                                 [&](uint64_t seed) { return random_trial(seed, wanted, verb == "gradient"); });
-        if (verb == "rows") return in_processes("rows", 0, row_count(), row_trial);
-        if (verb == "families" && argc < 3) return in_processes("families", 0, family_count(), family_trial);
+        if (verb == "rows") return in_processes("rows", 0, row_count(), wanted.within, row_trial);
+        if (verb == "families" && argc < 3) return in_processes("families", 0, family_count(), 0, family_trial);
         if (verb == "families")
             return in_turn("families", argc > 4 ? std::stoull(argv[3]) : 0,
                            argc > 4 ? std::stoull(argv[4]) : family_count(), family_trial);
@@ -215,8 +218,8 @@ int main(int argc, char** argv) {
             return 0;
         }
         std::printf(
-            "usage: check random|gradient FIRST COUNT [dtype] [last] [tf32] | file|time|launches FILE.tf [last] "
-            "[tf32] | copy\n");
+            "usage: check random|gradient FIRST COUNT [dtype] [last] [tf32] [within SECONDS] | rows [within SECONDS] | "
+            "families | file|time|launches FILE.tf|ROW [last] [tf32] | copy\n");
         return 2;
     } catch (const std::exception& error) {
         std::printf("FAILED: %s\n", std::string(error.what()).substr(0, 3000).c_str());

@@ -71,7 +71,7 @@ struct Session {
 
     Session(const Graph& graph, const Setting& setting) {
         plan = transfuse::plan(rewrite(graph).rewritten, Machine::h200());
-        plan.machine.launch = 0;   // else small problems are multiplied in strict fp32 though TF32 is asked for
+        plan.machine.launch = 0;  // else small problems are multiplied in strict fp32 though TF32 is asked for
         options.precision = setting.precision;
         options.freeze = setting.freeze;
         for (ValueId leaf : plan.graph.leaves())
@@ -152,7 +152,8 @@ struct Verdict {
 };
 
 // The leaves, some of them an ulp further: another sample of what rounding does to values that cancel.
-inline std::vector<std::vector<double>> shaken(const Graph& graph, std::vector<std::vector<double>> leaves, uint64_t seed) {
+inline std::vector<std::vector<double>> shaken(const Graph& graph, std::vector<std::vector<double>> leaves,
+                                               uint64_t seed) {
     Random random(seed);
     for (size_t i = 0; i < leaves.size(); ++i) {
         const DType dtype = graph[graph.leaves()[i]].type.dtype;
@@ -164,10 +165,11 @@ inline std::vector<std::vector<double>> shaken(const Graph& graph, std::vector<s
 }
 
 // Runs a graph twice and compares with float64. What an error may be is measured by what rounding alone does to the
-// graph: by the reference that rounds every value to its dtype (on several neighbouring inputs: what cancels to nothing, a
-// bias' gradient before a norm, is all rounding, and once it may be small by chance), and (TF32) by the reference on
-// rounded leaves. Throws where two runs differ, or where memory around the tensors was touched.
-inline Verdict examine(const Graph& graph, std::vector<std::vector<double>> leaves, const Setting& setting) {
+// graph: by the reference that rounds every value to its dtype (on `samples` neighbouring inputs: what cancels to
+// nothing, a bias' gradient before a norm, is all rounding, and once it may be small by chance), and (TF32) by the
+// reference on rounded leaves. Throws where two runs differ, or where memory around the tensors was touched.
+inline Verdict examine(const Graph& graph, std::vector<std::vector<double>> leaves, const Setting& setting,
+                       uint64_t samples = 4) {
     bool wide = true;
     for (size_t i = 0; i < leaves.size(); ++i) {
         const DType dtype = graph[graph.leaves()[i]].type.dtype;
@@ -175,8 +177,8 @@ inline Verdict examine(const Graph& graph, std::vector<std::vector<double>> leav
         for (double& v : leaves[i]) v = rounded(v, dtype);
     }
     const auto expected = evaluate(graph, leaves);
-    std::vector<std::vector<std::vector<double>>> references, truths;   // what `references` should be
-    for (uint64_t sample = 0; sample < 4 && !wide; ++sample) {
+    std::vector<std::vector<std::vector<double>>> references, truths;  // what `references` should be
+    for (uint64_t sample = 0; sample < samples && !wide; ++sample) {
         const auto near = sample == 0 ? leaves : shaken(graph, leaves, sample);
         references.push_back(evaluate(graph, near, Arithmetic::as_typed));
         truths.push_back(sample == 0 ? expected : evaluate(graph, near));

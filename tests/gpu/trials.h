@@ -19,6 +19,7 @@ namespace transfuse::cuda {
 struct Wanted {
     std::optional<DType> dtype;
     Setting setting;
+    unsigned within = 0;  // seconds after which no graph is begun; 0: all are
 };
 
 struct Drawn {
@@ -59,6 +60,7 @@ struct Trial {
     Graph graph;
     uint64_t seed;
     Setting setting;
+    uint64_t samples = 4;  // of what rounding does: see examine()
 };
 
 // An empty string where the trial is right, else a complaint.
@@ -69,7 +71,7 @@ inline std::string complaint_of(const std::function<Trial()>& trial) {
         const Trial t = trial();
         told = t.what + " " + to_string(t.setting) + ": ";
         text = "\n" + print(t.graph).substr(0, 1800);
-        const Verdict verdict = examine(t.graph, random_leaves(t.graph, t.seed), t.setting);
+        const Verdict verdict = examine(t.graph, random_leaves(t.graph, t.seed), t.setting, t.samples);
         if (verdict.right) return {};
         char numbers[80];
         std::snprintf(numbers, sizeof numbers, "error %.3g, allowed %.3g", verdict.error, verdict.allowed);
@@ -79,14 +81,14 @@ inline std::string complaint_of(const std::function<Trial()>& trial) {
     }
 }
 
-inline int in_processes(const std::string& what, uint64_t first, uint64_t count,
+inline int in_processes(const std::string& what, uint64_t first, uint64_t count, unsigned within,
                         const std::function<Trial(uint64_t)>& trial) {
     const auto begin = std::chrono::steady_clock::now();
-    const uint64_t wrong =
-        Workers::run(first, count, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), 40, 12,
+    const auto [tried, wrong] =
+        Workers::run(first, count, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), {.all = within},
                      [&](uint64_t number) { return complaint_of([&] { return trial(number); }); });
-    std::printf("%s: %llu graphs, %llu wrong (%.0f s)\n", what.c_str(), static_cast<unsigned long long>(count),
-                static_cast<unsigned long long>(wrong),
+    std::printf("%s: %llu of %llu graphs, %llu wrong (%.0f s)\n", what.c_str(), static_cast<unsigned long long>(tried),
+                static_cast<unsigned long long>(count), static_cast<unsigned long long>(wrong),
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     return wrong != 0;
 }
@@ -118,24 +120,29 @@ inline Trial random_trial(uint64_t seed, const Wanted& wanted, bool gradients) {
     return trial;
 }
 
-// The benchmark's chains: every row in five precisions and two layouts.
-inline uint64_t row_count() { return tests::rows().size() * 10; }
+// The benchmark's chains: every row in five precisions and two layouts. All rows in the first of these, then all in the
+// next: a run that is cut has seen every chain.
+struct RowSetting {
+    DType dtype;
+    Fp32Precision precision;
+    bool last;
+};
+constexpr RowSetting row_settings[] = {
+    {DType::f32, Fp32Precision::tf32, false},   {DType::f16, Fp32Precision::strict, true},
+    {DType::f32, Fp32Precision::strict, false}, {DType::bf16, Fp32Precision::strict, false},
+    {DType::f32, Fp32Precision::tf32, true},    {DType::f16, Fp32Precision::strict, false},
+    {DType::f32, Fp32Precision::strict, true},  {DType::bf16, Fp32Precision::strict, true},
+    {DType::f64, Fp32Precision::strict, false}, {DType::f64, Fp32Precision::strict, true},
+};
+
+inline uint64_t row_count() { return tests::rows().size() * std::size(row_settings); }
 inline Trial row_trial(uint64_t n) {
-    struct Precision {
-        DType dtype;
-        Fp32Precision fp32;
-    };
-    static constexpr Precision precisions[] = {{DType::f32, Fp32Precision::strict},
-                                               {DType::f32, Fp32Precision::tf32},
-                                               {DType::f16, Fp32Precision::strict},
-                                               {DType::bf16, Fp32Precision::strict},
-                                               {DType::f64, Fp32Precision::strict}};
-    const Precision precision = precisions[n / 2 % 5];
-    const std::string_view row = tests::rows()[n / 10].first;
+    const RowSetting& how = row_settings[n / tests::rows().size()];
+    const std::string_view row = tests::rows()[n % tests::rows().size()].first;
     Setting setting;
-    setting.precision = precision.fp32, setting.last = n % 2 == 1;
-    return {std::string(row) + " " + std::string(name(precision.dtype)),
-            tests::row(row, tests::Scale::small, precision.dtype), n, setting};
+    setting.precision = how.precision, setting.last = how.last;
+    return {std::string(row) + " " + std::string(name(how.dtype)), tests::row(row, tests::Scale::small, how.dtype), n,
+            setting, 1};  // one sample: the reference takes seconds for C
 }
 
 // Every kind of kernel once or twice: tiles with each chain, precision, loader and sink; moments and their tails;
