@@ -1,9 +1,10 @@
-"""Fills the generated parts of README.md from the JSON of benchmark runs kept in bench/results.
+"""Fills the generated parts of README.md and docs from the JSON of benchmark runs kept in bench/results, and writes their tables.
 
     python tools/readme.py [--check]
 
-A part begins with `<!-- results: FILE.json [FILE.json …] -->` and ends with `<!-- end -->`; what stands between is replaced by the
-tables of those files that exist. With --check nothing is written and a difference is an error. The files come from
+A part begins with `<!-- results: FILE.json -->`, `<!-- summaries: FILE.json … -->` or `<!-- scaling: FILE.json -->` and ends with
+`<!-- end -->`; what stands between is replaced by a table, a line for each run, or the plots of those files that exist. The whole
+tables are bench/results/FILE.md. With --check nothing is written and a difference is an error. The files come from
 
     transfuse bench --rows rows --json bench/results/h200-tf32.json
 """
@@ -19,45 +20,75 @@ sys.path.insert(0, str(ROOT / "python" / "transfuse"))
 from bench import figures, table  # noqa: E402  (the package itself would load the native library)
 
 NEWEST = "h200-tf32.json"  # the run that is drawn
-PART = re.compile(r"(<!-- results: ([^>]*?) -->\n).*?(<!-- end -->)", re.S)
-SCALING = re.compile(r"(<!-- scaling: ([^>]*?) -->\n).*?(<!-- end -->)", re.S)
+RESULTS = ROOT / "bench" / "results"
+PART = re.compile(r"(<!-- (results|summaries|scaling): ([^>]*?) -->\n).*?(<!-- end -->)", re.S)
 
 
 def filled(text: str) -> str:
     def part(match: re.Match) -> str:
-        paths = [ROOT / "bench" / "results" / name for name in match[2].split()]
-        reports = [json.loads(path.read_text()) for path in paths if path.exists()]
-        if not reports:
+        paths = [RESULTS / name for name in match[3].split() if (RESULTS / name).exists()]
+        if not paths:
             return match[0]
-        picture = (
-            "![Roofline: every model as written and as rewritten](docs/images/roofline.svg)\n\n"
-            if paths[0].name == NEWEST
-            else ""
-        )
-        return match[1] + "\n" + "\n\n".join(short(r) for r in reports) + "\n\n" + picture + match[3]
+        return f"{match[1]}\n{SORTS[match[2]](paths)}\n\n{match[4]}"
 
-    def plots(match: re.Match) -> str:
-        path = ROOT / "bench" / "results" / match[2]
-        if not path.exists():
-            return match[0]
-        report = json.loads(path.read_text())
-        where = (
-            f"{report['device']}, PyTorch {report['versions']['torch']}, commit {report['commit']}, {report['date']}."
-        )
-        images = "\n".join(
-            f"![{p['title']}, ms against {p['axis']}](images/{path.stem}-{p['name']}.svg)" for p in report["scaling"]
-        )
-        return f"{match[1]}\n{where}\n`{report['command']}`\n\n{images}\n\n{match[3]}"
+    return PART.sub(part, text)
 
-    return SCALING.sub(plots, PART.sub(part, text))
+
+def load(path: Path) -> dict:
+    return json.loads(path.read_text())
+
+
+def results(paths: list[Path]) -> str:
+    picture = "![Roofline: every model as written and as rewritten](docs/images/roofline.svg)"
+    return "\n\n".join([table.brief(load(paths[0])), *([picture] if paths[0].name == NEWEST else [])])
+
+
+RUNS = {
+    "fp16": "fp16",
+    "bf16": "bf16",
+    "fp32": "strict fp32",
+    "backward": "forward and backward, TF32",
+    "whole": "whole models",
+    "streaming": "batch 1, one call at a time",
+    "unseen": "problems for which nothing was tuned",
+}
+
+
+def summaries(paths: list[Path]) -> str:
+    lines = ["| run | rows | against | times faster, geometric mean | least | commit | |", "|" + " --- |" * 7]
+    for path in paths:
+        cells = [RUNS[path.stem.split("-")[1]], *table.summary(load(path))]
+        lines.append("| " + " | ".join(cells) + f" | [table and command](bench/results/{path.stem}.md) |")
+    return "\n".join(lines)
+
+
+def scaling(paths: list[Path]) -> str:
+    report = load(paths[0])
+    where = f"{report['device']}, PyTorch {report['versions']['torch']}, commit {report['commit']}, {report['date']}."
+    images = "\n".join(
+        f"![{p['title']}, ms against {p['axis']}](images/{paths[0].stem}-{p['name']}.svg)" for p in report["scaling"]
+    )
+    return f"{where}\n`{report['command']}`\n\n{images}"
+
+
+SORTS = {"results": results, "summaries": summaries, "scaling": scaling}
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page and what should stand in it."""
+    texts = {path: filled(path.read_text()) for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+    for path in sorted(RESULTS.glob("*.json")):
+        if (report := load(path)).get("rows") and "peaks" in report:  # a run of `transfuse bench`
+            texts[path.with_suffix(".md")] = table.markdown(report) + "\n"
+    return texts
 
 
 def draw() -> None:
     """The pictures that README and docs show."""
     images = ROOT / "docs" / "images"
     drawn = {}
-    for path in sorted((ROOT / "bench" / "results").glob("*.json")):
-        report = json.loads(path.read_text())
+    for path in sorted(RESULTS.glob("*.json")):
+        report = load(path)
         for plot in report.get("scaling", []):
             series = {name: [tuple(p) for p in points] for name, points in plot["series"].items()}
             drawn[f"{path.stem}-{plot['name']}.svg"] = figures.lines(plot["title"], plot["axis"], series)
@@ -68,33 +99,13 @@ def draw() -> None:
         (images / name).write_text(svg)
 
 
-def short(report: dict) -> str:
-    """The table without the columns that only the page needs."""
-    lines = table.markdown(report).splitlines()
-    drop: set[int] = set()
-    out = []
-    for line in lines:
-        if line.startswith("|"):
-            cells = line.strip().strip("|").split("|")
-            names = [c.strip() for c in cells]
-            if "id" in names:
-                drop = {
-                    i for i, name in enumerate(names) if name in ("input", "host µs", "launches", "error", "peak MiB")
-                }
-            line = "|" + "|".join(c for i, c in enumerate(cells) if i not in drop) + "|"
-        out.append(re.sub(r" \*error\*: [^.]*\.", "", line))  # its column is not shown
-    return "\n".join(out)
-
-
 def main() -> int:
     changed = []
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        before = path.read_text()
-        after = filled(before)
-        if after != before:
+    for path, text in pages().items():
+        if not path.exists() or path.read_text() != text:
             changed.append(path.name)
             if "--check" not in sys.argv:
-                path.write_text(after)
+                path.write_text(text)
     if "--check" not in sys.argv:
         draw()
     print("changed: " + (", ".join(changed) or "nothing"))

@@ -189,29 +189,74 @@ def first_results(results: list[dict]) -> str:
     return " From a model to its first result, median: " + ", ".join(f"{w} {s:.1f} s" for w, s in medians.items()) + "."
 
 
-def notes(report: dict, peak: dict | None, results: list[dict]) -> str:
+def notes(report: dict, peak: dict | None, results: list[dict], error: bool = True) -> str:
     text = "*floor*: the larger of flops / peak and compulsory bytes / bandwidth of the chain as written"
     if peak:
         text += f" ({peak['flops'] / 1e12:.3g} TFLOP/s, {peak['bandwidth'] / 1e12:.3g} TB/s; {peak['source']})"
     text += "; algebra can go below it."
     if report.get("queue_filled_ahead") and not results[0].get("streaming"):
         text += " Times are the device's, its queue filled ahead; what a call costs the host is counted apart."
-    text += " *error*: against float64, ours over eager PyTorch's, rms/worst element."
-    if any(mine and mine[0].endswith("channels_last") for mine in map(ours, results)):
+    if error:
+        text += " *error*: against float64, ours over eager PyTorch's, rms/worst element."
+    if error and any(mine and mine[0].endswith("channels_last") for mine in map(ours, results)):
         text += " *(cl)*: channels_last was the faster of our two."
     if any(map(left, results)):
         text += " *†*: PyTorch's own op was faster in some region and was taken; in brackets ours alone."
     text += first_results(results)
-    gain = [best_pytorch(r)[1] / ours(r)[1] for r in results if ours(r) and best_pytorch(r)]
-    if gain:
-        mean = 1.0
-        for g in gain:
-            mean *= g ** (1 / len(gain))
-        whom = "eager PyTorch" if all(pytorch_peers(r) in ([], ["eager"]) for r in results) else "the best PyTorch"
-        text += (
-            f" Geometric mean over {whom}: **{mean:.2f}×** ({len(gain)} rows, {sum(g >= 1 for g in gain)} not slower"
-        )
-        text += (
-            f"; {len(results) - len(gain)} without a right result are not in it)." if len(gain) < len(results) else ")."
-        )
+    if gains(results):
+        text += " Geometric mean over " + standing(results) + "."
     return text
+
+
+def gains(results: list[dict]) -> list[tuple[float, str]]:
+    """How many times faster than the best PyTorch each row is, the least first."""
+    return sorted((best_pytorch(r)[1] / ours(r)[1], r["id"]) for r in results if ours(r) and best_pytorch(r))
+
+
+def against(results: list[dict]) -> str:
+    return "eager PyTorch" if all(pytorch_peers(r) in ([], ["eager"]) for r in results) else "the best PyTorch"
+
+
+def standing(results: list[dict]) -> str:
+    found = [gain for gain, _ in gains(results)]
+    text = f"{against(results)}: **{statistics.geometric_mean(found):.2f}×** "
+    text += f"({len(found)} rows, {sum(g >= 1 for g in found)} not slower"
+    missing = len(results) - len(found)
+    return text + (f"; {missing} without a right result are not in it)" if missing else ")")
+
+
+SHORT = {
+    name: words.replace("channels_last", "cl").replace("cudnn.benchmark", "benchmark") for name, words in NAMES.items()
+}
+
+
+def brief(report: dict) -> str:
+    """The table a first page shows: ours beside eager and the best PyTorch, of the first precision."""
+    precision = report["rows"][0]["precision"]
+    results = [r for r in report["rows"] if r["precision"] == precision]
+    lines = [heading(report, precision, results), ""]
+    lines += ["| id | model | eager | best PyTorch | transfuse | × eager | × best | floor |", "|" + " --- |" * 8]
+    for result in results:
+        mine, best, eager = ours(result), best_pytorch(result), ms(result, "eager")
+        line = [f"**{result['id']}**", result["title"].split(" (KernelBench")[0], number(eager)]
+        line.append(f"{number(best[1])} {SHORT[best[0]]}" if best else "—")
+        if mine:
+            line.append(f"**{number(mine[1])}**" + left(result))
+            line += [times(eager / mine[1]) if eager else "—", "**" + times(best[1] / mine[1]) + "**" if best else "—"]
+        else:
+            line += [wrong(result) or result["status"], "", ""]
+        lines.append("| " + " | ".join([*line, number(floor_ms(result, report))]) + " |")
+    meaning = "*best PyTorch*: with torch.compile, cuDNN's benchmark mode and channels_last (cl) tried. "
+    return "\n".join([*lines, "", meaning + notes(report, report["peaks"].get(precision), results, error=False)])
+
+
+def summary(report: dict) -> list[str]:
+    """A run in five cells: rows, PyTorch's best or eager, the geometric mean over it, the least of the rows, commit."""
+    results = report["rows"]
+    found = gains(results)
+    if not found:
+        return [str(len(results)), "—", "—", "—", report["commit"]]
+    missing = f" ({len(results) - len(found)} without a right result)" if len(found) < len(results) else ""
+    mean = statistics.geometric_mean(gain for gain, _ in found)
+    least = f"{found[0][1]} {times(found[0][0])}"
+    return [f"{len(results)}{missing}", against(results), f"**{mean:.2f}×**", least, report["commit"]]
