@@ -126,6 +126,13 @@ TEST(rules_compose, sixteen_bit_weights_are_composed_in_f32) {
         }
 }
 
+TEST(rules_compose, axes_on_which_nothing_happens) {
+    const std::string x = "%x = input f64[2,3,1,5]\n%b = param f64[4]\n";
+    expect_fires("drop_trivial_axes",
+                 x + "%w = param f64[3,4,1,3]\n%y = conv_transpose(%x, %w, %b) stride=[1,2]\nreturn %y");
+    expect_stays("drop_trivial_axes", x + "%w = param f64[3,4,2,3]\n%y = conv_transpose(%x, %w, %b)\nreturn %y");
+}
+
 TEST(rules_compose, sixteen_bits_come_after_the_pool) {
     const Graph graph =
         graph_of("%x = input f32[2,3,6,8]\n%h = cast(%x) dtype=bf16\n%y = avg_pool(%h) kernel=[2,2]\nreturn %y");

@@ -166,17 +166,20 @@ TEST(rules_random, options_are_checked) {
     EXPECT_GT(rule_names().size(), 40u);
 }
 
-// A rule without a test of its own is not one of ours.
-TEST(rules_rows, every_rule_is_named_in_a_test) {
+// A rule that is not seen to fire alone is not one of ours; but for the one that moves a rounding, which is better than
+// exact.
+TEST(rules_rows, every_rule_is_tested_alone) {
     std::string tests;
     for (const auto& file : std::filesystem::directory_iterator(TRANSFUSE_SOURCE_DIR "/tests/correctness")) {
         std::ifstream text(file.path());
         if (file.path().filename().string().starts_with("rules_"))
             tests.append(std::istreambuf_iterator<char>(text), {});
     }
+    std::erase_if(tests, [](char c) { return c == ' ' || c == '\n'; });
     for (const std::string& rule : rule_names())
-        EXPECT_NE(tests.find('"' + rule + '"'), std::string::npos)
-            << rule << " is not named in tests/correctness/rules_*";
+        EXPECT_NE(tests.find((rule == "pool_before_cast" ? "count(d,\"" : "expect_fires(\"") + rule + '"'),
+                  std::string::npos)
+            << rule << " does not fire alone in tests/correctness/rules_*";
 }
 
 }  // namespace
