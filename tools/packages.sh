@@ -48,9 +48,7 @@ if [ "$install" = yes ]; then
             rm -f "$log"
             exit 0
         fi
-        tail -n 3 "$log" >&2
-        rm -f "$log"
-        echo "apt-get could not install:$missing (is there a network?)." >&2
+        echo "apt-get could not install:$missing (is there a network?); all that it said is in $log." >&2
     fi
 fi
 if [ "$step" = build ]; then

@@ -15,11 +15,9 @@ stamp=.venv/requirements-$(sha256sum requirements.txt | cut -c1-16)
 [ -e "$stamp" ] && exit 0
 [ -x "$python" ] || python3 -m venv .venv || { echo "python3 could not make .venv (Debian package python3-venv)." >&2; exit 1; }
 echo "Installing the Python packages of requirements.txt into .venv (PyTorch: about 4.5 GB with its CUDA libraries)"
-log=$(mktemp)
+log=.venv/install.log
 if ! "$python" -m pip install -q --disable-pip-version-check -r requirements.txt >"$log" 2>&1; then
-    tail -n 3 "$log" >&2
-    rm -f "$log"
-    echo "pip could not install requirements.txt (network? disk?); with PYTHON=<an interpreter that has PyTorch> nothing is installed." >&2
+    echo "pip could not install requirements.txt (network? disk? all that it said is in $log); with PYTHON=<an interpreter that has PyTorch> nothing is installed." >&2
     exit 1
 fi
 rm -f "$log" .venv/requirements-*
