@@ -197,7 +197,9 @@ Lanes Emitter::compute(ValueId id, const Index& index) {
     require(fold_of.has_value(), "CUDA: no code for op ", name(node.op));
     const size_t lanes = has_vector(index) ? static_cast<size_t>(vector_) : 1;
     const bool sums = fold_of->combine != Fold::Combine::max && fold_of->combine != Fold::Combine::min;
-    const bool wide = wide_ || (sums && fold_of->trips() > 64) || parameters_.stated() || node.type.dtype == DType::f64;
+    // One sum of many terms collects their roundings. (PyTorch forms products in one sum as well, sums in several.)
+    const bool many = fold_of->trips() > (is_reduction(node.op) ? 8 : 64);
+    const bool wide = wide_ || (sums && many) || parameters_.stated() || node.type.dtype == DType::f64;
     return serial(*fold_of, wide, lanes);
 }
 

@@ -135,21 +135,38 @@ private:
         return shape_.group == 1 ? x : function + "(" + x + ")";
     }
 
-    // Σ (or max, min) of `term` over the row, as a variable of that name.
-    void reduce(const std::string& name, const std::string& real, const std::string& begin, const std::string& join,
-                const std::string& function) {
-        body_.line(real + " " + name + "_part = " + begin + ";");
+    // max or min of `term` over the row, as a variable of that name.
+    void extreme(const std::string& name, const std::string& real, const std::string& begin, const std::string& join,
+                 const std::string& term) {
+        const std::string part = name + "_part";
+        body_.line(real + " " + part + " = " + begin + ";");
         for (const std::string& head : loops_) body_.line("_Pragma(\"unroll\") " + head);
-        body_.line((inside_ == "true" ? "" : "if (" + inside_ + ") ") + name + "_part = " + join + ";");
-        body_.line("const " + real + " " + name + " = " + across(function, name + "_part") + ";");
+        body_.line((inside_ == "true" ? "" : "if (" + inside_ + ") ") + part + " = tf_" + join + "(" + part + ", " +
+                   term + ");");
+        body_.line("const " + real + " " + name + " = " + across("tf_row_" + join, part) + ";");
+    }
+
+    // Σ of `term` over the row. A thread's terms go to eight sums in turn, which are then added in pairs: one sum of 64
+    // terms would collect three times the rounding errors.
+    void sum(const std::string& name, const std::string& real, const std::string& term) {
+        const int64_t terms = int64_t{shape_.vectors} * shape_.vector, sums = std::min<int64_t>(8, power_of_two(terms));
+        const std::string part = name + "_part";
+        body_.line(real + " " + part + "[" + number(sums) + "] = {};");
+        for (const std::string& head : loops_) body_.line("_Pragma(\"unroll\") " + head);
+        body_.line((inside_ == "true" ? "" : "if (" + inside_ + ") ") + part + "[(c * " + number(shape_.vector) +
+                   " + e) % " + number(sums) + "] += " + term + ";");
+        for (int64_t half = sums / 2; half > 0; half /= 2)
+            body_.line("_Pragma(\"unroll\") for (int k = 0; k < " + number(half) + "; k++) " + part + "[k] += " + part +
+                       "[k + " + number(half) + "];");
+        body_.line("const " + real + " " + name + " = " + across("tf_row_sum", part + "[0]") + ";");
     }
 
     std::string mean_of(ValueId of, const LoopValue& v, const std::string& real) {
         auto [at, fresh] = means_.try_emplace(of, "mean_of_" + number(of));
         if (!fresh) return at->second;
-        const std::string sum = "sum_of_" + number(of);
-        reduce(sum, real, "0", sum + "_part + " + v.name + v.index, "tf_row_sum");
-        body_.line("const " + real + " " + at->second + " = " + sum + " * (" + real + ")(1.0 / " + number(loop_.row) +
+        const std::string total = "sum_of_" + number(of);
+        sum(total, real, v.name + v.index);
+        body_.line("const " + real + " " + at->second + " = " + total + " * (" + real + ")(1.0 / " + number(loop_.row) +
                    ".0);");
         return at->second;
     }
@@ -165,30 +182,29 @@ private:
         auto define = [&](const std::string& text) { body_.line("const " + real + " " + name + " = " + text + ";"); };
         switch (node.op) {
             case Op::sum:
-                reduce(name, real, "0", name + "_part + " + x, "tf_row_sum");
+                sum(name, real, x);
                 break;
             case Op::mean:
                 define(mean_of(of, v, real));
                 break;
             case Op::amax:
-                reduce(name, real, lowest, "tf_max(" + name + "_part, " + x + ")", "tf_row_max");
+                extreme(name, real, lowest, "max", x);
                 break;
             case Op::amin:
-                reduce(name, real, highest, "tf_min(" + name + "_part, " + x + ")", "tf_row_min");
+                extreme(name, real, highest, "min", x);
                 break;
             case Op::logsumexp: {
-                reduce(name + "_top", real, lowest, "tf_max(" + name + "_top_part, " + x + ")", "tf_row_max");
+                extreme(name + "_top", real, lowest, "max", x);
                 body_.line("const " + real + " " + name + "_pivot = tf_abs(" + name + "_top) == " + highest + " ? (" +
                            real + ")0 : " + name + "_top;");
-                reduce(name + "_mass", real, "0", name + "_mass_part + tf_exp(" + x + " - " + name + "_pivot)",
-                       "tf_row_sum");
+                sum(name + "_mass", real, "tf_exp(" + x + " - " + name + "_pivot)");
                 define("tf_abs(" + name + "_top) == " + highest + " ? " + name + "_top : tf_log(" + name + "_mass) + " +
                        name + "_pivot");
                 break;
             }
             case Op::var: {
                 const std::string d = "(" + x + " - " + mean_of(of, v, real) + ")";
-                reduce(name + "_squares", real, "0", name + "_squares_part + " + d + " * " + d, "tf_row_sum");
+                sum(name + "_squares", real, d + " * " + d);
                 define(name + "_squares / " +
                        literal(static_cast<double>(loop_.row) - node.attributes.number(Key::correction), v.real));
                 break;
