@@ -1,5 +1,5 @@
 # The installed package as a C++ user meets it: install, find_package(transfuse), build the example program, run it; then
-# the installed command.   cmake -DBUILD=… -DSOURCE=… -DCOMPILER=… -P package.cmake
+# the installed command.   cmake -DBUILD=… -DSOURCE=… -DCOMPILER=… -DGENERATOR=… -P package.cmake
 set(prefix ${BUILD}/package/prefix)
 set(example ${BUILD}/package/example)
 file(REMOVE_RECURSE ${BUILD}/package)
@@ -13,7 +13,7 @@ function(step)
 endfunction()
 
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component cpp)
-step(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/examples/cpp -B ${example} -DCMAKE_PREFIX_PATH=${prefix}
+step(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE}/examples/cpp -B ${example} -DCMAKE_PREFIX_PATH=${prefix}
      -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_CXX_FLAGS=${FLAGS})
 step(${CMAKE_COMMAND} --build ${example})
 step(${example}/decoder)

@@ -19,6 +19,8 @@ import math
 import os
 import pathlib
 import platform
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -78,11 +80,19 @@ def peers(name, options):
     return calls
 
 
+def import_compiler():
+    """What every forked process would have to find out for itself: torch.compile's modules, what vectors the processor has."""
+    importlib.import_module("torch._inductor.compile_fx")
+    from torch._inductor import cpu_vec_isa
+
+    cpu_vec_isa.valid_vec_isa_list()
+
+
 class Prepared:
     """PyTorch's side of a row in a process of its own: compiled beside others, measured alone when it is asked to."""
 
     def __init__(self, name, options):
-        self.name = name
+        self.name, self.options = name, options
         self.ours, theirs = socket.socketpair()
         self.child = os.fork()
         if self.child == 0:
@@ -103,8 +113,18 @@ class Prepared:
                 os._exit(0)
         theirs.close()
 
-    def ready(self):
-        return self.ours.recv(1)
+    def ready(self, seconds):
+        """Itself when all is compiled; if that takes longer, the row without torch.compile."""
+        if select.select([self.ours], [], [], max(0, seconds))[0]:
+            self.ours.recv(1)
+            return self
+        os.kill(self.child, signal.SIGKILL)
+        os.waitpid(self.child, 0)
+        print(f"{self.name}: torch.compile was given up", flush=True)
+        others = argparse.Namespace(
+            **{**vars(self.options), "peers": [p for p in self.options.peers if p != "compile"]}
+        )
+        return Prepared(self.name, others).ready(60)
 
     def measure(self):
         with contextlib.suppress(BrokenPipeError):
@@ -180,9 +200,8 @@ def table(run):
 def prepared(options):
     for first in range(0, len(options.rows), options.ahead):
         together = [Prepared(name, options) for name in options.rows[first : first + options.ahead]]
-        for row in together:
-            row.ready()
-        yield from together
+        deadline = time.monotonic() + options.patience
+        yield from [row.ready(deadline - time.monotonic()) for row in together]
 
 
 def main():
@@ -196,6 +215,9 @@ def main():
     parser.add_argument("--wall", action="store_true")
     parser.add_argument("--peers", default="eager,channels_last", help=f"of {','.join(PEERS)}")
     parser.add_argument("--ahead", type=int, default=1, help="rows that PyTorch prepares (compiles) side by side")
+    parser.add_argument(
+        "--patience", type=float, default=600, help="seconds for compiling the rows that are side by side"
+    )
     parser.add_argument("--once", action="store_true", help="the engine runs before PyTorch only")
     parser.add_argument(
         "--skip-channels-last", nargs="*", default=["B", "d1", "d2", "f4"], help="rows where it takes minutes"
@@ -207,6 +229,8 @@ def main():
     options.peers = options.peers.split(",")
     if options.ahead > 1:  # a pool of compilers for each row would outnumber the processors
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    if "compile" in options.peers:
+        import_compiler()
     run = {
         **origin("bench/cpu/compare.py"),
         "machine": f"{processor()}, {platform.machine()}",
