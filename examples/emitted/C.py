@@ -795,9 +795,13 @@ __global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ 
                 const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
                 *(uint4*)(p4 + (long long)(at / 128) * PICK(2048, 2048, 4096) + (half * 64 + row) * 16) = high;
 #if defined(STRICT)
+                const float rest[4] = {v[0] - __uint_as_float(high.x), v[1] - __uint_as_float(high.y), v[2] - __uint_as_float(high.z),
+                    v[3] - __uint_as_float(high.w)};
                 *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16
-                    + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)),
-                    round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));
+                    + 2048) = make_uint4(round_tf32(rest[0] == 0 ? 0 : rest[0] + v[0] * 9.74999992e-08f),
+                    round_tf32(rest[1] == 0 ? 0 : rest[1] + v[1] * 9.74999992e-08f),
+                    round_tf32(rest[2] == 0 ? 0 : rest[2] + v[2] * 9.74999992e-08f),
+                    round_tf32(rest[3] == 0 ? 0 : rest[3] + v[3] * 9.74999992e-08f));
 #endif
             }
         }
@@ -1518,7 +1522,7 @@ def compiled(dtype, device, told):
     key = *flags, arch
     if key not in _built:
         path = load_inline(
-            name="_".join(["transfuse_b8de0c70620a", *key]).replace("-D", "").replace("=", "_"),
+            name="_".join(["transfuse_272f6e4654a8", *key]).replace("-D", "").replace("=", "_"),
             cpp_sources="",
             cuda_sources="#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE,
             extra_cuda_cflags=[*flags, f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",

@@ -258,9 +258,34 @@ static inline void mma_f64(double* d, double a, double b) {
 }
 
 // One thread's part of a wgmma: d[64][2N] += a[64][K] · b[K][2N], both operands where their descriptors (device/ptx.cuh) say:
-// K in two halves of 16 bytes, rows in blocks of eight.
+// K in two halves of 16 bytes, rows in blocks of eight. As on the device, a step's terms and what was there are cut towards zero, two
+// bits below the last place of the largest of them, and so is their sum at its own last place.
 #pragma GCC push_options
 #pragma GCC optimize("O2")
+static inline double power_of_two(double v, int below) {   // the largest in |v|, divided by 2^below; v is no subnormal
+    uint64_t bits;
+    std::memcpy(&bits, &v, 8);
+    bits = (bits & 0x7ff0000000000000ull) - (static_cast<uint64_t>(below) << 52);
+    std::memcpy(&v, &bits, 8);
+    return v;
+}
+template <int TERMS>
+static inline float cut_sum(const double (&term)[TERMS]) {
+    double largest = 0;
+    for (double t : term) largest = std::max(largest, std::fabs(t));
+    if (!(largest > 1e-60 && largest < 1e60)) {   // zeros, infinities, NaN
+        double sum = 0;
+        for (double t : term) sum += t;
+        return static_cast<float>(sum);
+    }
+    const double unit = power_of_two(largest, 25), scale = 1 / unit;
+    int64_t sum = 0;
+    for (double t : term) sum += static_cast<int64_t>(t * scale);
+    const double whole = static_cast<double>(sum) * unit;
+    if (sum == 0) return 0;
+    const double last = power_of_two(whole, 23);
+    return static_cast<float>(static_cast<double>(static_cast<int64_t>(whole / last)) * last);
+}
 template <class E, int N, class Number>
 static void multiply_group(float (&d)[N], unsigned long long a, unsigned long long b, int accumulate, const Number& number) {
     constexpr int half = 16 / static_cast<int>(sizeof(E));
@@ -269,14 +294,15 @@ static void multiply_group(float (&d)[N], unsigned long long a, unsigned long lo
         const unsigned at = field(0) + static_cast<unsigned>(k / half) * field(16) + static_cast<unsigned>(row / 8) * field(32) + static_cast<unsigned>(row % 8) * 16;
         E value;
         std::memcpy(&value, at_address(at) + static_cast<size_t>(k % half) * sizeof(E), sizeof(E));
-        return number(value);
+        return static_cast<double>(number(value));
     };
     const int t = threadIdx.x % 128, first = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
     for (int i = 0; i < N; ++i) {
         const int row = first + i / 2 % 2 * 8, pixel = i / 4 * 8 + column + i % 2;
-        float sum = accumulate ? d[i] : 0.f;
-        for (int k = 0; k < 2 * half; ++k) sum += element(a, row, k) * element(b, pixel, k);
-        d[i] = sum;
+        double terms[2 * half + 1];
+        for (int k = 0; k < 2 * half; ++k) terms[k] = element(a, row, k) * element(b, pixel, k);
+        terms[2 * half] = accumulate ? static_cast<double>(d[i]) : 0.;
+        d[i] = cut_sum(terms);
     }
 }
 #pragma GCC pop_options

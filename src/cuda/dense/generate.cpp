@@ -1,13 +1,12 @@
 #include "cuda/dense/generate.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <string_view>
 
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/lines.h"
 #include "cuda/dense/store_role.h"
+#include "cuda/dense/strict.h"
 #include "cuda/expression.h"
 #include "cuda/pull.h"
 
@@ -52,64 +51,6 @@ std::string machine(const Problem& problem, const Schedule& s) {
     if (problem.family == Family::wgmma) return std::string(hopper) + product_function(problem, s);
     static const char* instructions[] = {"mma_tf32", "mma_tf32", "mma_f16", "mma_bf16", "mma_f64"};
     return "#define MMA " + std::string(instructions[static_cast<int>(problem.arithmetic)]) + "\n" + std::string(portable);
-}
-
-// Strict: each product is three, low·high, high·low and high·high. Tensor cores cut what they add towards zero, so that a chain of
-// full-size terms drifts by half a unit in the last place each. So chains are short, the small terms come first, where a unit is
-// small, and `promote` adds up the chains, rounding.
-struct StrictStep { int block; int64_t tile, pixel; std::string at; };   // `at`: a run-time part of the window's place
-class StrictProducts {
-public:
-    // longest: full-size terms of an accumulator in a chain; three: the three terms are products of their own (mma.sync makes
-    // all of them in one); low: pixels from the high terms of a patch to its low ones.
-    StrictProducts(Lines& t, int longest, bool three, int64_t low) : t_(t), longest_(longest), three_(three), low_(low) {}
-
-    void operator()(const std::vector<StrictStep>& steps) {
-        std::vector<StrictStep> chain;
-        std::map<int, int> terms;
-        for (const StrictStep& step : steps) {
-            if (terms[step.block] == longest_) {
-                write(chain);
-                t_.line("products_begin();");
-                chain.clear(), terms.clear();
-            }
-            ++terms[step.block];
-            chain.push_back(step);
-        }
-        write(chain);
-    }
-
-private:
-    void write(const std::vector<StrictStep>& chain) {
-        std::set<int> begun;
-        auto product = [&](const StrictStep& step, int64_t dw, int64_t dp) {
-            t_.line("product(acc[" + num(step.block) + "], tiles + " + num(step.tile + dw) + "ll, pixels + " + step.at + num(step.pixel + dp) + "ll, " + (begun.insert(step.block).second ? "0" : "1") + ");");
-        };
-        if (three_)
-            for (const StrictStep& step : chain) product(step, 128, 0), product(step, 0, low_);
-        for (const StrictStep& step : chain) product(step, 0, 0);
-        t_.line("products_commit();");
-        t_.line("products_wait<0>();");
-        for (int block : begun) t_.line("promote(acc[" + num(block) + "], total[" + num(block) + "]);");
-    }
-
-    Lines& t_;
-    const int longest_;
-    const bool three_;
-    const int64_t low_;
-};
-
-// Short sums have small errors, in PyTorch as well, and are bound by memory: their chains are single terms. Long ones gain nothing
-// below five terms (D: 1.7e-7 rms either way) and pay for every promotion (D: 4.7 ms with two terms, 4.1 with four).
-int longest_chain(const Config& config, const Schedule& s) {
-    std::map<int, int> terms;
-    int most = 0;
-    for (const auto& variant : s.steps)
-        for (const auto& group : variant) {
-            terms.clear();
-            for (const WindowStep& step : group) most = std::max(most, ++terms[step.block]);
-        }
-    return most * s.k_steps(config) <= 64 ? 1 : 5;
 }
 
 // So many slabs of one accumulator's windows that the tap loop is better a loop.

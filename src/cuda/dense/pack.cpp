@@ -2,6 +2,7 @@
 
 #include "cuda/dense/generate.h"
 #include "cuda/dense/lines.h"
+#include "cuda/dense/strict.h"
 
 namespace transfuse::cuda {
 
@@ -53,8 +54,14 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
     if (lanes == 4) {
         body.line("const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
         body.line("*(uint4*)(" + address + ") = high;");
-        if (problem.terms() == 2)
-            body.line("*(uint4*)(" + address + " + 2048) = make_uint4(round_tf32(v[0] - __uint_as_float(high.x)), round_tf32(v[1] - __uint_as_float(high.y)), round_tf32(v[2] - __uint_as_float(high.z)), round_tf32(v[3] - __uint_as_float(high.w)));");
+        if (problem.terms() == 2) {
+            // The low terms carry what the sums will lose. A weight without a low term, such as a pool's, makes sums that lose nothing.
+            const double lost = problem.family == Family::wgmma ? lost_in_chains(config, s) : 0;
+            body.line("const float rest[4] = {v[0] - __uint_as_float(high.x), v[1] - __uint_as_float(high.y), v[2] - __uint_as_float(high.z), v[3] - __uint_as_float(high.w)};");
+            body.line("#define LOW(j) round_tf32(rest[j] == 0 ? 0 : rest[j] + v[j] * " + literal(lost, Real::f32) + ")");
+            body.line("*(uint4*)(" + address + " + 2048) = make_uint4(LOW(0), LOW(1), LOW(2), LOW(3));");
+            body.line("#undef LOW");
+        }
     } else {
         const std::string vector = "tf_vector<" + std::string(element_name(problem.arithmetic)) + ", LANES>";
         body.line(vector + " whole;");

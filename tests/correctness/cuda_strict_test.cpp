@@ -1,0 +1,67 @@
+// Strict fp32 on tensor cores that cut towards zero what they add (tests/cuda_host/machine.h does, bit by bit as the device): as
+// accurate as fp32 arithmetic, without a drift, and exact where fp32 is.
+#include <cmath>
+
+#include "cuda_host/cases.h"
+
+namespace transfuse::cuda {
+namespace {
+
+struct Sums {
+    double rms, lost;   // relative to the sums; `lost`: how much smaller they are, on average
+};
+
+Sums against(const std::vector<double>& made, const std::vector<double>& expected) {
+    double squares = 0, along = 0, scale = 0;
+    for (size_t i = 0; i < made.size(); ++i) {
+        const double difference = made[i] - expected[i];
+        squares += difference * difference, along -= difference * expected[i], scale += expected[i] * expected[i];
+    }
+    return {std::sqrt(squares / scale), along / scale};
+}
+
+HostCase strict(const std::string& body, double (*leaf)(double)) {
+    const Graph graph = parse("graph g {\n" + with(body, "  %", "\n%") + "\nreturn %y\n}\n");
+    auto leaves = random_leaves(graph, 77);
+    for (auto& values : leaves)
+        for (double& v : values) v = leaf(v);
+    Target target;
+    target.multiprocessors = 2;
+    return make(graph, std::move(leaves), false, true, target, Fp32Precision::strict);
+}
+
+std::vector<double> result(const HostCase& c) {
+    HostKernels kernels;
+    for (const BoundLaunch& bound : c.assembly.launches) kernels.add(bound.launch);
+    kernels.build(shim_folder);
+    return kernels.run(c.plan.graph, c.assembly, c.leaf_strides, c.output_strides, c.leaves)[0];
+}
+
+const char* const sums[] = {
+    // 960 products an output, streamed weights; single terms; phases; inputs of one sign
+    "%x = input f32[1,64,6,24]  %w = param f32[64,64,3,5]  %y = conv_transpose(%x, %w)",
+    "%x = input f32[1,16,6,24]  %w = param f32[16,64,3,3]  %y = conv_transpose(%x, %w)",
+    "%x = input f32[1,32,4,4,16]  %w = param f32[32,64,5,5,5]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[2,2,2]",
+    "%x = input f32[1,64,6,24]  %w = param f32[64,64,3,5]  %a = abs(%x)  %y = conv_transpose(%a, %w)",
+};
+
+TEST(CudaStrict, LosesNothing) {
+    for (const char* body : sums) {
+        const HostCase c = strict(body, [](double v) { return v; });
+        const Sums s = against(result(c), c.expected[0]);
+        EXPECT_LT(std::fabs(s.lost), 2e-8) << body;
+        EXPECT_LT(s.rms, 2e-7) << body;
+    }
+}
+
+// Integers, as in a user's first try, and weights of a pool: fp32 adds them without error.
+TEST(CudaStrict, ExactWhereFp32Is) {
+    for (const char* body : sums) {
+        const HostCase c = strict(body, [](double v) { return std::round(4 * v); });
+        const auto made = result(c);
+        for (size_t i = 0; i < made.size(); ++i) ASSERT_EQ(made[i], c.expected[0][i]) << body;
+    }
+}
+
+}  // namespace
+}  // namespace transfuse::cuda
