@@ -47,27 +47,50 @@ ValueId mapped_weight(Rewriter& r, ValueId w, const Composition& composition) {
     return w;
 }
 
-// pool(lattice(x, w, b)) = lattice(x, w * pool, b·gain)
-ValueId pool_after_lattice(Rewriter& r, ValueId id) {
-    const ValueId y = r.arg(id, 0);
-    if (!r.is(y, Op::lattice) || bias_of(r, id) >= 0) return -1;
-    const std::optional<Separable> pool = separable(r, id);
-    if (!pool) return -1;
+// Composed weights need f32. In 16 bits that costs tensor cores six products for one (three, at half the rate), except
+// where a product is so thin that it runs in ordinary arithmetic.
+bool worth_widening(const Rewriter& r, DType narrow, ValueId w, const std::vector<Lattice>& apart,
+                    const std::vector<Lattice>& composed) {
+    if (!is_sixteen_bit(narrow)) return true;
+    constexpr double thin = 1400, dearer = 6;
+    double products = 1, before = 1, work = static_cast<double>(r.shape(w)[1] * r.shape(w)[2]);
+    for (size_t a = 0; a < composed.size(); ++a) {
+        products *= static_cast<double>(composed[a].products()), before *= static_cast<double>(apart[a].products());
+        work *= static_cast<double>(composed[a].taps);
+    }
+    return work <= thin || dearer * products <= before;
+}
+
+// The lattice y and the pool `id` behind it as one, of the type 16 bits are widened to; −1 where they are none.
+ValueId composed_with_pool(Rewriter& r, ValueId y, ValueId id, const Separable& pool) {
     const std::vector<Lattice> first = axes_of(r, y), second = axes_of(r, id);
     const ValueId bias = bias_of(r, y);
     std::optional<double> passes = 1.0;
-    if (bias >= 0) passes = gain(second, *pool);
+    if (bias >= 0) passes = gain(second, pool);
     if (!passes) return -1;
-    const std::optional<Composition> composed = composition(first, second, bias >= 0, *pool, false);
-    if (!composed) return -1;
-    const Type type = r[id].type;
-    const DType dtype = wide(type.dtype);
+    const std::optional<Composition> composed = composition(first, second, bias >= 0, pool, false);
+    if (!composed || !worth_widening(r, r.dtype(y), r.arg(y, 1), first, composed->axes)) return -1;
+    const DType dtype = wide(r.dtype(y));
     const ValueId x = cast(r, r.arg(y, 0), dtype);
     const ValueId w = mapped_weight(r, cast(r, r.arg(y, 1), dtype), *composed);
     const ValueId vector = bias < 0 ? -1 : scaled(r, cast(r, bias, dtype), *passes);
-    Sizes kernel(r.shape(w).begin() + 3, r.shape(w).end());
-    r.say("the pool after ", r[y].type, " becomes part of the convolution: taps ", kernel);
-    return cast(r, lattice(r, x, w, vector, composed->axes), type.dtype);
+    return lattice(r, x, w, vector, composed->axes);
+}
+
+Sizes kernel_of(const Rewriter& r, ValueId w) { return Sizes(r.shape(w).begin() + 3, r.shape(w).end()); }
+
+// pool(lattice(x, w, b)) = lattice(x, w * pool, b·gain), also where 16-bit results were widened on the way to the pool
+ValueId pool_after_lattice(Rewriter& r, ValueId id) {
+    ValueId y = r.arg(id, 0);
+    if (r.is(y, Op::cast) && is_sixteen_bit(r.dtype(r.arg(y)))) y = r.arg(y);
+    if (!r.is(y, Op::lattice) || bias_of(r, id) >= 0) return -1;
+    const std::optional<Separable> pool = separable(r, id);
+    if (!pool) return -1;
+    const DType dtype = r.dtype(id);
+    const ValueId result = composed_with_pool(r, y, id, *pool);
+    if (result < 0) return -1;
+    r.say("the pool after ", r[y].type, " becomes part of the convolution: taps ", kernel_of(r, r.arg(result, 1)));
+    return cast(r, result, dtype);
 }
 
 // lattice(upsample(x), w, b) = lattice(x, w * upsample, b)
@@ -77,14 +100,18 @@ ValueId lattice_after_pool(Rewriter& r, ValueId id) {
     const std::optional<Separable> pool = separable(r, y);
     if (!pool) return -1;
     const std::optional<Composition> composed = composition(axes_of(r, y), axes_of(r, id), false, *pool, true);
-    if (!composed) return -1;
+    if (!composed || !worth_widening(r, r.dtype(y), r.arg(id, 1), axes_of(r, id), composed->axes)) return -1;
     const Type type = r[id].type;
     const DType dtype = wide(type.dtype);
     const ValueId x = cast(r, r.arg(y, 0), dtype), bias = bias_of(r, id);
     const ValueId w = mapped_weight(r, cast(r, r.arg(id, 1), dtype), *composed);
-    Sizes kernel(r.shape(w).begin() + 3, r.shape(w).end());
-    r.say("what resamples ", r[y].type, " before the convolution becomes part of it: taps ", kernel);
+    r.say("what resamples ", r[y].type, " before the convolution becomes part of it: taps ", kernel_of(r, w));
     return cast(r, lattice(r, x, w, bias, composed->axes), type.dtype);
+}
+
+// A pool's weight in another type.
+ValueId pool_weight(Rewriter& r, ValueId w, const Separable& pool, DType dtype) {
+    return pool.literal ? full(r, dtype, r.shape(w), *number(r, w)) : cast(r, w, dtype);
 }
 
 // pool(u·s + t) = pool(u)·s + t·gain for s, t constant along space: on fewer elements.
@@ -119,6 +146,45 @@ ValueId pool_of_affine(Rewriter& r, ValueId id) {
     return -1;
 }
 
+// In 16 bits each step of a chain rounds, and a pool that comes first would not average the roundings: the whole chain
+// from the convolution to the pool is made in f32, and rounded once.
+ValueId pool_of_narrow_affine(Rewriter& r, ValueId id) {
+    const DType narrow = r.dtype(id), dtype = wide(narrow);
+    if (dtype == narrow || bias_of(r, id) >= 0 || r.is(r.arg(id), Op::lattice)) return -1;
+    const std::optional<Separable> pool = separable(r, id);
+    if (!pool) return -1;
+    const Sizes space = spatial_axes(r.rank(id));
+    struct Affine {
+        Op op;
+        ValueId other;
+        bool left;
+    };
+    std::vector<Affine> steps;
+    ValueId y = r.arg(id);
+    for (; !r.is(y, Op::lattice); y = r.arg(y, steps.back().left ? 0 : 1)) {
+        const Op op = r.op(y);
+        if (op != Op::mul && op != Op::add && op != Op::sub && op != Op::div) return -1;
+        const bool left = r[r.arg(y)].type == r[y].type && constant_along(r, r.arg(y, 1), r.rank(y), space);
+        if (!left &&
+            (op == Op::div || r[r.arg(y, 1)].type != r[y].type || !constant_along(r, r.arg(y), r.rank(y), space)))
+            return -1;
+        steps.push_back({op, r.arg(y, left ? 1 : 0), left});
+    }
+    const std::optional<double> passes = gain(axes_of(r, id), *pool);
+    const ValueId composed = passes && !separable(r, y) ? composed_with_pool(r, y, id, *pool) : -1;
+    if (composed < 0) return -1;
+    ValueId result = composed;
+    for (size_t i = steps.size(); i-- > 0;) {
+        const auto& [op, operand, left] = steps[i];
+        ValueId other = r.is(operand, Op::scalar) ? operand : cast(r, operand, dtype);
+        if (op == Op::add || op == Op::sub) other = scaled(r, other, *passes);
+        result = left ? binary(r, op, result, other) : binary(r, op, other, result);
+    }
+    r.say("the pool and ", static_cast<int64_t>(steps.size()), " scales and shifts after ", r[y].type, " in f32: taps ",
+          kernel_of(r, r.arg(composed, 1)));
+    return cast(r, result, narrow);
+}
+
 // Pool first, round to 16 bits afterwards.
 ValueId pool_before_cast(Rewriter& r, ValueId id) {
     const ValueId x = r.arg(id);
@@ -128,9 +194,8 @@ ValueId pool_before_cast(Rewriter& r, ValueId id) {
     const DType narrow = r.dtype(id), wider = r.dtype(r.arg(x));
     const std::vector<Lattice> axes = axes_of(r, id);
     const ValueId w = r.arg(id, 1), v = r.arg(x);
-    const ValueId weight = pool->literal ? full(r, wider, r.shape(w), *number(r, w)) : cast(r, w, wider);
     r.say("the pool before the cast to ", name(narrow));
-    return cast(r, lattice(r, v, weight, -1, axes), narrow);
+    return cast(r, lattice(r, v, pool_weight(r, w, *pool, wider), -1, axes), narrow);
 }
 
 // y[start : end : step] of a spatial axis: down·(start + step·o') + offset = up·i + dil·k. Channels: rows of w. Batch:
@@ -194,6 +259,7 @@ std::span<const Rule> compose_rules() {
     static const std::vector<Rule> rules = {
         {"pool_after_lattice", Family::compose, {Op::lattice}, pool_after_lattice},
         {"lattice_after_pool", Family::compose, {Op::lattice}, lattice_after_pool},
+        {"pool_of_narrow_affine", Family::compose, {Op::lattice}, pool_of_narrow_affine},
         {"pool_of_affine", Family::compose, {Op::lattice}, pool_of_affine},
         {"pool_before_cast", Family::compose, {Op::lattice}, pool_before_cast, true},
         {"slice_of_lattice", Family::compose, {Op::slice}, slice_of_lattice},

@@ -126,6 +126,27 @@ TEST(rules_compose, sixteen_bit_weights_are_composed_in_f32) {
         }
 }
 
+// A chain of 16-bit scales and shifts between a thin convolution and a pool: all of it in f32, rounded once. Products
+// that need tensor cores stay in 16 bits.
+TEST(rules_compose, sixteen_bit_chains_to_a_pool) {
+    const std::string x = "%x = input f16[2,3,12,10]\n%s = param f16[]\n%t = param f16[5,1,1]\n";
+    const std::string thin =
+        x + "%w = param f16[3,5,3,3]\n%b = param f16[5]\n%y = conv_transpose(%x, %w, %b) stride=[2,2]\n";
+    const std::string pool = "%z = avg_pool(%c) kernel=[2,2]\nreturn %z";
+    for (const char* chain : {"%c = mul(%y, %s)\n", "%a = mul(%y, %s)\n%d = sub(%t, %a)\n%c = div(%d, %s)\n",
+                              "%a = add(%t, %y)\n%c = sub(%a, 3)\n"}) {
+        const Derivation d = expect_fires("pool_of_narrow_affine", thin + chain + pool);
+        EXPECT_EQ(count(d.rewritten, Op::taps), 2) << explain(d);
+    }
+    expect_fires("pool_after_lattice", thin + "%c = cast(%y) dtype=f32\n" + pool);
+    expect_stays("pool_of_narrow_affine", thin + "%a = mul(%y, %s)\n%c = relu(%a)\n" + pool);
+    const std::string thick =
+        "%x = input f16[2,64,12,10]\n%s = param f16[]\n%w = param f16[64,64,3,3]\n"
+        "%y = conv_transpose(%x, %w) stride=[2,2]\n";
+    expect_stays("pool_of_narrow_affine", thick + "%c = mul(%y, %s)\n" + pool);
+    expect_stays("pool_after_lattice", thick + "%z = avg_pool(%y) kernel=[2,2]\nreturn %z");
+}
+
 TEST(rules_compose, axes_on_which_nothing_happens) {
     const std::string x = "%x = input f64[2,3,1,5]\n%b = param f64[4]\n";
     expect_fires("drop_trivial_axes",
