@@ -47,6 +47,28 @@ TEST(CudaThin, Float32) { run("f32", false, true, 2e-6); }  // TF32 is allowed, 
 TEST(CudaThin, ChannelsLast) { run("f32", true, true, 2e-6); }
 TEST(CudaThin, HalfUnaligned) { run("f16", false, false, 3e-3); }
 
+// 16 bits, scales and shifts between the convolution and a pool: one product of fp32 weights, rounded once; also behind
+// BatchNorm, whose variance then comes from the covariance of the input.
+TEST(CudaThin, HalfChainsToAPool) {
+    const char* const chains[] = {
+        "%x = input f32[2,3,5,6,7]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %s = param f32[]  %p = param f32[16,1,1,1]  "
+        "%y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %m = mul(%y, %s)  %a = avg_pool(%m) kernel=[2,2,2] "
+        "stride=[2,2,2]  %c = add(%a, %p)  %z = mul(%c, %s)",
+        "%x = input f32[4,3,9,16,16]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %gamma = param f32[16]  %beta = param "
+        "f32[16]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %n = batch_norm(%y, %gamma, %beta) training=1  "
+        "%a = avg_pool(%n) kernel=[2,2,2] stride=[2,2,2]  %z = avg_pool(%a) kernel=[2,2,2] stride=[2,2,2]",
+    };
+    std::vector<HostCase> cases;
+    for (const char* dtype : {"f16", "bf16"})
+        for (const char* body : chains) {
+            const Graph graph = graph_of(body, dtype);
+            cases.push_back(make(graph, random_leaves(graph, 11), false, true, Target{}));
+            EXPECT_EQ(thin_kernels(cases.back().assembly), 1) << body << print(cases.back().plan);
+        }
+    check({cases.begin(), cases.begin() + 2}, 1e-3);
+    check({cases.begin() + 2, cases.end()}, 8e-3);
+}
+
 TEST(CudaThin, WideOnesAreForTensorCores) {
     const Graph graph = graph_of("%x = input f32[2,16,9,9]  %w = param f32[16,16,3,3]  %z = conv(%x, %w)", "f32");
     EXPECT_EQ(thin_kernels(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly), 0);
