@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/draft.h"
+#include "plan/fusion.h"
 
 namespace transfuse {
 
@@ -41,6 +42,15 @@ void Draft::carry(ValueId v, int from, int to, Slot place, const std::vector<boo
     slots_[static_cast<size_t>(to)][Facts::at(v)] = place;
 }
 
+// A statistic of rows, one number each: what a reader of normalised rows can read in their place.
+bool Draft::of_rows(ValueId v, int q) const {
+    const DraftPass& pass = passes[static_cast<size_t>(q)];
+    const Sizes& shape = facts.shape(v);
+    if (pass.kind != PassKind::pointwise || pass.row.empty() || shape.size() != pass.domain.size()) return false;
+    return std::all_of(pass.row.begin(), pass.row.end(),
+                       [&](int64_t axis) { return shape[static_cast<size_t>(axis)] == 1; });
+}
+
 // What a reader of v has to read and do in its place; false where v cannot be computed element by element.
 bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& move) const {
     if (!is_pointwise(facts.graph[v].op)) return false;
@@ -48,7 +58,9 @@ bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& mov
     move.work += facts.work(v);
     for (ValueId a : facts.graph[v].args) {
         if (facts.literal[Facts::at(a)] || std::count(move.values.begin(), move.values.end(), a)) continue;
-        if (slot(q, a) == Slot::absent || stored[Facts::at(a)]) {
+        const bool kept = slot(q, a) == Slot::tile && !stored[Facts::at(a)] && of_rows(a, q);
+        if (kept) move.kept.push_back(a), move.written += facts.bytes(a);
+        if (slot(q, a) == Slot::absent || stored[Facts::at(a)] || kept) {
             move.values.push_back(a);
             move.reads += facts.read_bytes(a);
             move.casts = move.casts || (facts.shape(a) == facts.shape(move.values.front()) &&
@@ -62,7 +74,8 @@ bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& mov
 
 // Values that other passes read only while they load a patch or a tile are computed there instead, where that moves
 // fewer bytes: each reader takes the operands (of a loop) or a value stored anyway (x beside relu(x)) in place of the
-// value. A loop goes if nothing else needs it.
+// value. A loop goes if nothing else needs it. Of normalised rows that only pools read, windows side by side, the loop
+// stores the statistics, and each window normalises what it takes: no element is read twice.
 void Draft::absorb_into_readers(int q) {
     std::vector<Reader> readers;
     std::vector<Move> moves;
@@ -87,6 +100,9 @@ void Draft::absorb_into_readers(int q) {
         }
         if (!outside && tile) continue;
         moves_on = moves_on && readers.size() > move.first && movable(v, q, stored, move);
+        for (size_t i = move.first; i < readers.size() && !move.kept.empty(); ++i)
+            moves_on = moves_on && readers[i].place == Slot::prologue &&
+                       tile_pool(facts.graph, passes[static_cast<size_t>(readers[i].pass)].anchor);
         for (size_t i = move.first; i < readers.size() && moves_on; ++i) {
             const Reader& reader = readers[i];
             if (move.casts && !facts.machine.prologue_casts && reader.place == Slot::prologue) moves_on = false;
@@ -108,7 +124,7 @@ void Draft::absorb_into_readers(int q) {
     for (const Move& move : moves) {
         const ValueId v = move.values.front();
         const double k = static_cast<double>(move.count), written = facts.bytes(v);
-        const double bytes = (k + 1) * written - k * move.reads + (stays ? 0 : move.reads);
+        const double bytes = (k + 1) * written - k * move.reads - move.written + (stays ? 0 : move.reads);
         const double work = k * overlap * move.work - (stays ? 0 : move.work);
         const double gain =
             bytes / facts.machine.bandwidth + (stays ? 0 : facts.machine.launch) - work / facts.machine.pointwise_flops;
@@ -116,6 +132,7 @@ void Draft::absorb_into_readers(int q) {
             stays = true;
             continue;
         }
+        for (ValueId a : move.kept) stored[Facts::at(a)] = true;
         for (size_t i = move.first; i < move.first + move.count; ++i)
             carry(v, q, readers[i].pass, readers[i].place, stored);
     }

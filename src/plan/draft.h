@@ -97,10 +97,13 @@ private:
     };
     struct Move {
         std::vector<ValueId> values;  // the value, what it is made of, and what is read for it
+        std::vector<ValueId> kept;    // statistics of rows that are stored for it
+        double written = 0;           // their bytes
         double reads = 0, work = 0;   // bytes, weighted flops
         bool casts = false;           // reads a tensor of its shape in another dtype
         size_t first = 0, count = 0;  // of its readers
     };
+    bool of_rows(ValueId v, int pass) const;
     bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
     void absorb_into_readers(int pass);
     bool merge_loop(int loop);

@@ -87,6 +87,16 @@ TEST(CudaLoop, PoolsWithAChain) {
         cases.push_back(make(graph, random_leaves(graph, seed++), false, true, Target{}));
     }
     EXPECT_EQ(cases[0].plan.passes.size(), 2u) << print(cases[0].plan);
+    // Rows that are normalised where they are pooled.
+    for (const char* pool : {"max_pool(%n) kernel=[2,2]", "avg_pool(%n) kernel=[3,2]"}) {
+        const Graph graph = parse(
+            std::string("graph rows {\n%x = input f32[8,40,26,34]\n%a = param f32[34]\n%b = param f32[34]"
+                        "\n%n = layer_norm(%x, %a, %b) normalized_shape=[34]\n%p = ") +
+            pool + "\n%o = gelu(%p)\nreturn %o\n}");
+        cases.push_back(make(graph, random_leaves(graph, seed++), false, true, Target{}));
+        const Pass& last = cases.back().plan.passes.back();
+        EXPECT_EQ(last.steps.front().scope, Scope::prologue) << print(cases.back().plan);
+    }
     check(cases, 1e-5);
 }
 

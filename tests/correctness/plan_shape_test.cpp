@@ -301,6 +301,34 @@ TEST(PlanShape, RowsOfALoopAreSoftmaxed) {
     EXPECT_EQ(program(p, p.passes[0]), "tile logsumexp, tile sub, tile exp, grid sum");
 }
 
+// Each element lies in one window: it is normalised where it is pooled, and nothing of the rows' size is written.
+TEST(PlanShape, NormalisedRowsThatAPoolTakesAreNormalisedThere) {
+    const std::string norm = R"(
+  %x = input f32[64,32,64,64]
+  %m = mean(%x) dims=[3] keepdim=1
+  %v = var(%x) dims=[3] keepdim=1
+  %r = rsqrt(%v)
+  %d = sub(%x, %m)
+  %n = mul(%d, %r)
+)";
+    for (const char* pool : {"max_pool(%n) kernel=[2,2]",
+                             "lattice(%n, %k) down=[2,2] offset=[1,1] out=[32,32] groups=32"}) {
+        const Plan p = planned(norm + "  %k = full() shape=[32,1,1,2,2] value=0.25 dtype=f32\n  %p = " + pool +
+                               "\n  return %p\n");
+        ASSERT_EQ(p.passes.size(), 2u) << print(p);
+        EXPECT_EQ(program(p, p.passes[0]), "tile mean, tile var, tile rsqrt");
+        EXPECT_EQ(program(p, p.passes[1]).find("prologue sub, prologue mul, tile "), 0u) << print(p);
+        for (ValueId buffer : p.buffers()) EXPECT_EQ(p.graph[buffer].type.shape, (Sizes{64, 32, 64, 1}));
+    }
+    // A product meets each element many times: it reads them normalised.
+    const Plan product = planned(norm + R"(
+  %w = param f32[1,32,32,3,3]
+  %p = lattice(%n, %w) offset=[1,1] out=[64,64] groups=1
+  return %p
+)");
+    EXPECT_EQ(program(product, product.passes[1]), "tile lattice") << print(product);
+}
+
 TEST(PlanShape, ReductionsOfOneTensorShareALoop) {
     const Plan p = planned(R"(
   %x = input f32[64,32,64,64]
