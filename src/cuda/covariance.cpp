@@ -1,15 +1,13 @@
-// Two kernels. The first sums products: a warp takes lags (δd, δw) and two blocks of channels, so that lags along h and
+// Products summed in fp64: a warp takes lags (δd, δw) and two blocks of channels, so that lags along h and
 // pairs of channels are its sums, in registers. Its lanes are neighbours along w; each holds R rows of the first block
 // of channels and passes once over the rows of the second that lie a lag away, so a loaded number meets several others.
-// Lanes keep their place on the axis until the end, where the sums of each segment (see algebra/lags.h) are formed; on
-// the other axes a block stays inside one segment. The second kernel adds what the pairs of taps need.
+// Lanes keep their place on the axis until the end, where the sums of each segment are formed. The other kernels are
+// those of covariance_parts.h.
 #include "cuda/covariance.h"
 
 #include <algorithm>
 
-#include "algebra/lags.h"
-#include "cuda/kernel_text.h"
-#include "transfuse/error.h"
+#include "cuda/covariance_parts.h"
 
 namespace transfuse::cuda {
 
@@ -43,54 +41,20 @@ std::vector<Run> runs_of(const AxisLags& axis) {
     return runs;
 }
 
-class CovarianceWriter {
+class CovarianceSums : public CovarianceParts {
 public:
-    CovarianceWriter(const Surroundings& s, const Places& places)
-        : s_(s), graph_(s.plan.graph), places_(places), id_(s.pass.anchor), x_(graph_[id_].args[0]) {
-        const Type& type = graph_[x_].type;
-        groups_ = graph_[id_].attributes.integer(Key::groups);
-        channels_ = type.shape[1] / groups_;
-        batch_ = type.shape[0];
-        std::vector<Lattice> axes(static_cast<size_t>(5 - type.rank()));
-        for (const Lattice& axis : lattices(graph_, id_)) axes.push_back(axis);
-        for (size_t a = 0; a < 3; ++a) {
-            axes_.push_back(lags(axes[a]));
-            extent_.push_back(axes[a].in);
-        }
-        arrange();
-    }
+    CovarianceSums(const Surroundings& s, const Places& places) : CovarianceParts(s, places, DType::f64) { arrange(); }
 
-    Launch sum() {
-        KernelText kernel(s_, places_, 1, wide_index());
+private:
+    Launch sum() override {
+        KernelText kernel = text();
         write_sums(kernel);
         return kernel.launch("tf_covariance", tiles_ * groups_ * blocks_, threads,
                              "products of x" + to_string(graph_[x_].type.shape) + " with itself, " + number(tiles_) +
                                  " tiles of " + number(values()) + " sums, " + number(blocks_) + " blocks each",
                              "", resident);
     }
-    Launch gather() {
-        KernelText kernel(s_, places_, 1, wide_index());
-        write_gather(kernel);
-        return kernel.launch("tf_covariance_gather",
-                             ceil_div(numel(graph_[id_].type.shape), gather_warps * gather_elements),
-                             gather_warps * lanes, "covariance" + to_string(graph_[id_].type.shape));
-    }
-
-    Place place() const {
-        Place place;
-        place.base = Argument::of_scratch(result_at());
-        place.storage = DType::f64;
-        place.strides = contiguous_strides(graph_[id_].type.shape);
-        place.aligned = true;
-        place.read_only = false;
-        return place;
-    }
-    size_t scratch_bytes() const { return static_cast<size_t>(result_at() + numel(graph_[id_].type.shape) * 8); }
-
-private:
-    static constexpr int64_t gather_warps = 8, gather_elements = 4;  // of a block; of a warp
-
-    bool wide_index() const { return numel(graph_[x_].type.shape) >= int64_t{1} << 31; }
+    int64_t values() const override { return sums_ + channel_block_; }
 
     void arrange() {
         const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
@@ -106,48 +70,23 @@ private:
         lines_ = (deep.count() * wide.count() + 1) / 2;
         tiles_ = lines_ * channel_blocks_ * channel_blocks_ * lag_blocks_;
         rows_ = s_.target.decide(std::min(most_rows, extent_[1]));
-        segments_ = wide.segments();
         runs_ = 2 * segments_ - 1;
         // Blocks for each part of the input that is inside one segment on d and h: as the rows they have.
-        double work = 0;
-        std::vector<double> rows;
+        std::vector<double> work;
         for (int64_t d = 0; d < deep.segments(); ++d)
             for (int64_t h = 0; h < high.segments(); ++h)
                 for (const Run& run : runs_of(wide)) {
                     const auto i = static_cast<size_t>(d), j = static_cast<size_t>(h);
                     // Waiting for loads costs a unit of few rows nearly what it costs one of many: as 16 rows more.
                     const int64_t tall = high.edges[j + 1] - high.edges[j], units = ceil_div(tall, rows_);
-                    rows.push_back(static_cast<double>(batch_ * (deep.edges[i + 1] - deep.edges[i]) *
+                    work.push_back(static_cast<double>(batch_ * (deep.edges[i + 1] - deep.edges[i]) *
                                                        ceil_div(run.end - run.begin, lanes) * (tall + 16 * units)));
-                    work += rows.back();
                 }
-        const double wanted = std::max(
-            1.0, static_cast<double>(resident * s_.target.multiprocessors) / static_cast<double>(tiles_ * groups_));
-        for (double own : rows) {
-            first_block_.push_back(blocks_);
-            if (own == 0 && !s_.target.stated()) continue;
-            blocks_ += s_.target.decide(std::max<int64_t>(1, static_cast<int64_t>(own / work * wanted + 0.5)));
-        }
-        first_block_.push_back(blocks_);
-        constexpr int64_t most_slots = 10000;  // of a value: a table of them is in shared memory
-        require(blocks_ * segments_ <= most_slots, "covariance: borders cut x ", to_string(graph_[x_].type.shape),
-                " into ", static_cast<int64_t>(first_block_.size()) - 1, " parts, too many for a kernel");
-    }
-
-    int64_t values() const { return sums_ + channel_block_; }  // of a tile: products, then numbers alone
-    int64_t result_at() const { return (tiles_ * groups_ * values() * segments_ * blocks_ * 8 + 255) / 256 * 256; }
-
-    // Numbers that change with the sizes, in shared memory.
-    static void table(KernelText& kernel, const std::string& name, const std::vector<int64_t>& values) {
-        kernel.body.line("__shared__ int " + name + "[" + number(static_cast<int64_t>(values.size())) + "];");
-        kernel.body.open("if (threadIdx.x == 0)");
-        for (size_t i = 0; i < values.size(); ++i)
-            kernel.body.line(name + "[" + number(static_cast<int64_t>(i)) + "] = " + kernel.integer(values[i]) + ";");
-        kernel.body.close();
+        share(work, resident);
     }
 
     // runs_of, in the kernel: where each begins and ends, its first segment and how many.
-    void write_runs(KernelText& k) const {
+    void write_runs(KernelText& k) const override {
         Body& body = k.body;
         const std::string count = number(runs_), segments = number(segments_), last = "tf_wide[" + segments + "]";
         table(k, "tf_wide", axes_[2].edges);
@@ -167,13 +106,16 @@ private:
         body.close();
     }
 
-    Index at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
-             const std::string& w) const {
-        const std::string space[] = {d, h, w};
-        Index index = {{n}, {channel}};
-        const auto rank = static_cast<size_t>(graph_[x_].type.rank());
-        for (size_t a = 5 - rank; a < 3; ++a) index.push_back({space[a]});
-        return index;
+    void write_slot(Body& body) const override {
+        const AxisLags &high = axes_[1], &wide = axes_[2];
+        const std::string C = number(channel_block_);
+        body.line("const int high_lag = lag[1] + " + number(high.most) + ";");
+        body.line("const int tile = ((((group * " + number(lines_) + " + lag[0] * " + number(wide.count()) +
+                  " + lag[2]) * " + number(channel_blocks_) + " + ca / " + C + ") * " + number(channel_blocks_) +
+                  " + (which ? 0 : cb / " + C + ")) * " + number(lag_blocks_) + " + (which ? 0 : high_lag / " +
+                  number(lag_block_) + "));");
+        body.line("const int value = which ? " + number(sums_) + " + ca % " + C + " : (ca % " + C + " * " + C +
+                  " + cb % " + C + ") * " + number(lag_block_) + " + high_lag % " + number(lag_block_) + ";");
     }
 
     void write_sums(KernelText& k) {
@@ -236,7 +178,7 @@ private:
         emitter.open("for (int c = 0; c < " + C + "; ++c)");
         body.line("near[r][c] = 0;");
         const std::string channel = k.let("group * " + number(channels_) + " + first_block * " + C + " + c", "channel");
-        emitter.open("if (r < rows && w < tf_end[run]" + in_group("first_block", C) + ")");
+        emitter.open("if (r < rows && w < tf_end[run]" + in_group("first_block", channel_block_, "c") + ")");
         body.line("near[r][c] = " + emitter.value(x_, at("n", channel, "d", "(h + r)", "w"))[0] + ";");
         emitter.close();
         emitter.close();
@@ -252,7 +194,7 @@ private:
         emitter.open("for (int b = 0; b < " + C + "; ++b)");
         body.line("far[q][b] = 0;");
         const std::string second = k.let("group * " + number(channels_) + " + second_block * " + C + " + b", "channel");
-        emitter.open("if (met" + in_group("second_block", C, "b") + ")");
+        emitter.open("if (met" + in_group("second_block", channel_block_, "b") + ")");
         body.line("far[q][b] = " + emitter.value(x_, at("n", second, "d2", "h2", "w2"))[0] + ";");
         emitter.close();
         emitter.close();
@@ -311,20 +253,14 @@ private:
             body.line("const int value = i % " + number(here) + ", s = i / " + number(here) + ";");
             std::string total = "tf_parts[0][value][s]";
             for (int64_t w = 1; w < warps; ++w) total += " + tf_parts[" + number(w) + "][value][s]";
-            body.line(pointer + "[(((long long)(" + tile + ") * " + number(values()) + " + " + number(first) +
-                      " + value) * " + k.integer(blocks_) + " + block) * " + number(segments_) + " + s] = " + total +
-                      ";");
+            body.line(pointer + "[(((long long)(" + tile + ") * " + k.integer(blocks_) + " + block) * " +
+                      number(segments_) + " + s) * " + number(values()) + " + " + number(first) + " + value] = " +
+                      total + ";");
             body.close();
             if (first + lanes < values()) body.line("__syncthreads();");
         }
     }
 
-    // " && in its group": where blocks of channels end beyond it.
-    std::string in_group(const char* block, const std::string& C, const char* c = "c") const {
-        return channels_ % channel_block_
-                   ? std::string(" && ") + block + " * " + C + " + " + c + " < " + number(channels_)
-                   : std::string();
-    }
     // The value first + i of a tile: sums, then numbers alone; i is a loop that unrolls.
     std::string nth(int64_t first) const {
         const std::string i = "(i + " + number(first) + ")";
@@ -332,124 +268,7 @@ private:
                " : 0] : alone[" + i + " >= " + number(sums_) + " ? " + i + " - " + number(sums_) + " : 0]";
     }
 
-    // What the pairs of one axis' taps need: whether they meet, lag, segments.
-    static std::string pairs(KernelText& k, const AxisLags& axis) {
-        std::vector<int64_t> words;
-        for (const TapPair& pair : axis.pairs)
-            words.insert(words.end(), {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond});
-        return k.emitter.integer_table(words);
-    }
-
-    // Of every slot of a value the segments it belongs to; 1023 along w: none.
-    void write_where(KernelText& k) const {
-        Body& body = k.body;
-        const std::string S = number(segments_), runs = number(runs_), high = number(axes_[1].segments());
-        body.line("__shared__ int tf_where[" + number(blocks_ * segments_) + "];");
-        body.open("for (int i = (int)threadIdx.x; i < " + k.integer(blocks_) + " * " + S +
-                  "; i += " + number(gather_warps * lanes) + ")");
-        body.line("int part = 0;");
-        body.line("while (i / " + S + " >= tf_first[part + 1]) ++part;");
-        body.line("const int run = part % " + runs + ", s = i % " + S + ";");
-        body.line("const int w = s < tf_segment[2 * run + 1] ? tf_segment[2 * run] + s : 1023;");
-        body.line("tf_where[i] = part / (" + runs + " * " + high + ") << 20 | part / " + runs + " % " + high +
-                  " << 10 | w;");
-        body.close();
-        body.line("__syncthreads();");
-    }
-
-    // A warp an element: lanes add the blocks of the segments that the pair of taps takes.
-    void write_gather(KernelText& k) {
-        Body& body = k.body;
-        const Sizes& shape = graph_[id_].type.shape;
-        const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
-        const int64_t points = deep.taps * high.taps * wide.taps;
-        table(k, "tf_first", first_block_);
-        write_runs(k);
-        const std::string tables[] = {pairs(k, deep), pairs(k, high), pairs(k, wide)};
-        body.line("__syncthreads();");
-        write_where(k);
-        body.line("TF_SEQUENCE();");
-        const std::string from = k.parameters.pointer(Argument::of_scratch(0), "const double", false);
-        const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
-        body.line("const int lane = (int)threadIdx.x % 32;");
-        body.line("#pragma unroll 1");
-        body.open("for (int turn = 0; turn < " + number(gather_elements) + "; ++turn)");
-        body.line("const int element = min(((int)blockIdx.x * " + number(gather_elements) + " + turn) * " +
-                  number(gather_warps) + " + (int)threadIdx.x / 32, " + number(numel(shape) - 1) + ");");
-        body.line("const int row = element / " + number(shape[1]) + ", group = element % " + number(shape[1]) + " / " +
-                  number(shape[0]) + ", column = element % " + number(shape[0]) + ";");
-        body.line("double results[3];");
-        // The product of row and column, then each alone.
-        body.line("#pragma unroll");
-        body.open("for (int which = 0; which < 3; ++which)");
-        body.line("int a = which == 2 ? column : row, b = which == 1 ? row : column;");
-        body.line("int lag[3], first[3], beyond[3];");
-        body.line("bool meets = true;");
-        // Of δ and −δ the first kernel summed one.
-        body.open("for (int side = 0; side < 2; ++side)");
-        const int64_t taps[] = {deep.taps, high.taps, wide.taps};
-        for (size_t axis = 0; axis < 3; ++axis) {
-            int64_t below = 1;
-            for (size_t later = axis + 1; later < 3; ++later) below *= taps[later];
-            auto tap = [&](const std::string& of) {
-                return of + " % " + number(points) + " / " + number(below) + " % " + number(taps[axis]);
-            };
-            const std::string at = number(static_cast<int64_t>(axis));
-            body.line("{ const int at = ((" + tap("a") + ") * " + number(taps[axis]) + " + " + tap("b") + ") * 4;");
-            body.line("  meets = meets && " + tables[axis] + "[at]; lag[" + at + "] = " + tables[axis] +
-                      "[at + 1]; first[" + at + "] = " + tables[axis] + "[at + 2]; beyond[" + at +
-                      "] = " + tables[axis] + "[at + 3]; }");
-        }
-        body.line("const int line = lag[0] * " + number(wide.count()) + " + lag[2];");
-        body.line("if (line > 0 || (line == 0 && lag[1] >= 0)) break;");
-        body.line("const int swapped = a; a = b; b = swapped;");
-        body.close();
-        body.line("const int ca = a / " + number(points) + ", cb = b / " + number(points) + ", high_lag = lag[1] + " +
-                  number(high.most) + ";");
-        const std::string C = number(channel_block_);
-        body.line("const int tile = ((((group * " + number(lines_) + " + lag[0] * " + number(wide.count()) +
-                  " + lag[2]) * " + number(channel_blocks_) + " + ca / " + C + ") * " + number(channel_blocks_) +
-                  " + (which ? 0 : cb / " + C + ")) * " + number(lag_blocks_) + " + (which ? 0 : high_lag / " +
-                  number(lag_block_) + "));");
-        body.line("const int value = which ? " + number(sums_) + " + ca % " + C + " : (ca % " + C + " * " + C +
-                  " + cb % " + C + ") * " + number(lag_block_) + " + high_lag % " + number(lag_block_) + ";");
-        body.line("double sum = 0.0;");
-        body.line("const double* slots = " + from + " + ((long long)tile * " + number(values()) + " + value) * (" +
-                  k.integer(blocks_) + " * " + number(segments_) + ");");
-        body.line("#pragma unroll 8");
-        body.open("for (int i = lane; meets && i < " + k.integer(blocks_) + " * " + number(segments_) + "; i += 32)");
-        body.line("const int where = tf_where[i], d = where >> 20, h = where >> 10 & 1023, w = where & 1023;");
-        body.line(
-            "const bool in = d >= first[0] && d < beyond[0] && h >= first[1] && h < beyond[1] && w >= first[2] && "
-            "w < beyond[2];");
-        body.line("if (in) sum += slots[i];");
-        body.close();
-        body.line("for (int k = 16; k > 0; k /= 2) sum += __shfl_down_sync(0xffffffffu, sum, k);");
-        body.line("results[which] = sum;");
-        body.close();
-        body.line("const double count = " + counted(k) + ";");
-        body.line("if (lane == 0) " + to +
-                  "[element] = results[0] / count - results[1] / count * (results[2] / count);");
-        body.close();
-    }
-
-    // How many outputs: a product of sizes.
-    std::string counted(KernelText& k) {
-        std::string text = "(double)" + k.integer(batch_);
-        for (int64_t out : graph_[id_].attributes.integers(Key::out)) text += " * (double)" + k.integer(out);
-        return text;
-    }
-
-    const Surroundings& s_;
-    const Graph& graph_;
-    const Places& places_;
-    const ValueId id_, x_;
-    std::vector<AxisLags> axes_;  // d, h, w
-    Sizes extent_;                // of x along them
-    int64_t batch_ = 1, groups_ = 1, channels_ = 1;
-    int64_t channel_block_ = 1, channel_blocks_ = 1, lag_block_ = 1, lag_blocks_ = 1, sums_ = 1, lines_ = 1, tiles_ = 1,
-            rows_ = 1, segments_ = 1, runs_ = 1, blocks_ = 0;
-    std::vector<int64_t> first_block_;  // of each part: segment along d, along h, run; then how many in all
+    int64_t channel_block_ = 1, channel_blocks_ = 1, lag_block_ = 1, lag_blocks_ = 1, sums_ = 1, lines_ = 1, rows_ = 1;
 };
 
 }  // namespace
@@ -461,14 +280,8 @@ std::optional<GridProgram> generate_covariance(const Surroundings& surroundings,
         if (why_not) *why_not = "no covariance";
         return std::nullopt;
     }
-    CovarianceWriter writer(surroundings, places);
-    GridProgram result;
-    result.program.launches.push_back(writer.sum());
-    result.program.launches.push_back(writer.gather());
-    result.program.scratch_bytes = writer.scratch_bytes();
-    result.program.note = result.program.launches[0].note;
-    result.grid.emplace(anchor, writer.place());
-    return result;
+    if (auto products = covariance_products(surroundings, places)) return products->program();
+    return CovarianceSums(surroundings, places).program();
 }
 
 }  // namespace transfuse::cuda

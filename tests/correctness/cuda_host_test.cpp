@@ -131,6 +131,31 @@ TEST(CudaHost, Covariances) {
     check(cases, 1e-9);
 }
 
+// On tensor cores: what 16 bits hold is multiplied exactly. Channels that do not fill blocks, several blocks of them,
+// several groups of lags, strips with edges in them and without, rows that end beside a stack.
+TEST(CudaHost, CovariancesOnTensorCores) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 9900;
+    int summed = 0;
+    Target target = general();
+    target.multiprocessors = 4;
+    for (const char* body :
+         {"%x = input f16[2,16,5,6,7]  %v = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[9,11,13] taps=[3,3,3]",
+          "%x = input bf16[2,40,6,9]  %v = covariance(%x) up=[2,2] offset=[1,1] out=[11,17] taps=[3,3] groups=2",
+          "%x = input f16[1,9,9,70]  %r = relu(%x)  %v = covariance(%r) offset=[1,1] out=[9,70] taps=[3,3]",
+          "%x = input f16[2,18,11,9]  %v = covariance(%x) dil=[2,1] offset=[3,4] out=[13,9] taps=[5,4]",
+          "%x = input f16[3,8,100]  %v = covariance(%x) up=[2] offset=[3] out=[190] taps=[7]"}) {
+        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %v\n}\n");
+        auto leaves = random_leaves(graph, ++seed);
+        for (double& value : leaves[0]) value += 2;
+        cases.push_back(make(graph, leaves, seed % 2 == 0, true, target));
+        for (const BoundLaunch& bound : cases.back().assembly.launches)
+            summed += bound.launch.note.find("tensor cores") != std::string::npos;
+    }
+    EXPECT_EQ(summed, 5);
+    check(cases, 1e-6);
+}
+
 void weight_gradients(Fp32Precision precision, double tolerance) {
     std::vector<HostCase> cases;
     int tiled = 0;

@@ -115,20 +115,27 @@ static inline double __shfl_down_sync(unsigned, double v, int d, int width = 32)
     return other;
 }
 static inline void tf_host_grid_barrier() { wait_at(Fiber::at_grid); }
+// The threads of a warp wait for each other, whatever other warps do.
+static inline void tf_host_meet() {
+    static int64_t arrived[32];
+    int64_t& count = arrived[threadIdx.x / 32];
+    const int64_t all = count / 32 * 32 + 32;
+    for (++count; count < all;) yield();
+}
 // The m16n8k8 product of a warp, from everybody's fragments.
 static inline void tf_host_mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     static unsigned all_a[1024][4], all_b[1024][2];
     const int self = threadIdx.x, warp = self / 32 * 32, g = self % 32 / 4, t = self % 4;
     for (int i = 0; i < 4; ++i) all_a[self][i] = a[i];
     for (int i = 0; i < 2; ++i) all_b[self][i] = b[i];
-    __syncthreads();
+    tf_host_meet();
     for (int i = 0; i < 4; ++i) {
         const int row = g + i / 2 * 8, column = 2 * t + i % 2;
         for (int k = 0; k < 8; ++k)
             c[i] += __uint_as_float(all_a[warp + row % 8 * 4 + k % 4][row / 8 + k / 4 * 2]) *
                     __uint_as_float(all_b[warp + column * 4 + k % 4][k / 4]);
     }
-    __syncthreads();
+    tf_host_meet();
 }
 static void trampoline() {
     entry();

@@ -1,0 +1,203 @@
+#include "cuda/covariance_parts.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t gather_threads = 128, fold_slices = 8;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// What the pairs of one axis' taps need: whether they meet, lag, segments.
+std::string pairs(KernelText& k, const AxisLags& axis) {
+    std::vector<int64_t> words;
+    for (const TapPair& pair : axis.pairs)
+        words.insert(words.end(), {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond});
+    return k.emitter.integer_table(words);
+}
+
+}  // namespace
+
+CovarianceParts::CovarianceParts(const Surroundings& s, const Places& places, DType slots)
+    : s_(s), graph_(s.plan.graph), places_(places), id_(s.pass.anchor), x_(graph_[id_].args[0]), slots_(slots) {
+    const Type& type = graph_[x_].type;
+    groups_ = graph_[id_].attributes.integer(Key::groups);
+    channels_ = type.shape[1] / groups_;
+    batch_ = type.shape[0];
+    std::vector<Lattice> axes(static_cast<size_t>(5 - type.rank()));
+    for (const Lattice& axis : lattices(graph_, id_)) axes.push_back(axis);
+    for (size_t a = 0; a < 3; ++a) {
+        axes_.push_back(lags(axes[a]));
+        extent_.push_back(axes[a].in);
+    }
+    segments_ = axes_[2].segments();
+}
+
+GridProgram CovarianceParts::program() {
+    GridProgram result;
+    result.program.launches = {sum(), fold(), gather()};
+    result.program.scratch_bytes = static_cast<size_t>(result_at() + numel(graph_[id_].type.shape) * 8);
+    result.program.note = result.program.launches[0].note;
+    Place place;
+    place.base = Argument::of_scratch(result_at());
+    place.storage = DType::f64;
+    place.strides = contiguous_strides(graph_[id_].type.shape);
+    place.aligned = true;
+    place.read_only = false;
+    result.grid.emplace(id_, place);
+    return result;
+}
+
+Launch CovarianceParts::fold() {
+    KernelText kernel(s_, places_);
+    write_fold(kernel);
+    return kernel.launch("tf_covariance_fold", tiles_ * groups_ * parts() * chunks(), fold_slices * 32,
+                         "sums of " + number(blocks_) + " blocks in " + number(parts()) + " parts");
+}
+
+Launch CovarianceParts::gather() {
+    KernelText kernel(s_, places_);
+    write_gather(kernel);
+    return kernel.launch("tf_covariance_gather", ceil_div(numel(graph_[id_].type.shape), gather_threads),
+                         gather_threads, "covariance" + to_string(graph_[id_].type.shape));
+}
+
+void CovarianceParts::share(const std::vector<double>& work, int64_t resident) {
+    const double all = std::accumulate(work.begin(), work.end(), 0.0);
+    const int64_t wanted = resident * s_.target.multiprocessors / (tiles_ * groups_);
+    std::vector<int64_t> shares;
+    for (double own : work)
+        shares.push_back(own == 0 && !s_.target.stated()
+                             ? 0
+                             : std::max<int64_t>(1, static_cast<int64_t>(own / all * static_cast<double>(wanted))));
+    // What small parts take for themselves, the largest gives.
+    auto largest = std::max_element(shares.begin(), shares.end());
+    *largest = std::max<int64_t>(1, *largest + wanted - std::accumulate(shares.begin(), shares.end(), int64_t{0}));
+    for (int64_t share : shares) {
+        first_block_.push_back(blocks_);
+        blocks_ += s_.target.decide(share);
+    }
+    first_block_.push_back(blocks_);
+}
+
+std::string CovarianceParts::in_group(const char* block, int64_t size, const char* channel) const {
+    return channels_ % size
+               ? std::string(" && ") + block + " * " + number(size) + " + " + channel + " < " + number(channels_)
+               : std::string();
+}
+
+Index CovarianceParts::at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
+                            const std::string& w) const {
+    const std::string space[] = {d, h, w};
+    Index index = {{n}, {channel}};
+    const auto rank = static_cast<size_t>(graph_[x_].type.rank());
+    for (size_t a = 5 - rank; a < 3; ++a) index.push_back({space[a]});
+    return index;
+}
+
+void CovarianceParts::table(KernelText& kernel, const std::string& name, const std::vector<int64_t>& values) {
+    kernel.body.line("__shared__ int " + name + "[" + number(static_cast<int64_t>(values.size())) + "];");
+    kernel.body.open("if (threadIdx.x == 0)");
+    for (size_t i = 0; i < values.size(); ++i)
+        kernel.body.line(name + "[" + number(static_cast<int64_t>(i)) + "] = " + kernel.integer(values[i]) + ";");
+    kernel.body.close();
+}
+
+// The sums of the blocks of each part, in the order of the blocks: 32 values of a tile and part, 8 threads each.
+void CovarianceParts::write_fold(KernelText& k) const {
+    Body& body = k.body;
+    const std::string S = number(segments_), V = number(values());
+    table(k, "tf_first", first_block_);
+    write_runs(k);
+    body.line("__shared__ double tf_parts[" + number(fold_slices) + "][" + number(32) + "];");
+    body.line("__syncthreads();");
+    body.line("TF_SEQUENCE();");
+    const std::string from = k.parameters.pointer(Argument::of_scratch(0), "const " + std::string(real_name(real_of(slots_))), false);
+    const std::string to = k.parameters.pointer(Argument::of_scratch(parts_at()), "double", false);
+    body.line("const int chunk = (int)blockIdx.x % " + number(chunks()) + ", q = (int)blockIdx.x / " +
+              number(chunks()) + ", part = q % " + number(parts()) + ", tile = q / " + number(parts()) + ";");
+    body.line("const int wide = part % " + S + ", beyond = part / " + S + ";");  // beyond: segments on d and h
+    body.line("const int lane = (int)threadIdx.x % 32, slice = (int)threadIdx.x / 32, value = min(chunk * 32 + lane, " +
+              V + " - 1);");
+    body.line("double sum = 0.0;");
+    body.open("for (int run = 0; run < " + number(runs_) + "; ++run)");
+    body.line("const int s = wide - tf_segment[2 * run], first = tf_first[beyond * " + number(runs_) +
+              " + run], end = tf_first[beyond * " + number(runs_) + " + run + 1];");
+    body.line("if (s < 0 || s >= tf_segment[2 * run + 1]) continue;");
+    body.line("#pragma unroll 8");
+    body.line("for (int block = first + slice; block < end; block += " + number(fold_slices) + ") sum += " + from +
+              "[(((long long)tile * " + k.integer(blocks_) + " + block) * " + S + " + s) * " + V + " + value];");
+    body.close();
+    body.line("tf_parts[slice][lane] = sum;");
+    body.line("__syncthreads();");
+    body.open("if (slice == 0 && chunk * 32 + lane < " + V + ")");
+    body.line("for (int i = 1; i < " + number(fold_slices) + "; ++i) sum += tf_parts[i][lane];");
+    body.line(to + "[(long long)q * " + V + " + value] = sum;");
+    body.close();
+}
+
+// A thread an element: it adds the parts that the pair of taps takes.
+void CovarianceParts::write_gather(KernelText& k) const {
+    Body& body = k.body;
+    const Sizes& shape = graph_[id_].type.shape;
+    const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
+    const int64_t points = deep.taps * high.taps * wide.taps;
+    const std::string tables[] = {pairs(k, deep), pairs(k, high), pairs(k, wide)};
+    body.line("TF_SEQUENCE();");
+    const std::string from = k.parameters.pointer(Argument::of_scratch(parts_at()), "const double", false);
+    const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
+    body.line("const int element = (int)blockIdx.x * " + number(gather_threads) + " + (int)threadIdx.x;");
+    body.line("if (element >= " + number(numel(shape)) + ") return;");
+    body.line("const int row = element / " + number(shape[1]) + ", group = element % " + number(shape[1]) + " / " +
+              number(shape[0]) + ", column = element % " + number(shape[0]) + ";");
+    body.line("double results[3];");
+    // The product of row and column, then each alone.
+    body.line("#pragma unroll");
+    body.open("for (int which = 0; which < 3; ++which)");
+    body.line("int a = which == 2 ? column : row, b = which == 1 ? row : column;");
+    body.line("int lag[3], first[3], beyond[3];");
+    body.line("bool meets = true;");
+    // Of δ and −δ the first kernel summed one.
+    body.open("for (int side = 0; side < 2; ++side)");
+    const int64_t taps[] = {deep.taps, high.taps, wide.taps};
+    for (size_t axis = 0; axis < 3; ++axis) {
+        int64_t below = 1;
+        for (size_t later = axis + 1; later < 3; ++later) below *= taps[later];
+        auto tap = [&](const std::string& of) {
+            return of + " % " + number(points) + " / " + number(below) + " % " + number(taps[axis]);
+        };
+        const std::string at = number(static_cast<int64_t>(axis));
+        body.line("{ const int at = ((" + tap("a") + ") * " + number(taps[axis]) + " + " + tap("b") + ") * 4;");
+        body.line("  meets = meets && " + tables[axis] + "[at]; lag[" + at + "] = " + tables[axis] +
+                  "[at + 1]; first[" + at + "] = " + tables[axis] + "[at + 2]; beyond[" + at +
+                  "] = " + tables[axis] + "[at + 3]; }");
+    }
+    body.line("const int line = lag[0] * " + number(wide.count()) + " + lag[2];");
+    body.line("if (line > 0 || (line == 0 && lag[1] >= 0)) break;");
+    body.line("const int swapped = a; a = b; b = swapped;");
+    body.close();
+    body.line("const int ca = a / " + number(points) + ", cb = b / " + number(points) + ";");
+    write_slot(body);
+    body.line("double sum = 0.0;");
+    const std::string H = number(high.segments()), W = number(wide.segments());
+    body.line("for (int d = first[0]; meets && d < beyond[0]; ++d) for (int h = first[1]; h < beyond[1]; ++h) "
+              "for (int w = first[2]; w < beyond[2]; ++w)");
+    body.line("    sum += " + from + "[((long long)tile * " + number(parts()) + " + (d * " + H + " + h) * " + W +
+              " + w) * " + number(values()) + " + value];");
+    body.line("results[which] = sum;");
+    body.close();
+    body.line("const double count = " + counted(k) + ";");
+    body.line(to + "[element] = results[0] / count - results[1] / count * (results[2] / count);");
+}
+
+// How many outputs: a product of sizes.
+std::string CovarianceParts::counted(KernelText& k) const {
+    std::string text = "(double)" + k.integer(batch_);
+    for (int64_t out : graph_[id_].attributes.integers(Key::out)) text += " * (double)" + k.integer(out);
+    return text;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,70 @@
+// What the kernels that sum products of a tensor with itself have in common: the parts of the input they keep apart, the
+// slots they leave their sums in, and the two kernels that make the covariance of them.
+//
+// A kernel's blocks take tiles: some lags, some pairs of channels. On d and h a block stays inside one segment (see
+// algebra/lags.h); along w it takes a run, which may reach over several segments, and leaves sums of each. The second
+// kernel adds up the blocks of each part (a segment on each axis), the third the parts that each pair of taps needs.
+#pragma once
+
+#include "algebra/lags.h"
+#include "cuda/covariance.h"
+#include "cuda/kernel_text.h"
+
+namespace transfuse::cuda {
+
+class CovarianceParts {
+public:
+    virtual ~CovarianceParts() = default;
+    GridProgram program();
+
+protected:
+    CovarianceParts(const Surroundings& s, const Places& places, DType slots);
+
+    virtual Launch sum() = 0;
+    virtual int64_t values() const = 0;  // of a tile: products, then numbers alone
+    // Declares tf_segment: of each run the first segment along w, and how many.
+    virtual void write_runs(KernelText& kernel) const = 0;
+    // Declares `tile` and `value`, where the sums of channels ca and cb that lie lag[3] apart are; of ca alone if `which`.
+    virtual void write_slot(Body& body) const = 0;
+
+    // Blocks for each part on d and h and each run, as the work they have; all at once on the device.
+    void share(const std::vector<double>& work, int64_t resident);
+    // " && in its group": where blocks of channels end beyond it.
+    std::string in_group(const char* block, int64_t size, const char* channel) const;
+    // x at one place: its axes of d, h and w are those x has.
+    Index at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
+             const std::string& w) const;
+    // Numbers that change with the sizes, in shared memory.
+    static void table(KernelText& kernel, const std::string& name, const std::vector<int64_t>& values);
+    KernelText text() const { return KernelText(s_, places_, 1, numel(graph_[x_].type.shape) >= int64_t{1} << 31); }
+
+    const Surroundings& s_;
+    const Graph& graph_;
+    const Places& places_;
+    const ValueId id_, x_;
+    const DType slots_;           // what sums of a block are stored as: [tile][block][segment along w][value]
+    std::vector<AxisLags> axes_;  // d, h, w
+    Sizes extent_;                // of x along them
+    int64_t batch_ = 1, groups_ = 1, channels_ = 1;
+    int64_t tiles_ = 1, segments_ = 1, runs_ = 1, blocks_ = 0;  // tiles of a group; segments along w; blocks of a tile
+    std::vector<int64_t> first_block_;  // of each part on d, on h, and run; then how many in all
+
+private:
+    Launch fold();
+    Launch gather();
+    void write_fold(KernelText& kernel) const;
+    void write_gather(KernelText& kernel) const;
+    std::string counted(KernelText& kernel) const;
+
+    int64_t parts() const { return axes_[0].segments() * axes_[1].segments() * segments_; }
+    int64_t chunks() const { return (values() + 31) / 32; }  // of values that a block folds
+    int64_t parts_at() const {
+        return (tiles_ * groups_ * values() * segments_ * blocks_ * bytes(slots_) + 255) / 256 * 256;
+    }
+    int64_t result_at() const { return parts_at() + (tiles_ * groups_ * values() * parts() * 8 + 255) / 256 * 256; }
+};
+
+// On tensor cores, where products of TF32 (or 16 bits) will do; nullptr where they cannot.
+std::unique_ptr<CovarianceParts> covariance_products(const Surroundings& surroundings, const Places& places);
+
+}  // namespace transfuse::cuda
