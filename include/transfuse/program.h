@@ -21,6 +21,10 @@
 
 namespace transfuse {
 
+namespace cuda {
+class KnownKernels;
+}
+
 enum class Engine : uint8_t { cpu, cuda, reference };
 
 // What a call asks for beside its tensors.
@@ -92,6 +96,7 @@ private:
     mutable std::shared_mutex mutex_;
     std::mutex making_;
     std::unordered_map<std::vector<int64_t>, Entry, Hash> entries_;
+    std::shared_ptr<cuda::KnownKernels> kernels_;  // that new sizes may share
     std::atomic<int64_t> plans_{0}, failures_{0};
 };
 

@@ -23,13 +23,14 @@ namespace {
 class Assembler {
 public:
     Assembler(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
-              const DenseConfigs& configs)
+              const DenseConfigs& configs, const KnownKernels* known)
         : plan_(plan),
           graph_(plan.graph),
           options_(options),
           target_(target),
           aligned_(aligned),
           configs_(configs),
+          known_(known),
           parameters_(parameter_values(plan.graph)) {}
 
     Assembly run() {
@@ -311,7 +312,7 @@ private:
                 note("ordinary arithmetic; " + thin->note);
                 return std::move(*thin);
             }
-            if (auto dense = generate_dense(surroundings, &why_not)) {
+            if (auto dense = generate_tiles(surroundings, &why_not)) {
                 program = with_pack(*dense);
                 for (auto& [value, place] : dense->places) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)
@@ -378,6 +379,14 @@ private:
         return program;
     }
 
+    std::optional<DenseProgram> generate_tiles(const Surroundings& surroundings, std::string* why_not) {
+        if (!known_ || !surroundings.config.empty()) return generate_dense(surroundings, why_not);
+        Taken taken;
+        auto dense = generate_dense_among(surroundings, *known_, taken, why_not);
+        if (dense) assembly_.taken.push_back(std::move(taken));
+        return dense;
+    }
+
     // A dense pass that tensor cores do not take whole: the product on them, into memory; its tile program is for the
     // general kernel.
     std::optional<DenseProgram> generate_product(const Surroundings& whole) {
@@ -399,7 +408,7 @@ private:
         }
         const Surroundings apart{plan_,   product,  assembly_.strides, whole.precision,
                                  target_, aligned_, whole.config,      whole.number};
-        auto dense = generate_dense(apart);
+        auto dense = generate_tiles(apart, nullptr);
         if (!dense && fresh) {
             address.reset();
             assembly_.strides[static_cast<size_t>(anchor)].clear();
@@ -492,6 +501,7 @@ private:
     const Target target_;
     const bool aligned_;
     const DenseConfigs& configs_;
+    const KnownKernels* const known_;
     const std::vector<bool> parameters_;
     std::vector<std::optional<Address>> addresses_;
     std::map<ValueId, Life> lives_;  // of the buffers
@@ -514,8 +524,8 @@ private:
 }  // namespace
 
 Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
-                  const DenseConfigs& configs) {
-    return Assembler(plan, options, target, aligned, configs).run();
+                  const DenseConfigs& configs, const KnownKernels* known) {
+    return Assembler(plan, options, target, aligned, configs, known).run();
 }
 
 std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,

@@ -51,11 +51,11 @@ std::vector<Outcome> compile_each(const Assembly& assembly, int arch, const Comp
 }  // namespace
 
 Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
-                           DenseConfigs configs, const Compiler& compile) {
+                           DenseConfigs configs, const Compiler& compile, KnownKernels* known) {
     std::map<size_t, std::set<std::string>> refused;  // per pass
     std::set<size_t> portable;                        // passes that went on to the portable family
     for (;;) {
-        Assembly assembly = assemble(plan, options, target, aligned, configs);
+        Assembly assembly = assemble(plan, options, target, aligned, configs, known);
         const std::vector<Outcome> outcomes = compile_each(assembly, target.arch, compile);
         bool again = false;
         for (size_t i = 0; i < outcomes.size(); ++i) {
@@ -86,7 +86,10 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
             configs[pass] = other;
             again = true;
         }
-        if (!again) return assembly;
+        if (again) continue;
+        if (known)
+            for (const Taken& taken : assembly.taken) known->remember(taken);
+        return assembly;
     }
 }
 

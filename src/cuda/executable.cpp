@@ -1,5 +1,7 @@
 // compile_cuda: the assembled launches with their kernels loaded and their argument blocks laid out; run() fills in
 // addresses and launches.
+#include "cuda/executable.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -23,7 +25,7 @@ struct Loaded {
     std::vector<Ready> launches;
 };
 
-Loaded load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned) {
+Loaded load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned, KnownKernels* known) {
     Loaded loaded;
     Target target{device.arch, device.multiprocessors, device.shared_bytes};
     if (const char* family = std::getenv("TRANSFUSE_CUDA_FAMILY")) {  // for tests and diagnosis
@@ -33,18 +35,19 @@ Loaded load(const Plan& plan, const CompileOptions& options, const Device& devic
     const char* tune = std::getenv("TRANSFUSE_AUTOTUNE");
     DenseConfigs configs;
     if (options.autotune || (tune && tune[0] == '1')) configs = tuned_configs(plan, options, target, device, aligned);
-    loaded.assembly = assemble_compiled(plan, options, target, aligned, configs);
+    loaded.assembly = assemble_compiled(plan, options, target, aligned, configs, compiled, known);
     for (const BoundLaunch& bound : loaded.assembly.launches) loaded.launches.push_back(make_ready(bound, device));
     return loaded;
 }
 
 class CudaExecutable final : public Executable {
 public:
-    CudaExecutable(const Plan& plan, const CompileOptions& options)
+    CudaExecutable(const Plan& plan, const CompileOptions& options, std::shared_ptr<KnownKernels> known)
         : plan_(plan),
           options_(options),
           device_(device(options.device)),
-          aligned_(load(plan, options, device_, true)) {
+          known_(std::move(known)),
+          aligned_(load(plan, options, device_, true, known_.get())) {
         for (ValueId leaf : plan_.graph.leaves()) leaf_types_.push_back(plan_.graph[leaf].type);
         for (ValueId output : plan_.graph.outputs()) output_types_.push_back(plan_.graph[output].type);
         for (size_t i = 0; i < leaf_types_.size(); ++i)
@@ -133,8 +136,9 @@ private:
     }
 
     const Loaded& unaligned() {
-        std::call_once(unaligned_once_,
-                       [&] { unaligned_ = std::make_unique<Loaded>(load(plan_, options_, device_, false)); });
+        std::call_once(unaligned_once_, [&] {
+            unaligned_ = std::make_unique<Loaded>(load(plan_, options_, device_, false, known_.get()));
+        });
         return *unaligned_;
     }
 
@@ -179,6 +183,7 @@ private:
     const Plan plan_;
     const CompileOptions options_;
     const Device& device_;
+    const std::shared_ptr<KnownKernels> known_;
     Loaded aligned_;
     std::unique_ptr<Loaded> unaligned_;
     std::once_flag unaligned_once_;
@@ -192,9 +197,16 @@ private:
 }  // namespace
 
 std::unique_ptr<Executable> compile_cuda(const Plan& plan, const CompileOptions& options) {
+    return cuda::compile_knowing(plan, options, nullptr);
+}
+
+std::unique_ptr<Executable> cuda::compile_knowing(const Plan& plan, const CompileOptions& options,
+                                                  std::shared_ptr<KnownKernels> known) {
     const std::string reason = cuda_unavailable_reason();
     if (!reason.empty()) fail("compile_cuda: ", reason);
-    return std::make_unique<CudaExecutable>(plan, options);
+    return std::make_unique<CudaExecutable>(plan, options, std::move(known));
 }
+
+std::shared_ptr<cuda::KnownKernels> cuda::no_kernels_yet() { return std::make_shared<KnownKernels>(); }
 
 }  // namespace transfuse

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <thread>
 
+#include "cuda/executable.h"
 #include "program/kept.h"
 #include "program/layout.h"
 #include "transfuse/algebra.h"
@@ -49,7 +50,8 @@ Machine machine_for(Engine engine) {
 }
 
 std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode,
-                                              std::vector<Sizes> leaf_strides, std::vector<Sizes> output_strides) {
+                                              std::vector<Sizes> leaf_strides, std::vector<Sizes> output_strides,
+                                              const std::shared_ptr<cuda::KnownKernels>& kernels) {
     auto instance = std::make_shared<Instance>();
     for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
     instance->output_strides = std::move(output_strides);
@@ -66,7 +68,7 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
             instance->executable = compile_cpu(instance->plan, options);
             break;
         case Engine::cuda:
-            instance->executable = compile_cuda(instance->plan, options);
+            instance->executable = cuda::compile_knowing(instance->plan, options, kernels);
             break;
         case Engine::reference:
             instance->executable = compile_reference(instance->plan, options);
@@ -78,7 +80,7 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
 
 }  // namespace
 
-Program::Program(std::string text) : text_(std::move(text)) {
+Program::Program(std::string text) : text_(std::move(text)), kernels_(cuda::no_kernels_yet()) {
     std::string piece;
     int64_t leaf = 0;
     for (size_t at = 0; at < text_.size();) {
@@ -178,10 +180,12 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
         const Graph written = graph(leaves, sizes);
         const Derivation derivation = rewrite(written, {.inference = mode.inference, .without = {}, .only = {}});
         std::vector<Sizes> output_strides = output_layout(written, leaves);
-        if (!mode.keep) return make_instance(derivation.rewritten, mode, strides_of(leaves), std::move(output_strides));
+        if (!mode.keep)
+            return make_instance(derivation.rewritten, mode, strides_of(leaves), std::move(output_strides), kernels_);
         const std::vector<ValueId> kept = kept_sums(derivation.rewritten);
         for (ValueId id : kept) output_strides.push_back(contiguous_strides(derivation.rewritten[id].type.shape));
-        return make_instance(giving(derivation.rewritten, kept), mode, strides_of(leaves), std::move(output_strides));
+        return make_instance(giving(derivation.rewritten, kept), mode, strides_of(leaves), std::move(output_strides),
+                             kernels_);
     });
 }
 
@@ -206,7 +210,7 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
         // A gradient has the layout of its leaf, as autograd's accumulation would make it.
         std::vector<Sizes> output_strides;
         for (ValueId leaf : request.wrt) output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
-        return make_instance(derivation.rewritten, mode, std::move(strides), std::move(output_strides));
+        return make_instance(derivation.rewritten, mode, std::move(strides), std::move(output_strides), kernels_);
     });
 }
 

@@ -127,6 +127,9 @@ struct Model {
     }
 };
 
+// Few tiles: their number is rounded up.
+double seconds_of(double waves, double cycles) { return (waves < 6 ? std::ceil(waves) : waves + 0.4) * cycles / 1.75e9; }
+
 // The memory plans: of all that fit, the one with the fewest cycles, and with `several` the best of each kind: resident and
 // streamed weights, wide and narrow chunks, many slabs and few.
 struct Fit {
@@ -285,7 +288,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                         choice.config = f.config;
                         choice.pixels = s->blocks * r.pixels * useful;
                         choice.waves = waves, choice.variants = s->variants;
-                        choice.seconds = (waves < 6 ? std::ceil(waves) : waves + 0.4) * f.cycles / 1.75e9;
+                        choice.seconds = seconds_of(waves, f.cycles);
                         choices.push_back(std::move(choice));
                     }
                 }
@@ -348,6 +351,14 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
 std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most) {
     auto choices = search(problem, needs, multiprocessors, shared_limit, most, false);
     return choices.empty() ? search(problem, needs, multiprocessors, shared_limit, most, true) : choices;
+}
+
+double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s, int multiprocessors) {
+    Model model{problem, needs, s, config};
+    if (config.skips) model.met = model.share_met();
+    double tiles = static_cast<double>(s.fixed) * s.variants;
+    for (size_t a = 0; a < 4; ++a) tiles *= std::ceil(static_cast<double>(u_extent(problem.axes[a])) / static_cast<double>(s.tile[a]));
+    return seconds_of(tiles / multiprocessors, model.cycles());
 }
 
 }  // namespace transfuse::cuda

@@ -24,4 +24,7 @@ struct Choice {
 // measuring them.
 std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most = 1);
 
+// How long a configuration takes, in seconds: an estimate, to be compared with others of this function.
+double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& schedule, int multiprocessors);
+
 }  // namespace transfuse::cuda

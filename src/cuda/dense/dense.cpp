@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 
 #include "cuda/dense/choose.h"
@@ -9,6 +10,7 @@
 #include "cuda/dense/fold.h"
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
+#include "cuda/dense/manner.h"
 #include "cuda/dense/pack.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/tile_program.h"
@@ -18,6 +20,8 @@ namespace transfuse::cuda {
 namespace {
 
 int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+
+constexpr std::string_view words_between = "; ";   // of a configuration and a manner
 
 struct KernelSizes { int in[4], out[4], tiles[4], total; };
 
@@ -77,12 +81,28 @@ struct Request {
     Request(const Request&) = delete;   // the epilogue refers to its neighbours
 };
 
-std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not) {
+// What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32, from which small ones
+// gain nothing); right for any size; or as another size's.
+struct Wish {
+    int larger = 0;
+    bool loose = false;
+    std::optional<Manner> manner = {};
+};
+
+std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not, const Wish& wish = {}) {
     auto program = read_tile_program(around, why_not);
     if (!program) return nullptr;
-    const auto problem = read_problem(around, *program, family, why_not);
+    auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return nullptr;
     program->vector = store_vector(*program, *problem);
+    if (wish.larger && tf32_allowed(around, *problem)) problem->arithmetic = Arithmetic::tf32;
+    if (wish.loose || wish.manner) {
+        const Manner own{problem->load, program->vector, problem->arithmetic, problem->any_size};
+        const Manner manner = wish.manner ? *wish.manner : loosest(own, problem->axes[3]);
+        if (!serves(manner, own, problem->axes[3], around.precision)) return nullptr;
+        problem->load = manner.load, problem->arithmetic = manner.arithmetic, problem->any_size = manner.any_size;
+        program->vector = manner.vector;
+    }
     return std::make_unique<Request>(std::move(*program), *problem);
 }
 
@@ -111,8 +131,9 @@ std::optional<Choice> decided(const Problem& problem, const Needs& needs, const 
     return Choice{c, std::move(*s)};
 }
 
-// The configuration asked for where it fits, else the heuristic's best.
-std::optional<Choice> chosen(Request& request, const Surroundings& around) {
+// The configuration asked for where it fits, else (unless it is that or none) the heuristic's best. Many times the work is the
+// work of a machine so many times smaller.
+std::optional<Choice> chosen(Request& request, const Surroundings& around, const Wish& wish) {
     if (const auto config = config_named(around.config); config && (config->store_groups > 0 || request.needs.fragments)) {
         for (const bool folded : {true, false})
             for (const bool ahead : {true, false}) {
@@ -127,20 +148,23 @@ std::optional<Choice> chosen(Request& request, const Surroundings& around) {
                 return Choice{*config, std::move(*s)};
             }
     }
-    auto choice = decided(request.problem, request.needs, around.target);
-    while (!choice && request.relax()) choice = decided(request.problem, request.needs, around.target);
+    if (wish.manner) return std::nullopt;
+    Target target = around.target;
+    if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
+    auto choice = decided(request.problem, request.needs, target);
+    while (!choice && request.relax()) choice = decided(request.problem, request.needs, target);
     return choice;
 }
 
 // The pass on the kernels of one family.
-std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not) {
-    const auto request = read_request(around, family, why_not);
+std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not, const Wish& wish = {}) {
+    const auto request = read_request(around, family, why_not, wish);
     if (!request) return std::nullopt;
     const TileProgram* program = &request->program;
     const Problem* problem = &request->problem;
     const Epilogue& epilogue = request->epilogue;
     const Needs& needs = request->needs;
-    const auto choice = chosen(*request, around);
+    const auto choice = chosen(*request, around, wish);
     if (!choice) {
         if (why_not) *why_not = "no tile fits registers and shared memory";
         return std::nullopt;
@@ -214,6 +238,11 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     result.config = to_string(config);
+    result.words = result.config + std::string(words_between) + to_string(Manner{problem->load, program->vector, problem->arithmetic, problem->any_size});
+    result.odd_rows = problem->load == LoadMode::planar || problem->load == LoadMode::pairs || problem->load == LoadMode::singles;
+    const double waves = static_cast<double>(total) / around.target.multiprocessors;
+    result.busy = waves / std::ceil(waves);
+    result.seconds = estimate(*problem, needs, config, s, around.target.multiprocessors);
     result.program.note = (problem->family == Family::mma ? "mma.sync, " : "wgmma, ") + result.config;
     return result;
 }
@@ -231,6 +260,24 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     if (why_not) *why_not = "tensor-core kernels need sm_80";
     for (Family family : families(around))
         if (auto program = generate(around, family, why_not)) return program;
+    return std::nullopt;
+}
+
+std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::string& words) {
+    const size_t between = words.find(words_between);
+    if (between == std::string::npos) return std::nullopt;
+    Surroundings as = around;
+    as.config = words.substr(0, between);
+    const Wish wish{0, false, manner_named(words.substr(between + words_between.size()))};
+    if (!wish.manner || !config_named(as.config)) return std::nullopt;
+    for (Family family : families(as))
+        if (auto program = generate(as, family, nullptr, wish)) return program->words == words ? std::move(program) : std::nullopt;
+    return std::nullopt;
+}
+
+std::optional<DenseProgram> generate_dense_for_many(const Surroundings& around, int larger, bool any_size) {
+    for (Family family : families(around))
+        if (auto program = generate(around, family, nullptr, {larger, any_size})) return program;
     return std::nullopt;
 }
 

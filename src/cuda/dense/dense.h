@@ -19,6 +19,10 @@ struct DenseProgram {
     ExtraJob pack;            // to be run before: the weights as the kernel wants them
     int64_t packed_bytes = 0;
     std::string config;       // in words
+    std::string words;        // the configuration and the manner: all that the text depends on beside the pass's structure
+    bool odd_rows = false;    // the input's are no multiple of 16 bytes
+    double seconds = 0;       // estimate
+    double busy = 1;          // share of the multiprocessors that have a tile, over all rounds
 };
 
 // Names of this family's kernels begin so; the tiles' own is dense_entry.
@@ -31,6 +35,11 @@ inline constexpr std::string_view portable_config = "portable";   // the best of
 // sentence in `why_not`: the executable then takes the general pull kernel.
 // Surroundings::config, where it fits the pass, overrides the heuristic.
 std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
+
+// The same by what another size was given (DenseProgram::words); nullopt where that does not fit this size.
+std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const std::string& words);
+// The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
+std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 
 // Configurations worth a try, unlike one another, best estimate first; empty where no family takes the pass.
 std::vector<std::string> dense_configs(const Surroundings& surroundings, size_t most);

@@ -120,7 +120,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         for (ValueId v : program.prologue)
             for (ValueId arg : graph[v].args)
                 if (!is_literal(graph, arg) && !is_step(arg)) {
-                    if (program.input.value < 0 && graph[arg].type.shape == graph[x].type.shape) program.input = operand(around, arg, spatial), seen.push_back(arg);
+                    if (program.input.value < 0 && graph[arg].type.shape == graph[x].type.shape) program.input = operand(around, arg, spatial);   // the chain may read it as well
                     else if (arg != program.input.value) read(arg);
                 }
         if (program.input.value < 0) return no("the prologue reads no tensor of x's shape");
@@ -255,16 +255,21 @@ static bool sums_products(const Graph& graph, ValueId w, const std::vector<Latti
 // groups, with few channels in one or two dimensions, and in small problems. Not where a sum or an average moved before the
 // product: PyTorch's roundings average out there, one rounding of the sum would not. Not where the three products of strict
 // fp32 hide behind memory, in less than half its time, or behind a few launches.
-static bool tf32_pays(const Surroundings& around, const Problem& problem, const std::vector<Lattice>& axes) {
+bool tf32_allowed(const Surroundings& around, const Problem& problem) {
     if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
-    if (axes.size() < 3 && (problem.cout <= 8 || problem.cin <= 4)) return false;
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
+    const std::vector<Lattice> axes = lattices(graph, around.pass.anchor);
+    if (axes.size() < 3 && (problem.cout <= 8 || problem.cin <= 4)) return false;
     ValueId x = anchor.args[0];
+    if (graph[x].type.dtype != DType::f32) return false;
     while (graph[x].op == Op::reshape || graph[x].op == Op::permute || graph[x].op == Op::cast) x = graph[x].args[0];
-    if (graph[x].op == Op::box_sums || sums_products(graph, anchor.args[1], axes)) return false;
+    return graph[x].op != Op::box_sums && !sums_products(graph, anchor.args[1], axes);
+}
+
+static bool tf32_pays(const Surroundings& around, const Problem& problem) {
     const Machine& machine = around.plan.machine;
-    return 3 * around.pass.cost.flops / machine.flops > std::max(0.5 * around.pass.cost.bytes / machine.bandwidth, 4 * machine.launch);
+    return tf32_allowed(around, problem) && 3 * around.pass.cost.flops / machine.flops > std::max(0.5 * around.pass.cost.bytes / machine.bandwidth, 4 * machine.launch);
 }
 
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not) {
@@ -283,7 +288,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const DType dtype = graph[anchor.args[0]].type.dtype;
     if (dtype == DType::f64 && family == Family::wgmma) return no("wgmma has no fp64");
     if (w.dtype != dtype) return no("x and w of different dtypes");
-    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem, axes) ? Arithmetic::tf32 : Arithmetic::strict;
+    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem) ? Arithmetic::tf32 : Arithmetic::strict;
     const auto& s = program.input.strides;
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned && program.input.offset % problem.lanes() == 0 &&
                          s[0] % problem.lanes() == 0 && s[2] % problem.lanes() == 0 && s[3] % problem.lanes() == 0 && s[4] % problem.lanes() == 0;

@@ -1,0 +1,197 @@
+// A program that meets many sizes compiles few kernels: known ones serve new sizes where that costs little, give right
+// results there, and another process finds what was compiled.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "cuda/assemble.h"
+#include "cuda/dense/manner.h"
+#include "cuda_host/cases.h"
+
+namespace transfuse::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text(int64_t n) { return std::to_string(n); }
+
+// A cache folder of its own for each test: decisions are kept beside kernels.
+class CudaKnown : public ::testing::Test {
+protected:
+    void SetUp() override {
+        folder_ = fs::temp_directory_path() / ("transfuse-known-" + text(getpid()) + "-" + text(serial_++));
+        setenv("TRANSFUSE_CACHE_DIR", folder_.c_str(), 1);
+    }
+    void TearDown() override {
+        std::error_code ignored;
+        fs::remove_all(folder_, ignored);
+    }
+    fs::path folder_;
+    static inline int serial_ = 0;
+};
+
+// Nothing is compiled; what would be is counted.
+struct Counted {
+    std::map<std::string, std::set<std::string>> texts;  // by entry
+    // One size of a program.
+    void meet(const Graph& graph, Fp32Precision precision, KnownKernels* known) {
+        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
+        CompileOptions options;
+        options.precision = precision;
+        const Assembly assembly = assemble(planned, options, Target{}, true, {}, known);
+        for (const BoundLaunch& bound : assembly.launches)
+            texts[bound.launch.source->entry].insert(bound.launch.source->text);
+        if (known)
+            for (const Taken& taken : assembly.taken) known->remember(taken);
+    }
+    size_t count() const {
+        size_t all = 0;
+        for (const auto& [entry, set] : texts) all += set.size();
+        return all;
+    }
+};
+
+// A layer of a vocoder, on `scale` samples for each of its input's.
+struct Layer {
+    int in, out, kernel, stride, scale;
+    const char* dtype;
+    Graph at(int64_t length) const {
+        const std::string d(dtype);
+        return parse("graph g {\n  %x = input " + d + "[1," + text(in) + "," + text(length * scale) +
+                     "]\n  %w = param " + d + "[" + text(in) + "," + text(out) + "," + text(kernel) +
+                     "]\n  %b = param " + d + "[" + text(out) +
+                     "]\n  %a = leaky_relu(%x) negative_slope=0.1\n  %y = conv_transpose(%a, %w, %b) stride=[" +
+                     text(stride) + "] padding=[" + text((kernel - stride) / 2) + "]\n  return %y\n}\n");
+    }
+};
+
+TEST_F(CudaKnown, HundredLengthsOfAVocoderCompileAtMostTwoKernelsALayer) {
+    for (const char* dtype : {"f32", "f16"})
+        for (const Layer& layer : {Layer{512, 256, 16, 8, 1, dtype}, Layer{256, 128, 16, 8, 8, dtype},
+                                   Layer{128, 64, 4, 2, 64, dtype}, Layer{64, 32, 4, 2, 128, dtype}})
+            for (const Fp32Precision precision : {Fp32Precision::strict, Fp32Precision::tf32}) {
+                Random random(11);
+                KnownKernels known;
+                Counted counted;
+                for (int i = 0; i < 100; ++i) counted.meet(layer.at(random.between(50, 1000)), precision, &known);
+                ASSERT_FALSE(counted.texts.empty());
+                for (const auto& [entry, set] : counted.texts)
+                    EXPECT_LE(set.size(), 2u) << entry << " of " << layer.in << " to " << layer.out << " in " << dtype;
+            }
+}
+
+// Widths that are no multiple of 16 bytes, and areas that differ sixtyfold, ask for a third at times.
+TEST_F(CudaKnown, ImagesOfManySizesCompileAFewKernels) {
+    for (const char* body : {"[64,32,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %z = relu(%y)",
+                             "[64,48,3,3]  %y = conv_transpose(%x, %w)  %z = sigmoid(%y)"})
+        for (int multiple : {1, 16}) {
+            Random random(5);
+            KnownKernels known;
+            Counted counted;
+            for (int i = 0; i < 50; ++i) {
+                const std::string size = text(multiple * random.between(32 / multiple, 256 / multiple)) + "," +
+                                         text(multiple * random.between(32 / multiple, 256 / multiple));
+                counted.meet(
+                    parse(with("graph g {  %x = input f32[1,64," + size + "]  %w = param f32" + body + "  return %z  }",
+                               "  ", "\n  ")),
+                    Fp32Precision::tf32, &known);
+            }
+            for (const auto& [entry, set] : counted.texts) EXPECT_LE(set.size(), 3u) << entry << " of " << body;
+        }
+}
+
+TEST_F(CudaKnown, TheFirstSizeHasItsOwnKernels) {
+    const Layer layer{128, 64, 4, 2, 1, "f32"};
+    for (int64_t length : {777, 5000}) {
+        KnownKernels known;
+        Counted first, alone;
+        first.meet(layer.at(length), Fp32Precision::tf32, &known);
+        alone.meet(layer.at(length), Fp32Precision::tf32, nullptr);
+        EXPECT_EQ(first.texts, alone.texts) << length;
+    }
+}
+
+// What one process compiled, another one finds, in whatever order it meets the sizes.
+TEST_F(CudaKnown, AnotherOrderCompilesNothingNew) {
+    const Layer layer{128, 64, 4, 2, 16, "f32"};
+    std::vector<int64_t> lengths;
+    Random random(3);
+    for (int i = 0; i < 20; ++i) lengths.push_back(random.between(50, 1000));
+    Counted counted;
+    KnownKernels one, other;
+    for (int64_t length : lengths) counted.meet(layer.at(length), Fp32Precision::strict, &one);
+    const size_t before = counted.count();
+    lengths.erase(lengths.begin());  // the first had its own
+    std::reverse(lengths.begin(), lengths.end());
+    for (int64_t length : lengths) counted.meet(layer.at(length), Fp32Precision::strict, &other);
+    EXPECT_EQ(counted.count(), before);
+}
+
+// Sizes that would be given other kernels, run with the known ones on the CPU.
+TEST_F(CudaKnown, KnownKernelsAreRightForOtherSizes) {
+    Target target;
+    target.multiprocessors = 2;
+    int served = 0;
+    uint64_t seed = 300;
+    for (const auto& [dtype, tolerance] : {std::pair{"f32", 5e-6}, {"f16", 6e-3}}) {
+        std::vector<HostCase> cases;
+        for (const char* body :
+             {"[2,16,$]  %w = param f32[16,12,4]  %b = param f32[12]  %a = leaky_relu(%x) negative_slope=0.2  %z = "
+              "conv_transpose(%a, %w, %b) stride=[2] padding=[1]",
+              "[1,8,5,$]  %w = param f32[8,20,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %z = tanh(%y)",
+              "[12,64,$]  %w = param f32[64,64,3]  %a = relu(%x)  %y = conv(%a, %w) padding=[1]  %z = add(%y, %x)"}) {
+            KnownKernels known;
+            std::set<std::string> texts;
+            for (const char* width : {"32", "40", "27", "64", "90"}) {
+                const std::string line =
+                    with("graph g {  %x = input f32" + with(body, "$", width) + "  return %z  }", "f32", dtype);
+                const Graph graph = parse(with(line, "  ", "\n  "));
+                HostCase c = make(graph, random_leaves(graph, ++seed), false, true, target);
+                CompileOptions options;
+                options.leaf_strides = c.leaf_strides, options.output_strides = c.output_strides;
+                const Assembly own = c.assembly;
+                c.assembly = assemble(c.plan, options, target, true, {}, &known);
+                ASSERT_FALSE(c.assembly.taken.empty()) << line;
+                for (const Taken& taken : c.assembly.taken)
+                    known.remember(taken), texts.insert(taken.kernel.source->text);
+                for (size_t i = 0; i < own.launches.size() && i < c.assembly.launches.size(); ++i)
+                    served += own.launches[i].launch.source->text != c.assembly.launches[i].launch.source->text;
+                cases.push_back(std::move(c));
+            }
+            EXPECT_LE(texts.size(), 3u) << body;
+        }
+        check(cases, tolerance);
+    }
+    EXPECT_GE(served, 8);
+}
+
+TEST(CudaManner, TextsParseBack) {
+    const Manner manner{LoadMode::singles, 2, Arithmetic::bf16, true};
+    EXPECT_EQ(manner_named(to_string(manner)), manner);
+    for (const char* other :
+         {"", "loads", "loads boxes", "loads boxes vector 4 in fp8", "loads boxes vector 4 in tf32 "})
+        EXPECT_FALSE(manner_named(other).has_value()) << other;
+}
+
+TEST(CudaManner, TextsServeSizesThatAllowMore) {
+    const Lattice odd = Lattice::conv_transpose(27, 4, 2, 1, 0, 1), even = Lattice::conv_transpose(32, 4, 2, 1, 0, 1);
+    const Manner boxes{LoadMode::boxes, 4, Arithmetic::strict}, planar{LoadMode::planar, 2, Arithmetic::strict};
+    EXPECT_TRUE(serves(planar, boxes, even, Fp32Precision::strict));
+    EXPECT_FALSE(serves(boxes, planar, odd, Fp32Precision::strict));
+    Manner rounded = planar;
+    rounded.arithmetic = Arithmetic::tf32;
+    EXPECT_FALSE(serves(rounded, boxes, even, Fp32Precision::strict)) << "TF32 was not allowed";
+    EXPECT_TRUE(serves(rounded, boxes, even, Fp32Precision::tf32));
+    EXPECT_EQ(loosest(boxes, even).load, LoadMode::planar);
+    EXPECT_EQ(loosest(boxes, even).vector, 2) << "2·in outputs a row";
+    EXPECT_EQ(loosest(boxes, Lattice::conv_transpose(32, 3, 1, 1, 0, 1)).vector, 1);
+    const Manner half{LoadMode::boxes, 4, Arithmetic::f16}, pairs{LoadMode::pairs, 4, Arithmetic::f16};
+    EXPECT_TRUE(serves(pairs, half, even, Fp32Precision::strict));
+    EXPECT_FALSE(serves(pairs, half, odd, Fp32Precision::strict));
+}
+
+}  // namespace
+}  // namespace transfuse::cuda
