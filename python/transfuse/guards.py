@@ -25,6 +25,11 @@ _PLAIN = (
     types.FunctionType,
     types.BuiltinFunctionType,
 )
+# Hooks on all modules: they want to see every one called.
+_EVERYWHERE = [
+    getattr(nn.modules.module, f"_global_{kind}_hooks")
+    for kind in ("forward", "forward_pre", "backward", "backward_pre")
+]
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -89,7 +94,7 @@ class Watch:
             return name
 
         # Under vmap, torch.func.grad, torch.jit.trace, … a transform needs to see PyTorch's own operators.
-        tests = ["functorch() is None", "not tracing()"]
+        tests = ["functorch() is None", "not tracing()", *[f"not {named(hooks)}" for hooks in _EVERYWHERE]]
         if (casts := autocast_state()) is None:
             tests.append("not autocast()")
         else:
@@ -126,6 +131,11 @@ def places(module: nn.Module, tensors) -> list[tuple[dict, str, torch.Tensor]]:
     wanted = {id(t) for t in tensors}
     tables = [m.__dict__ for m in module.modules()]
     return [(table, name, value) for table in tables for name, value in table.items() if id(value) in wanted]
+
+
+def watched_from_outside() -> bool:
+    """vmap, torch.func.grad, torch.jit.trace, …, and hooks on all modules: they need to see PyTorch's own operators and modules."""
+    return torch._C._functorch.peek_interpreter_stack() is not None or torch._C._is_tracing() or any(_EVERYWHERE)
 
 
 def autocast_state():

@@ -106,11 +106,20 @@ scratch_backward = torch.ops.transfuse.scratch_backward.default
 # The regions that may be called by handle or by text: how PyTorch itself would compute them.
 _eager: dict[int, object] = {}
 _eager_by_text: dict[str, object] = {}
+_reach: dict[int | str, list[list[int]]] = {}  # of each output the leaves its gradient can flow to
 
 
-def remember(handle: int, text: str, eager) -> None:
+def remember(handle: int, text: str, eager, reach: list[list[int]]) -> None:
     _eager[handle] = eager
     _eager_by_text.setdefault(text, eager)
+    _reach[handle] = _reach[text] = reach
+
+
+def _reached(reach: list[list[int]], needed, gradients) -> list[int]:
+    """The leaves to be given a gradient: those that want one and that an output with a gradient reaches. The others get none, not
+    zeros: an optimiser passes over what has none."""
+    leaves = {leaf for leaves, gradient in zip(reach, gradients) if gradient is not None for leaf in leaves}
+    return [i for i, need in enumerate(needed) if need and i in leaves]
 
 
 def _channels_last(tensor) -> bool:
@@ -183,7 +192,8 @@ def _eager_gradients(program, sizes, leaves, gradients, needed):
 def _backward(ctx, gradients):
     leaves = list(ctx.saved_tensors)
     needed = list(ctx.needs_input_grad[0])
-    wanted = [i for i, need in enumerate(needed) if need]
+    reach = _reach.get(ctx.program, [range(len(leaves))] * len(gradients))
+    wanted = _reached(reach, needed, gradients)
     found = _gradients(ctx.program, ctx.sizes, ctx.mode, leaves, gradients, needed, wanted)
     return found, None, [None] * len(ctx.sizes), None
 
@@ -206,8 +216,8 @@ def _gradients(program, sizes, mode, leaves, gradients, needed, wanted, kept=())
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     if len(found) == len(needed):
         return found
-    found = iter(found)
-    return [next(found) if need else None for need in needed]
+    made = dict(zip(wanted, found))
+    return [made.get(i) for i in range(len(needed))]
 
 
 class DifferentiableProgram:
@@ -254,7 +264,10 @@ class Run(torch.autograd.Function):
         program, sizes, mode = ctx.call
         needed, saved = ctx.needs_input_grad[1:], ctx.saved_tensors
         count = len(needed)
-        wanted, _ = program.roles(needed)
+        if program.reaches_all and None not in gradients:
+            wanted, _ = program.roles(needed)
+        else:
+            wanted = _reached(program.reach, needed, gradients)
         leaves, kept = (saved, ()) if len(saved) == count else (saved[:count], saved[count:])
         return None, *_gradients(program.handle, sizes, mode | KEEP, leaves, gradients, needed, wanted, kept)
 

@@ -14,7 +14,7 @@ from torch.compiler import is_compiling
 from transfuse import fallback
 from transfuse.capture import Capture, CaptureError, LastingError, ValueDependent, capture, plain_view
 from transfuse.direct import direct
-from transfuse.guards import Watch, autocast_state, places
+from transfuse.guards import Watch, autocast_state, places, watched_from_outside
 from transfuse.regions import Cut, Options, cut
 
 MOST_VARIANTS = 8  # of a module whose attributes change: as many graphs as torch.compile would make
@@ -167,7 +167,7 @@ def _mode(module: nn.Module, state: State) -> tuple:
 
 def forward(module: nn.Module, args: tuple, kwargs: dict):
     state: State = module.__dict__["_transfuse"]
-    if _transformed():  # vmap, torch.func.grad, torch.jit.trace, …: they need to see PyTorch's own operators
+    if watched_from_outside():
         return _plain(module, state, args, kwargs)
     if state.refused is not None:
         return _plain(module, state, args, kwargs)
@@ -198,10 +198,6 @@ def _remember(state: State, mode: tuple, flat: list, entry: Bound) -> None:
             recall = state.recalls[mode] = Recall(state.watch)
         recall.calls[Recall.key(flat)] = entry
         state.recall = recall
-
-
-def _transformed() -> bool:
-    return torch._C._functorch.peek_interpreter_stack() is not None or torch._C._is_tracing()
 
 
 def _traced(module: nn.Module, state: State, args, kwargs):

@@ -62,7 +62,7 @@ class Region:
     def __post_init__(self):
         # Frozen parameters live in the executable, so programs of different models must not be shared.
         self.handle = library.define(self.text, next(_salts) if self.options.freeze else 0)
-        library.remember(self.handle, self.text, self.eager)
+        library.remember(self.handle, self.text, self.eager, self.reach)
         self.outputs = self.text.rpartition("return ")[2].count("%")
         if self.options.require_full_compilation:
             fallback.strict_handles.add(self.handle)

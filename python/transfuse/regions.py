@@ -185,20 +185,21 @@ def _device_of(node: Node) -> str:
 # Operators that move or copy but compute nothing: not worth a place at the border of a region.
 _IDLE = ("clone", "contiguous", "alias", "detach", "dropout", "to", "_to_copy", "view", "reshape", "flatten", "unsqueeze", "squeeze",
          "permute", "transpose", "expand")  # fmt: skip
+# Part of a tensor: what else there is of it need not be computed, unless somebody asks for it too.
+_PARTS = ("slice", "select", "narrow")
 
 
 def trim(nodes: list[Node]) -> list[Node]:
     """Without operators at the outputs that only copy or rename: PyTorch does those as views, and they stay views."""
     kept = set(nodes)
     for node in reversed(nodes):
-        if (
-            op_name(node).split(".")[1:2]
-            and op_name(node).split(".")[1] in _IDLE
-            and not any(user in kept for user in node.users)
-        ):
-            source = node.args[0]
-            if isinstance(source, Node) and source in kept:
-                kept.discard(node)
+        name = op_name(node).split(".")[1:2]
+        source = node.args[0] if node.args else None
+        if not name or source not in kept or any(user in kept for user in node.users):
+            continue
+        shared = any(user not in kept for user in source.users)
+        if name[0] in _IDLE or (name[0] in _PARTS and shared):
+            kept.discard(node)
     return [node for node in nodes if node in kept]
 
 

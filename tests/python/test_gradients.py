@@ -192,6 +192,35 @@ def test_only_wanted_gradients():
     assert model.conv.weight.grad is None and model.scale.grad is not None and model.conv.bias.grad is not None
 
 
+class Apart(nn.Module):
+    """Two results, each of parameters of its own, and one that no gradient passes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.ConvTranspose1d(3, 4, 3), nn.ConvTranspose1d(4, 4, 3)
+        self.still = nn.ConvTranspose1d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        with torch.no_grad():
+            y = self.still(x)
+        z = self.first(x + y)
+        return z, self.second(z.detach())
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_no_gradient_reaches_has_none(which, no_fallback):
+    torch.manual_seed(4)
+    plain = Apart().double()
+    ours = transfuse.optimize(copy.deepcopy(plain), never_slower=False)
+    x = torch.randn(2, 3, 7, dtype=torch.double)
+    for module in (plain, ours):
+        module(x)[which].square().sum().backward()
+    for (name, a), b in zip(plain.named_parameters(), ours.parameters()):
+        assert (a.grad is None) == (b.grad is None), name
+        if a.grad is not None:
+            torch.testing.assert_close(b.grad, a.grad)
+
+
 def test_no_grad_and_inference_mode():
     model = Chain(lambda y, s: y * s)
     x = torch.randn(1, 2, 3, 3)

@@ -288,6 +288,43 @@ def test_hooks_added_later_are_not_lost():
     assert seen == [1]
 
 
+def test_hooks_on_all_modules_see_every_one():
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
+    x = torch.randn(1, 3, 4, 4)
+    ours = optimized(model, x)
+    ours(x)
+    seen = []
+    handle = nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(type(module).__name__))
+    try:
+        ours(x)
+    finally:
+        handle.remove()
+    assert seen == ["ConvTranspose2d", "ReLU", "Sequential"]
+    ours(x)
+    assert len(seen) == 3
+
+
+def test_parts_of_outputs_stay_views(no_fallback):
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 3)
+
+        def forward(self, x):
+            y = self.up(x).relu()
+            return y, y[:, 1], y[..., 2:4], y.flatten(1)
+
+    model = Parts()
+    ours, x = optimized(model), torch.randn(2, 3, 4, 4)
+    with torch.no_grad():
+        results, plain = ours(x), model(x)
+        for a, b in zip(results, plain):
+            same(a, b)
+            assert a.stride() == b.stride()
+        results[0].zero_()
+        assert not any(part.any() for part in results)
+
+
 def test_control_flow_that_cannot_be_captured_still_runs():
     class Odd(nn.Module):
         def __init__(self):
