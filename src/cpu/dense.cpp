@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cpu/dense_geometry.h"
+#include "cpu/dense_rows.h"
 #include "cpu/packing.h"
 #include "cpu/pass.h"
 #include "cpu/staging.h"
@@ -141,21 +142,15 @@ private:
     std::pair<int64_t, int64_t> meeting(const DensePhase& phase, const Box& box) const {
         const DenseGeometry& g = geometry_;
         const int64_t u0 = box.origin[0] / g.period[0], u1 = u0 + g.u_count(0, box.extent[0], phase.residue[0]) - 1;
-        const auto meets = [&](int64_t shift) {
+        const auto within = [&](int64_t shift) {
             return g.advance[0] * u1 + shift >= 0 && g.advance[0] * u0 + shift < g.x[2];
         };
+        const auto meets = [&](const DensePhase::Shift& shift) { return within(shift.a) || within(shift.b); };
         auto begin = static_cast<int64_t>(0), end = static_cast<int64_t>(phase.shifts.size());
         while (begin < end && !meets(phase.shifts[static_cast<size_t>(begin)])) ++begin;
         while (end > begin && !meets(phase.shifts[static_cast<size_t>(end - 1)])) --end;
         return {begin, end};
     }
-
-    // Where results of a panel go before the tile program: straight into planes; when the last axis has several phases,
-    // into rows per phase that are interleaved afterwards; when rows come in pairs, into sums that are merged first.
-    struct Destination {
-        T* data;
-        int64_t pitch;  // from channel to channel
-    };
 
     void make_spots(size_t p, const Box& box, int64_t phase_pitch, std::vector<Spot>& spots) const {
         const DenseGeometry& g = geometry_;
@@ -163,6 +158,7 @@ private:
         std::array<int64_t, 3> count;
         for (size_t a = 0; a < 3; ++a) count[a] = g.u_count(a, box.extent[a], phase.residue[a]);
         if (g.paired) count[1] = (count[1] + 1) / 2;
+        if (g.planes_paired) count[0] = (count[0] + 1) / 2;
         const bool interleaved = g.period[2] > 1;
         const int64_t lanes = kernels<T>().lanes;
         spots.clear();
@@ -183,83 +179,56 @@ private:
                     add(in + u2 * g.row_stride, sums + u2 * g.sum_row_stride, count[2]);
                     continue;
                 }
-                const int64_t row = row_of(phase.residue, u1, u2, box);
+                const int64_t row = g.row_of(phase.residue, u1, u2, box);
                 add(in + g.advance[1] * u2 * g.row_stride,
                     interleaved ? (phase.residue[2] * box.rows() + row) * phase_pitch : row * box.pitch, count[2]);
             }
         }
     }
 
-    int64_t row_of(const std::array<int64_t, 3>& residue, int64_t u1, int64_t u2, const Box& box) const {
-        const DenseGeometry& g = geometry_;
-        return (g.period[0] * u1 + residue[0]) * box.extent[1] + g.period[1] * u2 + residue[1];
-    }
-
-    // Sums of pairs become rows: of planes, or of phases that are yet to be interleaved. False where one is not finite.
-    bool merge(const Destination& from, const Destination& to, const Box& box, int64_t phase_pitch, const T* bias,
-               int64_t channels) const {
-        const DenseGeometry& g = geometry_;
-        const bool interleaved = g.period[2] > 1;
-        bool finite = true;
-        for (int64_t c = 0; c < channels; ++c)
-            for (const DenseGeometry::Parts& parts : g.parts) {
-                std::array<int64_t, 3> count;
-                for (size_t a = 0; a < 3; ++a) count[a] = g.u_count(a, box.extent[a], parts.residue[a]);
-                const auto place = [&](int64_t u1, int64_t u2) -> T* {
-                    if (u2 >= count[1]) return nullptr;
-                    const int64_t row = row_of(parts.residue, u1, u2, box);
-                    return to.data + c * to.pitch +
-                           (interleaved ? (parts.residue[2] * box.rows() + row) * phase_pitch : row * box.pitch);
-                };
-                for (int64_t u1 = 0; u1 < count[0]; ++u1)
-                    for (int64_t t = 0; 2 * t < count[1]; ++t) {
-                        const T* sums[pair_parts];
-                        for (size_t i = 0; i < pair_parts; ++i)
-                            sums[i] = parts.phase[i] < 0
-                                          ? nullptr
-                                          : from.data + c * from.pitch + parts.phase[i] * g.product_stride +
-                                                u1 * g.sum_plane_stride + t * g.sum_row_stride;
-                        finite &= kernels<T>().merge_pair(place(u1, 2 * t), place(u1, 2 * t + 1), sums,
-                                                          bias ? bias[c] : T(0), count[2]);
-                    }
-            }
-        return finite;
-    }
-
     void multiply(const Call& call, const Box& box, const T* patch, int64_t group, size_t p, int64_t first,
-                  int64_t channels, const Destination& to, const std::vector<std::vector<Spot>>& spots) const {
+                  int64_t channels, const Destination<T>& to, const std::vector<std::vector<Spot>>& spots) const {
         const Panel& panel = packing_.panels()[p];
-        for (size_t i = 0; i < geometry_.phases.size(); ++i) {
-            if (spots[i].empty()) continue;
+        struct Weights {
+            const T* data;
+            int64_t begin, terms;
+        };
+        const auto weights = [&](size_t i, size_t q) -> Weights {
             const DensePhase& phase = geometry_.phases[i];
             const auto [begin, end] = meeting(phase, box);
             const auto taps = static_cast<int64_t>(phase.taps.size());
             const int64_t per_shift = channels * phase.taps_per_shift();
-            const std::vector<int32_t>& offsets = offsets_[i][channels == geometry_.chunk ? 0 : 1];
-            kernels<T>().product(
-                {packing_.panel(call.packed, i, group, p) + (first * taps + begin * per_shift) * panel.rows,
-                 offsets.data() + begin * per_shift, (end - begin) * per_shift, panel.rows, patch, spots[i].data(),
-                 static_cast<int64_t>(spots[i].size()), to.data, to.pitch,
-                 geometry_.paired ? nullptr : bias_of(call, group, panel), first > 0});
+            return {packing_.panel(call.packed, i, group, q) +
+                        (first * taps + begin * per_shift) * packing_.panels()[q].rows,
+                    begin * per_shift, (end - begin) * per_shift};
+        };
+        for (size_t i = 0; i < geometry_.phases.size(); ++i) {
+            if (spots[i].empty()) continue;
+            const Weights now = weights(i, p);
+            Product<T> product{now.data,
+                               offsets_[i][channels == geometry_.chunk ? 0 : 1].data() + now.begin,
+                               now.terms,
+                               panel.rows,
+                               patch,
+                               spots[i].data(),
+                               static_cast<int64_t>(spots[i].size()),
+                               to.data,
+                               to.pitch,
+                               geometry_.paired ? nullptr : bias_of(call, group, panel),
+                               first > 0,
+                               geometry_.chain(now.terms)};
+            const bool last = i + 1 == geometry_.phases.size();
+            if (!last || p + 1 < packing_.panels().size()) {
+                const Weights next = last ? weights(0, p + 1) : weights(i + 1, p);
+                product.next = next.data;
+                product.next_count = next.terms * packing_.panels()[last ? p + 1 : p].rows;
+            }
+            kernels<T>().product(product);
         }
     }
 
     const T* bias_of(const Call& call, int64_t group, const Panel& panel) const {
         return call.bias ? call.bias + group * geometry_.outs + panel.first : nullptr;
-    }
-
-    void interleave(const Destination& from, T* planes, const Box& box, int64_t phase_pitch, int64_t count) const {
-        const Kernels<T>& k = kernels<T>();
-        const int64_t period = geometry_.period[2];
-        for (int64_t c = 0; c < count; ++c)
-            for (int64_t row = 0; row < box.rows(); ++row) {
-                T* out = planes + c * box.elements() + row * box.pitch;
-                const T* in = from.data + c * from.pitch + row * phase_pitch;
-                const int64_t step = box.rows() * phase_pitch;  // from residue to residue
-                const int64_t whole = box.width() / period;
-                k.interleave(out, in, step, period, whole);
-                for (int64_t r = 0; r < box.width() % period; ++r) out[period * whole + r] = in[r * step + whole];
-            }
     }
 
     void run_tile(const Call& call, int64_t t) const {
@@ -287,6 +256,7 @@ private:
         const int64_t kept = g.chunks() > 1 ? g.outs + most : most;     // channels held until all input is in
         // What products write to holds the kept channels; what follows from it holds a panel.
         T* sums = g.paired ? scratch.acquire<T>(kept * g.sums_stride()) : nullptr;
+        T* rows = g.planes_paired ? scratch.acquire<T>(2 * pair_parts * padded(g.u_count(2, box.width(), 0))) : nullptr;
         T* phases = interleaved ? scratch.acquire<T>((g.paired ? most : kept) * phased) : nullptr;
         const bool direct = !g.paired && !interleaved;
         T* planes = program.given_planes() ? nullptr : scratch.acquire<T>((direct ? kept : most) * box.elements());
@@ -298,24 +268,24 @@ private:
             const int64_t c0 = group * g.outs;
             const auto held = [&](int64_t first) { return g.chunks() > 1 ? first : 0; };
             // The planes that the tile program will read channel `first` of this group from.
-            const auto plane = [&](int64_t first) -> Destination {
+            const auto plane = [&](int64_t first) -> Destination<T> {
                 if (program.given_planes())
                     return {program.given_planes() + (c0 + first) * box.elements(), box.elements()};
                 return {planes + (direct ? held(first) : 0) * box.elements(), box.elements()};
             };
-            const auto phase_rows = [&](int64_t first) -> Destination {
+            const auto phase_rows = [&](int64_t first) -> Destination<T> {
                 return {phases + (g.paired ? 0 : held(first)) * phased, phased};
             };
-            const auto destination = [&](int64_t first) -> Destination {
+            const auto destination = [&](int64_t first) -> Destination<T> {
                 if (g.paired) return {sums + held(first) * g.sums_stride(), g.sums_stride()};
                 return interleaved ? phase_rows(first) : plane(first);
             };
             const auto complete = [&](const Panel& panel) {
-                const Destination to = plane(panel.first);
-                if (g.paired && !merge(destination(panel.first), interleaved ? phase_rows(panel.first) : to, box,
-                                       phase_pitch, bias_of(call, group, panel), panel.count))
+                const Destination<T> to = plane(panel.first);
+                if (g.paired && !merge_pairs(g, destination(panel.first), interleaved ? phase_rows(panel.first) : to,
+                                             box, phase_pitch, bias_of(call, group, panel), panel.count, rows))
                     call.overflown = true;
-                if (interleaved) interleave(phase_rows(panel.first), to.data, box, phase_pitch, panel.count);
+                if (interleaved) interleave_phases(g, phase_rows(panel.first), to.data, box, phase_pitch, panel.count);
                 program.channels(c0 + panel.first, panel.count, to.data, box.elements());
             };
             for (int64_t first = 0; first < g.in; first += g.chunk) {

@@ -9,6 +9,7 @@ namespace transfuse::cpu {
 namespace {
 
 constexpr int64_t patch_bytes = 320 << 10;  // leaves room for weights and results in a second-level cache of 1 MiB
+constexpr int64_t paired_patch_bytes = 512 << 10;  // one product at a time reads a sixteenth of it
 constexpr int64_t resident_bytes = 512 << 10;
 constexpr int64_t most_pixels = 1024;   // of a plane: a panel of planes is worth a first-level cache
 constexpr int64_t fewest_pixels = 256;  // below this, weights are fetched too often
@@ -32,6 +33,7 @@ struct Chooser {
         std::array<int64_t, 3> u;
         for (size_t a = 0; a < 3; ++a) {
             u[a] = (tile[a] + g.period[a] - 1) / g.period[a];
+            if (a == 0 && g.planes_paired) u[a] += u[a] % 2;
             g.patch[a] = a < 2 ? g.advance[a] * (u[a] - 1) + g.span[a] + 1 : u[a] + g.span[a] / g.advance[a];
         }
         g.row_stride = g.advance[2] * round_up(g.patch[2], 4);
@@ -51,9 +53,12 @@ struct Chooser {
             g.flat = g.advance[2] == 1 && round_up(across, demands.lanes) < pairs * whole;
             g.sum_row_stride = g.flat ? g.row_stride : padded(u[2]);
             g.sum_plane_stride = padded(pairs * g.sum_row_stride);
-            g.product_stride = u[0] * g.sum_plane_stride;
+            g.product_stride = (g.planes_paired ? u[0] / 2 : u[0]) * g.sum_plane_stride;
         }
-        g.channel_stride = round_up(g.patch[0] * g.plane_stride, 16);
+        g.pair_plane_stride = u[0] / 2 * g.plane_stride;
+        g.channel_stride = round_up(g.planes_paired ? static_cast<int64_t>(g.pair_planes.size()) * g.pair_plane_stride
+                                                    : g.patch[0] * g.plane_stride,
+                                    16);
         if (g.channel_stride * demands.element_bytes % 2048 == 0)
             g.channel_stride += 16;  // channels would share cache sets
     }
@@ -63,15 +68,20 @@ struct Chooser {
         const int64_t leading = std::max<int64_t>(0, -g.shift[2]);
         return std::max({results, std::min(g.patch[2], leading + g.x[4]), g.patch[2] - leading});
     }
-    int64_t pixels(const std::array<int64_t, 3>& t) const { return t[0] * t[1] * padded(t[2]); }
+    int64_t pixels(const std::array<int64_t, 3>& t) const {
+        return t[0] * t[1] * (g.planes_paired ? round_up(t[2], 4) : padded(t[2]));
+    }
     int64_t bytes_per_channel() const { return g.channel_stride * demands.element_bytes; }
     bool fits(const std::array<int64_t, 3>& t) {
         lay_out(t);
         // A tile whose input channels come in chunks holds the sums of all its output channels meanwhile.
-        const int64_t planes = std::max(demands.resident_planes, single() ? 0 : g.outs);
+        const int64_t sums = g.planes_paired ? 2 * g.outs : g.outs;  // sixteen parts for four rows, else four for two
+        const int64_t planes = std::max(demands.resident_planes, single() ? 0 : sums);
         return pixels(t) <= most_pixels && pixels(t) * planes * demands.element_bytes <= resident_bytes;
     }
-    bool single() const { return bytes_per_channel() * g.in <= patch_bytes; }
+    int64_t most_patch() const { return g.planes_paired ? paired_patch_bytes : patch_bytes; }
+    int64_t fewest() const { return g.planes_paired ? 2 * fewest_pixels : fewest_pixels; }
+    bool single() const { return bytes_per_channel() * g.in <= most_patch(); }
     int64_t tiles(const std::array<int64_t, 3>& t) const {
         int64_t n = g.y[0];
         for (size_t a = 0; a < 3; ++a) n *= (g.y[a + 2] + t[a] - 1) / t[a];
@@ -93,18 +103,18 @@ struct Chooser {
                 lay_out(tile);
                 const bool was_single = single();
                 if (larger == tile || !fits(larger)) break;
-                if (pixels(tile) >= fewest_pixels && was_single && !single()) break;
+                if (pixels(tile) >= fewest() && was_single && !single()) break;
                 tile = larger;
             }
             tile[a] = even_pieces(g.y[a + 2], tile[a], unit[a]);
         }
         for (size_t a : {size_t{0}, size_t{1}, size_t{2}})
             while (tiles(tile) < enough_tiles && tile[a] >= 2 * unit[a] &&
-                   pixels(tile) >= 2 * fewest_pixels / (a == 2 ? 1 : 2) && (a < 2 || tile[a] >= 128))
+                   pixels(tile) >= 2 * fewest() / (a == 2 ? 1 : 2) && (a < 2 || tile[a] >= 128))
                 tile[a] = even_pieces(tile[a], (tile[a] + 1) / 2, unit[a]);
         lay_out(tile);
         g.tiling = Tiling::of(g.y, tile);
-        g.chunk = std::clamp<int64_t>(patch_bytes / bytes_per_channel(), 1, g.in);
+        g.chunk = std::clamp<int64_t>(most_patch() / bytes_per_channel(), 1, g.in);
         const int64_t chunks = (g.in + g.chunk - 1) / g.chunk;
         g.chunk = (g.in + chunks - 1) / chunks;
     }
@@ -122,6 +132,28 @@ bool worth_pairing(const DenseGeometry& g, const std::array<std::vector<Phase>, 
     for (const std::vector<PairTerm>& of_phase : terms) saved -= static_cast<int64_t>(of_phase.size());
     const int64_t outputs = 2 * g.period[0] * g.period[1] * g.period[2];
     return g.in * g.axis[0].taps * g.axis[2].taps * saved >= merging * outputs;
+}
+
+// Where rows come in pairs, planes may too.
+bool worth_pairing_planes(const DenseGeometry& g, const std::vector<Phase>& planes,
+                          const std::vector<std::vector<PairTerm>>& plane_terms,
+                          const std::vector<std::vector<PairTerm>>& row_terms) {
+    if (g.advance[0] != 1 || g.y[2] < 2 * g.period[0]) return false;
+    // The sums of two rows of two planes, all channels of them, must lie in cache.
+    if (4 * std::min<int64_t>(g.y[4], 64) * 2 * g.outs * 4 > resident_bytes) return false;
+    int64_t saved = 0, rows = 0;  // products of a pair of planes, for every row of it
+    for (const Phase& phase : planes) saved += 2 * static_cast<int64_t>(phase.taps.size());
+    for (const std::vector<PairTerm>& of_phase : plane_terms) saved -= static_cast<int64_t>(of_phase.size());
+    for (const std::vector<PairTerm>& of_phase : row_terms) rows += static_cast<int64_t>(of_phase.size());
+    const int64_t outputs = 4 * g.period[0] * g.period[1] * g.period[2];
+    return g.in * g.axis[2].taps * rows * saved >= 2 * merging * outputs;
+}
+
+// Every plane or row by itself.
+std::vector<PairTerm> plain_terms(const Phase& phase, int64_t least) {
+    std::vector<PairTerm> terms;
+    for (const PhaseTap& tap : phase.taps) terms.push_back({PairPart::first, tap.shift - least, {{tap.tap, 1}}});
+    return terms;
 }
 
 }  // namespace
@@ -152,50 +184,57 @@ DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, c
         g.span[a] = most - least;
         chooser.unit[a] = std::lcm(g.period[a], demands.window[a]);
     }
-    std::vector<std::vector<PairTerm>> paired;  // per phase of the rows
-    for (const Phase& phase : phases[1]) paired.push_back(pair_terms(phase.taps, g.shift[1], g.pair_rows));
-    g.paired = worth_pairing(g, phases, paired, demands);
-    if (g.paired) chooser.unit[1] = std::lcm(2 * g.period[1], demands.window[1]);
+    std::array<std::vector<std::vector<PairTerm>>, 2> terms;  // per phase of the planes, of the rows
+    for (const Phase& phase : phases[0]) terms[0].push_back(pair_terms(phase.taps, g.shift[0], g.pair_planes));
+    for (const Phase& phase : phases[1]) terms[1].push_back(pair_terms(phase.taps, g.shift[1], g.pair_rows));
+    g.paired = worth_pairing(g, phases, terms[1], demands);
+    g.planes_paired = g.paired && worth_pairing_planes(g, phases[0], terms[0], terms[1]);
+    for (size_t a : {size_t{0}, size_t{1}}) {
+        const bool pairs = a == 0 ? g.planes_paired : g.paired;
+        if (pairs) chooser.unit[a] = std::lcm(2 * g.period[a], demands.window[a]);
+        for (size_t p = 0; p < phases[a].size() && !pairs; ++p) terms[a][p] = plain_terms(phases[a][p], g.shift[a]);
+    }
     chooser.choose();
-    const auto add = [&](const Phase& p1, const Phase& p2, const Phase& p3, PairPart part,
-                         const std::vector<PairTerm>& rows) {
-        DensePhase phase{{p1.residue, p2.residue, p3.residue}, {}, {}, part};
-        for (const PhaseTap& t1 : p1.taps)
+    const auto plane_shift = [&](const PairTerm& term) -> DensePhase::Shift {
+        if (!g.planes_paired) return {g.shift[0] + term.row, g.shift[0] + term.row};
+        const PairRow& pair = g.pair_planes[static_cast<size_t>(term.row)];
+        return {g.shift[0] + pair.a, g.shift[0] + (pair.sign == 0 ? pair.a : pair.b)};
+    };
+    // One product: what plays the parts `plane` and `row`. Returns its number, −1 where nothing does.
+    const auto add = [&](const std::array<int64_t, 3>& residue, const std::vector<PairTerm>& planes, size_t plane,
+                         const std::vector<PairTerm>& rows, size_t row, const Phase& columns) -> int64_t {
+        DensePhase phase{residue, {}, {}};
+        for (const PairTerm& t1 : planes) {
+            if (static_cast<size_t>(t1.part) != plane) continue;
+            const size_t before = phase.taps.size();
             for (const PairTerm& t2 : rows) {
-                if (t2.part != part) continue;
-                for (const PhaseTap& t3 : p3.taps) {
+                if (static_cast<size_t>(t2.part) != row) continue;
+                for (const PhaseTap& t3 : columns.taps) {
                     const int64_t column = t3.shift - g.shift[2];
-                    const int64_t offset = (t1.shift - g.shift[0]) * g.plane_stride +
+                    const int64_t offset = t1.row * (g.planes_paired ? g.pair_plane_stride : g.plane_stride) +
                                            t2.row * (g.paired ? g.pair_row_stride : g.row_stride) +
                                            column % g.advance[2] * (g.row_stride / g.advance[2]) +
                                            column / g.advance[2];
-                    phase.taps.push_back({t1.tap, t3.tap, t2.weight, offset});
+                    phase.taps.push_back({t1.weight, t2.weight, t3.tap, offset});
                 }
             }
-        if (!phase.taps.empty())
-            for (const PhaseTap& t1 : p1.taps) phase.shifts.push_back(t1.shift);
+            if (phase.taps.size() > before) phase.shifts.push_back(plane_shift(t1));
+        }
+        if (phase.taps.empty() && g.paired) return -1;  // else it stores its bias
         g.phases.push_back(std::move(phase));
+        return static_cast<int64_t>(g.phases.size()) - 1;
     };
-    for (const Phase& p1 : phases[0])
+    for (size_t p = 0; p < phases[0].size(); ++p)
         for (size_t r = 0; r < phases[1].size(); ++r)
-            for (const Phase& p3 : phases[2]) {
-                const Phase& p2 = phases[1][r];
-                if (g.paired) {
-                    DenseGeometry::Parts parts{{p1.residue, p2.residue, p3.residue}};
-                    for (size_t part = 0; part < pair_parts; ++part) {
-                        add(p1, p2, p3, static_cast<PairPart>(part), paired[r]);
-                        if (g.phases.back().taps.empty())
-                            g.phases.pop_back();
-                        else
-                            parts.phase[part] = static_cast<int64_t>(g.phases.size()) - 1;
+            for (const Phase& columns : phases[2]) {
+                DenseGeometry::Parts parts{{phases[0][p].residue, phases[1][r].residue, columns.residue}, {}};
+                for (size_t plane = 0; plane < pair_parts; ++plane)
+                    for (size_t row = 0; row < pair_parts; ++row) {
+                        const bool plain = (plane == 0 || g.planes_paired) && (row == 0 || g.paired);
+                        parts.phase[plane][row] =
+                            plain ? add(parts.residue, terms[0][p], plane, terms[1][r], row, columns) : -1;
                     }
-                    g.parts.push_back(parts);
-                    continue;
-                }
-                std::vector<PairTerm> plain;  // every row by itself
-                for (const PhaseTap& tap : p2.taps)
-                    plain.push_back({PairPart::first, tap.shift - g.shift[1], {{tap.tap, 1}}});
-                add(p1, p2, p3, PairPart::first, plain);
+                if (g.paired) g.parts.push_back(parts);
             }
     return g;
 }
@@ -203,8 +242,12 @@ DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, c
 std::string DenseGeometry::describe() const {
     std::ostringstream text;
     text << tiling.tiles() << " tiles of " << tiling.tile[0] << "x" << tiling.tile[1] << "x" << tiling.tile[2] << ", "
-         << phases.size() << (paired ? " parts of paired rows" : " phases") << (flat ? ", flat" : "") << ", patch "
-         << patch[0] << "x" << patch[1] << "x" << row_stride << " of " << chunk << "/" << in << " channels";
+         << phases.size()
+         << (planes_paired ? " parts of paired rows and planes"
+             : paired      ? " parts of paired rows"
+                           : " phases")
+         << (flat ? ", flat" : "") << ", patch " << patch[0] << "x" << patch[1] << "x" << row_stride << " of " << chunk
+         << "/" << in << " channels";
     return text.str();
 }
 

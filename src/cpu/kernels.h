@@ -27,6 +27,11 @@ struct Product {
     int64_t pitch;    // from one row of `out` to the next
     const T* bias;    // [rows], or null
     bool accumulate;  // add to what `out` holds (the bias is in it then)
+    // So many terms are added in registers, then to the result: the error grows with the square root of the number of
+    // such sums instead of the number of terms.
+    int64_t chain = 48;
+    const T* next = nullptr;  // weights of the product that follows, and how many: they are fetched meanwhile
+    int64_t next_count = 0;
 };
 
 enum class RowOp : uint8_t {

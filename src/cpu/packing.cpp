@@ -50,21 +50,22 @@ void Packing<T>::pack(const TensorView& w, T* packed, int threads) const {
                 for (int64_t ci = chunk; ci < std::min(geometry_.in, chunk + geometry_.chunk); ++ci)
                     for (size_t j = t; j < t + per_shift; ++j, out += panel.rows) {
                         const DensePhase::Tap& tap = taps.taps[j];
-                        const int64_t offset = group * strides[0] + ci * strides[1] + panel.first * strides[2] +
-                                               tap.k1 * strides[3] + tap.k3 * strides[5];
-                        const auto load = [&](T* row, int64_t k2) {
-                            kernels<T>().load(row, address(w, offset + k2 * strides[4]), static_cast<Storage>(w.dtype),
-                                              strides[2], panel.count);
+                        const int64_t offset =
+                            group * strides[0] + ci * strides[1] + panel.first * strides[2] + tap.k3 * strides[5];
+                        const auto load = [&](T* row, int64_t k1, int64_t k2) {
+                            kernels<T>().load(row, address(w, offset + k1 * strides[3] + k2 * strides[4]),
+                                              static_cast<Storage>(w.dtype), strides[2], panel.count);
                         };
-                        load(out, tap.k2[0].tap);
-                        if (tap.k2.size() > 1 || tap.k2[0].factor != 1) {
+                        load(out, tap.k1[0].tap, tap.k2[0].tap);
+                        if (tap.k1.size() * tap.k2.size() > 1 || tap.k1[0].factor * tap.k2[0].factor != 1) {
                             double sum[most_rows] = {};
                             T share[most_rows];
-                            for (const PairTerm::Share& s : tap.k2) {
-                                load(share, s.tap);
-                                for (int64_t r = 0; r < panel.count; ++r)
-                                    sum[r] += s.factor * static_cast<double>(share[r]);
-                            }
+                            for (const PairTerm::Share& plane : tap.k1)
+                                for (const PairTerm::Share& row : tap.k2) {
+                                    load(share, plane.tap, row.tap);
+                                    for (int64_t r = 0; r < panel.count; ++r)
+                                        sum[r] += plane.factor * row.factor * static_cast<double>(share[r]);
+                                }
                             for (int64_t r = 0; r < panel.count; ++r) out[r] = static_cast<T>(sum[r]);
                         }
                         for (int64_t r = panel.count; r < panel.rows; ++r) out[r] = 0;

@@ -30,6 +30,8 @@ Stager<T>::Stager(const DenseGeometry& geometry, const Placed& x, const TileProg
     if (geometry.paired) {
         const int64_t channels = std::min(channels_at_once, geometry.chunk);
         staged_ = scratch.acquire<T>(channels * geometry.staged_channel_stride + 2 * row_padding);
+        if (geometry.planes_paired)
+            waiting_ = scratch.acquire<T>(geometry.patch[0] * geometry.plane_stride + row_padding);
     }
     if (!prologue) return;
     const int64_t longest = std::min(geometry.x[4], geometry.advance[2] * geometry.patch[2]);
@@ -45,30 +47,53 @@ void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
     for (int64_t c = 0; c < count; c += channels_at_once) {
         const int64_t channels = std::min(channels_at_once, count - c);
         stage_rows(staged_, g.staged_plane_stride, g.staged_channel_stride, tile, first + c, channels);
-        pair_rows(patch + c * g.channel_stride, staged_, tile, channels);
+        for (int64_t i = 0; i < channels; ++i) {
+            T* to = patch + (c + i) * g.channel_stride;
+            pair_rows(g.planes_paired ? waiting_ : to, staged_ + i * g.staged_channel_stride, tile);
+            if (g.planes_paired) pair_planes(to, tile);
+        }
     }
 }
 
 template <class T>
-void Stager<T>::pair_rows(T* patch, const T* rows, const Box& tile, int64_t count) const {
+int64_t Stager<T>::input_planes(const Box& tile) const {
+    int64_t u = (tile.extent[0] + geometry_.period[0] - 1) / geometry_.period[0];
+    if (geometry_.planes_paired) u += u % 2;
+    return geometry_.advance[0] * (u - 1) + geometry_.span[0] + 1;
+}
+
+// a + sign·b, or a alone, of `count` elements.
+template <class T>
+static void combine(T* to, const PairRow& pair, const T* a, const T* b, int64_t count) {
+    const RowOp op = pair.sign == 0 ? RowOp::copy : pair.sign > 0 ? RowOp::add : RowOp::sub;
+    kernels<T>().row(op, {to, {a, b, nullptr}, {false, false, false}, {0, 0}, count});
+}
+
+template <class T>
+void Stager<T>::pair_rows(T* planes, const T* rows, const Box& tile) const {
     const DenseGeometry& g = geometry_;
     const int64_t u = (tile.extent[1] + g.period[1] - 1) / g.period[1];
     const int64_t elements = (u + 1) / 2 * g.row_stride + g.overhang;
-    const int64_t planes = g.advance[0] * ((tile.extent[0] + g.period[0] - 1) / g.period[0] - 1) + g.span[0] + 1;
-    for (int64_t c = 0; c < count; ++c)
-        for (int64_t p1 = 0; p1 < planes; ++p1) {
-            const T* from = rows + c * g.staged_channel_stride + p1 * g.staged_plane_stride;
-            T* to = patch + c * g.channel_stride + p1 * g.plane_stride;
-            for (const PairRow& row : g.pair_rows) {
-                const RowOp op = row.sign == 0 ? RowOp::copy : row.sign > 0 ? RowOp::add : RowOp::sub;
-                kernels<T>().row(op, {to,
-                                      {from + g.staged_row(row.a), from + g.staged_row(row.b), nullptr},
-                                      {false, false, false},
-                                      {0, 0},
-                                      elements});
-                to += g.pair_row_stride;
-            }
+    for (int64_t p1 = 0; p1 < input_planes(tile); ++p1) {
+        const T* from = rows + p1 * g.staged_plane_stride;
+        T* to = planes + p1 * g.plane_stride;
+        for (const PairRow& row : g.pair_rows) {
+            combine(to, row, from + g.staged_row(row.a), from + g.staged_row(row.b), elements);
+            to += g.pair_row_stride;
         }
+    }
+}
+
+template <class T>
+void Stager<T>::pair_planes(T* patch, const Box& tile) const {
+    const DenseGeometry& g = geometry_;
+    const int64_t u = (tile.extent[0] + g.period[0] - 1) / g.period[0];
+    for (const PairRow& pair : g.pair_planes) {
+        for (int64_t s = 0; 2 * s < u; ++s)
+            combine(patch + s * g.plane_stride, pair, waiting_ + (2 * s + pair.a) * g.plane_stride,
+                    waiting_ + (2 * s + pair.b) * g.plane_stride, g.plane_stride);
+        patch += g.pair_plane_stride;
+    }
 }
 
 template <class T>
@@ -79,7 +104,7 @@ void Stager<T>::stage_rows(T* patch, int64_t plane_stride, int64_t channel_strid
     std::array<int64_t, 3> base, extent;
     for (size_t a = 0; a < 3; ++a) {
         int64_t u = (tile.extent[a] + g.period[a] - 1) / g.period[a];
-        if (a == 1 && g.paired) u += u % 2;
+        if ((a == 1 && g.paired) || (a == 0 && g.planes_paired)) u += u % 2;
         base[a] = g.advance[a] * (tile.origin[a] / g.period[a]) + g.shift[a];
         extent[a] = a < 2 ? g.advance[a] * (u - 1) + g.span[a] + 1 : u + g.span[a] / g.advance[a];
     }

@@ -47,7 +47,7 @@ TEST(RowPairs, PartsAddUpToThePlainSums) {
 struct Shape {
     const char* name;
     const char* text;
-    bool paired = true;
+    bool paired = true, planes = false;
 };
 
 // Odd and even numbers of rows, strides, dilations, groups, three axes, pools, chunks of input channels.
@@ -73,7 +73,25 @@ const Shape shapes[] = {
      "groups=3 padding=[1,0]"},
     {"ThreeAxes",
      "%x = input f32[1,24,5,9,14] %w = param f32[24,12,3,5,3] %b = param f32[12] %y = conv_transpose(%x, %w, "
-     "%b) stride=[1,1,2]"},
+     "%b) stride=[1,1,2]",
+     true, true},
+    // Planes in pairs: odd numbers of them, borders that cut taps, strides, groups, chunks of channels.
+    {"OddPlanes",
+     "%x = input f32[2,40,4,6,9] %w = param f32[40,9,4,3,3] %b = param f32[9] %y = conv_transpose(%x, %w, %b)", true,
+     true},
+    {"CutPlanes", "%x = input f32[1,48,7,7,8] %w = param f32[48,10,5,5,5] %y = conv_transpose(%x, %w) padding=[3,1,4]",
+     true, true},
+    {"StridedPlanes",
+     "%x = input f32[1,64,5,6,7] %w = param f32[64,8,5,4,3] %b = param f32[8] %y = conv_transpose(%x, %w, %b) "
+     "stride=[2,2,1] padding=[1,1,1]",
+     true, true},
+    {"GroupsOfPlanes",
+     "%x = input f32[1,96,4,5,11] %w = param f32[96,5,3,3,3] %b = param f32[10] %y = conv_transpose(%x, %w, %b) "
+     "groups=2 padding=[1,1,1]",
+     true, true},
+    {"ChunksOfPlanes",
+     "%x = input f32[1,200,6,9,12] %w = param f32[200,36,3,5,3] %b = param f32[36] %y = conv_transpose(%x, %w, %b)",
+     true, true},
     {"Chunks",
      "%x = input f32[1,300,6,40] %w = param f32[300,10,5,3] %b = param f32[10] %y = conv_transpose(%x, %w, %b)"},
     {"ChunksOfPhases",
@@ -96,7 +114,8 @@ const Shape shapes[] = {
      "padding=[0,8]"},
     {"WideThreeAxes",
      "%x = input f32[1,24,4,9,10] %w = param f32[24,12,3,5,5] %b = param f32[12] %y = conv_transpose(%x, %w, %b) "
-     "stride=[2,1,1] output_padding=[1,0,0]"},
+     "stride=[2,1,1] output_padding=[1,0,0]",
+     true, true},
     {"TwoRows", "%x = input f32[1,64,1,30] %w = param f32[64,8,2,3] %y = conv_transpose(%x, %w)"},
 };
 
@@ -110,6 +129,7 @@ TEST_P(Pairs, MatchTheReference) {
         const Plan ready = plan_for_cpu(graph);
         const std::string how = compile_cpu(ready)->describe();
         EXPECT_EQ(how.find("paired rows") != std::string::npos, GetParam().paired) << how;
+        EXPECT_EQ(how.find("paired rows and planes") != std::string::npos, GetParam().planes) << how;
         const auto leaves = random_leaves(graph, 11);
         for (Layout layout : {Layout::contiguous, Layout::channels_last, Layout::reversed})
             expect_matches_reference(graph, leaves, {.inputs = layout, .outputs = layout, .tolerance = 3e-5});
@@ -131,12 +151,14 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Pairs, testing::ValuesIn(shapes), [](const auto& i
 
 // An infinite or undefined input is in the result what it is in the plain sum, and where differences of inputs overflow
 // the plain sum is taken.
-TEST(RowPairs, InfinityAndOverflowAreThoseOfThePlainSum) {
-    const Graph graph = parse(
-        "graph g { %x = input f32[1,24,9,12] %w = param f32[24,8,3,3] %y = conv_transpose(%x, %w) padding=[1,1] return "
-        "%y }");
+class Overflow : public testing::TestWithParam<const char*> {};
+
+TEST_P(Overflow, InfinityIsThatOfThePlainSum) {
+    const Graph graph = parse(GetParam());
     const Plan ready = plan_for_cpu(graph);
     EXPECT_NE(compile_cpu(ready)->describe().find("paired rows"), std::string::npos);
+    const bool planes = graph[graph.leaves()[0]].type.rank() == 5;  // then they are what is touched
+    EXPECT_EQ(compile_cpu(ready)->describe().find("planes") != std::string::npos, planes);
     const auto leaves = random_leaves(graph, 14);
     const double inf = std::numeric_limits<double>::infinity();
     struct Poison {
@@ -161,6 +183,13 @@ TEST(RowPairs, InfinityAndOverflowAreThoseOfThePlainSum) {
         }
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    Cpu, Overflow,
+    testing::Values("graph g { %x = input f32[1,24,9,12] %w = param f32[24,8,3,3] %y = conv_transpose(%x, %w) "
+                    "padding=[1,1] return %y }",
+                    "graph g { %x = input f32[1,24,9,3,4] %w = param f32[24,8,3,3,3] %y = conv_transpose(%x, %w) "
+                    "padding=[1,1,1] return %y }"));
+
 TEST(RowPairs, PoolsAndPrologues) {
     const auto check = [](const std::string& text) {
         const Graph graph = parse(text);
@@ -170,6 +199,9 @@ TEST(RowPairs, PoolsAndPrologues) {
     check(
         "graph g { %x = input f32[2,24,13,23] %w = param f32[24,9,3,3] %y = conv_transpose(%x, %w) padding=[1,1] %p = "
         "max_pool(%y) kernel=[3,2] %t = tanh(%p) return %t }");
+    check(
+        "graph g { %x = input f32[1,48,7,6,9] %w = param f32[48,9,3,3,3] %y = conv_transpose(%x, %w) padding=[1,1,1] "
+        "%p = max_pool(%y) kernel=[3,2,2] return %p }");
     // cos(0) = 1: padding must stay zero all the same.
     check(
         "graph g { %x = input f32[2,24,9,10] %c = cos(%x) %w = param f32[24,7,4,4] %y = conv_transpose(%c, %w) "

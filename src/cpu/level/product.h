@@ -13,10 +13,6 @@
 
 namespace transfuse::cpu::TRANSFUSE_LEVEL {
 
-// Sums of this many terms are formed in registers, then added to the result: the error grows with the square root of
-// the number of chunks instead of the number of terms, as in a product blocked over input channels. PyTorch adds a few
-// channels at a time and then the taps, so a sum of few terms takes shorter chunks to be as exact.
-constexpr int64_t chunk_terms(int64_t terms) { return terms > 160 ? 80 : terms > 96 ? 32 : 48; }
 // Weights of one block stay in the first-level cache while every spot of the tile passes by.
 inline constexpr int64_t block_terms = 260;
 
@@ -106,8 +102,14 @@ inline void product_spots(const Product<T>& p, const Spot* spots, int64_t first,
             : "+r"(
                 pixel[v]));  // one register each: the address of a load is then one addition, done by the load itself
     }
-    const int64_t most = chunk_terms(p.terms);
-    const int64_t chunks = (terms + most - 1) / most;
+    // What the sums are added to is fetched while they are formed: between two chunks of input channels it may have
+    // left the cache.
+    if (p.accumulate || first > 0)
+        for (int m = 0; m < rows; ++m) {
+            __builtin_prefetch(row[0] + m * pitch, 1);
+            __builtin_prefetch(row[vectors - 1] + m * pitch, 1);
+        }
+    const int64_t chunks = (terms + p.chain - 1) / p.chain;
     const int64_t length = (terms + chunks - 1) / chunks;
     for (int64_t begin = 0; begin < terms; begin += length) {
         const int64_t end = begin + length < terms ? begin + length : terms;
@@ -153,9 +155,12 @@ void product_rows(const Product<T>& p) {
         const int64_t terms = first + length < p.terms ? length : p.terms - first;
         // The weights of the next block are fetched meanwhile, a few lines with every group of spots.
         constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
-        const T* ahead = p.panel + (first + terms) * rows;
-        const T* const ahead_end = ahead + (first + terms < p.terms ? length * rows : 0);
-        const int64_t groups = p.spots_count / vectors + 1, share = (length * rows / line + groups - 1) / groups;
+        const bool last = first + terms == p.terms;
+        const T* ahead = last ? p.next : p.panel + (first + terms) * rows;
+        const int64_t wanted =
+            last ? (p.next_count < block_terms * rows ? p.next_count : block_terms * rows) : length * rows;
+        const T* const ahead_end = ahead + wanted;
+        const int64_t groups = p.spots_count / vectors + 1, share = (wanted / line + groups - 1) / groups;
         const auto fetch = [&] {
             for (int64_t i = 0; i < share && ahead < ahead_end; ++i, ahead += line) __builtin_prefetch(ahead, 0, 2);
         };
