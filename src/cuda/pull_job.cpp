@@ -57,7 +57,7 @@ public:
                       (beside ? "    TF_AFTER();\n" : "") + "}\n";
         Launch launch;
         const bool clusters = request_.target.arch >= 90;
-        const int64_t blocks = staged ? std::min<int64_t>(most, clusters ? 8 : 1) : most;
+        const int64_t blocks = staged ? request_.target.decide(std::min<int64_t>(most, clusters ? 8 : 1)) : most;
         launch.cluster = staged && clusters ? static_cast<uint32_t>(blocks) : 1;
         launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
         launch.block = {threads, 1, 1};
