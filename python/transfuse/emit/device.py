@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass, field, replace
 
 from transfuse.emit.rolled import rolled
+from transfuse.emit.short import DEVICE, LISTS, product, shorter
 from transfuse.emit.text import specialised
 from transfuse.emit.text.values import agreed, constants
+from transfuse.emit.whole import without_constant_members, without_unused_parameters
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -198,16 +200,26 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
         key: [(name, _macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
     }
     every = [source for list_ in sources.values() for _, source in list_]
-    for roll in (False, True):  # what is left of a function may decide how others read
+    for roll in (False, False, True):  # what is left of a function may decide how others read
         known = _constants(every)
         for source in every:
             source[:] = needed(_without_idle([_printed(chunk, known, roll) for chunk in source], known))
+        if not roll:
+            _shortened(every)
     for source in every:
         source[:] = _tables_as_functions(needed([_converted(c) for c in source if not c.names & CONVERSIONS]))
     used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
     for source in every:
         source[:] = [_unused_macros_gone(chunk, used) for chunk in source]
     return {key: _text(list_) for key, list_ in sources.items()}
+
+
+def _shortened(sources: list[list[Chunk]]) -> None:
+    """Without parameters nobody reads and members that are always one number."""
+    plain = [[c.text for c in source if not c.macro] for source in sources]
+    found = [iter(texts) for texts in without_unused_parameters(without_constant_members(plain))]
+    for source, texts in zip(sources, found):
+        source[:] = [c if c.macro else replace(c, text=next(texts)) for c in source]
 
 
 def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
@@ -237,7 +249,9 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
                 shared[chunk.text] = chunk
                 order.insert(last + 1, chunk.text)
             last = order.index(chunk.text)
-    blocks = ['#define UNROLL _Pragma("unroll")', ELEMENTS]
+    named = "".join(c.text for _, source in kernels for c in source)
+    macros = [*([DEVICE] if "DEVICE" in named else []), *([LISTS] if "EIGHT(" in named else [])]
+    blocks = ['#define UNROLL _Pragma("unroll")', *macros, ELEMENTS]
     blocks += _blocks(_declared_first([shared[text] for text in order]))
     for name, source in kernels:
         mine = [c for c in source if c.kernel or c.names & several]
@@ -272,7 +286,8 @@ def _printed(chunk: Chunk, known: dict, roll: bool) -> Chunk:
         return chunk
     key = chunk.text, roll, tuple(sorted(known.items(), key=lambda item: item[0]))
     if key not in _texts:
-        text = specialised(chunk.text, known)
+        text = specialised(shorter(chunk.text) if roll else chunk.text, known)
+        text = product(text) if roll else text
         _texts[key] = rolled(text) if roll and "multiply" in chunk.names else text
     return replace(chunk, text=_texts[key])
 

@@ -49,22 +49,24 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             ]
             otherwise = -4 if arithmetic == "fp32" and "wide" in part.programs else -2
             symbols = [s.name for s in part.sized.symbols]
-            functions.append(host.function(part.name, symbols, variants, clusters, otherwise))
+            leaves = len(part.sized.names)
+            functions.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise))
         first = first or {k.name: k for k in kernels.values()}
         builds[arithmetic] = [(k.name, _named_like(k, first.get(k.name))) for k in kernels.values()]
         text = "\n\n".join([*host.support("".join(functions), clusters, "half" in arithmetics), *functions])
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     code = device.assembled(builds)
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
-    source = source.replace(BETWEEN, portable.KERNEL if falls else "") + (portable.HOST if falls else "")
-    source = re.sub(r"\n{3,}", "\n\n", source).strip("\n")
     regions = [_region(part) for part in parts]
+    transposed = "], False, [" not in "".join(regions)
+    source = source.replace(BETWEEN, portable.kernel(transposed) if falls else "") + (portable.HOST if falls else "")
+    source = re.sub(r"\n{3,}", "\n\n", source).strip("\n")
     sections = [
         header(found, ref, modes),
         runtime.imports() + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + _strings(source),
-        runtime.text(arithmetics, falls, source),
+        runtime.text(arithmetics, falls, transposed, source),
         runtime.helpers("\n".join(regions)),
         *regions,
         lines_of(ref.helpers).strip("\n"),
@@ -81,7 +83,7 @@ def source_apart(text: str, change) -> str:
     return "".join(part if i % 2 else "\n".join(map(change, part.split("\n"))) for i, part in enumerate(parts))
 
 
-WIDTH = 120
+WIDTH = 140
 
 
 def folded(line: str) -> str:
@@ -228,7 +230,7 @@ def _region(part) -> str:
             f'("{n}", ({", ".join(extent_text(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
             for n, shape in zip(names, at.shapes)
         ],
-        "            ",
+        "               ",
     )
     shapes = ", ".join(
         f"({', '.join(python_of(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
@@ -239,25 +241,27 @@ def _region(part) -> str:
     statistics = len(program.outputs) > region.differentiable
     otherwise = f" or {part.name}_as_written(convolve, *leaves)" if part.falls else ""
     mark = f"\n        ctx.mark_non_differentiable(*out[{region.differentiable}:])" if statistics else ""
+    given = f"gradients[:{region.differentiable}]" if statistics else "gradients"
     return f'''
 {_as_derived(part, names, formula) if formula else _as_written(part, names)}
+
+
+def {part.name}_by_kernels(*leaves):
+    expected = [{expected}]
+    sizes_at, outputs = [{", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols)}], lambda {", ".join(symbols)}: [{shapes}]
+    return run("{part.name}", leaves, expected, sizes_at, outputs){otherwise}
 
 
 class {part.name.capitalize()}(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *leaves):
         ctx.save_for_backward(*leaves)
-        out = run(
-            "{part.name}", leaves,
-            [{expected}],
-            [{", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols)}],
-            lambda {", ".join(symbols)}: [{shapes}],
-        ){otherwise}{mark}
+        out = {part.name}_by_kernels(*leaves){mark}
         return tuple(out)
 
     @staticmethod
     def backward(ctx, *gradients):
-        return differentiated({part.name}_as_{kind}, ctx.saved_tensors, gradients[:{region.differentiable}])'''
+        return differentiated({part.name}_as_{kind}, ctx.saved_tensors, {given})'''
 
 
 def _as_written(part, names: list[str]) -> str:
@@ -342,9 +346,9 @@ def _guarded(found, init: str) -> str:
         names = ", ".join(n for n, _, _ in checks)
         comma = "," if len(checks) == 1 else ""
         guard = [
-            f"{indent}if ({mine}{comma}) != ({wanted}{comma}):",
-            f'{indent}    expected = "({names}) = {wanted}"',
-            f'{indent}    raise ValueError(f"the kernels of this file were written for {{expected}}, got {{({mine}{comma})}}")',
+            f"{indent}given, expected = ({mine}{comma}), ({wanted}{comma})",
+            f"{indent}if given != expected:",
+            f'{indent}    raise ValueError(f"the kernels of this file were written for ({names}) = {{expected}}, got {{given}}")',
         ]
         lines[first.lineno - 1 : first.lineno - 1] = guard
     return "\n".join(lines)
@@ -373,15 +377,14 @@ def _forward(ref: Reference, mode) -> list[str]:
             part = parts[node.target]
             arguments = ", ".join(printer.argument(a) for a in node.args[: part.sized.region.leaf_count])
             users = [u for u in node.users]
+            call = f"({part.name.capitalize()}.apply if torch.is_grad_enabled() else {part.name}_by_kernels)"
             if part.outputs == 1:
-                printer.lines.append(
-                    f"y{'' if len(parts) == 1 else node.target[-1]} = {part.name.capitalize()}.apply({arguments})[0]"
-                )
+                printer.lines.append(f"y{'' if len(parts) == 1 else node.target[-1]} = {call}({arguments})[0]")
                 for user in users:
                     printer.texts[user] = f"y{'' if len(parts) == 1 else node.target[-1]}"
             else:
                 name = "y" if len(parts) == 1 else f"y{node.target[-1]}"
-                printer.lines.append(f"{name} = {part.name.capitalize()}.apply({arguments})")
+                printer.lines.append(f"{name} = {call}({arguments})")
                 for user in users:
                     printer.texts[user] = f"{name}[{user.args[1]}]"
         elif node.op == "call_function" and node not in printer.texts:

@@ -17,25 +17,22 @@ static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
 template <class... P, class... A>
-static void launch(void (*kernel)(P...), long long grid, int block, int shared, int cluster, bool early, cudaStream_t stream, A... a) {
-    cudaLaunchAttribute attributes[2];
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)grid), config.blockDim = dim3((unsigned)block);
-    config.dynamicSmemBytes = shared, config.stream = stream, config.attrs = attributes;
-@CLUSTER@    if (early) {
-        attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-    }
+static void launch(void (*kernel)(P...), long long grid, int block, int shared, @CLUSTER@bool early, cudaStream_t stream, A... a) {
+    cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}@ATTRIBUTE@};
+    attributes[0].val.programmaticStreamSerializationAllowed = early;
+@DIMENSION@    cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, @COUNT@};
     if (shared > 48 * 1024) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
 """
 
-CLUSTER = r"""    if (cluster > 1) {
-        attributes[0].id = cudaLaunchAttributeClusterDimension, config.numAttrs = 1;
-        attributes[0].val.clusterDim.x = cluster, attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-    }
-"""
+# Of a launch: what is said where no kernel has a cluster of blocks, and where one has.
+CLUSTERS = {
+    "@CLUSTER@": ("", "int cluster, "),
+    "@ATTRIBUTE@": ("", ", {cudaLaunchAttributeClusterDimension}"),
+    "@DIMENSION@": ("", "    attributes[1].val.clusterDim = {(unsigned)cluster, 1, 1};\n"),
+    "@COUNT@": ("early", "cluster > 1 ? 2u : early"),
+}
 
 DIVISOR = r"""
 // n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
@@ -63,20 +60,22 @@ static TensorMap boxes_of(const S* tensor, std::array<uint64_t, 5> extent, std::
 
 def support(functions: str, clusters: bool, half: bool) -> list[str]:
     """What the functions call."""
-    launch = LAUNCH.replace("@CLUSTER@", CLUSTER if clusters else "")
-    if not clusters:
-        launch = launch.replace(" int cluster,", "").replace("attributes[2]", "attributes[1]")
+    launch = LAUNCH
+    for word, texts in CLUSTERS.items():
+        launch = launch.replace(word, texts[clusters])
     element = "sizeof(S) == 4 ? 7 : std::is_same<S, Half>::value ? 6 : 9" if half else "7"
     boxes = BOXES.replace("@ELEMENT@", element)
     return [launch, *([DIVISOR] if "divisor(" in functions else []), *([boxes] if "boxes_of(" in functions else [])]
 
 
-def function(name: str, symbols: list[str], variants: list[tuple[str, Program]], clusters: bool, otherwise: int) -> str:
-    """extern "C": the bytes of workspace it needs, or with workspace the launches. The first variant whose condition holds; where
+def function(
+    name: str, symbols: list[str], leaves: int, variants: list[tuple[str, Program]], clusters: bool, otherwise: int
+) -> str:
+    """extern "C": the bytes of workspace it needs, or the launches: given are addresses of leaves, outputs, workspace. The first variant whose condition holds; where
     none does `otherwise`: -2 for the portable path, -4 for the build for rows of any length."""
     lines = [
-        f'extern "C" long long {name}(void* const* leaf, void* const* out, const long long* size, char* workspace, '
-        "cudaStream_t stream, int arch) {"
+        f'extern "C" long long {name}(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {{',
+        f"    void* const* const out = leaf + {leaves};",
     ]
     unpack = ", ".join(f"{s} = size[{i}]" for i, s in enumerate(symbols))
     lines.append(f"    const long long {unpack};")
@@ -113,7 +112,8 @@ def _body(program: Program, clusters: bool) -> list[str]:
         *(f"const long long {name} = {formula};" for name, formula in statements),
         f"if ({most} >= 1ll << 31) return -1;",
         *([f"if ({program.flops} < {SMALL}) return -3;"] if program.flops else []),
-        f"if (!workspace) return {program.bytes};",
+        f"if (asks) return {program.bytes};",
+        *([f"char* const workspace = (char*)out[{len(program.outputs)}];"] if "workspace" in used else []),
         *calls,
         "return (long long)cudaGetLastError();",
     ]

@@ -19,6 +19,8 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
         if node.kind == "leaf":
             node = Node("leaf", simplified(node.items, known), note=node.note, beside=node.beside)
             texts = [t.text for t in node.items]
+            if len(texts) == 4 and texts[1] in ("+=", "-=") and texts[2] == "0":
+                continue
             if texts[:1] in (["constexpr"], ["const"]) and texts[1:2] in (["int"], ["bool"]):
                 for name, items in declared(node.items[2:-1]):
                     found = vector(items, known)

@@ -111,6 +111,9 @@ class Value:
             ):
                 self.at += 2
                 return self.unary()
+            if [t.text for t in self.items[self.at : self.at + 3]] == ["long", "long", ")"]:
+                self.at += 3
+                return self.unary()
             number = self.ternary()
             if self.peek() != ")":
                 raise Unknown

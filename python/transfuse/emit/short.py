@@ -1,0 +1,64 @@
+"""Shorter words for what stands in every other line of a tensor-core kernel, and its widest instruction on lines of usual width."""
+
+from __future__ import annotations
+
+import re
+
+DEVICE = "#define DEVICE __device__ __forceinline__"
+BARRIER = "typedef unsigned long long Barrier;"
+HANDLE = re.compile(r"\bunsigned (b|bar|barrier)(?=[,)])")
+
+
+def shorter(text: str) -> str:
+    """A declaration with barriers by reference instead of by their shared address, and one word for what is inlined."""
+    text = re.sub(r"\bshared_address\(&(b\.\w+\[[^][]*\])\)", r"\1", text)
+    text = re.sub(r"\bconst unsigned bar = (b\.\w+\[)", r"Barrier& bar = \1", text)
+    for name in HANDLE.findall(text):
+        text = text.replace(f'"r"({name})', f'"r"(shared_address(&{name}))')
+    text = HANDLE.sub(r"Barrier& \1", text)
+    if re.search(r"\bstruct Barriers \{", text):
+        text = text.replace("unsigned long long ", "Barrier ")
+    if text.lstrip().startswith("TF_PTX unsigned shared_address("):
+        text = f"{BARRIER}\n{text}"
+    return _inlined(text)
+
+
+def _inlined(text: str) -> str:
+    if text.startswith("#define TF_"):
+        return text
+    return re.sub(r"\b(?:TF_PTX|TF_FUNCTION|(?:static )?__device__ __forceinline__)(?= )", "DEVICE", text)
+
+
+PRODUCT = re.compile(r'asm volatile\("(\{\\n\.reg \.pred p;[^"]*?)(\{%0,[%\d,]*\})([^"]*)" : ((?:"\+f"\(d\[\d+\]\), ?)*"\+f"\(d\[\d+\]\)) : ')
+LISTS = """#define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
+#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define EIGHT(i) FOUR(i), FOUR(i + 4)"""
+
+
+def product(text: str) -> str:
+    """A tensor-core instruction names every accumulator: tens of names and eights of operands in a word."""
+    return PRODUCT.sub(_listed, text)
+
+
+def _listed(match: re.Match) -> str:
+    count = match[4].count("+f")  # a multiple of four
+    tens, eights = count // 10, count // 8
+    names = " ".join(f"TEN({t or ''})" for t in range(tens))
+    rest = ",".join(f"%{i}" for i in range(10 * tens, count))
+    if not rest:  # no comma behind the last one
+        names = " ".join(f"TEN({t or ''})" for t in range(tens - 1))
+        rest = ",".join(f"%{i}" for i in range(10 * tens - 10, count))
+    operands = [f"EIGHT({8 * i})" for i in range(eights)] + [f"FOUR({i})" for i in range(8 * eights, count, 4)]
+    return (
+        f'asm volatile("{match[1]}{{"\n        {names} "{rest}}}{match[3]}"\n'
+        f"        : {_filled(operands)}\n        : "
+    )
+
+
+def _filled(words: list[str]) -> str:
+    lines = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > 131:
+            lines.append("")
+        lines[-1] += word + ", "
+    return "\n        ".join(line.rstrip() for line in lines).rstrip(",")
