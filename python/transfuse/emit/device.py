@@ -540,6 +540,6 @@ def _halvings(lines: list[str]) -> list[str]:
 
 
 def _blocks(list_: list[Chunk]) -> list[str]:
-    """A block for each function, struct or constant; long ones and those with a comment stand apart."""
-    short = lambda text: text.count("\n") < 3 and not text.startswith("//")  # noqa: E731
+    """A block for each function, struct or constant; those of several statements stand apart."""
+    short = lambda text: text.count("\n") < 5  # noqa: E731
     return [chunk.text if short(chunk.text) else f"\n{chunk.text}" for chunk in list_]

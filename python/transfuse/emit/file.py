@@ -12,6 +12,7 @@ from transfuse.emit.builds import merged, shared
 from transfuse.emit.formula import python_of
 from transfuse.emit.model import Printer, Reference, as_written, attribute, user_inputs
 from transfuse.emit.program import Kernel
+from transfuse.emit.text import layout
 from transfuse.problem import ProblemError
 
 DTYPES = {"f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16", "f64": "torch.float64"}
@@ -60,7 +61,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     regions = [_region(part) for part in parts]
     transposed = "], False, [" not in "".join(regions)
     source = source.replace(BETWEEN, portable.kernel(transposed) if falls else "") + (portable.HOST if falls else "")
-    source = re.sub(r"\n{3,}", "\n\n", source).strip("\n")
+    source = layout.folded(re.sub(r"\n{3,}", "\n\n", source).strip("\n"))
     sections = [
         header(found, ref, modes),
         runtime.imports() + lines_of(ref.imports),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from transfuse.emit.program import Program
-from transfuse.emit.text.layout import wrapped
 
 SMALL = "1600000000"  # flops of a convolution, below which optimize multiplies in strict fp32 as well (see tf32_pays)
 
@@ -85,7 +84,7 @@ def function(
             lines.append(f"    if ({condition}) {{")
             indent = "        "
         for line in _body(program, clusters):
-            lines += wrapped(indent, line, "")
+            lines.append(indent + line)
         if condition:
             lines.append("    }")
     if variants[-1][0]:

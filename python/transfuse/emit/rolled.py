@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from transfuse.emit.text.layout import plain, printed
+from transfuse.emit.text.layout import ENDLESS, plain, printed, wide
 from transfuse.emit.text.statements import Node, Parser
 from transfuse.emit.text.tokens import Token, tokens
 
@@ -32,7 +32,8 @@ def rolled(text: str) -> str:
         if node.kind == "definition":
             node.children[0].children = _roll(node.children[0].children, chains)
             node.children[0].flat = False
-    return "\n".join(printed(top))
+    with wide(ENDLESS):
+        return "\n".join(printed(top))
 
 
 def _roll(nodes: list[Node], chains: bool) -> list[Node]:

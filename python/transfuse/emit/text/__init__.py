@@ -6,7 +6,7 @@ file should see that way alone. Names of constants stay where they say something
 
 from __future__ import annotations
 
-from transfuse.emit.text.layout import WIDTH, printed, wide
+from transfuse.emit.text.layout import ENDLESS, printed, wide
 from transfuse.emit.text.macros import expanded
 from transfuse.emit.text.prune import pruned, without_unused
 from transfuse.emit.text.statements import Parser
@@ -14,9 +14,8 @@ from transfuse.emit.text.tokens import tokens
 
 
 def specialised(text: str, known: dict[str, int]) -> str:
-    """A top-level declaration for these constants."""
-    short = text.count("\n") < 8
+    """A top-level declaration for these constants; lines are as long as they are (see `folded`)."""
     text = text.replace("UNROLL for", "\n#pragma unroll\nfor")  # printed before
     nodes = pruned(Parser(expanded(tokens(text))).body(), known)
-    with wide(400 if "wgmma.mma_async" in text else 220 if "asm" in text and short else WIDTH):
+    with wide(ENDLESS):
         return "\n".join(printed(without_unused(nodes)))

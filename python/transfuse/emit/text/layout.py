@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from transfuse.emit.text.statements import Node
 from transfuse.emit.text.tokens import Token
 
-WIDTH = 140  # of a line; instructions spelled out may be longer
+WIDTH = 140  # of a line
+ASM_WIDTH = 165  # where an instruction is spelled out
+ENDLESS = 100000  # lines are broken later, when it is known what they say
 _widths = [WIDTH]
 
 
@@ -74,7 +76,7 @@ def _node(node: Node, depth: int) -> list[str]:
         return _braced(indent, node, depth, note)
     if node.kind == "definition":
         tail = ";" if node.orelse else ""
-        body = _braced(indent + plain(node.items) + " ", node.children[0], depth, note, tail)
+        body = _braced(indent + plain(node.items) + " ", node.children[0], depth, note, tail, "(" in plain(node.items))
         return body if note and len(body) == 1 else [*wrapped(indent, body[0].strip(), ""), *body[1:]]
     if node.kind == "loop":
         return _guarded(indent + plain(node.items), node.children, depth, note)
@@ -119,14 +121,17 @@ def _guarded(head: str, nodes: list[Node], depth: int, note: str) -> list[str]:
     return [head + note, *inner]
 
 
-def _braced(head: str, block: Node, depth: int, note: str, tail: str = "") -> list[str]:
+def _braced(head: str, block: Node, depth: int, note: str, tail: str = "", one: bool = False) -> list[str]:
+    """one: a single statement may stand beside the head, as that of a function does."""
     indent = "    " * depth
     note = note or (f"  {block.note}" if block.note else "")
     if not block.children:
         return [f"{head}{{}}{tail}{note}"]
-    if block.flat and all(c.kind == "leaf" and not c.note for c in block.children) and len(block.children) < 4:
+    leaves = all(c.kind == "leaf" and not c.note for c in block.children)
+    beside = all(c.beside for c in block.children[1:])
+    if leaves and len(block.children) < 4 and (block.flat or (beside and (one or len(block.children) > 1))):
         text = " ".join(plain(c.items) for c in block.children)
-        if len(head) + len(text) + 4 <= _widths[-1] and "\n" not in text:
+        if len(head) + len(text) + 4 <= (ASM_WIDTH if "asm" in text else WIDTH) and "\n" not in text:
             return [f"{head}{{ {text} }}{tail}{note}"]
     return [f"{head}{{{note}", *printed(block.children, depth + 1), f"{indent}}}{tail}"]
 
@@ -166,3 +171,37 @@ def _break(line: str, width: int) -> int | None:
             if best is None or (score[0] >= best[0] if i > width // 2 or best[1] < width // 2 else False):
                 best = score
     return best[1] + 1 if best else None
+
+
+HEAD = re.compile(r"\s*(?:UNROLL )?(?:else )?(?:if|for|while) (?:constexpr )?\(")
+
+
+def folded(text: str) -> str:
+    """Lines of usual width: what a condition or a loop governs goes below it, then lines are broken where they may be."""
+    out: list[str] = []
+    for line in text.split("\n"):
+        code, mark, note = line.partition("  // ")
+        if len(line) <= WIDTH or line.lstrip().startswith(("//", "#")):
+            out.append(line)
+            continue
+        indent = line[: len(line) - len(line.lstrip())]
+        if "asm" in line:
+            cut = line.find('" :') + 1
+            out += [line[:cut], f"{indent}    {line[cut:].lstrip()}"] if cut and len(line) > ASM_WIDTH else [line]
+            continue
+        head = HEAD.match(code)
+        end = _closed(code, head.end() - 1) if head else None
+        if end and len(code) > WIDTH and code[end:].strip() not in ("{", "") and not code.rstrip().endswith(("{", "}")):
+            out.append(code[:end])
+            code, indent = f"{indent}    {code[end:].lstrip()}", indent + "    "
+        out += wrapped(indent, code.strip(), f"{mark}{note}" if mark else "")
+    return "\n".join(out)
+
+
+def _closed(text: str, at: int) -> int | None:
+    depth = 0
+    for i in range(at, len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if not depth:
+            return i + 1
+    return None

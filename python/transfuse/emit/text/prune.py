@@ -12,7 +12,8 @@ from transfuse.emit.text.tokens import Token, find, split
 from transfuse.emit.text.values import Function, declared, value, vector
 
 
-def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
+def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = frozenset()) -> list[Node]:
+    """`holds`: conditions asked before, of which nothing has changed since."""
     known = dict(known)
     out: list[Node] = []
     for position, node in enumerate(nodes):
@@ -34,9 +35,9 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
                 break
         elif node.kind == "if":
             condition = logical(simplified(node.items, known), known)
-            decided = value(condition, known)
+            decided = 1 if plain(condition) in holds else value(condition, known)
             if decided is not None:
-                chosen = pruned(node.children if decided else node.orelse, known)
+                chosen = pruned(node.children if decided else node.orelse, known, holds)
                 rest = nodes[:position] + nodes[position + 1 :]
                 while out and not chosen and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
                     out.pop()
@@ -44,12 +45,13 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
                 if chosen and chosen[-1].kind == "leaf" and chosen[-1].items[0].text in ("continue", "return"):
                     break
                 continue
-            then, other = _one(pruned(node.children, known)), _one(pruned(node.orelse, known))
+            inside = holds | {plain(condition)} if _lasting(condition, node.children) else holds
+            then, other = _one(pruned(node.children, known, inside)), _one(pruned(node.orelse, known, holds))
             out.append(Node("if", condition, then or [Node("block")], other, node.note, node.flat))
         elif (
             node.kind == "loop"
             and (name := _single(node, known))
-            and not _leaves(once := pruned(_nested(_substituted(node.children, name)), known))
+            and not _leaves(once := pruned(_nested(_substituted(node.children, name)), known, holds))
         ):
             while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
                 out.pop()
@@ -64,16 +66,66 @@ def pruned(nodes: list[Node], known: dict[str, int]) -> list[Node]:
             else:
                 own = set(re.findall(r"\b(?:int|unsigned|auto) (\w+) =|, (\w+) =", plain(node.items)))
                 inside = {k: v for k, v in known.items() if not any(k in pair for pair in own)}
-            inner = _one(pruned(node.children, inside))
+            inner = _one(pruned(node.children, inside, holds if node.kind == "loop" else frozenset()))
             out.append(Node(node.kind, simplified(node.items, inside), inner, node.orelse, node.note))
         elif node.kind == "block":
-            inner = pruned(node.children, known)
+            inner = _copies_gone(pruned(node.children, known, holds))
             while len(inner) == 1 and inner[0].kind == "block" and not inner[0].note:
                 inner = inner[0].children
             out.append(Node("block", children=inner, note=node.note, flat=node.flat))
         else:
             out.append(node)
     return out
+
+
+CHANGES = {"=", "++", "--", "+=", "-=", "*=", "/=", "|=", "&="}
+
+
+def _changed(nodes: list[Node]) -> set[str]:
+    """Names that are given something, or whose address is taken."""
+    items = [t for node in nodes for t in [*every(node), Token("operator", ";", "")]]
+    found = set()
+    for before, token, after in zip([Token("operator", ";", ""), *items], items, [*items[1:], Token("operator", ";", "")]):
+        if token.kind == "word" and (after.text in CHANGES or before.text in ("++", "--", "&")):
+            found.add(token.text)
+    return found
+
+
+def _lasting(condition: list[Token], nodes: list[Node]) -> bool:
+    """Whether a comparison of names holds wherever it is asked again among these."""
+    words = {t.text for t in condition if t.kind == "word"}
+    return not any(t.text in ("(", "[", ".", "=", "&&", "||") for t in condition) and not words & _changed(nodes)
+
+
+COPY = re.compile(r"const int (\w+) = ([A-Za-z_]\w*);")
+
+
+def _copies_gone(nodes: list[Node]) -> list[Node]:
+    """Names for what has one already; as long as that stays what it is."""
+    for i, node in enumerate(nodes):
+        match = COPY.fullmatch(plain(node.items)) if node.kind == "leaf" else None
+        if not match or match[2].isupper() or match[2] in _changed(nodes[i + 1 :]):
+            continue
+        rest = nodes[i + 1 :]
+        if any(re.search(rf"\b(?:int|float|REAL|auto|unsigned|double) (?:{match[1]}|{match[2]}) =", plain(n.items)) for n in _all(rest)):
+            continue
+        return _copies_gone([*nodes[:i], *(_renamed(n, match[1], match[2]) for n in rest)])
+    return nodes
+
+
+def _all(nodes: list[Node]):
+    for node in nodes:
+        yield node
+        yield from _all([*node.children, *node.orelse])
+
+
+def _renamed(node: Node, name: str, by: str) -> Node:
+    items = list(node.items)
+    for i, token in enumerate(items):
+        if token.text == name and token.kind == "word" and not (i and items[i - 1].text in (".", "->")):
+            items[i] = Token("word", by, token.space)
+    inner = [_renamed(n, name, by) for n in node.children], [_renamed(n, name, by) for n in node.orelse]
+    return Node(node.kind, items, *inner, node.note, node.flat, node.beside)
 
 
 def _one(nodes: list[Node]) -> list[Node]:
