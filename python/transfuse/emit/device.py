@@ -9,7 +9,7 @@ from transfuse.emit.rolled import rolled
 from transfuse.emit.short import DEVICE, LISTS, product, shorter
 from transfuse.emit.text import specialised
 from transfuse.emit.text.values import agreed, constants
-from transfuse.emit.whole import without_constant_members, without_unused_parameters
+from transfuse.emit.whole import without_constant_members, without_unread_members, without_unused_parameters
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -200,12 +200,17 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
         key: [(name, _macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
     }
     every = [source for list_ in sources.values() for _, source in list_]
-    for roll in (False, False, True):  # what is left of a function may decide how others read
+    _one_number_tables(every)
+    for source in every[1:]:  # the first build's tiles are told of, the others' constants speak for themselves
+        source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
+    for roll in (False, False, False, True):  # what is left of a function may decide how others read
         known = _constants(every)
         for source in every:
             source[:] = needed(_without_idle([_printed(chunk, known, roll) for chunk in source], known))
         if not roll:
+            _numbers_for_functions(every)
             _shortened(every)
+    _aliases_gone(every)
     for source in every:
         source[:] = _tables_as_functions(needed([_converted(c) for c in source if not c.names & CONVERSIONS]))
     used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
@@ -214,10 +219,58 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
     return {key: _text(list_) for key, list_ in sources.items()}
 
 
+CODES = re.compile(r"__constant__ int (\w+)\[\d+\] = \{(-?\d+)(?:, \2)*\};")
+
+
+def _one_number_tables(sources: list[list[Chunk]]) -> None:
+    """Tables of a number over and over: the number itself, where pointers into them are read."""
+    tables = [m for source in sources for c in source for m in [CODES.search(c.text)] if m or "__constant__ int phase_codes" in c.text]
+    if not tables or not all(tables) or len({(m[1], m[2]) for m in tables}) > 1:
+        return
+    name, number = tables[0][1], tables[0][2]
+    for source in sources:
+        for i, c in enumerate(source):
+            if match := re.search(rf"const int\* (\w+) = {name} \+ [^;]*;", c.text):
+                text = re.sub(rf"\b{match[1]}\[[^\]]*\]", number, c.text.replace(match[0], ""))
+                source[i] = replace(c, text=text)
+        source[:] = needed(source)
+
+
+NUMBER = re.compile(r"(?:static )?(?:__device__ __forceinline__|DEVICE) (?:constexpr )?int (\w+)\(\) \{ return (\d+); \}")
+
+
+def _numbers_for_functions(sources: list[list[Chunk]]) -> None:
+    """Functions of nothing that are one number, in every kernel that has them or none."""
+    found: dict[str, set[bool]] = {}
+    for source in sources:
+        for c in source:
+            if c.function and not c.kernel:
+                for name in c.names:
+                    found.setdefault(name, set()).add(NUMBER.fullmatch(c.text.strip()) is not None)
+    for source in sources:
+        numbers = {m[1]: m[2] for c in source if (m := NUMBER.fullmatch(c.text.strip())) and found[m[1]] == {True}}
+        for name, number in numbers.items():
+            source[:] = [replace(c, text=re.sub(rf"\b{name}\(\)", number, c.text)) for c in source if name not in c.names]
+
+
+ALIAS = re.compile(r"typedef (float|double|STORED|tf_half) (REAL|ELEMENT);")
+
+
+def _aliases_gone(sources: list[list[Chunk]]) -> None:
+    """Types by their own names; an element is what is stored, which is float where fp32 is."""
+    for source in sources:
+        types = {m[2]: m[1] for c in source if (m := ALIAS.fullmatch(c.text.strip()))}
+        types = {n: "STORED" if n == "ELEMENT" and t != "double" else t for n, t in types.items()}
+        for name, type_ in types.items():
+            kept = [c for c in source if not (m := ALIAS.fullmatch(c.text.strip())) or m[2] != name]
+            source[:] = [replace(c, text=re.sub(rf"\b{name}\b", type_, c.text)) for c in kept]
+
+
 def _shortened(sources: list[list[Chunk]]) -> None:
     """Without parameters nobody reads and members that are always one number."""
     plain = [[c.text for c in source if not c.macro] for source in sources]
-    found = [iter(texts) for texts in without_unused_parameters(without_constant_members(plain))]
+    plain = without_unread_members(without_constant_members(plain))
+    found = [iter(texts) for texts in without_unused_parameters(plain)]
     for source, texts in zip(sources, found):
         source[:] = [c if c.macro else replace(c, text=next(texts)) for c in source]
 
@@ -397,7 +450,9 @@ def _tables_as_functions(source: list[Chunk]) -> list[Chunk]:
 def _stepping(numbers: list[int]) -> str | None:
     """base + step · (i / run mod turns), for twelve numbers and more."""
     run = next((i for i, n in enumerate(numbers) if n != numbers[0]), 0)
-    if len(numbers) < 12 or not run:
+    if not run:
+        return str(numbers[0])
+    if len(numbers) < 12:
         return None
     base, step, count = numbers[0], numbers[run] - numbers[0], -(-len(numbers) // run)
     turns = next((k for k in range(1, count) if numbers[k * run] == base), count)

@@ -5,6 +5,7 @@ Several kernels (and builds of one) are looked at together: what goes, goes from
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from transfuse.emit.text.tokens import CLOSING, Token, closing, split, tokens
@@ -282,3 +283,46 @@ def _undeclared(items: list[Token], member: str) -> list[Token]:
                 return items[: i - 1] + items[i + 1 :]
             return items[: i - 1] + items[i + 2 :]  # `int member;`
     return items
+
+
+# What is written and never read ----------------------------------------------------------------------------------------
+
+
+def without_unread_members(sources: list[list[str]]) -> list[list[str]]:
+    """Members of other types that a struct gives values, and nobody reads."""
+    tokenised = [[tokens(text) for text in source] for source in sources]
+    unread: set[tuple[str, str]] | None = None
+    for source in tokenised:
+        for items in source:
+            if (owner := _struct(items)) is None:
+                continue
+            named = {a.text for other in source for a, b in _variables(other, owner)}
+            for member in MEMBER.findall(joined(items)):
+                read = any(d or i + 1 >= len(items) or items[i + 1].text != "=" for i, d in _mentions(items, member, True)
+                           if not _typed(items, i))  # fmt: skip
+                seen = any(a.text in named and b.text == "." and c.text == member
+                           for other in source for a, b, c in zip(other, other[1:], other[2:]))  # fmt: skip
+                if not read and not seen and named:
+                    unread = (unread or set()) | {(owner, member)}
+    for owner, member in unread or ():
+        for source in tokenised:
+            source[:] = [tokens(_unwritten(joined(items), member)) if _struct(items) == owner else items for items in source]
+    return [[joined(items) for items in source] for source in tokenised]
+
+
+MEMBER = re.compile(r"\n    Place (\w+);")
+
+
+def _typed(items: list[Token], at: int) -> bool:
+    return at > 0 and items[at - 1].text == "Place"
+
+
+def _variables(items: list[Token], owner: str):
+    for a, b, c in zip(items, items[1:], items[2:]):
+        if a.text == owner and b.kind == "word" and c.text in ("(", ";", ","):
+            yield b, c
+
+
+def _unwritten(text: str, member: str) -> str:
+    text = re.sub(rf"\n    Place {member};[^\n]*", "", text)
+    return re.sub(rf"\n +{member} = [^;\n]*;", "", text)

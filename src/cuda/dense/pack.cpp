@@ -33,6 +33,7 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
     body.line("const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);");
     // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
     if (s.interleaved) body.line("const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
+    else if (s.segments == 1) body.line("const int segment = 0, within = row;");
     else body.line("const int segment = row / " + num(s.segment) + ", within = row % " + num(s.segment) + ";");
     emitter.open("if (at < " + num(vectors) + ")");
     body.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " + num(s.blocks_per_tile) + " + " + block_of + "[tile]) * 64 + within;");

@@ -461,17 +461,20 @@ private:
         const std::string rows = kind.c ? "BATCH" : "1";
         t.line(kind.c ? "if (count > 0) {" : m_.neighbours ? "if (count > 0 && t < LANES_W && hb == 0) {" : "if (count > 0 && lane_row == 0 && hb == 0) {");
         t.line("const long long step = ROW_STEP * " + ys + ".c;");
-        t.line(type + "* to = operands.y" + id + " + (PN(0) * " + ys + ".n + PD(0) * " + ys + ".d + PH(0) * " + ys + ".h + PW(0) * " + ys + ".w" +
-               (o.depends[1] || kind.c ? " + (long long)(group * COUT + CHANNEL(0)) * " + ys + ".c" : "") + ");");
+        t.line(type + "* to = operands.y" + id + " + offset_of(" + ys + ", pn, " + (o.depends[1] || kind.c ? "group * COUT + CHANNEL(0)" : "0") + ", pd, ph, pw);");
         if (m_.vector > 1) {
             t.line("if (wide" + id + " && count == VECTOR) {");
             t.line("#pragma unroll");
             t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
             if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
-            t.line("REAL whole[VECTOR];");
-            t.line("#pragma unroll");
-            t.line("for (int e = 0; e < VECTOR; e++) whole[e] = " + value + ";");
-            t.line("store_vector<VECTOR>(to, whole);");
+            if (kind.c && kind.x) {
+                t.line("store_vector<VECTOR>(to, " + chain_.name(o.value) + "[i]);");
+            } else {
+                t.line("REAL whole[VECTOR];");
+                t.line("#pragma unroll");
+                t.line("for (int e = 0; e < VECTOR; e++) whole[e] = " + value + ";");
+                t.line("store_vector<VECTOR>(to, whole);");
+            }
             t.line("}");
             t.line("} else {");
         }

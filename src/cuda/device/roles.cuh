@@ -3,6 +3,7 @@ R"cuda(
 
 struct Sizes { int in[4], out[4], tiles[4], total; };        // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };                  // elements
+static __device__ __forceinline__ long long offset_of(const Strides& s, int n, int c, int d, int h, int w) { return n * s.n + c * s.c + d * s.d + h * s.h + w * s.w; }
 struct Barriers {
     unsigned long long full[STAGES], empty[STAGES];           // patches: load -> product
     unsigned long long raw_full[RAW], raw_empty[RAW];         // boxes of the raw patch: memory -> load

@@ -110,6 +110,11 @@ def _guarded(head: str, nodes: list[Node], depth: int, note: str) -> list[str]:
         and not nodes[0].children[0].note
     ):
         nodes = nodes[0].children
+    if len(nodes) == 1 and nodes[0].kind == "block" and not nodes[0].note:
+        inner = [n for n in nodes[0].children if not (n.kind == "directive" and "unroll" in n.items[0].text)]
+        loop = head.lstrip().startswith(("for", "while"))
+        if len(inner) == 1 and (inner[0].kind == "loop" or (loop and inner[0].kind == "if" and not inner[0].orelse)):
+            nodes = nodes[0].children  # needs no braces
     if len(nodes) == 1 and nodes[0].kind == "block":
         return _braced(head + " ", nodes[0], depth, note)
     if len(nodes) == 1 and nodes[0].kind == "leaf":

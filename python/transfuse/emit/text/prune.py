@@ -8,7 +8,7 @@ from dataclasses import replace
 from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.statements import Node, every
-from transfuse.emit.text.tokens import Token, find, split
+from transfuse.emit.text.tokens import Token, split
 from transfuse.emit.text.values import Function, declared, value, vector
 
 
@@ -227,26 +227,27 @@ def without_unused(nodes: list[Node]) -> list[Node]:
 
 
 TYPED = re.compile(
-    r"(?:const |constexpr )*(?:int|unsigned|bool|float|double|REAL|long long|unsigned long long)(?: ?\*)?"
+    r"(?:const |constexpr )*(?:int|unsigned|bool|float|double|REAL|Place|long long|unsigned long long)(?: ?\*)?"
 )
+PURE = re.compile(r"\bplace_of\(")
 
 
 def _declaring(node: Node, counts: dict[str, int]) -> list[Node]:
     """A declaration without the names that are used nowhere."""
-    equals = find(node.items, "=")
-    if equals is None or equals < 2 or not TYPED.fullmatch(plain(node.items[: equals - 1])):
+    begin = next((i for i in range(len(node.items), 0, -1) if TYPED.fullmatch(plain(node.items[:i]))), 0)
+    if not begin or begin + 1 >= len(node.items) or node.items[begin].kind != "word":
         return [node]
-    parts = split(node.items[equals - 1 : -1], {","})
+    parts = split(node.items[begin:-1], {","})
     used = [
         p
         for p in parts
-        if counts[p[0].text] > 1 or re.search(r"\w\(|\+\+|--|\{", plain(p)) or len(p) < 3 or p[1].text != "="
+        if counts[p[0].text] > 1 or re.search(r"\w\(|\+\+|--|\{", PURE.sub("", plain(p))) or len(p) < 3 or p[1].text != "="
     ]
     if len(used) == len(parts):
         return [node]
     if not used:
         return []
-    items = list(node.items[: equals - 1])
+    items = list(node.items[:begin])
     for i, part in enumerate(used):
         items += (
             [Token(part[0].kind, part[0].text, " "), *part[1:]]
