@@ -84,6 +84,7 @@ def captured(reference_problem, training: bool) -> Mode:
     return Mode(training, found, result, [])
 
 
+FEW = 4  # kernels of a program that has others beside it for sizes its own cannot take
 MOST = 3  # passes with a convolution: a file with more of them nobody would read
 
 
@@ -114,6 +115,8 @@ def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
     fast = state(at, "tf32", True, "f32", f"{name}_")
     conditions = [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1]
     if not any("wgmma" in k.text for k in fast.kernels):
+        if len(fast.kernels) > FEW:  # as many again for all other sizes would be too much to read
+            return {"fp32": [(" && ".join([*conditions, "aligned"]), fast)]}
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")
         return {"fp32": [(" && ".join([*conditions, "aligned"]), fast), ("", general)]}
     when = " && ".join(["arch == 90", *conditions, "aligned"])

@@ -27,7 +27,7 @@ def box_sums(x, boxes):
         inside = x.new_zeros(len(intervals), x.shape[axis])
         for row, (first, last, step) in zip(inside, intervals):
             row[first : last + 1 : step] = 1
-        sums = taps(sums, axis, inside)
+        sums = taps(sums, axis, inside.to(sums.dtype)).double()  # few numbers from here on
     return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
 '''
 

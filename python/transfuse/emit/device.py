@@ -200,9 +200,12 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
         key: [(name, _macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
     }
     every = [source for list_ in sources.values() for _, source in list_]
+    for list_ in sources.values():
+        _renumbered([source for _, source in list_])
     _one_number_tables(every)
-    for source in every[1:]:  # the first build's tiles are told of, the others' constants speak for themselves
-        source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
+    for key, list_ in sources.items():  # the first build's tiles are told of, the others' constants speak for themselves
+        for _, source in list_ if key != next(iter(sources)) else []:
+            source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
     for roll in (False, False, False, True):  # what is left of a function may decide how others read
         known = _constants(every)
         for source in every:
@@ -217,6 +220,28 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
     for source in every:
         source[:] = [_unused_macros_gone(chunk, used) for chunk in source]
     return {key: _text(list_) for key, list_ in sources.items()}
+
+
+LOCAL = re.compile(r"(?<![.\w])(v|r|t|block)(\d+)\b(?!\()")
+TABLED = re.compile(r"\btf_table_\d+\b")
+
+
+def _renumbered(sources: list[list[Chunk]]) -> None:
+    """Names that are a letter and a number are counted from 1 in each function, and tables in each build: builds read alike."""
+    tables: dict[str, str] = {}
+    for source in sources:
+        own = {}
+        for c in source:
+            if match := TABLE.fullmatch(c.text.strip()):
+                own[match[1]] = tables.setdefault(match[2], f"table_{len(tables) + 1}")
+        for i, c in enumerate(source):
+            numbers: dict[str, dict[str, int]] = {}
+            text = TABLED.sub(lambda m: own.get(m[0], m[0]), c.text)  # noqa: B023
+            if not c.macro and "Operands operands{" not in text and "struct Operands" not in text:
+                text = LOCAL.sub(lambda m: m[1] + str(numbers.setdefault(m[1], {}).setdefault(m[2], len(numbers[m[1]]) + 1)), text)  # noqa: B023
+            if text != c.text:
+                names = {own.get(n, n) for n in c.names}
+                source[i] = replace(c, text=text, names=names)
 
 
 CODES = re.compile(r"__constant__ int (\w+)\[\d+\] = \{(-?\d+)(?:, \2)*\};")
@@ -428,7 +453,7 @@ def _plain(text: str) -> str:
     return out + text[at:]
 
 
-TABLE = re.compile(r"__device__ const int (tf_table_\d+)\[\] = \{([-\d,\s]+)\};")
+TABLE = re.compile(r"__device__ const int ((?:tf_)?table_\d+)\[\] = \{([-\d,\s]+)\};")
 
 
 def _tables_as_functions(source: list[Chunk]) -> list[Chunk]:

@@ -58,16 +58,20 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     code = device.assembled(builds)
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
-    regions = [_region(part) for part in parts]
+    statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
+    regions = [_region(part, statistics) for part in parts]
     transposed = "], False, [" not in "".join(regions)
     source = source.replace(BETWEEN, portable.kernel(transposed) if falls else "") + (portable.HOST if falls else "")
+    tensor_cores = any("half" in part.programs for part in parts)
+    if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
+        source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", source).strip("\n"))
     sections = [
         header(found, ref, modes),
         runtime.imports() + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + _strings(source),
-        runtime.text(arithmetics, falls, transposed, source),
+        runtime.text(arithmetics, falls, tensor_cores, transposed, statistics, source),
         runtime.helpers("\n".join(regions)),
         *regions,
         lines_of(ref.helpers).strip("\n"),
@@ -221,7 +225,7 @@ def _bytes(value: float) -> str:
 # A region ------------------------------------------------------------------------------------------------------------
 
 
-def _region(part) -> str:
+def _region(part, any_statistics: bool) -> str:
     at, region = part.sized, part.sized.region
     program = part.programs.get("wide", part.programs["fp32"])[-1][1]  # the one for all sizes
     names = [leaf_name(n) for n in at.names]
@@ -243,6 +247,7 @@ def _region(part) -> str:
     otherwise = f" or {part.name}_as_written(convolve, *leaves)" if part.falls else ""
     mark = f"\n        ctx.mark_non_differentiable(*out[{region.differentiable}:])" if statistics else ""
     given = f"gradients[:{region.differentiable}]" if statistics else "gradients"
+    results = f", {region.differentiable}" if any_statistics else ""
     return f'''
 {_as_derived(part, names, formula) if formula else _as_written(part, names)}
 
@@ -250,7 +255,7 @@ def _region(part) -> str:
 def {part.name}_by_kernels(*leaves):
     expected = [{expected}]
     sizes_at, outputs = [{", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols)}], lambda {", ".join(symbols)}: [{shapes}]
-    return run("{part.name}", leaves, expected, sizes_at, outputs){otherwise}
+    return run("{part.name}", leaves, expected, sizes_at, outputs{results}){otherwise}
 
 
 class {part.name.capitalize()}(torch.autograd.Function):
@@ -280,11 +285,16 @@ def _as_derived(part, names: list[str], formula: list[str]) -> str:
     at, every = part.sized, ", ".join(names)
     sizes = [s for s in at.symbols if re.search(rf"\b{s.name}\b", " ".join(formula))]
     shapes = ", ".join(f"{names[s.leaf]}.shape[{s.axis}]" for s in sizes)
+    big = {s.leaf for s in at.symbols}
+    large = [n for i, n in enumerate(names) if i in big]
+    small = [n for i, n in enumerate(names) if i not in big]
+    doubled = f"[t.double() for t in ({', '.join(small)})]" if len(small) > 1 else f"{small[0]}.double()" if small else ""
     return "\n".join([
         f"def {part.name}_as_derived(_, {every}):",
         '    """The derivation\'s result in PyTorch\'s operators: what backward differentiates. No large intermediate exists."""',
-        f"    dtype, wide = {names[0]}.dtype, torch.promote_types({names[0]}.dtype, torch.float32)",
-        f"    {every} = [t.to(wide) for t in ({every})]",
+        f"    dtype = {names[0]}.dtype",
+        *(f"    {n} = {n}.to(torch.promote_types(dtype, torch.float32))" for n in large),
+        *([f"    {', '.join(small)} = {doubled}"] if small else []),
         *([f"    {', '.join(s.name for s in sizes)} = {shapes}"] if sizes else []),
         *(f"    {line}" for line in formula),
     ])  # fmt: skip

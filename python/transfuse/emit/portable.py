@@ -21,7 +21,6 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
         bool inside = true;
         for (int a = 0; a < 3; a++) {
 @PLACE@
-            inside = inside && i >= 0 && i < g.in[a];
             pixel = pixel * g.in[a] + i;
         }
         float part[8] = {};
@@ -42,7 +41,7 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
 TRANSPOSED = {
     "@RULE@": "o + padding = stride * i + dilation * k",
     "@PLACE@": """            const int up = o[a] + g.padding[a] - g.dilation[a] * tap[a], i = up / g.stride[a];
-            inside = inside && up >= 0 && up % g.stride[a] == 0;""",
+            inside = inside && up >= 0 && up % g.stride[a] == 0 && i < g.in[a];""",
     "@WEIGHT@": "((group * g.cin + c) * g.cout + first + j)",
     "@TRANSPOSED@": "",
 }
@@ -50,7 +49,7 @@ EITHER = {
     "@RULE@": "o + padding = stride * i + dilation * k if transposed, else stride * o + dilation * k = i + padding",
     "@PLACE@": """            const int up = o[a] + g.padding[a] - g.dilation[a] * tap[a], down = o[a] * g.stride[a] + g.dilation[a] * tap[a];
             const int i = g.transposed ? up / g.stride[a] : down - g.padding[a];
-            inside = inside && (!g.transposed || (up >= 0 && up % g.stride[a] == 0));""",
+            inside = inside && (g.transposed ? up >= 0 && up % g.stride[a] == 0 : i >= 0) && i < g.in[a];""",
     "@WEIGHT@": "(g.transposed ? (group * g.cin + c) * g.cout + first + j : (group * g.cout + first + j) * g.cin + c)",
     "@TRANSPOSED@": ", transposed",
 }
@@ -70,7 +69,7 @@ PYTHON = '''
 
 def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """What torch.ops.aten.convolution computes, by the portable kernel."""
-    x, weight = x.contiguous(), weight.contiguous()
+@FLOATS@    x, weight = x.contiguous(), weight.contiguous()
     meta = [None if t is None else t.to("meta") for t in (x, weight, bias)]
     shape = torch.ops.aten.convolution(*meta, stride, padding, dilation, transposed, output_padding, groups).shape
     y = torch.empty(shape, dtype=x.dtype, device=x.device)
@@ -80,7 +79,7 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     library, arch = compiled(x.dtype, x.device@TOLD@)
     library.convolve.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     call(library.convolve, [x, weight, bias, y], (ctypes.c_longlong * len(numbers))(*numbers), arch)
-    return y
+    return y@BACK@
 '''
 
 
@@ -92,7 +91,10 @@ def kernel(transposed: bool) -> str:
     return text
 
 
-def python(builds: list[str], transposed: bool) -> str:
+def python(builds: list[str], transposed: bool, floats: bool) -> str:
+    """floats: the file's kernels are for fp32 alone."""
     told = ', "HALF" if x.dtype != torch.float32 else "TF32"' if "half" in builds else ', "TF32"'
-    text = PYTHON.replace("@EITHER@", "" if transposed else ", int(transposed)")
+    text = PYTHON.replace("@EITHER@", "" if transposed else ", int(transposed)").replace("@BACK@", ".to(dtype)" if floats else "")
+    converted = "    dtype, (x, weight, bias) = x.dtype, [None if t is None else t.float() for t in (x, weight, bias)]\n"
+    text = text.replace("@FLOATS@", converted if floats else "")
     return text.replace("@TOLD@", told if len(builds) > 1 else "")

@@ -282,7 +282,9 @@ class _Stating:
         parameters += literals
         body = text[head.end() :]
         if entry.startswith("tf_"):
-            body = _stored(body, parameters, [v[0] if isinstance(v, tuple) else "" for v in values[0]])
+            results = self.sized.region.differentiable  # outputs behind them are statistics, fp32 whatever the leaves are
+            kinds = [v[0] if isinstance(v, tuple) and (v[0] == "leaf" or v[1] < results) else "" for v in values[0]]
+            body = _stored(body, parameters, kinds)
         body, parameters = _merge(body, parameters)
         if "wgmma" in text:  # other GPUs take the general kernels, and see none of this
             body = f"\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n{body.strip()[:-1].rstrip()}\n#endif\n}}\n"

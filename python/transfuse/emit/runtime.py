@@ -82,15 +82,15 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     return function, counts, arch, need, outputs(*sizes)
 
 
-def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program@NONE@. `expected`: of each leaf a name and its shape, with words for sizes that vary."""
+def run(name, leaves, expected, sizes_at, outputs@RESULTS@):
+    """Launches a program@NONE@.
+    `expected`: of each leaf a name and its shape, with words for sizes that vary.@STATISTICS@"""
 @LEAVES@
     key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
-@PORTABLE@    out = [torch.empty(shape, dtype=leaves[0].dtype, device=leaves[0].device) for shape in shapes]
-    workspace = torch.empty(need, dtype=torch.uint8, device=leaves[0].device)
+@PORTABLE@@OUT@    workspace = torch.empty(need, dtype=torch.uint8, device=leaves[0].device)
     if code := call(function, [*leaves, *out, workspace], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return @RETURN@
@@ -127,8 +127,11 @@ def imports() -> str:
     return "import ctypes\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
 
 
-def text(builds: list[str], falls: bool, transposed: bool, source: str) -> str:
-    """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path."""
+def text(
+    builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, statistics: bool, source: str
+) -> str:
+    """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. tensor_cores: kernels are for
+    one arithmetic each. statistics: there are outputs that stay fp32 whatever the leaves are."""
     others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
     other = "; ".join(
         [*(["small: fp32 though TF32 is allowed, as PyTorch does"] if "strict" in builds else []),
@@ -136,8 +139,8 @@ def text(builds: list[str], falls: bool, transposed: bool, source: str) -> str:
     )  # fmt: skip
     told = '"TF32" if torch.backends.cudnn.allow_tf32 else "STRICT"' if "strict" in builds else '"TF32"'
     told = f'"HALF" if first.dtype != torch.float32 else {told}' if "half" in builds else told
-    several, portable_when, floats = len(builds) > 1, "need == -2", falls and "half" not in builds
-    if falls and "strict" not in builds:
+    several, portable_when, floats = len(builds) > 1, "need == -2", tensor_cores and "half" not in builds
+    if tensor_cores and "strict" not in builds:
         portable_when = "need in (-2, -3) or (dtype == torch.float32 and not torch.backends.cudnn.allow_tf32)"
     leaves = "    dtype, leaves = leaves[0].dtype, " if floats else "    leaves = "
     leaves += "[leaf.contiguous() for leaf in leaves]"
@@ -156,6 +159,7 @@ def text(builds: list[str], falls: bool, transposed: bool, source: str) -> str:
         "@TOLD_HERE@": ", told" if several else "",
         "@TOLD_KEY@": "told, " if several else "",
         "@TOLD_FLAG@": 'f"-D{told}", ' if several else "",
+        '[f"-DSTORED={key[0]}", ': "[" if floats else '[f"-DSTORED={key[0]}", ',
         "@SOURCE@": code,
         "@INCLUDES@": "".join(f"#include <{h}>\\n" for h in heads),
         "@ASK@": ASK_SEVERAL.replace("@TOLD@", told).replace("@OTHER@", other)
@@ -165,9 +169,23 @@ def text(builds: list[str], falls: bool, transposed: bool, source: str) -> str:
         "@NONE@": "; None where the portable path must be taken" if falls else "",
         "@PORTABLE@": f"    if {portable_when}:\n        return None\n" if falls else "",
         "@LEAVES@": leaves,
-        "@RETURN@": "[t.to(dtype) if t.dim() > 1 else t for t in out]  # statistics stay fp32" if floats else "out",
+        "@RESULTS@": ", results" if statistics else "",
+        "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
+        "@OUT@": (
+            "    types = [leaves[0].dtype if i < results else torch.float32 for i in range(len(shapes))]\n"
+            "    out = [torch.empty(shape, dtype=type, device=leaves[0].device) for shape, type in zip(shapes, types)]\n"
+            if statistics
+            else "    out = [torch.empty(shape, dtype=leaves[0].dtype, device=leaves[0].device) for shape in shapes]\n"
+        ),
+        "@RETURN@": (
+            "[*(t.to(dtype) for t in out[:results]), *out[results:]]"
+            if floats and statistics
+            else "[t.to(dtype) for t in out]"
+            if floats
+            else "out"
+        ),
     }
-    out = COMPILED + "\n" + RUN + DIFFERENTIATED + (portable.python(builds, transposed) if falls else "")
+    out = COMPILED + "\n" + RUN + DIFFERENTIATED + (portable.python(builds, transposed, floats) if falls else "")
     for word, by in words.items():
         out = out.replace(word, by)
     return out
