@@ -107,10 +107,10 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
     if (rows16 > 0)
-        for (int t19 = line8; t19 < rows16; t19 += 8) {
+        for (int t1 = line8; t1 < rows16; t1 += 8) {
             float part22[32];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
-                const int row23 = t19 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 1024 + column10;
+                const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 1024 + column10;
                 const bool fits26 = row23 < rows16 && at25 < height_x_width;
                 const int at27 = min(at25, height_x_width - 4);
                 const tf_vector<STORED, 4> pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
@@ -143,29 +143,29 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
     const STORED* __restrict__ p3, float* p4) {
     TF_BESIDE();
-    for (int block0 = blockIdx.x; block0 < 33; block0 += gridDim.x) {
-        if (block0 < 32) {
-            const tf_index t2 = (tf_index)block0 * 256 + threadIdx.x;
-            if (t2 < 8192) {
-                const tf_index i3 = t2 / 128, i4 = t2 - i3 * 128;
-                const float v5 = p0[(i3 * 1152 + i4 * 9)], v6 = p0[(i3 * 1152 + i4 * 9 + 3)];
-                const float v7 = p0[(i3 * 1152 + i4 * 9 + 6)];
+    for (int block1 = blockIdx.x; block1 < 33; block1 += gridDim.x) {
+        if (block1 < 32) {
+            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t1 < 8192) {
+                const tf_index i3 = t1 / 128, i4 = t1 - i3 * 128;
+                const float v1 = p0[(i3 * 1152 + i4 * 9)], v2 = p0[(i3 * 1152 + i4 * 9 + 3)];
+                const float v3 = p0[(i3 * 1152 + i4 * 9 + 6)];
+                const double v4 = (double)v1 * 1.0 + (double)v2 * 1.0 + (double)v3 * 1.0;
+                const float v5 = p0[(i3 * 1152 + i4 * 9 + 1)], v6 = p0[(i3 * 1152 + i4 * 9 + 3 + 1)];
+                const float v7 = p0[(i3 * 1152 + i4 * 9 + 6 + 1)];
                 const double v8 = (double)v5 * 1.0 + (double)v6 * 1.0 + (double)v7 * 1.0;
-                const float v9 = p0[(i3 * 1152 + i4 * 9 + 1)], v10 = p0[(i3 * 1152 + i4 * 9 + 3 + 1)];
-                const float v11 = p0[(i3 * 1152 + i4 * 9 + 6 + 1)];
+                const float v9 = p0[(i3 * 1152 + i4 * 9 + 2)], v10 = p0[(i3 * 1152 + i4 * 9 + 3 + 2)];
+                const float v11 = p0[(i3 * 1152 + i4 * 9 + 6 + 2)];
                 const double v12 = (double)v9 * 1.0 + (double)v10 * 1.0 + (double)v11 * 1.0;
-                const float v13 = p0[(i3 * 1152 + i4 * 9 + 2)], v14 = p0[(i3 * 1152 + i4 * 9 + 3 + 2)];
-                const float v15 = p0[(i3 * 1152 + i4 * 9 + 6 + 2)];
-                const double v16 = (double)v13 * 1.0 + (double)v14 * 1.0 + (double)v15 * 1.0;
-                const double v17 = (double)v8 * 1.0 + (double)v12 * 1.0 + (double)v16 * 1.0;
-                p1[(i3 * 128 + i4)] = v17;
+                const double v13 = (double)v4 * 1.0 + (double)v8 * 1.0 + (double)v12 * 1.0;
+                p1[(i3 * 128 + i4)] = v13;
             }
         } else {
-            const int block18 = block0 - 32;
-            const tf_index t19 = (tf_index)block18 * 256 + threadIdx.x;
-            if (t19 < 128) {
-                const float v20 = p2[t19], v21 = p3[t19], v22 = v20 + v21;
-                p4[t19] = v22;
+            const int block3 = block1 - 32;
+            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v14 = p2[t2], v15 = p3[t2], v16 = v14 + v15;
+                p4[t2] = v16;
             }
         }
     }
@@ -176,21 +176,21 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     int n5, int count0, int count1, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+    for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
         const tf_index i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
+        for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
-            for (tf_index r10 = 0; r10 < count_2; ++r10) {
-                const double v11 = (double)p0[i5 * 64 + t8 + r10 * n5];
-                a9 += v11;
+            for (tf_index r1 = 0; r1 < count_2; ++r1) {
+                const double v1 = (double)p0[i5 * 64 + t1 + r1 * n5];
+                a9 += v1;
             }
-            const double v12 = (double)(a9);
-            const float v13 = p1[(t8 * 128 + i6)];
-            a7 += ((double)v12 * (double)v13);
+            const double v2 = (double)(a9);
+            const float v3 = p1[(t1 * 128 + i6)];
+            a7 += ((double)v2 * (double)v3);
         }
         const int s14 = slice2 * 8 + lane1;
         tf_shared[s14] = (double)a7;
@@ -204,10 +204,10 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
             __syncthreads();
         }
         if (slice2 == 0 && o3 < count1) {
-            const double v17 = (double)a7, v18 = v17 * scale0;
-            const float v19 = p2[i6];
-            const double v20 = v18 + (double)v19;
-            p3[(i5 * 128 + i6)] = v20;
+            const double v4 = (double)a7, v5 = v4 * scale0;
+            const float v6 = p2[i6];
+            const double v7 = v5 + (double)v6;
+            p3[(i5 * 128 + i6)] = v7;
         }
         __syncthreads();
     }
@@ -216,14 +216,14 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
 __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_1, int batch) {
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count_1; block0 += gridDim.x) {
+    for (int block1 = blockIdx.x; block1 < count_1; block1 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
+        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
         double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
 #pragma unroll 4
-        for (tf_index t7 = slice2; t7 < 128; t7 += 32) {
-            const double v8 = p0[(o4 * 128 + t7)];
-            tf_add_logsumexp(a5, a6, v8);
+        for (tf_index t1 = slice2; t1 < 128; t1 += 32) {
+            const double v1 = p0[(o4 * 128 + t1)];
+            tf_add_logsumexp(a5, a6, v1);
         }
         const int s9 = slice2 * 8 + lane1;
         tf_shared[s9] = (double)a5;
@@ -239,8 +239,8 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
             __syncthreads();
         }
         if (slice2 == 0 && o3 < batch) {
-            const double v12 = (double)(tf_pivot(a5) + tf_log(a6)), v13 = v12 * 10.0;
-            p1[o4] = v13;
+            const double v2 = (double)(tf_pivot(a5) + tf_log(a6)), v3 = v2 * 10.0;
+            p1[o4] = v3;
         }
         __syncthreads();
     }
@@ -258,14 +258,14 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
     if (rows16 > 0)
-        for (int t19 = line8; t19 < rows16; t19 += 8) {
+        for (int t1 = line8; t1 < rows16; t1 += 8) {
             float part22[8];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
-                const int row23 = t19 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
+                const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
                 const bool fits26 = row23 < rows16 && at25 < height_x_width;
                 const int at27 = min(at25, height_x_width - 1);
-                const float v28 = from14[at27];
-                part22[u20] = fits26 ? (float)v28 : 0.0f;
+                const float v1 = from14[at27];
+                part22[u20] = fits26 ? (float)v1 : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 8; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -374,7 +374,7 @@ def compiled(dtype, device):
         source = "#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         path = load_inline(
-            "_".join(["transfuse_2a20e8ffe54e", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
+            "_".join(["transfuse_53619f2a79c8", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
         )
         _built[key] = ctypes.CDLL(path)
     return _built[key], 10 * major + minor
@@ -414,7 +414,8 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 
 
 def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program. `expected`: of each leaf a name and its shape, with words for sizes that vary."""
+    """Launches a program.
+    `expected`: of each leaf a name and its shape, with words for sizes that vary."""
     leaves = [leaf.contiguous() for leaf in leaves]
     key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
@@ -450,14 +451,15 @@ def box_sums(x, boxes):
         inside = x.new_zeros(len(intervals), x.shape[axis])
         for row, (first, last, step) in zip(inside, intervals):
             row[first : last + 1 : step] = 1
-        sums = taps(sums, axis, inside)
+        sums = taps(sums, axis, inside.to(sums.dtype)).double()  # few numbers from here on
     return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
 
 
 def forward_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, bias):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
-    dtype, wide = x.dtype, torch.promote_types(x.dtype, torch.float32)
-    x, conv_transpose_weight, conv_transpose_bias, bias = [t.to(wide) for t in (x, conv_transpose_weight, conv_transpose_bias, bias)]
+    dtype = x.dtype
+    x = x.to(torch.promote_types(dtype, torch.float32))
+    conv_transpose_weight, conv_transpose_bias, bias = [t.double() for t in (conv_transpose_weight, conv_transpose_bias, bias)]
     batch, height, width = x.shape[0], x.shape[2], x.shape[3]
     t2 = taps(taps(conv_transpose_weight.reshape(1, 64, 128, 3, 3), 3, [[1, 1, 1]]), 4, [[1, 1, 1]])
     t4 = (box_sums(x, {3: [(0, width - 1, 1)], 2: [(0, height - 1, 1)]}).flatten(1) @ t2.flatten(2)[0])[..., None, None]

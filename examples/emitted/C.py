@@ -72,18 +72,6 @@ SOURCE = r"""
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define EIGHT(i) FOUR(i), FOUR(i + 4)
-struct Half {
-    unsigned short bits;
-    Half() = default;
-    __device__ Half(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
-    __device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
-};
-struct Bfloat {
-    unsigned short bits;
-    Bfloat() = default;
-    __device__ Bfloat(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
-    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
-};
 DEVICE float tf_rsqrt(float x) { return rsqrtf(x); }
 DEVICE double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
@@ -121,6 +109,9 @@ DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;"
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
+#if !defined(STRICT) && !defined(WIDE)
+// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 shared padding skips
+#endif
 constexpr int STORE_GROUPS = 0, THREADS = 384, LOADERS = 128, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5;
 constexpr int FIRST_D = -4, PERIOD_D = 1, TILE_H = PICK(4, 7, 3), RUN_H = PICK(4, 7, 3), EXTENT_H = PICK(8, 11, 7), FIRST_H = -4;
 constexpr int PERIOD_H = 1, TILE_W = PICK(36, 20, 20), RUN_W = PICK(36, 20, 20), EXTENT_W = PICK(36, 24, 24), FIRST_W = -4, PERIOD_W = 1;
@@ -335,7 +326,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         if (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1)) continue;
         Barrier& bar = b.raw_full[slot];
         const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1] + FIRST_D, n = next.at.u[0];
-        barrier_expect(bar, LANES * PIXELS * (int)sizeof(STORED));
+        barrier_expect(bar, LANES * PIXELS * (int)sizeof(float));
         copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.channel() + next.piece * (LANES), bar);
         if (++slot == RING) { slot = 0; turn++; }
         next.next(s);
@@ -555,38 +546,38 @@ template <int WG> struct Fragments {
         Mask mask[MASK_ROWS];
         mask[0] = find_inside(inside[0][0], at, segment_phases[(WG)]);
         if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) {
-            float v26[BATCH][VECTOR];
+            float v1[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-            float r25[BATCH];
-            load_rows(r25, table + channel);
+                UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
+            float r1[BATCH];
+            load_rows(r1, table + channel);
             UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] += r25[i];
-            float v27[BATCH][VECTOR];
+                UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
+            float v2[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v27[i][e] = v26[i][e] * v26[i][e];
+                UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
             UNROLL for (int e = 0; e < VECTOR; e++)
                 UNROLL for (int i = 0; i < BATCH; i++)
                     if (!at_the_end(e) || mask[0] >> e & 1) {
-                        parts[i][0] = parts[i][0] + v27[i][e];
-                        parts[i][1] = parts[i][1] + v26[i][e];
+                        parts[i][0] = parts[i][0] + v2[i][e];
+                        parts[i][1] = parts[i][1] + v1[i][e];
                     }
         } else {
-            float v26[BATCH][VECTOR];
+            float v1[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-            float r25[BATCH];
-            load_rows(r25, table + channel);
+                UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
+            float r1[BATCH];
+            load_rows(r1, table + channel);
             UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v26[i][e] += r25[i];
-            float v27[BATCH][VECTOR];
+                UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
+            float v2[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v27[i][e] = v26[i][e] * v26[i][e];
+                UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
             UNROLL for (int e = 0; e < VECTOR; e++)
                 UNROLL for (int i = 0; i < BATCH; i++)
                     if (mask[0] >> e & 1) {
-                        parts[i][0] = parts[i][0] + v27[i][e];
-                        parts[i][1] = parts[i][1] + v26[i][e];
+                        parts[i][0] = parts[i][0] + v2[i][e];
+                        parts[i][1] = parts[i][1] + v1[i][e];
                     }
         }
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
@@ -638,15 +629,15 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
 }
 __device__ const double tf_table_5[] = {1.0, 1.0, 1.0, 1.0, 1.0};
 __device__ const double tf_table_9[] = {1.0, 1.0, 1.0, 1.0, 1.0};
-static __device__ __forceinline__ int tf_table_31(int i) { return 124 - i / 4; }
-static __device__ __forceinline__ int tf_table_32(int i) { return i % 2; }
+static __device__ __forceinline__ int table_1(int i) { return 124 - i / 4; }
+static __device__ __forceinline__ int table_2(int i) { return i % 2; }
 // The sum over a warp in a fixed order: lane 0 has it.
 DEVICE double tf_warp_sum(double v) {
     for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
     return v;
 }
 
-__global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_4, int n9,
+__global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p0, double* p1, int count_2, int batch, int count_4, int n9,
     int n10, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
@@ -654,17 +645,17 @@ __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ 
     const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0;
     const int place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4, begin12 = chunk1 * 8;
     const int end13 = min(begin12 + 8, count_4);
-    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
+    const float* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
     if (rows16 > 0)
-        for (int t19 = line8; t19 < rows16; t19 += 8) {
+        for (int t1 = line8; t1 < rows16; t1 += 8) {
             float part22[32];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
-                const int row23 = t19 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 1024 + column10;
+                const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 1024 + column10;
                 const bool fits26 = row23 < rows16 && at25 < n10;
                 const int at27 = min(at25, n10 - 4);
-                const tf_vector<STORED, 4> pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
+                const tf_vector<float, 4> pack28 = *(const tf_vector<float, 4>*)(from14 + at27);
                 UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part22[lane21 * 8 + u20] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
@@ -691,62 +682,62 @@ __global__ void __launch_bounds__(256) train_moments(const STORED* __restrict__ 
     }
 }
 
-__global__ void __launch_bounds__(256) train_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2, float* p3,
+__global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3,
     unsigned char* p4) {
     TF_BESIDE();
-    for (int block0 = blockIdx.x; block0 < 1033; block0 += gridDim.x) {
-        if (block0 < 32) {
-            const tf_index t2 = (tf_index)block0 * 256 + threadIdx.x;
-            if (t2 < 8192) {
-                const tf_index i3 = t2 / 128, i4 = t2 - i3 * 128;
+    for (int block1 = blockIdx.x; block1 < 1033; block1 += gridDim.x) {
+        if (block1 < 32) {
+            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t1 < 8192) {
+                const tf_index i3 = t1 / 128, i4 = t1 - i3 * 128;
                 double a6 = 0.0;
-                for (tf_index r7 = 0; r7 < 5; ++r7) {
-                    const double m8 = tf_table_5[r7];
+                for (tf_index r1 = 0; r1 < 5; ++r1) {
+                    const double m8 = tf_table_5[r1];
                     if (m8 != 0) {
                         double a10 = 0.0;
-                        for (tf_index r11 = 0; r11 < 5; ++r11) {
-                            const double m12 = tf_table_9[r11];
+                        for (tf_index r2 = 0; r2 < 5; ++r2) {
+                            const double m12 = tf_table_9[r2];
                             if (m12 != 0) {
-                                const float v13 = p0[(i3 * 16000 + i4 * 125 + r11 * 5 + r7)], v14 = v13 * 2.0f;
-                                const float v15 = p0[(i3 * 16000 + i4 * 125 + 25 + r11 * 5 + r7)], v16 = v15 * 2.0f;
-                                const float v17 = p0[(i3 * 16000 + i4 * 125 + 50 + r11 * 5 + r7)], v18 = v17 * 2.0f;
-                                const float v19 = p0[(i3 * 16000 + i4 * 125 + 75 + r11 * 5 + r7)], v20 = v19 * 2.0f;
-                                const float v21 = p0[(i3 * 16000 + i4 * 125 + 100 + r11 * 5 + r7)], v22 = v21 * 2.0f;
-                                const double v23 = (double)v14 * 1.0 + (double)v16 * 1.0 + (double)v18 * 1.0 + (double)v20 * 1.0
-                                    + (double)v22 * 1.0;
-                                a10 += v23 * m12;
+                                const float v1 = p0[(i3 * 16000 + i4 * 125 + r2 * 5 + r1)], v2 = v1 * 2.0f;
+                                const float v3 = p0[(i3 * 16000 + i4 * 125 + 25 + r2 * 5 + r1)], v4 = v3 * 2.0f;
+                                const float v5 = p0[(i3 * 16000 + i4 * 125 + 50 + r2 * 5 + r1)], v6 = v5 * 2.0f;
+                                const float v7 = p0[(i3 * 16000 + i4 * 125 + 75 + r2 * 5 + r1)], v8 = v7 * 2.0f;
+                                const float v9 = p0[(i3 * 16000 + i4 * 125 + 100 + r2 * 5 + r1)], v10 = v9 * 2.0f;
+                                const double v11 = (double)v2 * 1.0 + (double)v4 * 1.0 + (double)v6 * 1.0 + (double)v8 * 1.0
+                                    + (double)v10 * 1.0;
+                                a10 += v11 * m12;
                             }
                         }
-                        const double v24 = (double)a10;
-                        a6 += v24 * m8;
+                        const double v12 = (double)a10;
+                        a6 += v12 * m8;
                     }
                 }
-                const double v25 = (double)a6;
-                p1[(i3 * 128 + i4)] = v25;
+                const double v13 = (double)a6;
+                p1[(i3 * 128 + i4)] = v13;
             }
-        } else if (block0 < 33) {
-            const int block26 = block0 - 32;
-            const tf_index t27 = (tf_index)block26 * 256 + threadIdx.x;
-            if (t27 < 128) {
-                const float v28 = p2[t27], v29 = v28 * 2.0f;
-                p3[t27] = v29;
+        } else if (block1 < 33) {
+            const int block3 = block1 - 32;
+            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const float v14 = p2[t2], v15 = v14 * 2.0f;
+                p3[t2] = v15;
             }
         } else {
-            const int block30 = block0 - 33;
+            const int block4 = block1 - 33;
             // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
             constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            const int at = block30 * 256 + threadIdx.x;
+            const int at = block4 * 256 + threadIdx.x;
             const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
             if (at < 256000) {
-                const int tap = tf_table_31(tile * 2 + half), co = tf_table_32(tile) * 64 + row;
+                const int tap = table_1(tile * 2 + half), co = table_2(tile) * 64 + row;
                 const int first = step * 2 * LANES + half * LANES;
                 float v[LANES];
                 UNROLL for (int j = 0; j < LANES; j++) {
                     v[j] = 0;
                     if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v33 = p0[((first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5)];
-                        const float v34 = v33 * 2.0f;
-                        v[j] = (float)v34;
+                        const float v16 = p0[((first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5)];
+                        const float v17 = v16 * 2.0f;
+                        v[j] = (float)v17;
                     }
                 }
                 const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
@@ -770,33 +761,33 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
     int batch, int count_2, int n7, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < 1; block0 += gridDim.x) {
-        const tf_index t1 = (tf_index)block0 * 256 + threadIdx.x;
+    for (int block1 = blockIdx.x; block1 < 1; block1 += gridDim.x) {
+        const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
         if (t1 < 64) {
             double a2 = 0.0;
-            for (tf_index r3 = 0; r3 < batch; ++r3) {
+            for (tf_index r1 = 0; r1 < batch; ++r1) {
                 double a4 = 0.0;
-                for (tf_index r5 = 0; r5 < count_2; ++r5) {
-                    const double v6 = (double)p0[r3 * 64 + t1 + r5 * n7];
-                    a4 += v6;
+                for (tf_index r2 = 0; r2 < count_2; ++r2) {
+                    const double v1 = (double)p0[r1 * 64 + t1 + r2 * n7];
+                    a4 += v1;
                 }
-                const double v7 = (double)(a4);
-                a2 += v7;
+                const double v2 = (double)(a4);
+                a2 += v2;
             }
-            const double v8 = (double)(a2 / (double)batch);
-            p1[t1] = v8;
+            const double v3 = (double)(a2 / (double)batch);
+            p1[t1] = v3;
         }
     }
     TF_CLUSTER_BARRIER();
-    for (int block9 = blockIdx.x; block9 < 16; block9 += gridDim.x) {
+    for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
         const int lane10 = threadIdx.x % 8, slice11 = threadIdx.x / 8;
-        const tf_index o12 = (tf_index)block9 * 8 + lane10, o13 = min(o12, (tf_index)(128 - 1));
+        const tf_index o12 = (tf_index)block2 * 8 + lane10, o13 = min(o12, (tf_index)(128 - 1));
         double a14 = 0.0;
 #pragma unroll 4
-        for (tf_index t15 = slice11; t15 < 64; t15 += 32) {
-            const double v16 = p2[t15];
-            const float v17 = p3[(t15 * 128 + o13)];
-            a14 += ((double)v16 * (double)v17);
+        for (tf_index t2 = slice11; t2 < 64; t2 += 32) {
+            const double v4 = p2[t2];
+            const float v5 = p3[(t2 * 128 + o13)];
+            a14 += ((double)v4 * (double)v5);
         }
         const int s18 = slice11 * 8 + lane10;
         tf_shared[s18] = (double)a14;
@@ -810,48 +801,48 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
             __syncthreads();
         }
         if (slice11 == 0 && o12 < 128) {
-            const double v21 = (double)a14, v22 = v21 * scale0;
-            p4[o13] = v22;
+            const double v6 = (double)a14, v7 = v6 * scale0;
+            p4[o13] = v7;
         }
         __syncthreads();
     }
 }
 
-__global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, STORED* p2, float* p3, const double* p4,
+__global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4,
     const float* p5, float* p6, int count_2, int n18, int count_5, int count8, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count_5; block0 += gridDim.x) {
-        if (block0 < 1) {
-            const tf_index t2 = (tf_index)block0 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const double v3 = p0[t2];
-                const float v4 = p1[t2];
-                const double v5 = v3 + (double)v4;
-                p2[t2] = v5;
+    for (int block1 = blockIdx.x; block1 < count_5; block1 += gridDim.x) {
+        if (block1 < 1) {
+            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t1 < 128) {
+                const double v1 = p0[t1];
+                const float v2 = p1[t1];
+                const double v3 = v1 + (double)v2;
+                p2[t1] = v3;
             }
-        } else if (block0 < 2) {
-            const int block6 = block0 - 1;
-            const tf_index t7 = (tf_index)block6 * 256 + threadIdx.x;
-            if (t7 < 128) {
-                const double v8 = p0[t7], v9 = -v8;
-                p3[t7] = v9;
+        } else if (block1 < 2) {
+            const int block3 = block1 - 1;
+            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
+            if (t2 < 128) {
+                const double v4 = p0[t2], v5 = -v4;
+                p3[t2] = v5;
             }
         } else {
-            const int block10 = block0 - 2, lane11 = threadIdx.x % 8, slice12 = threadIdx.x / 8;
-            const tf_index o13 = (tf_index)block10 * 8 + lane11, o14 = min(o13, (tf_index)(count8 - 1)), i15 = o14 / 128;
+            const int block4 = block1 - 2, lane11 = threadIdx.x % 8, slice12 = threadIdx.x / 8;
+            const tf_index o13 = (tf_index)block4 * 8 + lane11, o14 = min(o13, (tf_index)(count8 - 1)), i15 = o14 / 128;
             const tf_index i16 = o14 - i15 * 128;
             double a17 = 0.0;
 #pragma unroll 4
-            for (tf_index t18 = slice12; t18 < 64; t18 += 32) {
+            for (tf_index t3 = slice12; t3 < 64; t3 += 32) {
                 double a19 = 0.0;
-                for (tf_index r20 = 0; r20 < count_2; ++r20) {
-                    const double v21 = (double)p4[i15 * 64 + t18 + r20 * n18];
-                    a19 += v21;
+                for (tf_index r1 = 0; r1 < count_2; ++r1) {
+                    const double v6 = (double)p4[i15 * 64 + t3 + r1 * n18];
+                    a19 += v6;
                 }
-                const double v22 = (double)(a19);
-                const float v23 = p5[(t18 * 128 + i16)];
-                a17 += ((double)v22 * (double)v23);
+                const double v7 = (double)(a19);
+                const float v8 = p5[(t3 * 128 + i16)];
+                a17 += ((double)v7 * (double)v8);
             }
             const int s24 = slice12 * 8 + lane11;
             tf_shared[s24] = (double)a17;
@@ -865,15 +856,15 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
                 __syncthreads();
             }
             if (slice12 == 0 && o13 < count8) {
-                const double v27 = (double)a17, v28 = v27 * scale0, v29 = p0[i16], v30 = v28 - v29;
-                p6[(i15 * 128 + i16)] = v30;
+                const double v9 = (double)a17, v10 = v9 * scale0, v11 = p0[i16], v12 = v10 - v11;
+                p6[(i15 * 128 + i16)] = v12;
             }
             __syncthreads();
         }
     }
 }
 
-__global__ void __launch_bounds__(THREADS, 1) train_dense(const STORED* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s,
+__global__ void __launch_bounds__(THREADS, 1) train_dense(const float* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s,
     Strides xs, const float* r0, Strides rs0, float* partial, const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -907,18 +898,18 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const STORED* __restri
 }
 
 __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4,
-    const double* p5, STORED* p6, const float* p7, const STORED* __restrict__ p8, const STORED* __restrict__ p9, STORED* p10, int n7,
+    const double* p5, float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n7,
     int count_1, int count9, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < 16; block0 += gridDim.x) {
+    for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(128 - 1));
+        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(128 - 1));
         double a5 = 0.0;
 #pragma unroll 4
-        for (tf_index t6 = slice2; t6 < 132; t6 += 32) {
-            const double v7 = (double)p0[o4 + t6 * 128];
-            a5 += v7;
+        for (tf_index t1 = slice2; t1 < 132; t1 += 32) {
+            const double v1 = (double)p0[o4 + t1 * 128];
+            a5 += v1;
         }
         const int s8 = slice2 * 8 + lane1;
         tf_shared[s8] = (double)a5;
@@ -932,20 +923,20 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
             __syncthreads();
         }
         if (slice2 == 0 && o3 < 128) {
-            const double v11 = (double)(a5 / (double)n7);
-            p1[o4] = v11;
+            const double v2 = (double)(a5 / (double)n7);
+            p1[o4] = v2;
         }
         __syncthreads();
     }
     TF_CLUSTER_BARRIER();
-    for (int block12 = blockIdx.x; block12 < 16; block12 += gridDim.x) {
+    for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
         const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8;
-        const tf_index o15 = (tf_index)block12 * 8 + lane13, o16 = min(o15, (tf_index)(128 - 1));
+        const tf_index o15 = (tf_index)block2 * 8 + lane13, o16 = min(o15, (tf_index)(128 - 1));
         double a17 = 0.0;
 #pragma unroll 4
-        for (tf_index t18 = slice14; t18 < 132; t18 += 32) {
-            const double v19 = (double)p2[o16 + t18 * 128];
-            a17 += v19;
+        for (tf_index t2 = slice14; t2 < 132; t2 += 32) {
+            const double v3 = (double)p2[o16 + t2 * 128];
+            a17 += v3;
         }
         const int s20 = slice14 * 8 + lane13;
         tf_shared[s20] = (double)a17;
@@ -959,91 +950,91 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
             __syncthreads();
         }
         if (slice14 == 0 && o15 < 128) {
-            const double v23 = (double)(a17 / (double)n7), v24 = p3[o16], v25 = v24 * v24, v26 = v23 - v25;
-            p4[o16] = v26;
+            const double v4 = (double)(a17 / (double)n7), v5 = p3[o16], v6 = v5 * v5, v7 = v4 - v6;
+            p4[o16] = v7;
         }
         __syncthreads();
     }
     TF_CLUSTER_BARRIER();
-    for (int block27 = blockIdx.x; block27 < count_1; block27 += gridDim.x) {
-        if (block27 < 1) {
-            const tf_index t29 = (tf_index)block27 * 256 + threadIdx.x;
-            if (t29 < 128) {
-                const double v30 = p5[t29], v31 = v30 * scale0;
-                p6[t29] = v31;
+    for (int block3 = blockIdx.x; block3 < count_1; block3 += gridDim.x) {
+        if (block3 < 1) {
+            const tf_index t3 = (tf_index)block3 * 256 + threadIdx.x;
+            if (t3 < 128) {
+                const double v8 = p5[t3], v9 = v8 * scale0;
+                p6[t3] = v9;
             }
         } else {
-            const int block32 = block27 - 1;
-            const tf_index t33 = (tf_index)block32 * 256 + threadIdx.x;
-            if (t33 < count9) {
-                const tf_index i34 = t33 / 128, i35 = t33 - i34 * 128;
-                const float v36 = p7[(i34 * 128 + i35)];
-                const double v37 = p5[i35], v38 = v37 + 1.0000000000000001e-05, v39 = tf_rsqrt(v38);
-                const float v40 = p8[i35];
-                const double v41 = v39 * (double)v40, v42 = (double)v36 * v41;
-                const float v43 = p9[i35];
-                const double v44 = v42 + (double)v43;
-                p10[(i34 * 128 + i35)] = v44;
+            const int block5 = block3 - 1;
+            const tf_index t4 = (tf_index)block5 * 256 + threadIdx.x;
+            if (t4 < count9) {
+                const tf_index i34 = t4 / 128, i35 = t4 - i34 * 128;
+                const float v10 = p7[(i34 * 128 + i35)];
+                const double v11 = p5[i35], v12 = v11 + 1.0000000000000001e-05, v13 = tf_rsqrt(v12);
+                const float v14 = p8[i35];
+                const double v15 = v13 * (double)v14, v16 = (double)v10 * v15;
+                const float v17 = p9[i35];
+                const double v18 = v16 + (double)v17;
+                p10[(i34 * 128 + i35)] = v18;
             }
         }
     }
 }
 
-__global__ void __launch_bounds__(256) eval_prepare(const STORED* __restrict__ p0, const STORED* __restrict__ p1, float* p2,
-    const STORED* __restrict__ p3, const STORED* __restrict__ p4, float* p5, const STORED* __restrict__ p6, float* p7,
-    const STORED* __restrict__ p8, float* p9) {
+__global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0, const float* __restrict__ p1, float* p2,
+    const float* __restrict__ p3, const float* __restrict__ p4, float* p5, const float* __restrict__ p6, float* p7,
+    const float* __restrict__ p8, float* p9) {
     TF_BESIDE();
-    for (int block0 = blockIdx.x; block0 < 35; block0 += gridDim.x) {
-        if (block0 < 1) {
-            const tf_index t2 = (tf_index)block0 * 256 + threadIdx.x;
+    for (int block1 = blockIdx.x; block1 < 35; block1 += gridDim.x) {
+        if (block1 < 1) {
+            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
+            if (t1 < 128) {
+                const float v1 = p0[t1], v2 = v1 + 9.99999975e-06f, v3 = tf_rsqrt(v2), v4 = p1[t1], v5 = v3 * v4;
+                p2[t1] = v5;
+            }
+        } else if (block1 < 2) {
+            const int block3 = block1 - 1;
+            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v3 = p0[t2], v4 = v3 + 9.99999975e-06f, v5 = tf_rsqrt(v4), v6 = p1[t2], v7 = v5 * v6;
-                p2[t2] = v7;
+                const float v6 = p3[t2], v7 = p4[t2], v8 = p0[t2], v9 = v8 + 9.99999975e-06f, v10 = tf_rsqrt(v9), v11 = p1[t2];
+                const float v12 = v10 * v11, v13 = v7 * v12, v14 = v6 - v13;
+                p5[t2] = v14;
             }
-        } else if (block0 < 2) {
-            const int block8 = block0 - 1;
-            const tf_index t9 = (tf_index)block8 * 256 + threadIdx.x;
-            if (t9 < 128) {
-                const float v10 = p3[t9], v11 = p4[t9], v12 = p0[t9], v13 = v12 + 9.99999975e-06f, v14 = tf_rsqrt(v13);
-                const float v15 = p1[t9], v16 = v14 * v15, v17 = v11 * v16, v18 = v10 - v17;
-                p5[t9] = v18;
-            }
-        } else if (block0 < 34) {
-            const int block19 = block0 - 2;
-            const tf_index t20 = (tf_index)block19 * 256 + threadIdx.x;
-            if (t20 < 8192) {
-                const tf_index i21 = t20 / 128, i22 = t20 - i21 * 128;
+        } else if (block1 < 34) {
+            const int block4 = block1 - 2;
+            const tf_index t3 = (tf_index)block4 * 256 + threadIdx.x;
+            if (t3 < 8192) {
+                const tf_index i21 = t3 / 128, i22 = t3 - i21 * 128;
                 double a24 = 0.0;
-                for (tf_index r25 = 0; r25 < 5; ++r25) {
-                    const double m26 = tf_table_23[r25];
+                for (tf_index r1 = 0; r1 < 5; ++r1) {
+                    const double m26 = tf_table_23[r1];
                     if (m26 != 0) {
                         double a28 = 0.0;
-                        for (tf_index r29 = 0; r29 < 5; ++r29) {
-                            const double m30 = tf_table_27[r29];
+                        for (tf_index r2 = 0; r2 < 5; ++r2) {
+                            const double m30 = tf_table_27[r2];
                             if (m30 != 0) {
-                                const float v31 = p6[(i21 * 16000 + i22 * 125 + r29 * 5 + r25)], v32 = v31 * 2.0f;
-                                const float v33 = p6[(i21 * 16000 + i22 * 125 + 25 + r29 * 5 + r25)], v34 = v33 * 2.0f;
-                                const float v35 = p6[(i21 * 16000 + i22 * 125 + 50 + r29 * 5 + r25)], v36 = v35 * 2.0f;
-                                const float v37 = p6[(i21 * 16000 + i22 * 125 + 75 + r29 * 5 + r25)], v38 = v37 * 2.0f;
-                                const float v39 = p6[(i21 * 16000 + i22 * 125 + 100 + r29 * 5 + r25)], v40 = v39 * 2.0f;
-                                const double v41 = (double)v32 * 1.0 + (double)v34 * 1.0 + (double)v36 * 1.0 + (double)v38 * 1.0
-                                    + (double)v40 * 1.0;
-                                a28 += v41 * m30;
+                                const float v15 = p6[(i21 * 16000 + i22 * 125 + r2 * 5 + r1)], v16 = v15 * 2.0f;
+                                const float v17 = p6[(i21 * 16000 + i22 * 125 + 25 + r2 * 5 + r1)], v18 = v17 * 2.0f;
+                                const float v19 = p6[(i21 * 16000 + i22 * 125 + 50 + r2 * 5 + r1)], v20 = v19 * 2.0f;
+                                const float v21 = p6[(i21 * 16000 + i22 * 125 + 75 + r2 * 5 + r1)], v22 = v21 * 2.0f;
+                                const float v23 = p6[(i21 * 16000 + i22 * 125 + 100 + r2 * 5 + r1)], v24 = v23 * 2.0f;
+                                const double v25 = (double)v16 * 1.0 + (double)v18 * 1.0 + (double)v20 * 1.0 + (double)v22 * 1.0
+                                    + (double)v24 * 1.0;
+                                a28 += v25 * m30;
                             }
                         }
-                        const double v42 = (double)a28;
-                        a24 += v42 * m26;
+                        const double v26 = (double)a28;
+                        a24 += v26 * m26;
                     }
                 }
-                const double v43 = (double)a24;
-                p7[(i21 * 128 + i22)] = v43;
+                const double v27 = (double)a24;
+                p7[(i21 * 128 + i22)] = v27;
             }
         } else {
-            const int block44 = block0 - 34;
-            const tf_index t45 = (tf_index)block44 * 256 + threadIdx.x;
-            if (t45 < 128) {
-                const float v46 = p8[t45], v47 = v46 * 2.0f;
-                p9[t45] = v47;
+            const int block5 = block1 - 34;
+            const tf_index t4 = (tf_index)block5 * 256 + threadIdx.x;
+            if (t4 < 128) {
+                const float v28 = p8[t4], v29 = v28 * 2.0f;
+                p9[t4] = v29;
             }
         }
     }
@@ -1051,24 +1042,24 @@ __global__ void __launch_bounds__(256) eval_prepare(const STORED* __restrict__ p
 }
 
 __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3,
-    const float* p4, STORED* p5, int count_1, int n6, int count0, int count1, double scale0) {
+    const float* p4, float* p5, int count_1, int n6, int count0, int count1, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+    for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
         const tf_index i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
+        for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
-            for (tf_index r10 = 0; r10 < count_1; ++r10) {
-                const double v11 = (double)p0[i5 * 64 + t8 + r10 * n6];
-                a9 += v11;
+            for (tf_index r1 = 0; r1 < count_1; ++r1) {
+                const double v1 = (double)p0[i5 * 64 + t1 + r1 * n6];
+                a9 += v1;
             }
-            const double v12 = (double)(a9);
-            const float v13 = p1[(t8 * 128 + i6)];
-            a7 += ((double)v12 * (double)v13);
+            const double v2 = (double)(a9);
+            const float v3 = p1[(t1 * 128 + i6)];
+            a7 += ((double)v2 * (double)v3);
         }
         const int s14 = slice2 * 8 + lane1;
         tf_shared[s14] = (double)a7;
@@ -1082,38 +1073,38 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
             __syncthreads();
         }
         if (slice2 == 0 && o3 < count1) {
-            const double v17 = (double)a7, v18 = v17 * scale0;
-            const float v19 = p2[i6];
-            const double v20 = v18 + (double)v19;
-            const float v21 = p3[i6];
-            const double v22 = v20 * (double)v21;
-            const float v23 = p4[i6];
-            const double v24 = v22 + (double)v23;
-            p5[(i5 * 128 + i6)] = v24;
+            const double v4 = (double)a7, v5 = v4 * scale0;
+            const float v6 = p2[i6];
+            const double v7 = v5 + (double)v6;
+            const float v8 = p3[i6];
+            const double v9 = v7 * (double)v8;
+            const float v10 = p4[i6];
+            const double v11 = v9 + (double)v10;
+            p5[(i5 * 128 + i6)] = v11;
         }
         __syncthreads();
     }
 }
 
-__global__ void __launch_bounds__(256) eval_general_moments(const STORED* __restrict__ p0, double* p1, int batch, int count_1, int n9,
+__global__ void __launch_bounds__(256) eval_general_moments(const float* __restrict__ p0, double* p1, int batch, int count_1, int n9,
     int depth_x_height_x_width, int n17, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
     const int q0 = (int)blockIdx.x, chunk1 = ((int)blockIdx.x - q0), columns3 = q0 - q0, q4 = q0 / 64, outer5 = q0 - q4 * 64;
     const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0, place9 = (int)threadIdx.x;
     const int column10 = columns3 * 256 + place9, begin12 = chunk1 * count_1, end13 = min(begin12 + count_1, count_1);
-    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * depth_x_height_x_width));
+    const float* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * depth_x_height_x_width));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
     if (rows16 > 0)
-        for (int t19 = line8; t19 < rows16; t19 += 8) {
+        for (int t1 = line8; t1 < rows16; t1 += 8) {
             float part22[8];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
-                const int row23 = t19 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
+                const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
                 const bool fits26 = row23 < rows16 && at25 < depth_x_height_x_width;
                 const int at27 = min(at25, depth_x_height_x_width - 1);
-                const float v28 = from14[at27];
-                part22[u20] = fits26 ? (float)v28 : 0.0f;
+                const float v1 = from14[at27];
+                part22[u20] = fits26 ? (float)v1 : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 8; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -1140,24 +1131,24 @@ __global__ void __launch_bounds__(256) eval_general_moments(const STORED* __rest
 }
 
 __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3,
-    const float* p4, STORED* p5, int n6, int count0, int count1, double scale0) {
+    const float* p4, float* p5, int n6, int count0, int count1, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < count0; block0 += gridDim.x) {
+    for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block0 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
+        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
         const tf_index i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (tf_index t8 = slice2; t8 < 64; t8 += 32) {
+        for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
-            for (tf_index r10 = 0; r10 < 1; ++r10) {
-                const double v11 = (double)p0[i5 * 64 + t8 + r10 * n6];
-                a9 += v11;
+            for (tf_index r1 = 0; r1 < 1; ++r1) {
+                const double v1 = (double)p0[i5 * 64 + t1 + r1 * n6];
+                a9 += v1;
             }
-            const double v12 = (double)(a9);
-            const float v13 = p1[(t8 * 128 + i6)];
-            a7 += ((double)v12 * (double)v13);
+            const double v2 = (double)(a9);
+            const float v3 = p1[(t1 * 128 + i6)];
+            a7 += ((double)v2 * (double)v3);
         }
         const int s14 = slice2 * 8 + lane1;
         tf_shared[s14] = (double)a7;
@@ -1171,14 +1162,14 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
             __syncthreads();
         }
         if (slice2 == 0 && o3 < count1) {
-            const double v17 = (double)a7, v18 = v17 * scale0;
-            const float v19 = p2[i6];
-            const double v20 = v18 + (double)v19;
-            const float v21 = p3[i6];
-            const double v22 = v20 * (double)v21;
-            const float v23 = p4[i6];
-            const double v24 = v22 + (double)v23;
-            p5[(i5 * 128 + i6)] = v24;
+            const double v4 = (double)a7, v5 = v4 * scale0;
+            const float v6 = p2[i6];
+            const double v7 = v5 + (double)v6;
+            const float v8 = p3[i6];
+            const double v9 = v7 * (double)v8;
+            const float v10 = p4[i6];
+            const double v11 = v9 + (double)v10;
+            p5[(i5 * 128 + i6)] = v11;
         }
         __syncthreads();
     }
@@ -1187,7 +1178,7 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
 // The portable path, for any GPU and any size: a thread computes eight output channels at one place. Along each axis output o,
 // input i and tap k belong together where o + padding = stride * i + dilation * k.
 struct Geometry { int in[3], out[3], taps[3], stride[3], dilation[3], padding[3], batch, groups, cin, cout; };
-__global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, const STORED* bias, STORED* y, Geometry g) {
+__global__ void __launch_bounds__(256) direct(const float* x, const float* w, const float* bias, float* y, Geometry g) {
     const int blocks = (g.cout + 7) / 8, taps = g.taps[0] * g.taps[1] * g.taps[2];
     long long rest = blockIdx.x * 256ll + threadIdx.x, image = 1ll * g.in[0] * g.in[1] * g.in[2];
     int o[3];
@@ -1201,8 +1192,7 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
         bool inside = true;
         for (int a = 0; a < 3; a++) {
             const int up = o[a] + g.padding[a] - g.dilation[a] * tap[a], i = up / g.stride[a];
-            inside = inside && up >= 0 && up % g.stride[a] == 0;
-            inside = inside && i >= 0 && i < g.in[a];
+            inside = inside && up >= 0 && up % g.stride[a] == 0 && i < g.in[a];
             pixel = pixel * g.in[a] + i;
         }
         float part[8] = {};
@@ -1314,23 +1304,23 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
         if (asks) return at_11 + 1024;
         char* const workspace = (char*)out[3];
 #if defined(STRICT)
-        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_2,
+        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_5), count_2,
             batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_2), divisor(batch));
 #elif defined(WIDE)
-        launch(train_moments, 64 * batch * count_3, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_3,
+        launch(train_moments, 64 * batch * count_3, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_5), count_3,
             batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_3), divisor(batch));
 #else
-        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_5), count_2,
+        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_5), count_2,
             batch, count_4, 2048 * depth * height, 32 * depth * height, 64 * batch, divisor(count_2), divisor(batch));
 #endif
-        launch(train_prepare, 1033, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
+        launch(train_prepare, 1033, 256, 0, 1, arch >= 90, stream, (const float*)leaf[1], (float*)workspace, (const float*)leaf[2],
             (float*)(workspace + at_1), (unsigned char*)(workspace + at_4));
 #if defined(STRICT)
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5),
             (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch,
             count_2, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
-            (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
+            (const float*)(workspace + at_1), (float*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
             (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_6, 128 * batch,
             1.0 / (mid_depth * mid_height * mid_width));
         launch(train_dense, 132, 384, 230784, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4),
@@ -1339,20 +1329,20 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
             {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_4)},
             Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2),
             Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8),
-            boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
+            boxes_of((const float*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
             {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width),
             (uint64_t)(4 * depth * height * width)}, {24, 7, 5, 1, 4}));
         launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9),
             (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10),
-            (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3),
-            (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], batch * mid_depth * mid_height * mid_width, count_1,
-            128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+            (double*)(workspace + at_11), (const double*)(workspace + at_11), (float*)out[2], (const float*)(workspace + at_3),
+            (const float*)leaf[3], (const float*)leaf[4], (float*)out[0], batch * mid_depth * mid_height * mid_width, count_1, 128 * batch,
+            1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
 #elif defined(WIDE)
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5),
             (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch,
             count_3, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
-            (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
+            (const float*)(workspace + at_1), (float*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
             (const float*)workspace, (float*)(workspace + at_3), count_3, 64 * batch, count_6, 128 * batch,
             1.0 / (mid_depth * mid_height * mid_width));
         launch(train_dense, 132, 384, 230784, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4),
@@ -1361,20 +1351,20 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
             {(int)(batch), (int)(mid_depth), (int)(count_1), (int)(count_4)}, (int)(batch * mid_depth * count_1 * count_4)},
             Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2),
             Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8),
-            boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
+            boxes_of((const float*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
             {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width),
             (uint64_t)(4 * depth * height * width)}, {24, 11, 5, 1, 4}));
         launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9),
             (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10),
-            (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3),
-            (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], batch * mid_depth * mid_height * mid_width, count_2,
-            128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+            (double*)(workspace + at_11), (const double*)(workspace + at_11), (float*)out[2], (const float*)(workspace + at_3),
+            (const float*)leaf[3], (const float*)leaf[4], (float*)out[0], batch * mid_depth * mid_height * mid_width, count_2, 128 * batch,
+            1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
 #else
         launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5),
             (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch,
             count_2, 64 * batch, 1.0 / (36 * mid_depth * mid_height));
         launch(train_moments_tail_3, count_5, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
-            (const float*)(workspace + at_1), (STORED*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
+            (const float*)(workspace + at_1), (float*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
             (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_5, 128 * batch,
             1.0 / (36 * mid_depth * mid_height));
         launch(train_dense, 132, 384, 221696, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4),
@@ -1382,12 +1372,12 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
             {(int)(batch), (int)(mid_depth), (int)(count_3), 1}, (int)(batch * mid_depth * count_3)},
             Strides{2048 * depth * height, 32 * depth * height, 32 * height, 32, 1}, (const float*)(workspace + at_2),
             Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8),
-            boxes_of((const STORED*)leaf[0], {32, (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
+            boxes_of((const float*)leaf[0], {32, (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
             {128, (uint64_t)(128 * height), (uint64_t)(8192 * depth * height), (uint64_t)(128 * depth * height)}, {36, 8, 5, 1, 4}));
         launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9),
             (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10),
-            (double*)(workspace + at_11), (const double*)(workspace + at_11), (STORED*)out[2], (const float*)(workspace + at_3),
-            (const STORED*)leaf[3], (const STORED*)leaf[4], (STORED*)out[0], 36 * batch * mid_depth * mid_height, count_1, 128 * batch, 1.0
+            (double*)(workspace + at_11), (const double*)(workspace + at_11), (float*)out[2], (const float*)(workspace + at_3),
+            (const float*)leaf[3], (const float*)leaf[4], (float*)out[0], 36 * batch * mid_depth * mid_height, count_1, 128 * batch, 1.0
             + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
 #endif
         return (long long)cudaGetLastError();
@@ -1411,14 +1401,14 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
         if (asks) return at_4 + 512 * batch * count_1;
         char* const workspace = (char*)out[1];
-        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_4), count_1,
+        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_4), count_1,
             batch, count_2, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
-        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[4], (const STORED*)leaf[5], (float*)workspace,
-            (const STORED*)leaf[6], (const STORED*)leaf[3], (float*)(workspace + at_1), (const STORED*)leaf[1], (float*)(workspace + at_2),
-            (const STORED*)leaf[2], (float*)(workspace + at_3));
+        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const float*)leaf[4], (const float*)leaf[5], (float*)workspace,
+            (const float*)leaf[6], (const float*)leaf[3], (float*)(workspace + at_1), (const float*)leaf[1], (float*)(workspace + at_2),
+            (const float*)leaf[2], (float*)(workspace + at_3));
         launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4),
             (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1),
-            (STORED*)out[0], count_1, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+            (float*)out[0], count_1, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         return (long long)cudaGetLastError();
     }
     const long long mid_depth = depth + 4;
@@ -1432,21 +1422,21 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
     if (asks) return at_4 + 512 * batch;
     char* const workspace = (char*)out[1];
-    launch(eval_general_moments, 64 * batch, 256, 0, 1, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_4), batch, count_1,
+    launch(eval_general_moments, 64 * batch, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_4), batch, count_1,
         64 * depth * height * width, depth * height * width, 64 * batch, divisor(batch));
-    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const STORED*)leaf[4], (const STORED*)leaf[5], (float*)workspace,
-        (const STORED*)leaf[6], (const STORED*)leaf[3], (float*)(workspace + at_1), (const STORED*)leaf[1], (float*)(workspace + at_2),
-        (const STORED*)leaf[2], (float*)(workspace + at_3));
+    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const float*)leaf[4], (const float*)leaf[5], (float*)workspace,
+        (const float*)leaf[6], (const float*)leaf[3], (float*)(workspace + at_1), (const float*)leaf[1], (float*)(workspace + at_2),
+        (const float*)leaf[2], (float*)(workspace + at_3));
     launch(eval_general_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4),
         (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1),
-        (STORED*)out[0], 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+        (float*)out[0], 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
 }
 extern "C" long long convolve(void* const* at, const long long* size, cudaStream_t stream, int, int) {
     Geometry g;
     for (int i = 0; i < (int)(sizeof(g) / sizeof(int)); i++) ((int*)&g)[i] = (int)size[i];
     const long long threads = g.batch * g.groups * ((g.cout + 7ll) / 8) * g.out[0] * g.out[1] * g.out[2];
-    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>((STORED*)at[0], (STORED*)at[1], (STORED*)at[2], (STORED*)at[3], g);
+    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>((float*)at[0], (float*)at[1], (float*)at[2], (float*)at[3], g);
     return (long long)cudaGetLastError();
 }
 """
@@ -1462,9 +1452,9 @@ def compiled(dtype, device, told):
     key = ELEMENTS[dtype], told, f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         source = "#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE
-        flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
+        flags = [f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         path = load_inline(
-            "_".join(["transfuse_4f85aa0173af", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
+            "_".join(["transfuse_85582213ac59", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
         )
         _built[key] = ctypes.CDLL(path)
     return _built[key], 10 * major + minor
@@ -1506,8 +1496,9 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     return function, counts, arch, need, outputs(*sizes)
 
 
-def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program; None where the portable path must be taken. `expected`: of each leaf a name and its shape, with words for sizes that vary."""
+def run(name, leaves, expected, sizes_at, outputs, results):
+    """Launches a program; None where the portable path must be taken.
+    `expected`: of each leaf a name and its shape, with words for sizes that vary. Outputs behind `results` are fp32."""
     dtype, leaves = leaves[0].dtype, [leaf.contiguous() for leaf in leaves]
     if dtype in (torch.float16, torch.bfloat16):  # their products are exact in TF32
         leaves = [leaf.float() for leaf in leaves]
@@ -1517,11 +1508,12 @@ def run(name, leaves, expected, sizes_at, outputs):
     function, counts, arch, need, shapes = _calls[key]
     if need == -2:
         return None
-    out = [torch.empty(shape, dtype=leaves[0].dtype, device=leaves[0].device) for shape in shapes]
+    types = [leaves[0].dtype if i < results else torch.float32 for i in range(len(shapes))]
+    out = [torch.empty(shape, dtype=type, device=leaves[0].device) for shape, type in zip(shapes, types)]
     workspace = torch.empty(need, dtype=torch.uint8, device=leaves[0].device)
     if code := call(function, [*leaves, *out, workspace], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
-    return [t.to(dtype) if t.dim() > 1 else t for t in out]  # statistics stay fp32
+    return [*(t.to(dtype) for t in out[:results]), *out[results:]]
 
 
 def differentiated(written, leaves, gradients):
@@ -1537,6 +1529,7 @@ def differentiated(written, leaves, gradients):
 
 def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """What torch.ops.aten.convolution computes, by the portable kernel."""
+    dtype, (x, weight, bias) = x.dtype, [None if t is None else t.float() for t in (x, weight, bias)]
     x, weight = x.contiguous(), weight.contiguous()
     meta = [None if t is None else t.to("meta") for t in (x, weight, bias)]
     shape = torch.ops.aten.convolution(*meta, stride, padding, dilation, transposed, output_padding, groups).shape
@@ -1547,7 +1540,7 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     library, arch = compiled(x.dtype, x.device, "TF32")
     library.convolve.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     call(library.convolve, [x, weight, bias, y], (ctypes.c_longlong * len(numbers))(*numbers), arch)
-    return y
+    return y.to(dtype)
 
 
 def taps(t, axis, matrix):
@@ -1562,7 +1555,7 @@ def box_sums(x, boxes):
         inside = x.new_zeros(len(intervals), x.shape[axis])
         for row, (first, last, step) in zip(inside, intervals):
             row[first : last + 1 : step] = 1
-        sums = taps(sums, axis, inside)
+        sums = taps(sums, axis, inside.to(sums.dtype)).double()  # few numbers from here on
     return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
 
 
@@ -1593,7 +1586,7 @@ def train_by_kernels(*leaves):
     expected = [("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)),
                 ("conv_transpose_bias", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))]
     sizes_at, outputs = [(0, 0), (0, 2), (0, 3), (0, 4)], lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)]
-    return run("train", leaves, expected, sizes_at, outputs) or train_as_written(convolve, *leaves)
+    return run("train", leaves, expected, sizes_at, outputs, 1) or train_as_written(convolve, *leaves)
 
 
 class Train(torch.autograd.Function):
@@ -1612,8 +1605,9 @@ class Train(torch.autograd.Function):
 def eval_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight,
         batch_norm_bias):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
-    dtype, wide = x.dtype, torch.promote_types(x.dtype, torch.float32)
-    x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias = [t.to(wide) for t in (x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias)]
+    dtype = x.dtype
+    x = x.to(torch.promote_types(dtype, torch.float32))
+    conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias = [t.double() for t in (conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias)]
     depth, height, width = x.shape[2], x.shape[3], x.shape[4]
     t2 = conv_transpose_bias * 2
     t8 = torch.ops.aten.rsqrt(batch_norm_running_var.reshape(1, 128, 1, 1, 1) + 1e-05)
@@ -1632,7 +1626,7 @@ def eval_by_kernels(*leaves):
                 ("conv_transpose_bias", (128,)), ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)),
                 ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))]
     sizes_at, outputs = [(0, 0), (0, 2), (0, 3), (0, 4)], lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)]
-    return run("eval", leaves, expected, sizes_at, outputs)
+    return run("eval", leaves, expected, sizes_at, outputs, 1)
 
 
 class Eval(torch.autograd.Function):

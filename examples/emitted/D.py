@@ -71,6 +71,9 @@ DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;"
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
+#if !defined(HALF) && !defined(STRICT)
+// Dense tiles: run 1x1x2x88 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x2 slabs 3x15 chunks 4x64 stores 1 registers 64/96/176
+#endif
 constexpr int STORE_GROUPS = 1, THREADS = 512, LOADERS = 128, RUN_N = 1, TILE_H = PICK(2, 1, 2), RUN_H = PICK(2, 1, 2);
 constexpr int EXTENT_H = PICK(4, 3, 4), FIRST_H = -2, TILE_W = PICK(88, 132, 88), RUN_W = PICK(88, 132, 88), EXTENT_W = PICK(92, 136, 96);
 constexpr int FIRST_W = -PICK(4, 4, 8), PIXELS = PICK(368, 408, 384), PLANE = PICK(368, 408, 384), RUN_PIXELS = PICK(184, 136, 184);
@@ -469,44 +472,43 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                 const int pn = first_n + n, pd = first_d, ph = first_h + h, pw = first_w + w;
                 const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
                 if (count > 0) {
-                    float v3[BATCH][VECTOR];
+                    float v1[BATCH][VECTOR];
                     UNROLL for (int i = 0; i < BATCH; i++) {
                         const tf_vector<float, VECTOR_PIXELS> in = *(const tf_vector<float, VECTOR_PIXELS>*)(chunk
                             + (lane_row + i * ROW_STEP) * PITCH + px);
-                        UNROLL for (int p = 0; p < VECTOR_PIXELS; p++) v3[i][p] = in.lane[p];
+                        UNROLL for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p] = in.lane[p];
                     }
                     const long long step = ROW_STEP * operands.ys0.c;
                     STORED* to = operands.y0 + offset_of(operands.ys0, pn, first_channel + lane_row, pd, ph, pw);
                     if (wide0 && count == VECTOR)
-                        UNROLL for (int i = 0; i < BATCH; i++, to += step) store_vector<VECTOR>(to, v3[i]);
+                        UNROLL for (int i = 0; i < BATCH; i++, to += step) store_vector<VECTOR>(to, v1[i]);
                     else
                         UNROLL for (int i = 0; i < BATCH; i++, to += step)
                             UNROLL for (int e = 0; e < VECTOR; e++)
-                                if (e == 0 || (e < count)) to[e * operands.ys0.w] = v3[i][e];
+                                if (e == 0 || (e < count)) to[e * operands.ys0.w] = v1[i][e];
                 }
                 barrier_arrive(b.chunk_empty[slot]);
             }
     }
 }
-static __device__ __forceinline__ int tf_table_1(int i) { return 14 - i / 4; }
-static __device__ __forceinline__ int tf_table_2(int i) { return i % 2; }
+static __device__ __forceinline__ int table_1(int i) { return 14 - i / 4; }
+static __device__ __forceinline__ int table_2(int i) { return i % 2; }
 
 __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const STORED* __restrict__ p1) {
     TF_SEQUENCE();
-    for (int block0 = blockIdx.x; block0 < PICK(120, 120, 60); block0 += gridDim.x) {
+    for (int block1 = blockIdx.x; block1 < PICK(120, 120, 60); block1 += gridDim.x) {
         // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
         constexpr int TILES = 30, KSTEPS = PICK(8, 8, 4), LANES = PICK(4, 4, 8), CIN = 64, COUT = 128;
-        const int at = block0 * 256 + threadIdx.x;
+        const int at = block1 * 256 + threadIdx.x;
         const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
         if (at < PICK(30720, 30720, 15360)) {
-            const int tap = tf_table_1(tile * 2 + half), co = tf_table_2(tile) * 64 + row;
-            const int first = step * 2 * LANES + half * LANES;
+            const int tap = table_1(tile * 2 + half), co = table_2(tile) * 64 + row, first = step * 2 * LANES + half * LANES;
             float v[LANES];
             UNROLL for (int j = 0; j < LANES; j++) {
                 v[j] = 0;
                 if (tap >= 0 && co < COUT && first + j < CIN) {
-                    const float v3 = p1[((first + j) * 1920 + co * 15 + (tap / 5 % 3) * 5 + tap % 5)];
-                    v[j] = (float)v3;
+                    const float v1 = p1[((first + j) * 1920 + co * 15 + (tap / 5 % 3) * 5 + tap % 5)];
+                    v[j] = (float)v1;
                 }
             }
 #if defined(HALF)
@@ -572,8 +574,7 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
         bool inside = true;
         for (int a = 0; a < 3; a++) {
             const int up = o[a] + g.padding[a] - g.dilation[a] * tap[a], i = up / g.stride[a];
-            inside = inside && up >= 0 && up % g.stride[a] == 0;
-            inside = inside && i >= 0 && i < g.in[a];
+            inside = inside && up >= 0 && up % g.stride[a] == 0 && i < g.in[a];
             pixel = pixel * g.in[a] + i;
         }
         float part[8] = {};
@@ -690,7 +691,7 @@ def compiled(dtype, device, told):
         source = "#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         path = load_inline(
-            "_".join(["transfuse_b15bb64f86c1", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
+            "_".join(["transfuse_dee2b0c87b58", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
         )
         _built[key] = ctypes.CDLL(path)
     return _built[key], 10 * major + minor
@@ -733,7 +734,8 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 
 
 def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program; None where the portable path must be taken. `expected`: of each leaf a name and its shape, with words for sizes that vary."""
+    """Launches a program; None where the portable path must be taken.
+    `expected`: of each leaf a name and its shape, with words for sizes that vary."""
     leaves = [leaf.contiguous() for leaf in leaves]
     key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
