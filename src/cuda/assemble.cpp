@@ -23,7 +23,7 @@ namespace {
 class Assembler {
 public:
     Assembler(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
-              const DenseConfigs& configs, const KnownKernels* known)
+              const DenseConfigs& configs, KnownKernels* known)
         : plan_(plan),
           graph_(plan.graph),
           options_(options),
@@ -380,10 +380,10 @@ private:
     }
 
     std::optional<DenseProgram> generate_tiles(const Surroundings& surroundings, std::string* why_not) {
-        if (!known_ || !surroundings.config.empty()) return generate_dense(surroundings, why_not);
+        if (!known_) return generate_dense(surroundings, why_not);
         Taken taken;
         auto dense = generate_dense_among(surroundings, *known_, taken, why_not);
-        if (dense) assembly_.taken.push_back(std::move(taken));
+        if (dense) assembly_.taken.insert_or_assign(pass_, std::move(taken));
         return dense;
     }
 
@@ -501,7 +501,7 @@ private:
     const Target target_;
     const bool aligned_;
     const DenseConfigs& configs_;
-    const KnownKernels* const known_;
+    KnownKernels* const known_;
     const std::vector<bool> parameters_;
     std::vector<std::optional<Address>> addresses_;
     std::map<ValueId, Life> lives_;  // of the buffers
@@ -524,7 +524,7 @@ private:
 }  // namespace
 
 Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
-                  const DenseConfigs& configs, const KnownKernels* known) {
+                  const DenseConfigs& configs, KnownKernels* known) {
     return Assembler(plan, options, target, aligned, configs, known).run();
 }
 

@@ -28,13 +28,13 @@ struct Assembly {
     std::vector<Sizes> strides;      // per value
     std::vector<std::string> notes;  // per pass: what was chosen
     DenseConfigs configs;            // of the passes that tensor cores take
-    std::vector<Taken> taken;        // their kernels, where the program's own are known
+    std::map<size_t, Taken> taken;   // their kernels, where the program's are known
 };
 
 // aligned: leaves and outputs begin on 16-byte boundaries. configs: dense configurations to take instead of the
 // heuristic's. known: kernels that other sizes of the program were given.
 Assembly assemble(const Plan& plan, const CompileOptions& options, const Target& target, bool aligned,
-                  const DenseConfigs& configs = {}, const KnownKernels* known = nullptr);
+                  const DenseConfigs& configs = {}, KnownKernels* known = nullptr);
 // Configurations worth a try for a dense pass of an assembled plan, best estimate first.
 std::vector<std::string> configs_of(const Plan& plan, size_t pass, const Assembly& assembly,
                                     const CompileOptions& options, const Target& target, bool aligned, size_t most);

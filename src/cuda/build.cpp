@@ -22,12 +22,17 @@ struct Outcome {
     std::string words;  // of the error, or what is wrong with the code
 };
 
-// Compiles every launch's kernel; several at a time.
-std::vector<Outcome> compile_each(const Assembly& assembly, int arch, const Compiler& compile) {
+// Compiles every launch's kernel that is not known; several at a time.
+std::vector<Outcome> compile_each(const Assembly& assembly, int arch, const Compiler& compile,
+                                  const KnownKernels* known) {
     std::vector<Outcome> outcomes(assembly.launches.size());
+    std::vector<size_t> fresh;
+    for (size_t i = 0; i < outcomes.size(); ++i)
+        if (!known || !known->compiled(assembly.launches[i].launch.source)) fresh.push_back(i);
     std::atomic<size_t> next{0};
     auto work = [&] {
-        for (size_t i = next++; i < outcomes.size(); i = next++) {
+        for (size_t k = next++; k < fresh.size(); k = next++) {
+            const size_t i = fresh[k];
             const Source& source = *assembly.launches[i].launch.source;
             try {
                 const auto binary = compile(source, arch);
@@ -39,8 +44,7 @@ std::vector<Outcome> compile_each(const Assembly& assembly, int arch, const Comp
             }
         }
     };
-    const size_t count =
-        std::min<size_t>({outcomes.size(), std::max<size_t>(1, std::thread::hardware_concurrency()), 16});
+    const size_t count = std::min<size_t>({fresh.size(), std::max<size_t>(1, std::thread::hardware_concurrency()), 16});
     std::vector<std::thread> threads;
     for (size_t t = 1; t < count; ++t) threads.emplace_back(work);
     work();
@@ -56,7 +60,7 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
     std::set<size_t> portable;                        // passes that went on to the portable family
     for (;;) {
         Assembly assembly = assemble(plan, options, target, aligned, configs, known);
-        const std::vector<Outcome> outcomes = compile_each(assembly, target.arch, compile);
+        const std::vector<Outcome> outcomes = compile_each(assembly, target.arch, compile, known);
         bool again = false;
         for (size_t i = 0; i < outcomes.size(); ++i) {
             if (outcomes[i].words.empty()) continue;
@@ -66,6 +70,11 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
             if (outcomes[i].error && (general || !bound.launch.source->entry.starts_with(dense_family)))
                 std::rethrow_exception(outcomes[i].error);
             if (again) continue;
+            if (const auto taken = assembly.taken.find(pass); taken != assembly.taken.end() && taken->second.needless) {
+                known->settle(taken->second.structure);  // the known kernel it is
+                again = true;
+                continue;
+            }
             const std::string config = assembly.configs[pass];
             refused[pass].insert(config);
             std::string other(no_dense_config);
@@ -88,7 +97,7 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
         }
         if (again) continue;
         if (known)
-            for (const Taken& taken : assembly.taken) known->remember(taken);
+            for (const auto& [pass, taken] : assembly.taken) known->remember(taken);
         return assembly;
     }
 }

@@ -97,7 +97,7 @@ public:
             if (l.grid[1] * l.grid[2] > 1) text += "," + std::to_string(l.grid[1]) + "," + std::to_string(l.grid[2]);
             text += " x " + std::to_string(l.block[0] * l.block[1] * l.block[2]) + ">>> ";
             if (l.shared_bytes) text += std::to_string(l.shared_bytes) + " B dynamic shared, ";
-            text += to_string(kernel(*l.source, device_, l.shared_bytes).resources);
+            text += to_string(kernel(l.source, device_, l.shared_bytes).resources);
             if (!l.note.empty()) text += ": " + l.note;
             if (bound.pass < aligned_.assembly.notes.size() && !aligned_.assembly.notes[bound.pass].empty())
                 text += " [" + aligned_.assembly.notes[bound.pass] + "]";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <sstream>
 
 #include "cuda/runtime/cache.h"
 
@@ -28,7 +29,54 @@ std::string words(const Lattice& axis) {
     return text + (axis.down == 1 ? std::to_string(axis.out - axis.up * axis.in) : "") + ";";
 }
 
-// Roughly: texts are compared before one serves for another.
+// Made for rows that are no multiple of 16 bytes.
+bool for_odd_rows(const KnownKernel& kernel) {
+    const auto loads = [&](const char* how) { return kernel.words.find(how) != std::string::npos; };
+    return loads("loads planar") || loads("loads pairs") || loads("loads singles");
+}
+
+std::string disk_key(const std::string& structure) { return "known-1|" + structure; }
+
+std::vector<KnownKernel> on_disk(const std::string& structure) {
+    std::vector<KnownKernel> kernels;
+    if (const auto kept = cache_load(disk_key(structure))) {
+        std::istringstream lines(*kept);
+        KnownKernel kernel;
+        while (lines >> kernel.outputs && lines.get() == ' ' && std::getline(lines, kernel.words))
+            kernels.push_back(kernel);
+    }
+    return kernels;
+}
+
+void to_disk(const std::string& structure, const std::vector<KnownKernel>& kernels) {
+    std::ostringstream lines;
+    for (const KnownKernel& kernel : kernels) lines << kernel.outputs << ' ' << kernel.words << '\n';
+    cache_store(disk_key(structure), lines.str());
+}
+
+double outputs_of(const Surroundings& around) {
+    return static_cast<double>(numel(around.plan.graph[around.pass.anchor].type.shape));
+}
+
+// The known kernel that is estimated fastest for the size, if any serves it.
+std::optional<DenseProgram> fastest(const Surroundings& around, const std::vector<KnownKernel>& kernels) {
+    std::vector<std::pair<double, const KnownKernel*>> order;
+    for (const KnownKernel& kernel : kernels)
+        if (const auto seconds = dense_seconds_as(around, kernel.words)) order.emplace_back(*seconds, &kernel);
+    std::sort(order.begin(), order.end());
+    for (const auto& [seconds, kernel] : order) {
+        auto program = generate_dense_as(around, kernel->words);
+        if (!program) continue;
+        std::shared_ptr<const Source>& source = program->program.launches[0].source;
+        if (kernel->source && source->text != kernel->source->text) continue;
+        if (kernel->source) source = kernel->source;
+        return program;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
 std::string structure_of(const Surroundings& around) {
     const Graph& graph = around.plan.graph;
     const Target& target = around.target;
@@ -45,16 +93,11 @@ std::string structure_of(const Surroundings& around) {
     return text;
 }
 
-std::string disk_key(const std::string& structure, const std::string& size) {
-    return "known-1|" + structure + "|" + size;
-}
-
-}  // namespace
-
-std::vector<KnownKernel> KnownKernels::of(const std::string& structure) const {
+std::vector<KnownKernel> KnownKernels::of(const std::string& structure) {
     const std::lock_guard lock(mutex_);
-    const auto at = entries_.find(structure);
-    return at == entries_.end() ? std::vector<KnownKernel>{} : at->second.kernels;
+    const auto [at, fresh] = entries_.try_emplace(structure);
+    if (fresh) at->second.kernels = on_disk(structure), at->second.settled = !at->second.kernels.empty();
+    return at->second.kernels;
 }
 
 bool KnownKernels::weighed(const std::string& structure, int size_class) const {
@@ -63,49 +106,54 @@ bool KnownKernels::weighed(const std::string& structure, int size_class) const {
     return at != entries_.end() && at->second.weighed.contains(size_class);
 }
 
-void KnownKernels::remember(const Taken& taken) {
-    {
-        const std::lock_guard lock(mutex_);
-        Entry& entry = entries_[taken.structure];
-        entry.weighed.insert(taken.size_class);
-        const auto same = [&](const KnownKernel& other) { return other.source->text == taken.kernel.source->text; };
-        if (std::none_of(entry.kernels.begin(), entry.kernels.end(), same)) entry.kernels.push_back(taken.kernel);
-    }
-    if (!taken.first) cache_store(disk_key(taken.structure, taken.size), taken.kernel.words);
+bool KnownKernels::settled(const std::string& structure) const {
+    const std::lock_guard lock(mutex_);
+    const auto at = entries_.find(structure);
+    return at != entries_.end() && at->second.settled;
 }
 
-std::optional<DenseProgram> generate_dense_among(const Surroundings& around, const KnownKernels& known, Taken& taken,
+void KnownKernels::remember(const Taken& taken) {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[taken.structure];
+    entry.weighed.insert(taken.size_class);
+    for (KnownKernel& other : entry.kernels) {
+        if (!other.source && other.words == taken.kernel.words) other.source = taken.kernel.source;
+        if (other.source && other.source->text == taken.kernel.source->text) return;
+    }
+    entry.kernels.push_back(taken.kernel);
+    if (entry.kernels.size() > 1) to_disk(taken.structure, entry.kernels);
+}
+
+void KnownKernels::settle(const std::string& structure) {
+    const std::lock_guard lock(mutex_);
+    entries_[structure].settled = true;
+}
+
+bool KnownKernels::compiled(const std::shared_ptr<const Source>& source) const {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [structure, entry] : entries_)
+        for (const KnownKernel& kernel : entry.kernels)
+            if (kernel.source == source) return true;
+    return false;
+}
+
+std::optional<DenseProgram> generate_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,
                                                  std::string* why_not) {
-    const Sizes& shape = around.plan.graph[around.pass.anchor].type.shape;
-    taken = {structure_of(around),
-             to_string(shape),
-             static_cast<int>(std::bit_width(static_cast<uint64_t>(numel(shape)))),
-             true,
-             {}};
+    const double outputs = outputs_of(around);
+    taken = {structure_of(around), static_cast<int>(std::bit_width(static_cast<uint64_t>(outputs))), false, {}};
     const auto take = [&](std::optional<DenseProgram> program) {
-        if (program)
-            taken.kernel = {program->words, program->program.launches[0].source, program->odd_rows,
-                            static_cast<double>(numel(shape))};
+        if (program) taken.kernel = {program->words, outputs, program->program.launches[0].source};
         return program;
     };
+    // A configuration that was asked for, be it because another one failed, is as good as any to know.
+    if (!around.config.empty()) return take(generate_dense(around, why_not));
     const std::vector<KnownKernel> kernels = known.of(taken.structure);
-    if (const auto words = cache_load(disk_key(taken.structure, taken.size)))
-        if (auto program = generate_dense_as(around, *words)) return take(std::move(program));
     if (kernels.empty()) return take(generate_dense(around, why_not));
-    taken.first = false;
-    std::optional<DenseProgram> best;
-    for (const KnownKernel& kernel : kernels) {
-        auto program = generate_dense_as(around, kernel.words);
-        if (!program || program->program.launches[0].source->text != kernel.source->text) continue;
-        if (!best || program->seconds < best->seconds) best = std::move(program);
-    }
+    auto best = fastest(around, kernels);
     // Where rows of odd lengths were met, others will be: then the text shall be right for any.
-    const bool any_size =
-        !best || std::any_of(kernels.begin(), kernels.end(), [](const KnownKernel& kernel) { return kernel.odd_rows; });
+    const bool any_size = !best || std::any_of(kernels.begin(), kernels.end(), for_odd_rows);
     const auto for_many = [&](std::optional<DenseProgram> own) {
-        const auto smaller = [&](const KnownKernel& kernel) {
-            return kernel.outputs < 2.0 * static_cast<double>(numel(shape));
-        };
+        const auto smaller = [&](const KnownKernel& kernel) { return kernel.outputs < 2 * outputs; };
         if (!own || !std::all_of(kernels.begin(), kernels.end(), smaller)) return own;
         for (int larger = largest; larger > 1; larger /= 2)
             if (auto program = generate_dense_for_many(around, larger, any_size))
@@ -118,9 +166,12 @@ std::optional<DenseProgram> generate_dense_among(const Surroundings& around, con
     }
     const Slack& worth = kernels.size() == 1 ? second : further;
     const bool doubtful = kernels.size() == 1 && best->busy < full && best->seconds * (1 - best->busy) > worth.seconds;
-    if (!doubtful && known.weighed(taken.structure, taken.size_class)) return take(std::move(best));
+    if (known.settled(taken.structure) || (!doubtful && known.weighed(taken.structure, taken.size_class)))
+        return take(std::move(best));
     auto own = generate_dense_for_many(around, 1, any_size);
-    return take(own && worth.exceeded(best->seconds, own->seconds) ? for_many(std::move(own)) : std::move(best));
+    if (!own || !worth.exceeded(best->seconds, own->seconds)) return take(std::move(best));
+    taken.needless = true;
+    return take(for_many(std::move(own)));
 }
 
 }  // namespace transfuse::cuda

@@ -13,7 +13,7 @@ constexpr size_t map_bytes = 128;  // of a tensor map
 Ready make_ready(const BoundLaunch& bound, const Device& device) {
     const Launch& launch = bound.launch;
     Ready ready;
-    ready.function = kernel(*launch.source, device, launch.shared_bytes).function;
+    ready.function = kernel(launch.source, device, launch.shared_bytes).function;
     ready.once = launch.parameters_only;
     CUlaunchConfig& config = ready.config;
     config.gridDimX = launch.grid[0], config.gridDimY = launch.grid[1], config.gridDimZ = launch.grid[2];

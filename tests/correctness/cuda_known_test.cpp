@@ -7,9 +7,10 @@
 #include <map>
 #include <set>
 
-#include "cuda/assemble.h"
+#include "cuda/build.h"
 #include "cuda/dense/manner.h"
 #include "cuda_host/cases.h"
+#include "transfuse/error.h"
 
 namespace transfuse::cuda {
 namespace {
@@ -45,7 +46,7 @@ struct Counted {
         for (const BoundLaunch& bound : assembly.launches)
             texts[bound.launch.source->entry].insert(bound.launch.source->text);
         if (known)
-            for (const Taken& taken : assembly.taken) known->remember(taken);
+            for (const auto& [pass, taken] : assembly.taken) known->remember(taken);
     }
     size_t count() const {
         size_t all = 0;
@@ -124,10 +125,28 @@ TEST_F(CudaKnown, AnotherOrderCompilesNothingNew) {
     KnownKernels one, other;
     for (int64_t length : lengths) counted.meet(layer.at(length), Fp32Precision::strict, &one);
     const size_t before = counted.count();
-    lengths.erase(lengths.begin());  // the first had its own
     std::reverse(lengths.begin(), lengths.end());
     for (int64_t length : lengths) counted.meet(layer.at(length), Fp32Precision::strict, &other);
     EXPECT_EQ(counted.count(), before);
+}
+
+// A second kernel that does not compile is not missed: the first one serves.
+TEST_F(CudaKnown, KernelsThatFailGiveWayToKnownOnes) {
+    const Layer layer{128, 64, 4, 2, 16, "f32"};
+    KnownKernels known;
+    std::set<std::string> asked;
+    bool failing = false;
+    const Compiler compile = [&](const Source& source, int) {
+        if (source.entry == dense_entry && failing && !asked.contains(source.text)) fail("forced failure");
+        if (source.entry == dense_entry) asked.insert(source.text);
+        return std::make_shared<Binary>(Binary{"code", ""});
+    };
+    for (int64_t length : {60, 90, 400, 1000, 800}) {
+        const Plan planned = plan(rewrite(layer.at(length)).rewritten, Machine::h200());
+        assemble_compiled(planned, {}, Target{}, true, {}, compile, &known);
+        failing = true;
+    }
+    EXPECT_EQ(asked.size(), 1u);
 }
 
 // Sizes that would be given other kernels, run with the known ones on the CPU.
@@ -142,10 +161,10 @@ TEST_F(CudaKnown, KnownKernelsAreRightForOtherSizes) {
              {"[2,16,$]  %w = param f32[16,12,4]  %b = param f32[12]  %a = leaky_relu(%x) negative_slope=0.2  %z = "
               "conv_transpose(%a, %w, %b) stride=[2] padding=[1]",
               "[1,8,5,$]  %w = param f32[8,20,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %z = tanh(%y)",
-              "[12,64,$]  %w = param f32[64,64,3]  %a = relu(%x)  %y = conv(%a, %w) padding=[1]  %z = add(%y, %x)"}) {
+              "[16,40,$]  %w = param f32[40,40,3]  %a = relu(%x)  %y = conv(%a, %w) padding=[1]  %z = add(%y, %x)"}) {
             KnownKernels known;
             std::set<std::string> texts;
-            for (const char* width : {"32", "40", "27", "64", "90"}) {
+            for (const char* width : {"32", "40", "27", "90"}) {
                 const std::string line =
                     with("graph g {  %x = input f32" + with(body, "$", width) + "  return %z  }", "f32", dtype);
                 const Graph graph = parse(with(line, "  ", "\n  "));
@@ -155,7 +174,7 @@ TEST_F(CudaKnown, KnownKernelsAreRightForOtherSizes) {
                 const Assembly own = c.assembly;
                 c.assembly = assemble(c.plan, options, target, true, {}, &known);
                 ASSERT_FALSE(c.assembly.taken.empty()) << line;
-                for (const Taken& taken : c.assembly.taken)
+                for (const auto& [pass, taken] : c.assembly.taken)
                     known.remember(taken), texts.insert(taken.kernel.source->text);
                 for (size_t i = 0; i < own.launches.size() && i < c.assembly.launches.size(); ++i)
                     served += own.launches[i].launch.source->text != c.assembly.launches[i].launch.source->text;
@@ -165,7 +184,7 @@ TEST_F(CudaKnown, KnownKernelsAreRightForOtherSizes) {
         }
         check(cases, tolerance);
     }
-    EXPECT_GE(served, 8);
+    EXPECT_GE(served, 6);
 }
 
 TEST(CudaManner, TextsParseBack) {

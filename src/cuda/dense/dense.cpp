@@ -239,7 +239,6 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     result.config = to_string(config);
     result.words = result.config + std::string(words_between) + to_string(Manner{problem->load, program->vector, problem->arithmetic, problem->any_size});
-    result.odd_rows = problem->load == LoadMode::planar || problem->load == LoadMode::pairs || problem->load == LoadMode::singles;
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
     result.busy = waves / std::ceil(waves);
     result.seconds = estimate(*problem, needs, config, s, around.target.multiprocessors);
@@ -263,15 +262,33 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     return std::nullopt;
 }
 
-std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::string& words) {
+// A size's surroundings and wish where it shall be as words say.
+static std::optional<std::pair<Surroundings, Wish>> as_said(const Surroundings& around, const std::string& words) {
     const size_t between = words.find(words_between);
     if (between == std::string::npos) return std::nullopt;
     Surroundings as = around;
     as.config = words.substr(0, between);
     const Wish wish{0, false, manner_named(words.substr(between + words_between.size()))};
     if (!wish.manner || !config_named(as.config)) return std::nullopt;
-    for (Family family : families(as))
-        if (auto program = generate(as, family, nullptr, wish)) return program->words == words ? std::move(program) : std::nullopt;
+    return std::pair{as, wish};
+}
+
+std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::string& words) {
+    const auto said = as_said(around, words);
+    if (!said) return std::nullopt;
+    for (Family family : families(said->first))
+        if (auto program = generate(said->first, family, nullptr, said->second)) return program->words == words ? std::move(program) : std::nullopt;
+    return std::nullopt;
+}
+
+std::optional<double> dense_seconds_as(const Surroundings& around, const std::string& words) {
+    const auto said = as_said(around, words);
+    if (!said) return std::nullopt;
+    for (Family family : families(said->first)) {
+        const auto request = read_request(said->first, family, nullptr, said->second);
+        if (!request) continue;
+        if (const auto choice = chosen(*request, said->first, said->second)) return estimate(request->problem, request->needs, choice->config, choice->schedule, around.target.multiprocessors);
+    }
     return std::nullopt;
 }
 

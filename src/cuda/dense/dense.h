@@ -20,7 +20,6 @@ struct DenseProgram {
     int64_t packed_bytes = 0;
     std::string config;       // in words
     std::string words;        // the configuration and the manner: all that the text depends on beside the pass's structure
-    bool odd_rows = false;    // the input's are no multiple of 16 bytes
     double seconds = 0;       // estimate
     double busy = 1;          // share of the multiprocessors that have a tile, over all rounds
 };
@@ -38,6 +37,7 @@ std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std
 
 // The same by what another size was given (DenseProgram::words); nullopt where that does not fit this size.
 std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const std::string& words);
+std::optional<double> dense_seconds_as(const Surroundings& surroundings, const std::string& words);   // its estimate alone
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 

@@ -152,13 +152,22 @@ void compile_all(std::span<const std::shared_ptr<const Source>> sources, int arc
     if (error) std::rethrow_exception(error);
 }
 
-const Kernel& kernel(const Source& source, const Device& device, uint32_t dynamic_shared_bytes) {
+const Kernel& kernel(const std::shared_ptr<const Source>& shared, const Device& device, uint32_t dynamic_shared_bytes) {
     struct Entry {
         Kernel kernel;
         uint32_t shared = 0;
     };
     static std::mutex mutex;
     static std::map<std::pair<CUcontext, std::string>, std::unique_ptr<Entry>> kernels;
+    // The same sources come again with new sizes: their texts need not be compared.
+    static std::map<std::pair<CUcontext, const Source*>, std::pair<std::weak_ptr<const Source>, Entry*>> met;
+    const Source& source = *shared;
+    {
+        std::lock_guard lock(mutex);
+        const auto at = met.find({device.context, &source});
+        if (at != met.end() && !at->second.first.expired() && dynamic_shared_bytes <= at->second.second->shared)
+            return at->second.second->kernel;
+    }
     const std::string key = key_of(source, device.arch);
     std::shared_ptr<const Binary> binary = compiled(source, device.arch);
     std::lock_guard lock(mutex);
@@ -187,6 +196,7 @@ const Kernel& kernel(const Source& source, const Device& device, uint32_t dynami
                   "cuFuncSetAttribute(dynamic shared memory)");
         entry->shared = dynamic_shared_bytes;
     }
+    met.insert_or_assign({device.context, &source}, std::pair{std::weak_ptr(shared), entry.get()});
     return entry->kernel;
 }
 

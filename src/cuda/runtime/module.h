@@ -33,6 +33,6 @@ struct Kernel {
 };
 // The kernel of a source on a device: loaded once per process. Dynamic shared memory is enabled up to what is asked
 // for.
-const Kernel& kernel(const Source& source, const Device& device, uint32_t dynamic_shared_bytes);
+const Kernel& kernel(const std::shared_ptr<const Source>& source, const Device& device, uint32_t dynamic_shared_bytes);
 
 }  // namespace transfuse::cuda
