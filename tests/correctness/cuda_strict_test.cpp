@@ -38,19 +38,24 @@ std::vector<double> result(const HostCase& c) {
 }
 
 const char* const sums[] = {
-    // 960 products an output, streamed weights; single terms; phases; inputs of one sign
-    "%x = input f32[1,64,6,24]  %w = param f32[64,64,3,5]  %y = conv_transpose(%x, %w)",
+    // 960 products an output, streamed weights; fewer; phases; inputs of one sign; few products
+    "%x = input f32[1,64,4,16]  %w = param f32[64,64,3,5]  %y = conv_transpose(%x, %w)",
     "%x = input f32[1,16,6,24]  %w = param f32[16,64,3,3]  %y = conv_transpose(%x, %w)",
-    "%x = input f32[1,32,4,4,16]  %w = param f32[32,64,5,5,5]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[2,2,2]",
-    "%x = input f32[1,64,6,24]  %w = param f32[64,64,3,5]  %a = abs(%x)  %y = conv_transpose(%a, %w)",
+    "%x = input f32[1,32,3,3,8]  %w = param f32[32,64,5,5,5]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[2,2,2]",
+    "%x = input f32[1,64,4,16]  %w = param f32[64,64,3,5]  %a = abs(%x)  %y = conv_transpose(%a, %w)",
+    "%x = input f32[1,32,9,24]  %w = param f32[32,16,3,5]  %y = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] dilation=[2,1] groups=4",
 };
 
+// Of products one after another in fp32, as many as an output of each has.
+const double plain[] = {5.3e-7, 2.1e-7, 5.3e-7, 5.3e-7, 1.2e-7};
+
 TEST(CudaStrict, LosesNothing) {
-    for (const char* body : sums) {
+    for (size_t i = 0; i < std::size(sums); ++i) {
+        const char* body = sums[i];
         const HostCase c = strict(body, [](double v) { return v; });
         const Sums s = against(result(c), c.expected[0]);
         EXPECT_LT(std::fabs(s.lost), 2e-8) << body;
-        EXPECT_LT(s.rms, 2e-7) << body;
+        EXPECT_LT(s.rms, std::min(0.65 * plain[i], 1.6e-7)) << body;
     }
 }
 

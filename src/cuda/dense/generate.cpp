@@ -74,7 +74,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
     const bool strict = problem.terms() == 2;
     const int bodies = config.split == Split::phases ? 2 : 1;
     const bool at_once = problem.family == Family::mma;   // products are done when their instruction is: nothing is held
-    StrictProducts strict_products(t, strict ? longest_chain(config, s) : 1, problem.family == Family::wgmma, static_cast<int64_t>(s.vectors) * s.plane);
+    StrictProducts strict_products(t, strict ? strict_terms(config, s) : 1, problem.family == Family::wgmma, static_cast<int64_t>(s.vectors) * s.plane);
     for (int v = 0; v < s.variants; ++v) {
         if (s.variants > 1) t.line((v ? "else if (at.variant == " : "if (at.variant == ") + num(v) + ") {");
         for (int g = 0; g < bodies; ++g) {
