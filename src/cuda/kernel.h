@@ -65,6 +65,7 @@ struct Source {
 struct BoxedTensor {
     DType dtype = DType::f32;
     bool rounds_to_tf32 = false;  // the copy rounds fp32 values on the way
+    int8_t swizzle = 0;           // of a box in shared memory: 16-byte vectors of rows of 32, 64 or 128 bytes (1, 2, 3)
     std::array<int32_t, 5> extent{};
     std::array<int32_t, 5> box{};
     std::array<int64_t, 4> stride{};  // bytes, of axes 1 to 4; multiples of 16

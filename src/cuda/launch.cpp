@@ -59,7 +59,7 @@ void encode_boxes(std::byte* to, char* address, const BoxedTensor& tensor) {
     for (size_t k = 0; k < 5; ++k)
         extent[k] = static_cast<uint64_t>(tensor.extent[k]), box[k] = static_cast<unsigned>(tensor.box[k]);
     for (size_t k = 0; k < 4; ++k) stride[k] = static_cast<uint64_t>(tensor.stride[k]);
-    check(driver().cuTensorMapEncodeTiled(to, type, 5, address, extent, stride, box, ones, 0, 0, 3, 0),
+    check(driver().cuTensorMapEncodeTiled(to, type, 5, address, extent, stride, box, ones, 0, tensor.swizzle, 3, 0),
           "cuTensorMapEncodeTiled");
 }
 

@@ -110,11 +110,12 @@ struct alignas(64) HostMap {
     int element, rounds;
     int extent[5], box[5];
     long long stride[4];
+    int swizzle;
 };
 inline HostMap host_map(const Argument& argument, const char* base) {
     BoxedTensor tensor;
     std::memcpy(&tensor, argument.data.data(), sizeof tensor);
-    HostMap map{base, static_cast<int>(bytes(tensor.dtype)), tensor.rounds_to_tf32, {}, {}, {}};
+    HostMap map{base, static_cast<int>(bytes(tensor.dtype)), tensor.rounds_to_tf32, {}, {}, {}, tensor.swizzle};
     for (size_t k = 0; k < 5; ++k) map.extent[k] = tensor.extent[k], map.box[k] = tensor.box[k];
     for (size_t k = 0; k < 4; ++k) map.stride[k] = tensor.stride[k];
     return map;

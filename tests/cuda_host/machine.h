@@ -121,6 +121,7 @@ struct HostBoxes {
     int element, rounds;
     int extent[5], box[5];
     long long stride[4];
+    int swizzle;
 };
 struct BoxPlace {
     int at[5];
@@ -151,6 +152,25 @@ static inline void copy_host_box(unsigned to, const HostBoxes& b, BoxPlace from)
                         } else {
                             std::memcpy(out, b.base + offset, b.element);
                         }
+                    }
+}
+static inline void store_host_box(const HostBoxes& b, unsigned from, BoxPlace to) {
+    if (from % (b.swizzle ? 1024 : 128) != 0) std::abort();
+    int i[5];
+    unsigned offset = from;
+    for (i[4] = 0; i[4] < b.box[4]; ++i[4])
+        for (i[3] = 0; i[3] < b.box[3]; ++i[3])
+            for (i[2] = 0; i[2] < b.box[2]; ++i[2])
+                for (i[1] = 0; i[1] < b.box[1]; ++i[1])
+                    for (i[0] = 0; i[0] < b.box[0]; ++i[0], offset += b.element) {
+                        bool inside = true;
+                        long long at = static_cast<long long>(to.at[0] + i[0]) * b.element;
+                        for (int a = 0; a < 5; ++a) {
+                            inside = inside && to.at[a] + i[a] >= 0 && to.at[a] + i[a] < b.extent[a];
+                            if (a > 0) at += (to.at[a] + i[a]) * b.stride[a - 1];
+                        }
+                        const unsigned mixed = offset ^ ((offset >> 7 & ((1u << b.swizzle) - 1)) << 4);
+                        if (inside) std::memcpy(const_cast<char*>(b.base) + at, at_address(mixed), b.element);
                     }
 }
 static inline void copy_arrive(unsigned b) { barrier_arrive(b); }
@@ -210,6 +230,19 @@ static inline void load_matrices(unsigned (&m)[4], unsigned row) {
         for (int lane = 0; lane < 32; ++lane)
             for (int i = 0; i < 4; ++i)
                 std::memcpy(all[lane].m + i, at_address(all[i * 8 + lane / 4].row) + lane % 4 * 4, 4);
+    });
+}
+static inline void store_matrices(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+    struct Store {
+        unsigned to, word[4];
+    };
+    together(~0u, Store{to, {a, b, c, d}}, [](const Store* all) {
+        for (int matrix = 0; matrix < 4; ++matrix)
+            for (int lane = 0; lane < 32; ++lane)
+                for (int e = 0; e < 2; ++e) {
+                    const auto value = static_cast<unsigned short>(all[lane].word[matrix] >> 16 * e);
+                    std::memcpy(at_address(all[matrix * 8 + lane % 4 * 2 + e].to) + lane / 4 * 2, &value, 2);
+                }
     });
 }
 static inline double load_double(unsigned at) {

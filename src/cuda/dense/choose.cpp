@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "cuda/dense/box_shape.h"
+
 namespace transfuse::cuda {
 
 namespace {
@@ -20,7 +22,7 @@ struct Model {
 
     int chunk_pixels() const { return s.chunk_rows * c.chunk_width; }
     int chunk_bytes() const {
-        if (needs.fragments) return 0;
+        if (needs.fragments) return needs.boxed ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
         const int pixels = chunk_pixels();
         const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
         return (needs.pixel_major ? pixels : s.chunk_height) * pitch * problem.real_bytes();
@@ -61,7 +63,7 @@ struct Model {
     int turns() const { return (s.pixels + per_turn() - 1) / per_turn(); }
     int raw_bytes() const { return c.raw * s.raw_piece_bytes(problem, c); }
     int bytes() const {
-        return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + 2 * needs.ahead * s.outputs_of(chunk_pixels()) + needs.table_bytes + c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024;
+        return weight_bytes() + c.stages * s.stage_bytes + raw_bytes() + c.buffers * chunk_bytes() + 2 * needs.ahead * s.outputs_of(chunk_pixels()) + needs.table_bytes + c.store_groups * needs.group_bytes + s.places_bytes(problem, c) + 16 + 1024 + (needs.boxed ? 1024 : 0);
     }
 
     // What each role and each resource takes for a tile, were it alone.
@@ -101,11 +103,12 @@ struct Model {
         // On fragments two warps a scheduler run the chain, while no products do.
         const double fragments = needs.fragments ? 200 + 2 * s.blocks * s.accumulators * (1 + needs.epilogue_flops) : needs.folded ? 200 + s.blocks * s.accumulators * (3 + needs.epilogue_flops) : 0;
         const double store = needs.fragments ? 0 : chunks * chunk / c.store_groups;
-        const double write = chunks * chunk_bytes() / 100.0;
+        const double boxed = needs.boxed ? 2.0 * s.blocks * box_shape(problem, needs, c, s).segments * static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * c.run[0] * c.run[1] * c.run[2] * c.run[3] * needs.boxed : 0;   // bytes
+        const double write = needs.boxed ? boxed / 100.0 : chunks * chunk_bytes() / 100.0;
         const double wait = needs.fragments ? 0 : (s.joint ? 0.8 : 0.3) * std::max(0.0, chunks - c.buffers) * chunk / c.store_groups;
-        const double product = k * step + s.k_stages * 200.0 + wait + write / 2 + 400 + fragments;
-        const double shared = k * steps * operands + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * chunks * chunk_bytes() / 128.0;
-        const double memory = ((needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) + chunks * elements * inside * needs.ahead +
+        const double product = k * step + s.k_stages * 200.0 + wait + write / 2 + 400 + fragments + (needs.boxed ? 300 * s.blocks : 0);
+        const double shared = k * steps * operands + static_cast<double>(s.stage_bytes) * s.k_stages * 3 / 128 + 2 * (needs.boxed ? boxed : chunks * chunk_bytes()) / 128.0;
+        const double memory = ((needs.boxed ? boxed : needs.stores ? chunks * elements / pooled * static_cast<double>(needs.element_bytes) : 0.0) + chunks * elements * inside * needs.ahead +
                                static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) * 0.75) / 16.5;
         return {product, load, shared, store, memory};
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "cuda/dense/boxed_stores.h"
 #include "cuda/dense/choose.h"
 #include "cuda/dense/combine.h"
 #include "cuda/dense/fold.h"
@@ -64,10 +65,17 @@ struct Request {
         needs.one_image = epilogue.one_image();
         needs.fragments = runs_in_fragments(epilogue);
         needs.folded = find_fold(program, epilogue);
+        if (!needs.fragments && !needs.folded) leave_in_boxes(boxed_element(epilogue));
         needs.ahead = on_accumulators() ? 0 : ahead_bytes(epilogue);
     }
     bool on_accumulators() const { return needs.fragments || needs.folded; }
+    void leave_in_boxes(int element) {
+        needs.boxed = element;
+        if (element > 0) needs.fragments = true;
+        epilogue.leave_in_boxes(element > 0 ? box_maps(problem) : 0);
+    }
     void through_chunks() {   // what follows the products goes to the store role, all of it
+        leave_in_boxes(0);
         needs.fragments = false, needs.folded = 0, needs.ahead = ahead_bytes(epilogue);
         program.fold = -1, program.before_fold.clear();
     }
@@ -139,11 +147,12 @@ std::optional<Choice> chosen(Request& request, const Surroundings& around, const
             for (const bool ahead : {true, false}) {
                 Needs needs = request.needs;
                 needs.fragments = config->store_groups == 0;
+                if (!needs.fragments) needs.boxed = 0;
                 if (!folded) needs.folded = 0;
                 needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
                 auto s = schedule(request.problem, needs, *config, around.target.shared_bytes);
                 if (!s) continue;
-                if (!needs.folded) request.through_chunks();
+                if (!needs.folded && !needs.boxed) request.through_chunks();
                 request.needs = needs;
                 return Choice{*config, std::move(*s)};
             }
@@ -215,6 +224,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)), Argument::of_packed(around.number), Argument::of(sizes), Argument::of(program->input.strides)};
     for (Argument& a : epilogue.arguments(partial_at, kept_at)) main.arguments.push_back(std::move(a));
+    if (needs.boxed)
+        for (Argument& a : box_arguments(epilogue, s, config)) main.arguments.push_back(std::move(a));
     if (problem->boxed())
         main.arguments.push_back(Argument::of_boxes(program->input.root, program->input.offset * bytes(program->input.dtype), boxed_input(*program, *problem, config, s)));
     main.early = true;

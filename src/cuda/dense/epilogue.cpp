@@ -69,6 +69,7 @@ std::string Epilogue::operands() const {
     for (size_t k = 0; k < stores_.size(); ++k)
         t.line(std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) + "; Strides ys" + num(static_cast<int64_t>(k)) + ";");
     if (stats_) t.line("REAL* partial;");
+    if (maps_) t.line("const TensorMap* out[" + num(maps_) + "];");
     t.line("};");
     return t.str();
 }
@@ -80,6 +81,7 @@ std::string Epilogue::parameters() const {
     for (size_t k = 0; k < stores_.size(); ++k)
         p += ", " + std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) + ", Strides ys" + num(static_cast<int64_t>(k));
     if (stats_) p += ", REAL* partial";
+    for (int64_t k = 0; k < maps_; ++k) p += ", const __grid_constant__ TensorMap out_" + num(k);
     return p;
 }
 
@@ -88,6 +90,7 @@ std::string Epilogue::operands_made() const {
     for (size_t k = 0; k < reads_.size(); ++k) p += (p.empty() ? "r" : ", r") + num(static_cast<int64_t>(k)) + ", rs" + num(static_cast<int64_t>(k));
     for (size_t k = 0; k < stores_.size(); ++k) p += (p.empty() ? "y" : ", y") + num(static_cast<int64_t>(k)) + ", ys" + num(static_cast<int64_t>(k));
     if (stats_) p += p.empty() ? "partial" : ", partial";
+    for (int64_t k = 0; k < maps_; ++k) p += (k > 0 ? ", &out_" : p.empty() ? "{&out_" : ", {&out_") + num(k) + (k + 1 == maps_ ? "}" : "");
     return "const Operands operands{" + p + "};";
 }
 

@@ -37,6 +37,8 @@ public:
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
     std::vector<Argument> arguments(int64_t partial_at, const std::vector<int64_t>& kept_at) const;
+    void leave_in_boxes(int64_t maps) { maps_ = maps; }   // the results, by so many tensor maps; 0: they are stored one by one
+    bool boxed() const { return maps_ > 0; }
     const std::vector<Operand>& reads() const { return reads_; }
     const std::vector<Operand>& stores() const { return stores_; }
     int table_of(size_t read) const { return table_of_[read]; }              // −1: none
@@ -57,7 +59,7 @@ private:
     std::vector<int> table_of_, image_table_of_;       // per read
     std::vector<Partial> partials_;
     int tables_ = 0, image_tables_ = 0, stats_ = 0;
-    int64_t channels_ = 0;
+    int64_t channels_ = 0, maps_ = 0;
     int slots_at_ = 0, images_at_ = 0, exchange_at_ = 0;
     bool per_tile_ = false;
 };

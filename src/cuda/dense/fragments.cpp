@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 
+#include "cuda/dense/boxed_stores.h"
 #include "cuda/dense/fold.h"
 #include "cuda/dense/fragment_chain.h"
 #include "cuda/expression.h"
@@ -381,6 +382,7 @@ int fragment_writers(const Config& config) { return config.split == Split::chann
 bool fragment_rows_per_tile(const Epilogue& epilogue, const Schedule& schedule) { return epilogue.per_tile() || schedule.fixed > 1; }
 
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
+    if (epilogue.boxed()) return boxed_program(epilogue, schedule, config);
     if (config.store_groups == 0) return FragmentProgram(epilogue, schedule, config).text();
     if (epilogue.program().fold >= 0) return fold_program(epilogue, schedule);
     return "constexpr bool FRAGMENTS = false, FOLDED = false;   // the store role runs the tile program\n"

@@ -6,6 +6,8 @@
 #include <map>
 #include <sstream>
 
+#include "cuda/dense/box_shape.h"
+
 namespace transfuse::cuda {
 
 namespace {
@@ -214,7 +216,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     const bool outer_together = pool_outer && (s.period[1] > 1 || s.period[2] > 1);
     if (outer_together && s.variants > 1) return std::nullopt;
     if (needs.fragments && outer_together && config.split == Split::phases) return std::nullopt;
-    s.interleaved = needs.fragments && s.segments > 1;
+    s.interleaved = needs.fragments && !needs.boxed && s.segments > 1;
 
     // K: pairs of channel vectors, or two taps of one vector.
     s.pairs = problem.cin <= problem.lanes();
@@ -376,7 +378,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.pitch = needs.pixel_major ? s.chunk_height + 4 : chunk_pixels + (chunk_pixels % 16 == 0 ? 8 : 0);
     s.chunk_bytes = (needs.pixel_major ? chunk_pixels : s.chunk_height) * s.pitch * problem.real_bytes();
     if (needs.folded && (s.segments > 1 || s.chunk_count > 1 || !empty.empty() || needs.pooled() || needs.pixel_major)) return std::nullopt;
-    if (needs.fragments) s.chunk_bytes = 0;
+    if (needs.fragments) s.chunk_bytes = needs.boxed ? boxes_bytes(box_shape(problem, needs, config, s)) : 0;
     else if (!s.joint && config.buffers < 2) return std::nullopt;
 
     if (config.skips && config.resident) return std::nullopt;
@@ -392,6 +394,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     at += config.resident ? s.k_steps(config) * s.tile_count() * s.tile_bytes : config.slabs * s.slab_bytes;
     s.stages_at = at, at += config.stages * s.stage_bytes;
     s.raw_at = at, at += config.raw * s.raw_bytes;
+    if (needs.boxed) at = round_up(at, 1024);
     s.chunks_at = at, at += config.buffers * s.chunk_bytes;
     s.ahead_bytes = needs.ahead * s.outputs_of(chunk_pixels);
     s.ahead_at = at, at += 2 * s.ahead_bytes;

@@ -54,6 +54,7 @@ struct Needs {
     bool one_image = false;                  // a tile may not hold several images (partials per image)
     int ahead = 0;                           // bytes an output of the tensors that are asked for a chunk ahead
     bool fragments = false;                  // the tile program runs on the accumulators: no chunks, no store role
+    int boxed = 0;                           // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
     int folded = 0;                          // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
     bool pooled() const { return pool[1] * pool[2] * pool[3] > 1; }
 };

@@ -18,6 +18,19 @@ TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, 
     asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(barrier) : "memory");
 }
 TF_PTX void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Boxes the other way: what lies outside the tensor is left out. A thread waits for those it asked for: until all but PENDING groups
+// are read, and until all are stored.
+TF_PTX void store_box(const TensorMap* map, unsigned from, int c0, int c1, int c2, int c3, int c4) {
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(from) : "memory");
+}
+TF_PTX void boxes_sent() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int PENDING> TF_PTX void boxes_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory"); }
+TF_PTX void boxes_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+// Four matrices of 8x8 16-bit values, transposed: lane 8k + c gives the place of column c of matrix k, and has of each the values of
+// row lane / 4, columns 2(lane % 4) and one more.
+TF_PTX void store_matrices(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
 #else
 TF_PTX void barrier_fence() {}
 TF_PTX void barrier_expect(unsigned b, int) { barrier_arrive(b); }   // its copies follow before anybody else runs
@@ -25,7 +38,17 @@ TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned) { copy
 struct alignas(64) TensorMap { HostBoxes boxes; };
 TF_PTX void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, unsigned) { copy_host_box(to, map->boxes, {c0, c1, c2, c3, c4}); }
 TF_PTX void fence_proxy() {}
+TF_PTX void store_box(const TensorMap* map, unsigned from, int c0, int c1, int c2, int c3, int c4) { store_host_box(map->boxes, from, {c0, c1, c2, c3, c4}); }
+TF_PTX void boxes_sent() {}
+template <int PENDING> TF_PTX void boxes_read() {}
+TF_PTX void boxes_stored() {}
 #endif
+// Two neighbours in 16 bits each.
+template <class S> TF_PTX unsigned pack_pair(float low, float high) {
+    tf_vector<S, 2> both;
+    tf_from(both.lane[0], low), tf_from(both.lane[1], high);
+    return *(const unsigned*)&both;
+}
 
 // Weights are fetched by one load thread.
 constexpr int FETCHERS = 1;

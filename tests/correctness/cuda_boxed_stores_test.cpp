@@ -1,0 +1,65 @@
+// Results that leave in boxes: kernels of sm_90a whose product warps run the chain and ask for the copy, executed on the CPU
+// against the float64 reference.
+#include <cstdlib>
+
+#include "cuda_host/cases.h"
+
+namespace transfuse::cuda {
+namespace {
+
+const char* const passes[] = {
+    // plain, borders everywhere, channels that end within a box
+    "%x = input f16[2,16,9,21]  %w = param f16[16,40,3,5]  %z = conv_transpose(%x, %w)",
+    // two blocks of channels and a part of the third; bias and a chain
+    "%x = input f16[1,16,7,19]  %w = param f16[16,136,3,3]  %b = param f16[136]  %y = conv_transpose(%x, %w, %b) padding=[1,1]  %z = tanh(%y)",
+    // phases: each a tensor of its own, in accumulators of their own
+    "%x = input f16[2,24,7,9]  %w = param f16[24,64,4,3]  %p = param f16[64,1,1]  %q = input f16[2,64,1,1]  %y = conv_transpose(%x, %w) "
+    "stride=[2,3] padding=[1,0] output_padding=[1,2]  %s = mul(%y, %p)  %z = add(%s, %q)",
+    // phases side by side in the rows of an accumulator
+    "%x = input f16[2,16,3,5,6]  %w = param f16[16,16,3,3,3]  %b = param f16[16]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] "
+    "output_padding=[1,0,1]  %z = relu(%y)",
+    "%x = input f16[1,16,11,13]  %w = param f16[16,32,3,3]  %y = conv_transpose(%x, %w) stride=[2,1] padding=[1,1]  %z = sigmoid(%y)",
+    "%x = input f16[2,16,5,14]  %w = param f16[16,8,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]",
+    // a signal
+    "%x = input f16[2,32,70]  %w = param f16[32,48,8]  %y = conv_transpose(%x, %w) stride=[4] padding=[2]  %z = leaky_relu(%y) negative_slope=0.1",
+};
+
+const bool boxed_stores = setenv("TRANSFUSE_BOXED_STORES", "4", 1) == 0;
+
+void run(const char* dtype, double tolerance, Fp32Precision precision = Fp32Precision::strict) {
+    ASSERT_TRUE(boxed_stores);
+    std::vector<HostCase> cases;
+    uint64_t seed = 3100;
+    Target target;
+    target.multiprocessors = 3;   // few blocks: every slot is used again
+    for (const char* body : passes) {
+        const Graph graph = parse("graph g {\n  " + with(with(body, "f16", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), true, true, target, precision));
+        int boxed = 0;
+        for (const BoundLaunch& bound : cases.back().assembly.launches) boxed += bound.launch.source->text.find("store_box(operands") != std::string::npos;
+        EXPECT_EQ(boxed, 1) << body;
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaBoxedStores, Half) { run("f16", 2e-3); }
+TEST(CudaBoxedStores, Bfloat) { run("bf16", 1.6e-2); }
+
+TEST(CudaBoxedStores, Strict) { run("f32", 3e-6); }
+TEST(CudaBoxedStores, Tf32) { run("f32", 6e-3, Fp32Precision::tf32); }
+
+// Other layouts, outputs that boxes cannot meet, and chains that need more than their own channel go through the store role.
+TEST(CudaBoxedStores, NotEverything) {
+    for (const auto& [body, last] : std::initializer_list<std::pair<const char*, bool>>{
+             {"%x = input f16[2,16,9,21]  %w = param f16[16,40,3,5]  %z = conv_transpose(%x, %w)", false},
+             {"%x = input f16[2,16,9,21]  %w = param f16[16,42,3,5]  %z = conv_transpose(%x, %w)", true},
+             {"%x = input f16[2,16,9,21]  %w = param f16[16,40,3,5]  %y = conv_transpose(%x, %w)  %z = softmax(%y) dims=[1]", true},
+             {"%x = input f16[2,16,9,21]  %w = param f16[16,24,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] dilation=[2,2]", true}}) {
+        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %z\n}\n");
+        for (const BoundLaunch& bound : make(graph, random_leaves(graph, 5), last, true, Target{}).assembly.launches)
+            EXPECT_EQ(bound.launch.source->text.find("store_box(operands"), std::string::npos) << body;
+    }
+}
+
+}  // namespace
+}  // namespace transfuse::cuda
