@@ -66,7 +66,9 @@ def scaling(paths: list[Path]) -> str:
     report = load(paths[0])
     where = f"{report['device']}, PyTorch {report['versions']['torch']}, commit {report['commit']}, {report['date']}."
     images = "\n".join(
-        f"![{p['title']}, ms against {p['axis']}](images/{paths[0].stem}-{p['name']}.svg)" for p in report["scaling"]
+        f"![{p['title']}, ms against {p['axis']}](images/{paths[0].stem}-{p['name']}.svg)"
+        for p in report["scaling"]
+        if p["series"]
     )
     return f"{where}\n`{report['command']}`\n\n{images}"
 
@@ -90,6 +92,8 @@ def draw() -> None:
     for path in sorted(RESULTS.glob("*.json")):
         report = load(path)
         for plot in report.get("scaling", []):
+            if not plot["series"]:  # the run was cut before it
+                continue
             series = {name: [tuple(p) for p in points] for name, points in plot["series"].items()}
             drawn[f"{path.stem}-{plot['name']}.svg"] = figures.lines(plot["title"], plot["axis"], series)
         if path.name == NEWEST:

@@ -162,6 +162,7 @@ def scaling_figures(report: dict) -> list[str]:
     return [
         figures.lines(plot["title"], plot["axis"], {k: [tuple(p) for p in v] for k, v in plot["series"].items()})
         for plot in report["scaling"]
+        if plot["series"]  # else the run was cut before it
     ]
 
 
