@@ -1,11 +1,13 @@
 #include "cuda/assemble.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 
+#include "cuda/cells.h"
 #include "cuda/correlate.h"
 #include "cuda/covariance.h"
 #include "cuda/dense/dense.h"
@@ -285,6 +287,32 @@ private:
         return places;
     }
 
+    // What a pass stores of its tiles. A reshape that only leaves out axes of extent 1 is the value itself.
+    std::vector<Sink> tile_sinks(const Pass& pass) const {
+        std::vector<Sink> sinks;
+        for (const Store& store : pass.stores) {
+            const bool tile = std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& step) {
+                return step.value == store.value && step.scope == Scope::tile;
+            });
+            if (!tile) continue;
+            sinks.push_back(sink_of(store));
+            Sink& sink = sinks.back();
+            if (sink.value == store.value) continue;
+            const Sizes &from = graph_[store.value].type.shape, &to = graph_[sink.value].type.shape;
+            Sizes strides(from.size(), 0);
+            size_t at = 0;
+            for (size_t a = 0; a < from.size(); ++a) {
+                if (from[a] == 1) continue;
+                while (at < to.size() && to[at] == 1) ++at;
+                if (at == to.size() || to[at] != from[a]) break;
+                strides[a] = sink.place.strides[at++];
+            }
+            if (std::count(strides.begin(), strides.end(), 0) != std::count(from.begin(), from.end(), 1)) continue;
+            sink.value = store.value, sink.place.strides = strides;
+        }
+        return sinks;
+    }
+
     Program generate(const Pass& pass) {
         const auto config = configs_.find(pass_);
         const Surroundings surroundings{plan_,
@@ -312,7 +340,16 @@ private:
                 note("ordinary arithmetic; " + thin->note);
                 return std::move(*thin);
             }
-            if (auto dense = generate_tiles(surroundings, &why_not)) {
+            static const bool by_cells = std::getenv("TRANSFUSE_CELLS") != nullptr;  // until it is measured
+            std::optional<GridProgram> cells;
+            if (by_cells) cells = generate_cells(surroundings, request.places, tile_sinks(pass));
+            if (cells) {
+                program = std::move(cells->program);
+                for (auto& [value, place] : cells->grid) request.places.insert_or_assign(value, place);
+                for (const TileStep& step : pass.steps)
+                    if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
+                note("ordinary arithmetic; " + program.note);
+            } else if (auto dense = generate_tiles(surroundings, &why_not)) {
                 program = with_pack(*dense);
                 for (auto& [value, place] : dense->places) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)

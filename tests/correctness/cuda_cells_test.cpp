@@ -1,0 +1,87 @@
+// Thin products with phases, by cells: executed on the CPU against the float64 reference, compiled for every architecture.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "cuda/runtime/nvrtc.h"
+#include "cuda_host/cases.h"
+#include "cuda_host/nvrtc.h"
+
+namespace transfuse::cuda {
+namespace {
+
+const char* const passes[] = {
+    // a pool over cells, then the mean over space; the last cells are cut
+    "%x = input f32[2,3,4,5,6]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
+    "stride=[2,2,2] padding=[1,1,1]  %s = mul(%y, 0.5)  %p = max_pool(%s) kernel=[2,2,2]  %m = mean(%p) dims=[2,3,4] "
+    "keepdim=1  %z = clamp(%m) lo=0 hi=1",
+    // statistics of groups about a mean far from zero, then the same tiles again with what they gave
+    "%x = input f32[2,3,4,5,7]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %g = param f32[16]  %h = param f32[16]  "
+    "%y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %s = silu(%y)  %t = add(%s, 30)  "
+    "%n = group_norm(%t, %g, %h) num_groups=4  %z = hardswish(%n)",
+    // reductions over channels, one number a pixel stored
+    "%x = input f32[2,3,4,5,6]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %p = param f32[1,1,1,1]  "
+    "%y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %l = logsumexp(%y) dims=[1] keepdim=1  "
+    "%s = sigmoid(%l)  %m = mul(%l, %s)  %d = sub(%m, %p)  %z = clamp(%d) lo=-1 hi=1",
+    // a softmax behind an average pool, channels that fill no vector, the largest of them
+    "%x = input f32[3,2,9,11]  %w = param f32[2,6,4,4]  %q = param f32[6,1,1]  %y = conv_transpose(%x, %w) stride=[2,2] "
+    "padding=[1,1]  %r = relu(%y)  %p = avg_pool(%r) kernel=[2,2] stride=[2,2]  %s = softmax(%p) dims=[1]  %d = sub(%s, %q)  "
+    "%e = silu(%d)  %z = amax(%e) dims=[1]",
+    // phases without taps, a prologue, operands of every sort
+    "%x = input f32[2,1,40,41]  %w = param f32[1,5,2,3]  %r = input f32[2,5,121,83]  %q = input f32[2,5,1,1]  %t = tanh(%x)  "
+    "%y = conv_transpose(%t, %w) stride=[3,2] dilation=[3,1] padding=[0,0]  %a = mul(%y, %q)  %z = add(%a, %r)",
+    // batch statistics, and extrema
+    "%x = input f32[3,3,6,7]  %w = param f32[3,8,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  "
+    "%t = tanh(%y)  %a = amax(%t) dims=[2,3]  %i = amin(%t) dims=[2,3]  %v = var(%t) dims=[0,2,3]  %o = mean(%t) dims=[0,2,3]  "
+    "%c = add(%a, %i)  %d = add(%v, %o)  %z = mul(%c, %d)",
+};
+
+const int switched_on = setenv("TRANSFUSE_CELLS", "1", 1);
+
+Graph graph_of(const char* body, const char* dtype) {
+    return parse("graph g {\n  " + with(with(body, "  ", "\n  "), "f32[", std::string(dtype) + "[") + "\n  return %z\n}\n");
+}
+
+int cell_kernels(const Assembly& assembly) {
+    int count = 0;
+    for (const BoundLaunch& bound : assembly.launches) count += bound.launch.source->entry == "tf_cells";
+    return count;
+}
+
+void run(const char* dtype, bool last, bool aligned, double tolerance) {
+    std::vector<HostCase> cases;
+    Target target;
+    target.multiprocessors = 2;
+    for (const char* body : passes) {
+        const Graph graph = graph_of(body, dtype);
+        cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target, Fp32Precision::tf32));
+        EXPECT_GE(cell_kernels(cases.back().assembly), 1) << body << print(cases.back().plan);
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaCells, Float32) { run("f32", false, true, 3e-6); }  // TF32 is allowed, and not used
+TEST(CudaCells, ChannelsLast) { run("f32", true, true, 3e-6); }
+TEST(CudaCells, HalfUnaligned) { run("f16", false, false, 4e-3); }
+
+TEST(CudaCells, ManyChannelsAreForTensorCores) {
+    const Graph graph = graph_of("%x = input f32[2,16,9,9]  %w = param f32[16,16,3,3]  %z = conv_transpose(%x, %w) stride=[2,2]", "f32");
+    EXPECT_EQ(cell_kernels(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly), 0);
+}
+
+TEST(CudaCells, CompilesForEveryArchitecture) {
+    std::string reason;
+    if (!find_nvrtc(&reason)) GTEST_SKIP() << reason;
+    for (int arch : {80, 90}) {
+        Target target;
+        target.arch = arch;
+        for (const char* body : {passes[0], passes[3]}) {
+            const Graph graph = graph_of(body, "f32");
+            for (const BoundLaunch& bound : make(graph, random_leaves(graph, 7), false, true, target).assembly.launches)
+                EXPECT_NO_THROW(nvrtc_compile(*bound.launch.source, arch)) << arch << body;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace transfuse::cuda
