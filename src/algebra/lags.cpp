@@ -15,7 +15,7 @@ int64_t period(const Lattice& axis) { return axis.up / std::gcd(axis.up, axis.di
 
 }  // namespace
 
-AxisLags lags(const Lattice& axis) {
+AxisLags lags(const Lattice& axis, bool borders) {
     require(axis.down == 1, "lags: down must be 1, got ", axis.down);
     AxisLags result;
     result.step = axis.dil / std::gcd(axis.up, axis.dil);
@@ -25,7 +25,7 @@ AxisLags lags(const Lattice& axis) {
     struct Range {
         int64_t lo = 0, hi = -1;
     };
-    std::vector<Range> ranges(result.pairs.size());
+    std::vector<Range> ranges(result.pairs.size()), inner(result.pairs.size());
     result.edges = {0, axis.in};
     for (int64_t k = 0; k < axis.taps; ++k) {
         // The inputs that o = 0 … out − 1 meet: up·i = o + offset − dil·k.
@@ -40,6 +40,9 @@ AxisLags lags(const Lattice& axis) {
             Range range{std::max(first, least), std::min(last, most)};
             pair.meets = range.lo <= range.hi;
             if (!pair.meets) continue;
+            pair.count = range.hi - range.lo + 1;
+            inner[static_cast<size_t>(k * axis.taps + other)] = range;
+            if (borders) result.edges.insert(result.edges.end(), {range.lo, range.hi + 1});
             if (range.lo == least) range.lo = 0;
             if (range.hi == most) range.hi = axis.in - 1;
             ranges[static_cast<size_t>(k * axis.taps + other)] = range;
@@ -54,7 +57,8 @@ AxisLags lags(const Lattice& axis) {
     };
     for (size_t p = 0; p < result.pairs.size(); ++p)
         if (result.pairs[p].meets)
-            result.pairs[p].first = segment(ranges[p].lo), result.pairs[p].beyond = segment(ranges[p].hi + 1);
+            result.pairs[p].first = segment(ranges[p].lo), result.pairs[p].beyond = segment(ranges[p].hi + 1),
+            result.pairs[p].inner = segment(inner[p].lo), result.pairs[p].inner_beyond = segment(inner[p].hi + 1);
     return result;
 }
 

@@ -17,6 +17,8 @@ struct TapPair {
     bool meets = false;             // some output meets both taps
     int64_t lag = 0;                // δ / step
     int64_t first = 0, beyond = 0;  // segments of i
+    // With edges at borders: the segments where i and i' both lie inside x, and how many i those are.
+    int64_t inner = 0, inner_beyond = 0, count = 0;
 };
 
 struct AxisLags {
@@ -31,7 +33,7 @@ struct AxisLags {
     const TapPair& pair(int64_t k, int64_t other) const { return pairs[static_cast<size_t>(k * taps + other)]; }
 };
 
-AxisLags lags(const Lattice& axis);  // down must be 1
+AxisLags lags(const Lattice& axis, bool borders = false);  // down must be 1; borders: edges where a partner leaves x, too
 
 // Multiply-adds for each sample and input position of a group: lags and pairs of channels, each counted once.
 double lag_products(const std::vector<Lattice>& axes, int64_t channels);

@@ -1,4 +1,5 @@
-// Products summed in fp64: a warp takes lags (δd, δw) and two blocks of channels, so that lags along h and
+// Products in ordinary arithmetic, of what differs from a number near the mean: short sums are formed in fp32, long ones
+// in fp64; of float64, or where borders cut x into too many parts to do without its mean, all in fp64. A warp takes lags (δd, δw) and two blocks of channels, so that lags along h and
 // pairs of channels are its sums, in registers. Its lanes are neighbours along w; each holds R rows of the first block
 // of channels and passes once over the rows of the second that lie a lag away, so a loaded number meets several others.
 // Lanes keep their place on the axis until the end, where the sums of each segment are formed. The other kernels are
@@ -17,6 +18,8 @@ constexpr int64_t warps = 4, lanes = 32, threads = warps * lanes;
 constexpr int64_t resident = 3;    // blocks a multiprocessor holds at once
 constexpr int64_t most_sums = 27;  // of a lane, in registers: two each
 constexpr int64_t most_rows = 8;   // of a lane, in registers as well
+constexpr int64_t short_units = 4; // whose products are summed in fp32
+constexpr int64_t samples = 256;   // of a channel, for a number near its mean
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -43,7 +46,7 @@ std::vector<Run> runs_of(const AxisLags& axis) {
 
 class CovarianceSums : public CovarianceParts {
 public:
-    CovarianceSums(const Surroundings& s, const Places& places) : CovarianceParts(s, places, DType::f64) { arrange(); }
+    CovarianceSums(const Surroundings& s, const Places& places) : CovarianceParts(s, places, DType::f64, true) { arrange(); }
 
 private:
     Launch sum() override {
@@ -128,6 +131,7 @@ private:
                   "];");
         body.line("__shared__ double tf_parts[" + number(warps) + "][" + number(lanes) + "][" + number(segments_) +
                   "];");
+        body.line("__shared__ float tf_mean[2][" + number(channel_block_) + "];");
         body.line("__syncthreads();");
         body.line("TF_SEQUENCE();");
         const std::string C = number(channel_block_), J = number(lag_block_), R = number(rows_);
@@ -159,8 +163,11 @@ private:
                   number(rows_ - 1) + ") / " + R + ";");
         body.line("const int strips = (tf_end[run] - tf_begin[run] + 31) / 32;");
         body.line("const int units = planes * stacks * strips * " + k.integer(batch_) + ";");
+        if (centred_) write_means(k);
         body.line("double sums[" + C + "][" + C + "][" + J + "] = {};");
         body.line("double alone[" + C + "] = {};");
+        if (centred_) body.line("float some[" + C + "][" + C + "][" + J + "] = {}, some_alone[" + C + "] = {};");
+        if (centred_) body.line("int turn = 0;");
         body.open("for (int unit = (block - tf_first[part]) * " + number(warps) +
                   " + warp; unit < units; unit += (tf_first[part + 1] - tf_first[part]) * " + number(warps) + ")");
         body.line(
@@ -179,7 +186,8 @@ private:
         body.line("near[r][c] = 0;");
         const std::string channel = k.let("group * " + number(channels_) + " + first_block * " + C + " + c", "channel");
         emitter.open("if (r < rows && w < tf_end[run]" + in_group("first_block", channel_block_, "c") + ")");
-        body.line("near[r][c] = " + emitter.value(x_, at("n", channel, "d", "(h + r)", "w"))[0] + ";");
+        body.line("near[r][c] = " + emitter.value(x_, at("n", channel, "d", "(h + r)", "w"))[0] +
+                  (centred_ ? " - tf_mean[0][c];" : ";"));
         emitter.close();
         emitter.close();
         emitter.close();
@@ -195,33 +203,83 @@ private:
         body.line("far[q][b] = 0;");
         const std::string second = k.let("group * " + number(channels_) + " + second_block * " + C + " + b", "channel");
         emitter.open("if (met" + in_group("second_block", channel_block_, "b") + ")");
-        body.line("far[q][b] = " + emitter.value(x_, at("n", second, "d2", "h2", "w2"))[0] + ";");
+        body.line("far[q][b] = " + emitter.value(x_, at("n", second, "d2", "h2", "w2"))[0] +
+                  (centred_ ? " - tf_mean[1][b];" : ";"));
         emitter.close();
         emitter.close();
         emitter.close();
-        body.line("double own[" + R + "][" + C + "];");
+        const std::string sum = centred_ ? "some" : "sums", wide_real = centred_ ? "float" : "double";
+        body.line(wide_real + " own[" + R + "][" + C + "];");
         body.line("#pragma unroll");
         body.line("for (int r = 0; r < " + R + "; ++r)");
         body.line("#pragma unroll");
-        body.line("for (int c = 0; c < " + C + "; ++c) own[r][c] = (double)near[r][c], alone[c] += own[r][c];");
+        body.line("for (int c = 0; c < " + C + "; ++c) own[r][c] = near[r][c], " +
+                  (centred_ ? "some_alone" : "alone") + "[c] += own[r][c];");
         body.line("#pragma unroll");
         body.open("for (int q = 0; q < " + number(reach) + "; ++q)");
         body.line("if (q - " + last_lag + " >= rows) break;");
         body.line("#pragma unroll");
         body.open("for (int b = 0; b < " + C + "; ++b)");
-        body.line("const double other = (double)far[q][b];");
+        body.line("const " + wide_real + " other = far[q][b];");
         body.line("#pragma unroll");
         body.open("for (int j = 0; j < " + J + "; ++j)");
         body.line("const int r = q - j * " + number(high.step) + ";");
         body.line("if (r < 0 || r >= " + R + ") continue;");
         body.line("#pragma unroll");
-        body.line("for (int a = 0; a < " + C + "; ++a) sums[a][b][j] += own[r][a] * other;");
+        body.line("for (int a = 0; a < " + C + "; ++a) " + sum + "[a][b][j] += own[r][a] * other;");
         body.close();
         body.close();
         body.close();
+        if (centred_) {  // short sums in fp32, long ones in fp64
+            body.open("if (++turn % " + number(short_units) + " == 0)");
+            flush(body);
+            body.close();
+        }
         body.close();
+        if (centred_) flush(body);
         write_segments(k);
     }
+    void flush(Body& body) const {
+        const std::string all = number(sums_), C = number(channel_block_);
+        body.line("_Pragma(\"unroll\") for (int i = 0; i < " + all + "; ++i) (&sums[0][0][0])[i] += (double)(&some[0][0][0])[i], " +
+                  "(&some[0][0][0])[i] = 0.0f;");
+        body.line("_Pragma(\"unroll\") for (int c = 0; c < " + C + "; ++c) alone[c] += (double)some_alone[c], some_alone[c] = 0.0f;");
+    }
+
+    // Of every channel about the mean: that of some numbers all over x, the same for all blocks.
+    void write_means(KernelText& k) {
+        Body& body = k.body;
+        Emitter& emitter = k.emitter;
+        const std::string C = number(channel_block_);
+        int64_t places = batch_;
+        for (int64_t extent : extent_) places *= extent;
+        emitter.open("for (int first = 0; first < 2 * " + C + "; first += " + number(warps) + ")");
+        body.line("const int which = first + warp, side = which / " + C + ", c = which % " + C +
+                  ", own = (side ? second_block : first_block) * " + C + " + c;");
+        body.line("double mean = 0.0;");
+        emitter.open("if (side < 2 && own < " + number(channels_) + ")");
+        body.line("#pragma unroll");
+        emitter.open("for (int i = 0; i < " + number(samples / lanes) + "; ++i)");
+        body.line("const long long place = (long long)(i * 32 + lane) * " + k.integer(places) + " / " + number(samples) + ";");
+        body.line("const int w0 = (int)(place % " + k.integer(extent_[2]) + "), h0 = (int)(place / " + k.integer(extent_[2]) +
+                  " % " + k.integer(extent_[1]) + "), d0 = (int)(place / (" + k.integer(extent_[2]) + " * (long long)" +
+                  k.integer(extent_[1]) + ") % " + k.integer(extent_[0]) + "), n0 = (int)(place / (" + k.integer(extent_[2]) +
+                  " * (long long)" + k.integer(extent_[1]) + " * " + k.integer(extent_[0]) + "));");
+        const std::string channel = k.let("group * " + number(channels_) + " + own", "channel");
+        body.line("mean += (double)" + emitter.value(x_, at("n0", channel, "d0", "h0", "w0"))[0] + ";");
+        emitter.close();
+        emitter.close();
+        body.line("for (int i = 16; i > 0; i /= 2) mean += __shfl_down_sync(0xffffffffu, mean, i);");
+        body.open("if (lane == 0 && side < 2)");
+        body.line("tf_mean[side][c] = (float)(mean / " + number(samples) + ".0);");
+        const std::string means = k.parameters.pointer(Argument::of_scratch(means_at()), "double", false);
+        body.line("if (side == 0 && line == 0 && lag_block == 0 && second_block == 0 && block == 0 && own < " +
+                  number(channels_) + ") " + means + "[group * " + number(channels_) + " + own] = (double)tf_mean[0][c];");
+        body.close();
+        emitter.close();
+        body.line("__syncthreads();");
+    }
+
     // Sums go from lanes to segments, 32 at a time, then from warps to the block's slot.
     void write_segments(KernelText& k) {
         Body& body = k.body;

@@ -15,13 +15,13 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 std::string pairs(KernelText& k, const AxisLags& axis) {
     std::vector<int64_t> words;
     for (const TapPair& pair : axis.pairs)
-        words.insert(words.end(), {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond});
+        words.insert(words.end(), {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond, pair.inner, pair.inner_beyond});
     return k.emitter.integer_table(words);
 }
 
 }  // namespace
 
-CovarianceParts::CovarianceParts(const Surroundings& s, const Places& places, DType slots)
+CovarianceParts::CovarianceParts(const Surroundings& s, const Places& places, DType slots, bool centred)
     : s_(s), graph_(s.plan.graph), places_(places), id_(s.pass.anchor), x_(graph_[id_].args[0]), slots_(slots) {
     const Type& type = graph_[x_].type;
     groups_ = graph_[id_].attributes.integer(Key::groups);
@@ -29,9 +29,13 @@ CovarianceParts::CovarianceParts(const Surroundings& s, const Places& places, DT
     batch_ = type.shape[0];
     std::vector<Lattice> axes(static_cast<size_t>(5 - type.rank()));
     for (const Lattice& axis : lattices(graph_, id_)) axes.push_back(axis);
-    for (size_t a = 0; a < 3; ++a) {
-        axes_.push_back(lags(axes[a]));
-        extent_.push_back(axes[a].in);
+    constexpr int64_t most_parts = 64;
+    int64_t parts = 1;
+    for (const Lattice& axis : axes) parts *= lags(axis, true).segments();
+    centred_ = centred && type.dtype != DType::f64 && parts <= most_parts;
+    for (const Lattice& axis : axes) {
+        axes_.push_back(lags(axis, centred_));
+        extent_.push_back(axis.in);
     }
     segments_ = axes_[2].segments();
 }
@@ -39,7 +43,7 @@ CovarianceParts::CovarianceParts(const Surroundings& s, const Places& places, DT
 GridProgram CovarianceParts::program() {
     GridProgram result;
     result.program.launches = {sum(), fold(), gather()};
-    result.program.scratch_bytes = static_cast<size_t>(result_at() + numel(graph_[id_].type.shape) * 8);
+    result.program.scratch_bytes = static_cast<size_t>(means_at() + groups_ * channels_ * 8);
     result.program.note = result.program.launches[0].note;
     Place place;
     place.base = Argument::of_scratch(result_at());
@@ -139,29 +143,39 @@ void CovarianceParts::write_fold(KernelText& k) const {
     body.close();
 }
 
-// A thread an element: it adds the parts that the pair of taps takes.
+// A thread an element: it adds the parts that the pair of taps takes. Where sums are of d = x − m,
+// Σ x·x' = Σ d·d' + m'·Σ d + m·Σ d' + m·m'·count, the last three over places whose partner lies inside x.
 void CovarianceParts::write_gather(KernelText& k) const {
     Body& body = k.body;
     const Sizes& shape = graph_[id_].type.shape;
     const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
     const int64_t points = deep.taps * high.taps * wide.taps;
     const std::string tables[] = {pairs(k, deep), pairs(k, high), pairs(k, wide)};
+    const char* edges[] = {"tf_deep", "tf_high", "tf_wide"};
+    for (size_t axis = 0; axis < 3; ++axis) table(k, edges[axis], axes_[axis].edges);
+    body.line("__syncthreads();");
     body.line("TF_SEQUENCE();");
     const std::string from = k.parameters.pointer(Argument::of_scratch(parts_at()), "const double", false);
     const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
+    const std::string means = k.parameters.pointer(Argument::of_scratch(means_at()), "const double", false);
     body.line("const int element = (int)blockIdx.x * " + number(gather_threads) + " + (int)threadIdx.x;");
     body.line("if (element >= " + number(numel(shape)) + ") return;");
     body.line("const int row = element / " + number(shape[1]) + ", group = element % " + number(shape[1]) + " / " +
               number(shape[0]) + ", column = element % " + number(shape[0]) + ";");
-    body.line("double results[3];");
-    // The product of row and column, then each alone.
-    body.line("#pragma unroll");
-    body.open("for (int which = 0; which < 3; ++which)");
-    body.line("int a = which == 2 ? column : row, b = which == 1 ? row : column;");
-    body.line("int lag[3], first[3], beyond[3];");
+    // Sums over pairs (a, b): of products; of a alone; of b alone. Then each with itself: sums alone.
+    body.line("double product = 0.0, mean[2];");
+    body.line("const double count = " + counted(k) + ";");
+    body.line("#pragma unroll 1");
+    body.open("for (int pair = 0; pair < 3; ++pair)");
+    body.line("int a = pair == 2 ? column : row, b = pair == 1 ? row : column;");
+    body.line("int lag[3], range[2][3][2], inner[2][3][2];");
     body.line("bool meets = true;");
+    body.line("double met = " + k.integer(batch_) + ";");
     // Of δ and −δ the first kernel summed one.
+    body.open("for (int turn = 0; turn < 2; ++turn)");
+    body.line("met = " + k.integer(batch_) + ";");
     body.open("for (int side = 0; side < 2; ++side)");
+    body.line("const int p = side ? b : a, q = side ? a : b;");
     const int64_t taps[] = {deep.taps, high.taps, wide.taps};
     for (size_t axis = 0; axis < 3; ++axis) {
         int64_t below = 1;
@@ -169,28 +183,47 @@ void CovarianceParts::write_gather(KernelText& k) const {
         auto tap = [&](const std::string& of) {
             return of + " % " + number(points) + " / " + number(below) + " % " + number(taps[axis]);
         };
-        const std::string at = number(static_cast<int64_t>(axis));
-        body.line("{ const int at = ((" + tap("a") + ") * " + number(taps[axis]) + " + " + tap("b") + ") * 4;");
-        body.line("  meets = meets && " + tables[axis] + "[at]; lag[" + at + "] = " + tables[axis] +
-                  "[at + 1]; first[" + at + "] = " + tables[axis] + "[at + 2]; beyond[" + at +
-                  "] = " + tables[axis] + "[at + 3]; }");
+        const std::string at = number(static_cast<int64_t>(axis)), &words = tables[axis];
+        body.line("{ const int at = ((" + tap("p") + ") * " + number(taps[axis]) + " + " + tap("q") + ") * 6;");
+        body.line("  range[side][" + at + "][0] = " + words + "[at + 2]; range[side][" + at + "][1] = " + words +
+                  "[at + 3]; inner[side][" + at + "][0] = " + words + "[at + 4]; inner[side][" + at + "][1] = " + words +
+                  "[at + 5];");
+        body.line("  if (side == 0) { meets = meets && " + words + "[at]; lag[" + at + "] = " + words + "[at + 1]; met *= " +
+                  edges[axis] + "[inner[0][" + at + "][1]] - " + edges[axis] + "[inner[0][" + at + "][0]]; } }");
     }
+    body.close();
     body.line("const int line = lag[0] * " + number(wide.count()) + " + lag[2];");
     body.line("if (line > 0 || (line == 0 && lag[1] >= 0)) break;");
     body.line("const int swapped = a; a = b; b = swapped;");
     body.close();
-    body.line("const int ca = a / " + number(points) + ", cb = b / " + number(points) + ";");
-    write_slot(body);
-    body.line("double sum = 0.0;");
     const std::string H = number(high.segments()), W = number(wide.segments());
-    body.line("for (int d = first[0]; meets && d < beyond[0]; ++d) for (int h = first[1]; h < beyond[1]; ++h) "
-              "for (int w = first[2]; w < beyond[2]; ++w)");
-    body.line("    sum += " + from + "[((long long)tile * " + number(parts()) + " + (d * " + H + " + h) * " + W +
-              " + w) * " + number(values()) + " + value];");
-    body.line("results[which] = sum;");
+    body.line("double sums[3] = {};");
+    body.line("#pragma unroll");
+    body.open("for (int what = 0; what < 3; ++what)");
+    body.line("if (pair > 0 && what != 1) continue;");
+    body.line("const int ca = (what == 2 ? b : a) / " + number(points) + ", cb = b / " + number(points) + ", which = what;");
+    body.line("if (what > 0) lag[0] = lag[1] = lag[2] = 0;");
+    write_slot(body);
+    body.line("const int (*in)[2] = what == 0 ? range[0] : inner[what - 1];");
+    body.line("#pragma unroll 9");
+    body.open("for (int part = 0; part < " + number(parts()) + "; ++part)");
+    body.line("const int d = part / (" + H + " * " + W + "), h = part / " + W + " % " + H + ", w = part % " + W + ";");
+    body.line("const bool taken = meets && d >= in[0][0] && d < in[0][1] && h >= in[1][0] && h < in[1][1] && w >= in[2][0] && "
+              "w < in[2][1];");
+    body.line("if (taken) sums[what] += " + from + "[((long long)tile * " + number(parts()) + " + part) * " +
+              number(values()) + " + value];");
     body.close();
-    body.line("const double count = " + counted(k) + ";");
-    body.line(to + "[element] = results[0] / count - results[1] / count * (results[2] / count);");
+    body.close();
+    if (centred_)
+        body.line("const double first = " + means + "[group * " + number(channels_) + " + a / " + number(points) +
+                  "], second = " + means + "[group * " + number(channels_) + " + b / " + number(points) + "];");
+    else
+        body.line("const double first = 0.0, second = 0.0;");
+    body.line("if (!meets) met = 0.0;");
+    body.line("if (pair == 0) product = sums[0] + second * sums[1] + first * sums[2] + first * second * met;");
+    body.line("else mean[pair - 1] = (sums[1] + first * met) / count;");
+    body.close();
+    body.line(to + "[element] = product / count - mean[0] * mean[1];");
 }
 
 // How many outputs: a product of sizes.

@@ -18,7 +18,7 @@ public:
     GridProgram program();
 
 protected:
-    CovarianceParts(const Surroundings& s, const Places& places, DType slots);
+    CovarianceParts(const Surroundings& s, const Places& places, DType slots, bool centred);
 
     virtual Launch sum() = 0;
     virtual int64_t values() const = 0;  // of a tile: products, then numbers alone
@@ -36,6 +36,13 @@ protected:
              const std::string& w) const;
     // Numbers that change with the sizes, in shared memory.
     static void table(KernelText& kernel, const std::string& name, const std::vector<int64_t>& values);
+    int64_t parts() const { return axes_[0].segments() * axes_[1].segments() * segments_; }
+    int64_t chunks() const { return (values() + 31) / 32; }  // of values that a block folds
+    int64_t parts_at() const {
+        return (tiles_ * groups_ * values() * segments_ * blocks_ * bytes(slots_) + 255) / 256 * 256;
+    }
+    int64_t result_at() const { return parts_at() + (tiles_ * groups_ * values() * parts() * 8 + 255) / 256 * 256; }
+    int64_t means_at() const { return result_at() + (numel(graph_[id_].type.shape) * 8 + 255) / 256 * 256; }
     KernelText text() const { return KernelText(s_, places_, 1, numel(graph_[x_].type.shape) >= int64_t{1} << 31); }
 
     const Surroundings& s_;
@@ -45,6 +52,7 @@ protected:
     const DType slots_;           // what sums of a block are stored as: [tile][block][segment along w][value]
     std::vector<AxisLags> axes_;  // d, h, w
     Sizes extent_;                // of x along them
+    bool centred_ = false;  // sums are of x less a number for each channel, which the first kernel leaves at means_at()
     int64_t batch_ = 1, groups_ = 1, channels_ = 1;
     int64_t tiles_ = 1, segments_ = 1, runs_ = 1, blocks_ = 0;  // tiles of a group; segments along w; blocks of a tile
     std::vector<int64_t> first_block_;  // of each part on d, on h, and run; then how many in all
@@ -55,13 +63,6 @@ private:
     void write_fold(KernelText& kernel) const;
     void write_gather(KernelText& kernel) const;
     std::string counted(KernelText& kernel) const;
-
-    int64_t parts() const { return axes_[0].segments() * axes_[1].segments() * segments_; }
-    int64_t chunks() const { return (values() + 31) / 32; }  // of values that a block folds
-    int64_t parts_at() const {
-        return (tiles_ * groups_ * values() * segments_ * blocks_ * bytes(slots_) + 255) / 256 * 256;
-    }
-    int64_t result_at() const { return parts_at() + (tiles_ * groups_ * values() * parts() * 8 + 255) / 256 * 256; }
 };
 
 // On tensor cores, where products of TF32 (or 16 bits) will do; nullptr where they cannot.

@@ -23,7 +23,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class CovarianceProducts : public CovarianceParts {
 public:
-    CovarianceProducts(const Surroundings& s, const Places& places) : CovarianceParts(s, places, DType::f32) {}
+    CovarianceProducts(const Surroundings& s, const Places& places) : CovarianceParts(s, places, DType::f32, false) {}
 
     bool arrange() {
         const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
