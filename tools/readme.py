@@ -11,6 +11,7 @@ tables are bench/results/FILE.md. With --check nothing is written and a differen
 
 import json
 import re
+import statistics
 import sys
 from pathlib import Path
 
@@ -54,10 +55,22 @@ RUNS = {
 }
 
 
+def processors(report: dict, architecture: str) -> list[str]:
+    """The same of a run of bench/cpu/compare.py."""
+    ratios = sorted(
+        (min(r["pytorch_ms"].values()) / r["transfuse"]["milliseconds"], i) for i, r in report["rows"].items()
+    )
+    peers = dict.fromkeys(peer for r in report["rows"].values() for peer in r["pytorch_ms"])
+    mean = statistics.geometric_mean(ratio for ratio, _ in ratios)
+    return [f"{report['threads']} {architecture} cores, fp32, batch/8", str(len(ratios)), "the best of " + ", ".join(peers),
+            f"**{mean:.2f}×**", f"{ratios[0][1]} {table.times(ratios[0][0])}", report["commit"]]  # fmt: skip
+
+
 def summaries(paths: list[Path]) -> str:
     lines = ["| run | rows | against | times faster, geometric mean | least | commit | |", "|" + " --- |" * 7]
     for path in paths:
-        cells = [RUNS[path.stem.split("-")[1]], *table.summary(load(path))]
+        kind, report = path.stem.split("-", 1)[1], load(path)
+        cells = processors(report, kind) if path.stem.startswith("cpu-") else [RUNS[kind], *table.summary(report)]
         lines.append("| " + " | ".join(cells) + f" | [table and command](bench/results/{path.stem}.md) |")
     return "\n".join(lines)
 
