@@ -71,8 +71,12 @@ void MomentsWriter::choose_shape() {
     } else {
         int64_t widest = threads;
         if (!inner_.reduced) {
+            // Several threads to a column only where the device would stand idle: they have to wait for each other.
+            const int64_t enough = 16 * s_.target.multiprocessors;
             int64_t lines = 1;
-            while (lines < 8 && row_count / (2 * lines) >= 16) lines *= 2;
+            while (lines < 8 && row_count / (2 * lines) >= 16 &&
+                   outer_count() * ceil_div(vectors, threads / lines) < enough)
+                lines *= 2;
             lines = s_.target.decide(lines);
             widest = threads / lines;
             // Shared memory: a column's sum for each cell, and one of each line.
