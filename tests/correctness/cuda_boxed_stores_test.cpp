@@ -20,6 +20,11 @@ const char* const passes[] = {
     "output_padding=[1,0,1]  %z = relu(%y)",
     "%x = input f16[1,16,11,13]  %w = param f16[16,32,3,3]  %y = conv_transpose(%x, %w) stride=[2,1] padding=[1,1]  %z = sigmoid(%y)",
     "%x = input f16[2,16,5,14]  %w = param f16[16,8,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]",
+    // reductions over channels: within a warp, across the warps of a warpgroup, of both
+    "%x = input f16[2,16,5,14]  %w = param f16[16,16,3,3]  %b = param f16[16]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1]  %z = softmax(%y) dims=[1]",
+    "%x = input f16[2,16,4,5,6]  %w = param f16[16,56,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]  %s = softmax(%y) dims=[1]  %z = sigmoid(%s)",
+    "%x = input f16[2,16,7,9]  %w = param f16[16,120,4,4]  %p = param f16[120,1,1]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %s = softmax(%y) dims=[1]  "
+    "%a = add(%s, %p)  %z = sigmoid(%a)",
     // a signal
     "%x = input f16[2,32,70]  %w = param f16[32,48,8]  %y = conv_transpose(%x, %w) stride=[4] padding=[2]  %z = leaky_relu(%y) negative_slope=0.1",
 };
@@ -53,7 +58,7 @@ TEST(CudaBoxedStores, NotEverything) {
     for (const auto& [body, last] : std::initializer_list<std::pair<const char*, bool>>{
              {"%x = input f16[2,16,9,21]  %w = param f16[16,40,3,5]  %z = conv_transpose(%x, %w)", false},
              {"%x = input f16[2,16,9,21]  %w = param f16[16,42,3,5]  %z = conv_transpose(%x, %w)", true},
-             {"%x = input f16[2,16,9,21]  %w = param f16[16,40,3,5]  %y = conv_transpose(%x, %w)  %z = softmax(%y) dims=[1]", true},
+             {"%x = input f16[2,16,9,21]  %w = param f16[16,136,3,3]  %y = conv_transpose(%x, %w)  %z = softmax(%y) dims=[1]", true},
              {"%x = input f16[2,16,9,21]  %w = param f16[16,24,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] dilation=[2,2]", true}}) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %z\n}\n");
         for (const BoundLaunch& bound : make(graph, random_leaves(graph, 5), last, true, Target{}).assembly.launches)

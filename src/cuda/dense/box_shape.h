@@ -12,6 +12,7 @@ struct BoxShape {
     int channels = 0, row_bytes = 0;         // of a pixel in a box
     int segments = 1, parts = 1;             // of an accumulator's rows with a phase; boxes of channels each takes
     int pixels = 0, bytes = 0;               // of a box
+    int exchange = 0;                        // bytes beside them, for reductions over channels
     int slots = 1;                           // accumulators of a warpgroup that are laid down before the first must be gone
     int swizzle() const { return row_bytes == 128 ? 3 : row_bytes == 64 ? 2 : row_bytes == 32 ? 1 : 0; }
 };
@@ -25,9 +26,10 @@ inline BoxShape box_shape(const Problem& problem, const Needs& needs, const Conf
     box.bytes = (box.pixels * box.row_bytes + 16 + 1023) / 1024 * 1024;   // and room for what belongs nowhere
     box.segments = s.phases_w <= s.segments ? s.bundle_phases * s.phases_w : s.segments;
     box.slots = s.blocks > 1 ? 2 : 1;
+    if (needs.all_channels) box.exchange = (2 * s.run_pixels * (config.split == Split::channels ? 8 : 4) * 4 + 1023) / 1024 * 1024;
     return box;
 }
 
-inline int boxes_bytes(const BoxShape& box) { return box.slots * box.segments * box.parts * box.bytes; }   // of a warpgroup
+inline int boxes_bytes(const BoxShape& box) { return box.slots * box.segments * box.parts * box.bytes + box.exchange; }   // of a warpgroup
 
 }  // namespace transfuse::cuda

@@ -11,6 +11,43 @@ namespace transfuse::cuda {
 
 namespace {
 
+// Reductions over channels: a lane's rows, the lanes of a warp, then the warps that hold a pixel's channels, through shared memory.
+class BoxChain : public FragmentChain {
+public:
+    BoxChain(const Epilogue& epilogue, Lines& lines) : FragmentChain(epilogue, lines) {}
+
+protected:
+    void across(const std::string& result, Op op, const std::string& term) override {
+        const Kind x{false, true};
+        const std::string to = ref(result, x);
+        t.line("REAL " + result + dims(x) + ";");
+        loops(x);
+        t.line(to + " = " + identity(op) + ";");
+        loops({true, true});
+        t.line("if (CHANNEL_OK(i)) " + to + " = " + combined(op, to, term) + ";");
+        for (int apart : {4, 8, 16}) {
+            loops(x);
+            t.line(to + " = " + combined(op, to, "__shfl_xor_sync(~0u, " + to + ", " + num(apart) + ")") + ";");
+        }
+        t.line("if (MEETING > 1) {");
+        t.line("REAL* const parts = exchange + exchange_turn * RUN_PIXELS * WARPS;");
+        t.line("if (lane < 4) {");
+        loops(x);
+        t.line("parts[(e / 2 * 8 + lane * 2 + e % 2) * WARPS + (JOINT ? WG * 4 : 0) + warp] = " + to + ";");
+        t.line("}");
+        t.line("barrier_named(JOINT ? 8 : 6 + WG, JOINT ? 256 : 128);");
+        loops(x);
+        t.line("{");
+        t.line("const tf_vector<REAL, MEETING> all = *(const tf_vector<REAL, MEETING>*)(parts + (e / 2 * 8 + lane % 4 * 2 + e % 2) * WARPS + (JOINT ? 0 : warp / MEETING * MEETING));");
+        t.line(to + " = all.lane[0];");
+        t.line("#pragma unroll");
+        t.line("for (int k = 1; k < MEETING; k++) " + to + " = " + combined(op, to, "all.lane[k]") + ";");
+        t.line("}");
+        t.line("exchange_turn ^= 1;");
+        t.line("}");
+    }
+};
+
 class BoxedProgram {
 public:
     BoxedProgram(const Epilogue& epilogue, const BoxShape& box, const Schedule& s) : epilogue_(epilogue), box_(box), s_(s), chain_(epilogue, t) {}
@@ -22,12 +59,13 @@ public:
         t.line("const REAL* table;");
         t.line("const Operands& operands;");
         t.line("unsigned boxes;                   // where they are laid down");
-        t.line("int lane, warp, slot;");
+        t.line("REAL* exchange;                   // of reductions over channels");
+        t.line("int lane, warp, slot, exchange_turn;");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENT > 8 ? i * 8 : 0];");
         t.line("}");
-        t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), boxes(shared_address(shared + CHUNKS_AT + WG * CHUNK_BYTES)), lane(t % 32), warp(t / 32), slot(0) {}");
+        t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), boxes(shared_address(shared + CHUNKS_AT + WG * CHUNK_BYTES)), exchange((REAL*)(shared + CHUNKS_AT + (JOINT ? 0 : WG) * CHUNK_BYTES + EXCHANGE_AT)), lane(t % 32), warp(t / 32), slot(0), exchange_turn(0) {}");
         place();
         tile();
         t.line("__device__ __forceinline__ void fold(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int, REAL*) {}");
@@ -41,7 +79,8 @@ private:
         t.line("constexpr bool FRAGMENTS = true, FOLDED = false;");
         auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
         constant("SEGMENT", s_.segment), constant("SEGMENTS", box_.segments), constant("BOX_CHANNELS", box_.channels), constant("BOX_PARTS", box_.parts);
-        constant("BOX_ROW", box_.row_bytes), constant("BOX_BYTES", box_.bytes), constant("BOX_SLOTS", box_.slots), constant("SLOT_BYTES", slot_bytes());
+        constant("BOX_ROW", box_.row_bytes), constant("BOX_BYTES", box_.bytes), constant("BOX_SLOTS", box_.slots), constant("SLOT_BYTES", slot_bytes()), constant("EXCHANGE_AT", box_.slots * slot_bytes());
+        constant("WARPS", s_.joint ? 8 : 4), constant("MEETING", s_.joint ? 8 : std::max(1, s_.segment / 16));   // warps that hold a pixel's channels
         std::string codes;
         for (const auto& sets : s_.phase_table)   // [variant][warpgroup], then accumulators and segments
             for (int block = 0; block < s_.blocks; ++block)
@@ -131,7 +170,7 @@ private:
     const BoxShape box_;
     const Schedule& s_;
     Lines t;
-    FragmentChain chain_;
+    BoxChain chain_;
 };
 
 }  // namespace
@@ -146,7 +185,7 @@ int boxed_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
     if (problem.family != Family::wgmma || problem.groups > 1 || problem.real_bytes() != 4 || program.around->target.stated() || !program.around->aligned) return 0;
-    if (!program.pixel_major || program.pool || program.channel_reductions || epilogue.stores().size() != 1 || !epilogue.partials().empty()) return 0;
+    if (!program.pixel_major || program.pool || (program.channel_reductions && (problem.cout <= 8 || problem.cout > 128)) || epilogue.stores().size() != 1 || !epilogue.partials().empty()) return 0;
     if (program.chain_instructions > 60) return 0;   // the chain is written out for every accumulator
     for (ValueId v : program.steps)
         if (!fragment_operands(epilogue, v)) return 0;
@@ -168,7 +207,7 @@ int64_t box_maps(const Problem& problem) { return problem.axes[1].period() * pro
 
 static BoxShape stored_boxes(const Epilogue& epilogue, const Schedule& s, const Config& config) {
     Needs needs;
-    needs.boxed = static_cast<int>(bytes(epilogue.stores()[0].dtype));
+    needs.boxed = static_cast<int>(bytes(epilogue.stores()[0].dtype)), needs.all_channels = epilogue.program().channel_reductions;
     return box_shape(epilogue.problem(), needs, config, s);
 }
 
