@@ -205,6 +205,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.fixed = static_cast<int>(problem.groups) * s.m_groups;
     s.blocks = bundles * s.planes_per_bundle;
     if (s.blocks * s.accumulators * problem.terms() * problem.real_bytes() / 4 > problem.accumulator_registers(config.store_groups)) return std::nullopt;   // strict: sums beside the accumulators
+    if (needs.boxed && needs.all_channels && (s.blocks + 1) * s.accumulators * problem.terms() > 170) return std::nullopt;   // exponentials beside them
     if (needs.folded && s.blocks * s.accumulators * problem.terms() > 128) return std::nullopt;   // the fold needs some beside them
     if (config.store_groups > 1 && (s.accumulators > 64 || config.buffers % (2 * config.store_groups))) return std::nullopt;   // a buffer may not come round before its group does
     if (config.split == Split::channels && s.channel_blocks < 2) return std::nullopt;
