@@ -74,6 +74,13 @@ SOURCE = r"""
 #define EIGHT(i) FOUR(i), FOUR(i + 4)
 DEVICE float tf_rsqrt(float x) { return rsqrtf(x); }
 DEVICE double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
+// min and max that pass NaN through, in one instruction.
+DEVICE float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+DEVICE float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
+DEVICE double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+// exp(x - top) of many x in two instructions each: the rounding of top·log2(e) is common to all and cancels in their shares.
+DEVICE float tf_exp_below(float x, float top) { return tf_exp2(fmaf(x, 1.44269504089f, top * -1.44269504089f)); }
+DEVICE double tf_exp_below(double x, double top) { return exp(x - top); }
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
 typedef int tf_index;
@@ -503,6 +510,12 @@ template <int WG> struct Fragments {
     template <int N> DEVICE void load_rows(float (&r)[N], const float* from) {
         UNROLL for (int i = 0; i < N; i++) r[i] = from[i * 8];
     }
+    // Sums of exponentials, each relative to the largest value of its own.
+    DEVICE void join_exponentials(float& top, float& mass, float top2, float mass2) {
+        const float now = tf_max(top, top2), below = now == __int_as_float(0xff800000) ? (float)0 : now;
+        mass = mass * tf_exp_below(top, below) + mass2 * tf_exp_below(top2, below);
+        top = now;
+    }
     DEVICE void clear(float (&to)[RESULT_ROWS][STATS]) {
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
             to[i][0] = 0.f;
@@ -596,7 +609,6 @@ template <int WG> struct Fragments {
         }
     }
     DEVICE void finish() { write(sums, channel, channel, gridDim.x, blockIdx.x); }
-    DEVICE void fold() {}
 };
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
@@ -1454,7 +1466,7 @@ def compiled(dtype, device, told):
         source = "#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE
         flags = [f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         path = load_inline(
-            "_".join(["transfuse_85582213ac59", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
+            "_".join(["transfuse_003071f979d0", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
         )
         _built[key] = ctypes.CDLL(path)
     return _built[key], 10 * major + minor

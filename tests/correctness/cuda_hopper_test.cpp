@@ -27,6 +27,9 @@ const Pass passes[] = {
      "padding=[1,1]  %d = sub(%y, %m)  %t = tanh(%d)  %s = var(%t) dims=[2,3] correction=0  %z = sum(%d) dims=[0,2,3]", true},
     {"%x = input f32[3,9,23]  %w = param f32[9,33,8]  %y = conv_transpose(%x, %w) stride=[4] padding=[2]  %t = gelu(%y)  %s = "
      "var(%t) dims=[0,2] correction=0  %z = amax(%t) dims=[2]", true},
+    // sums of exponentials, of values far from zero as well, of images and of the batch
+    {"%x = input f32[2,5,9,13]  %w = param f32[5,40,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %t = mul(%y, "
+     "90)  %s = logsumexp(%t) dims=[2,3]  %z = logsumexp(%y) dims=[0,2,3]", true},
     // pools: over columns, rows, phases in accumulators, rows and lanes
     {"%x = input f32[2,5,7,11]  %w = param f32[5,40,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %t = tanh(%y)  %p = "
      "max_pool(%t) kernel=[2,2] stride=[2,2]  %s = sum(%p) dims=[2,3]  %z = amin(%p) dims=[2,3]", true},

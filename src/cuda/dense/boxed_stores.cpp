@@ -68,7 +68,6 @@ public:
         t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), boxes(shared_address(shared + CHUNKS_AT + WG * CHUNK_BYTES)), exchange((REAL*)(shared + CHUNKS_AT + (JOINT ? 0 : WG) * CHUNK_BYTES + EXCHANGE_AT)), lane(t % 32), warp(t / 32), slot(0), exchange_turn(0) {}");
         place();
         tile();
-        t.line("__device__ __forceinline__ void fold(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int, REAL*) {}");
         t.line("__device__ __forceinline__ void finish() { if (lane == 0 && warp == 0) boxes_stored(); }");
         t.line("};");
         return t.str();
@@ -76,7 +75,7 @@ public:
 
 private:
     void constants() {
-        t.line("constexpr bool FRAGMENTS = true, FOLDED = false;");
+        t.line("constexpr bool FRAGMENTS = true, FOLDED = false, HANDED = false;");
         auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
         constant("SEGMENT", s_.segment), constant("SEGMENTS", box_.segments), constant("BOX_CHANNELS", box_.channels), constant("BOX_PARTS", box_.parts);
         constant("BOX_ROW", box_.row_bytes), constant("BOX_BYTES", box_.bytes), constant("BOX_SLOTS", box_.slots), constant("SLOT_BYTES", slot_bytes()), constant("EXCHANGE_AT", box_.slots * slot_bytes());

@@ -12,6 +12,7 @@
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
 #include "cuda/dense/manner.h"
+#include "cuda/dense/hand_over.h"
 #include "cuda/dense/pack.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/tile_program.h"
@@ -65,7 +66,9 @@ struct Request {
         needs.one_image = epilogue.one_image();
         needs.fragments = runs_in_fragments(epilogue);
         needs.folded = find_fold(program, epilogue);
-        if (!needs.fragments && !needs.folded) leave_in_boxes(boxed_element(epilogue));
+        if (!on_accumulators()) leave_in_boxes(boxed_element(epilogue));
+        if (!on_accumulators()) find_handed(program, epilogue);
+        needs.epilogue_flops -= 2.0 * static_cast<double>(program.before_handed.size());
         needs.ahead = on_accumulators() ? 0 : ahead_bytes(epilogue);
     }
     bool on_accumulators() const { return needs.fragments || needs.folded; }

@@ -18,7 +18,7 @@ public:
         : epilogue_(epilogue), program_(epilogue.program()), s_(s), chain_(epilogue, t), op_(epilogue.graph()[epilogue.program().fold].op) {}
 
     std::string text() {
-        t.line("constexpr bool FRAGMENTS = false, FOLDED = true;");
+        t.line("constexpr bool FRAGMENTS = false, FOLDED = true, HANDED = false;");
         t.line("// The chain up to a reduction over channels, on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.");
         t.line("template <int WG> struct Fragments {");
         t.line("const REAL* table;");
@@ -29,8 +29,6 @@ public:
         t.line("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
         t.line("}");
         t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), warp(t / 32), row(t % 32 / 4), column(t % 4 * 2) {}");
-        t.line("__device__ __forceinline__ void tile(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int) {}");
-        t.line("__device__ __forceinline__ void finish() {}");
         halve();
         fold();
         t.line("};");

@@ -7,6 +7,7 @@
 #include "cuda/dense/boxed_stores.h"
 #include "cuda/dense/fold.h"
 #include "cuda/dense/fragment_chain.h"
+#include "cuda/dense/hand_over.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -29,7 +30,6 @@ public:
         insides();
         tile();
         finish();
-        t.line("__device__ __forceinline__ void fold(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int, REAL*) {}");
         t.line("};");
         return t.str();
     }
@@ -53,7 +53,7 @@ private:
     }
 
     void constants() {
-        t.line("constexpr bool FRAGMENTS = true, FOLDED = false;");
+        t.line("constexpr bool FRAGMENTS = true, FOLDED = false, HANDED = false;");
         auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
         constant("SEGMENTS", s_.segments), constant("WRITERS", fragment_writers(c_));
         constant("RESULTS", columns_.size()), constant("RESULT_ROWS", s_.segments > 1 ? 1 : 2);   // of a lane: columns and channels
@@ -113,12 +113,19 @@ private:
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];");
         t.line("}");
+        t.line("// Sums of exponentials, each relative to the largest value of its own.");
+        t.line("static __device__ __forceinline__ void join_exponentials(REAL& top, REAL& mass, REAL top2, REAL mass2) {");
+        t.line("const REAL now = tf_max(top, top2), below = now == __int_as_float(0xff800000) ? (REAL)0 : now;");
+        t.line("mass = mass * tf_exp_below(top, below) + mass2 * tf_exp_below(top2, below);");
+        t.line("top = now;");
+        t.line("}");
         t.line("__device__ __forceinline__ void clear(REAL (&to)[RESULT_ROWS][STATS]) {");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
         each_stat([&](const Partial& p, const std::string& k) {
             t.line("to[i][" + k + "] = " + identity(p.reduction.op) + ";");
             if (p.reduction.op == Op::var) t.line("to[i][" + k + " + 1] = to[i][" + k + " + 2] = 0;");
+            if (p.reduction.op == Op::logsumexp) t.line("to[i][" + k + " + 1] = 0;");
         });
         t.line("}");
         t.line("}");
@@ -272,13 +279,29 @@ private:
         size_t n = 0;
         each_stat([&](const Partial& p, const std::string& k) {
             const std::string part = "parts[" + row + "][" + k + "]", value = values[n++];
-            if (p.reduction.op != Op::var) t.line(part + " = " + combined(joining(p), part, value) + ";");
+            if (is_one_number(p)) t.line(part + " = " + combined(joining(p), part, value) + ";");
         });
         t.line("}");
         n = 0;
         each_stat([&](const Partial& p, const std::string& k) {
             const std::string value = values[n++];
-            if (p.reduction.op != Op::var) return;
+            if (is_one_number(p)) return;
+            if (p.reduction.op == Op::logsumexp) {
+                // Exponentials relative to the largest value: of those before and of these.
+                const std::string top = "parts[" + row + "][" + k + "]", mass = "parts[" + row + "][" + k + " + 1]", each = "for (int e = 0; e < VECTOR; e++) if (" + unless + mask + " >> e & 1) ";
+                t.line("#pragma unroll");
+                t.line("for (int i = 0; i < BATCH; i++) {");
+                t.line("REAL now = " + top + ", sum = 0;");
+                t.line("#pragma unroll");
+                t.line(each + "now = tf_max(now, " + value + ");");
+                t.line("const REAL below = now == __int_as_float(0xff800000) ? (REAL)0 : now;");
+                t.line("#pragma unroll");
+                t.line(each + "sum += tf_exp_below(" + value + ", below);");
+                t.line(mass + " = " + mass + " * tf_exp_below(" + top + ", below) + sum;");
+                t.line(top + " = now;");
+                t.line("}");
+                return;
+            }
             // Squares about the lane's own mean, joined with what there is.
             t.line("#pragma unroll");
             t.line("for (int i = 0; i < BATCH; i++) {");
@@ -297,6 +320,7 @@ private:
     // Joins another lane's or tile's partial into `to`, statistic k of it.
     void join(const Partial& p, const std::string& k, const std::string& to, const std::function<std::string(const std::string&)>& other) {
         if (p.reduction.op == Op::var) t.line("tf_join_moments(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + to + "[" + k + " + 2], " + other(k) + ", " + other(k + " + 1") + ", " + other(k + " + 2") + ");");
+        else if (p.reduction.op == Op::logsumexp) t.line("join_exponentials(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + other(k) + ", " + other(k + " + 1") + ");");
         else t.line(to + "[" + k + "] = " + combined(joining(p), to + "[" + k + "]", other(k)) + ";");
     }
 
@@ -325,6 +349,7 @@ private:
     void each_stat(F&& each) {
         for (const Partial& p : epilogue_.partials()) each(p, num(p.first_stat));
     }
+    static bool is_one_number(const Partial& p) { return p.reduction.op != Op::var && p.reduction.op != Op::logsumexp; }
     static Op joining(const Partial& p) { return p.reduction.op == Op::mean ? Op::sum : p.reduction.op; }
 
     struct Column { int group, pixel; };   // 8-pixel group, and pixel of the lane's two
@@ -351,7 +376,7 @@ bool runs_in_fragments(const Epilogue& epilogue) {
     if (program.chain_instructions > 60) return false;   // the chain is written out for every accumulator
     for (const Partial& p : epilogue.partials()) {
         const Op op = p.reduction.op;
-        if (!p.reduction.whole || op == Op::logsumexp) return false;
+        if (!p.reduction.whole || (op == Op::logsumexp && program.chain_instructions > 30)) return false;   // its values are looked at twice
         if (epilogue.graph()[p.reduction.of].type.shape[1] != epilogue.channels()) return false;
     }
     for (ValueId v : program.steps)
@@ -385,12 +410,10 @@ std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule,
     if (epilogue.boxed()) return boxed_program(epilogue, schedule, config);
     if (config.store_groups == 0) return FragmentProgram(epilogue, schedule, config).text();
     if (epilogue.program().fold >= 0) return fold_program(epilogue, schedule);
-    return "constexpr bool FRAGMENTS = false, FOLDED = false;   // the store role runs the tile program\n"
+    if (epilogue.program().handed >= 0) return hand_over_program(epilogue);
+    return "constexpr bool FRAGMENTS = false, FOLDED = false, HANDED = false;   // the store role runs the tile program\n"
            "template <int WG> struct Fragments {\n"
            "    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int) {}\n"
-           "    __device__ __forceinline__ void tile(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int) {}\n"
-           "    __device__ __forceinline__ void fold(REAL (&)[BLOCKS][ACCUMULATORS], const Place&, int, REAL*) {}\n"
-           "    __device__ __forceinline__ void finish() {}\n"
            "};\n";
 }
 

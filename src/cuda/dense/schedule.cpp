@@ -116,6 +116,13 @@ int Schedule::row_of(int outer, int w) const {
     return ((local * planes_per_bundle + plane) * rows_per_plane + group * rows_per_group) * block_rows + seg * segment;
 }
 
+bool Schedule::lacks_rows() const {
+    for (int q = 0; q < chunk_outer; ++q)
+        for (int w = 0; w < phases_w; ++w)
+            if (row_of(q, w) < 0) return true;
+    return false;
+}
+
 std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit, const Schedule* like) {
     Schedule s;
     std::array<std::vector<Phase>, 4> phases;
@@ -172,6 +179,10 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     // M: channels, and with few of them phases side by side.
     s.phases_w = config.w_phases ? config.w_phases : static_cast<int>(s.period[3]);
     s.segment = problem.cout <= 8 ? 8 : problem.cout <= 16 ? 16 : problem.cout <= 32 ? 32 : 64;
+    int64_t phase_count = s.phases_w;
+    for (size_t a = 1; a < 3; ++a) phase_count *= s.period[a];
+    // Very few channels of many phases: as many side by side as there are.
+    while (!needs.fragments && s.segment / 2 >= problem.cout && 64 / s.segment < phase_count) s.segment /= 2;
     s.segments = 64 / s.segment;
     s.channel_blocks = static_cast<int>((problem.cout + 63) / 64);
     std::vector<bool> w_real(phases[3].size());

@@ -143,6 +143,7 @@ struct Schedule {
     int places_bytes(const Problem& problem, const Config& c) const;   // the load threads' places in a patch of several pieces
     int k_steps(const Config& c) const { return k_stages * c.k_steps; }
     int row_of(int outer, int w) const;      // first row of a phase in the chunk, −1 without taps
+    bool lacks_rows() const;                 // some phase of a chunk has none
     int outputs_of(int chunk_pixels) const { return chunk_outer * (joint && rows_per_plane == 2 ? 128 : 64) * chunk_pixels * phases_w; }   // of a chunk, at most
 };
 

@@ -62,8 +62,8 @@ Operand operand(const Surroundings& around, ValueId value, int spatial) {
     return o;
 }
 
-// What a step's code takes for one value, the rare ways (large arguments, subnormal quotients) included: they are compiled
-// with every copy.
+}  // namespace
+
 int instructions(const Node& node) {
     switch (node.op) {
         case Op::pow: return 200;
@@ -87,8 +87,6 @@ int instructions(const Node& node) {
         default: return 2;
     }
 }
-
-}  // namespace
 
 std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not) {
     const Refusal no{why_not};
