@@ -90,6 +90,7 @@ def _branches(run: list[dict[str, str]], keys: list[str]) -> list[str]:
     if not run:
         return []
     texts = {key: [entry[key] for entry in run if key in entry] for key in keys}
+    _joined(texts, keys)
     groups: dict[tuple, list[str]] = {}
     for key in reversed(keys):
         groups.setdefault(tuple(texts[key]), []).append(key)
@@ -103,6 +104,21 @@ def _branches(run: list[dict[str, str]], keys: list[str]) -> list[str]:
         absent = " && ".join(f"!defined({FLAGS[k]})" for k in others.get((), []))
         out += [f"#{'el' if out else ''}if {absent}" if absent else "#else", *plain]
     return [*out, "#endif"]
+
+
+def _joined(texts: dict[str, list[str]], keys: list[str]) -> None:
+    """Builds whose lines differ in numbers alone say them as one, though another build says something else."""
+    if len(keys) < 3:
+        return
+    for i, key in enumerate(keys):
+        alike = [k for k in keys[i:] if texts[k] and [_skeleton(t) for t in texts[k]] == [_skeleton(t) for t in texts[key]]]
+        if len(alike) < 2 or len(alike) == len(keys) or all(texts[k] == texts[key] for k in alike):
+            continue
+        rows = [[texts[k if k in alike else key][n] for k in keys] for n in range(len(texts[key]))]
+        lines = [_one(row) for row in rows]
+        if None not in lines:
+            for k in alike:
+                texts[k] = list(lines)
 
 
 CONSTANT = re.compile(r"constexpr int (\w+ = (?:-?\d+|-?PICK\([-\d, ]*\)));")

@@ -245,7 +245,12 @@ def _region(part, any_statistics: bool) -> str:
     kind = "derived" if formula else "written"
     statistics = len(program.outputs) > region.differentiable
     otherwise = f" or {part.name}_as_written(convolve, *leaves)" if part.falls else ""
-    mark = f"\n        ctx.mark_non_differentiable(*out[{region.differentiable}:])" if statistics else ""
+    forward = f"        return tuple({part.name}_by_kernels(*leaves))"
+    if statistics:
+        forward = (
+            f"        out = {part.name}_by_kernels(*leaves)\n"
+            f"        ctx.mark_non_differentiable(*out[{region.differentiable}:])\n        return tuple(out)"
+        )
     given = f"gradients[:{region.differentiable}]" if statistics else "gradients"
     results = f", {region.differentiable}" if any_statistics else ""
     return f'''
@@ -262,8 +267,7 @@ class {part.name.capitalize()}(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *leaves):
         ctx.save_for_backward(*leaves)
-        out = {part.name}_by_kernels(*leaves){mark}
-        return tuple(out)
+{forward}
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -404,7 +408,11 @@ def _forward(ref: Reference, mode) -> list[str]:
             results = [printer.argument(a) for a in node.args[0]]
             spec = mode.capture.out_spec
             if spec.num_leaves == 1 and spec.num_children == 0:
-                printer.lines.append(f"return {results[0]}")
+                last = printer.lines[-1] if printer.lines else ""
+                if last.startswith(f"{results[0]} = "):
+                    printer.lines[-1] = f"return {last.removeprefix(f'{results[0]} = ')}"
+                else:
+                    printer.lines.append(f"return {results[0]}")
             elif spec.type in (tuple, list) and spec.num_children == len(results):
                 printer.lines.append(
                     f"return {'[' if spec.type is list else ''}{', '.join(results)}{']' if spec.type is list else ''}"

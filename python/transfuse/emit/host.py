@@ -45,14 +45,22 @@ static tf_divisor divisor(long long d) {
 
 BOXES = r"""
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
-template <class S>
-static TensorMap boxes_of(const S* tensor, std::array<uint64_t, 5> extent, std::array<uint64_t, 4> stride, std::array<unsigned, 5> box) {
-    typedef int Encode(void*, int, unsigned, const void*, uint64_t*, uint64_t*, unsigned*, unsigned*, int, int, int, int);
+static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
+    typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
-    unsigned ones[5] = {1, 1, 1, 1, 1};
+    const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
-    encode(&map, @ELEMENT@, 5, tensor, extent.data(), stride.data(), box.data(), ones, 0, 0, 3, 0);
+    encode(&map, @ELEMENT@, 5, tensor, &extent, &stride, &box, ones, 0, 0, 3, 0);
     return map;
+}
+"""
+
+# A kernel's struct of sizes takes int: they are checked to fit.
+SIZES = r"""
+static Sizes sizes_of(std::array<long long, 13> of) {
+    Sizes sizes;
+    std::copy(of.begin(), of.end(), (int*)&sizes);
+    return sizes;
 }
 """
 
@@ -62,9 +70,9 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
     launch = LAUNCH
     for word, texts in CLUSTERS.items():
         launch = launch.replace(word, texts[clusters])
-    element = "sizeof(S) == 4 ? 7 : std::is_same<S, Half>::value ? 6 : 9" if half else "7"
-    boxes = BOXES.replace("@ELEMENT@", element)
-    return [launch, *([DIVISOR] if "divisor(" in functions else []), *([boxes] if "boxes_of(" in functions else [])]
+    element = "sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9" if half else "7"
+    called = {"divisor(": DIVISOR, "sizes_of(": SIZES, "boxes_of(": BOXES.replace("@ELEMENT@", element)}
+    return [launch, *(text for name, text in called.items() if name in functions)]
 
 
 def function(
@@ -83,8 +91,8 @@ def function(
         if condition:
             lines.append(f"    if ({condition}) {{")
             indent = "        "
-        for line in _body(program, clusters):
-            lines.append(indent + line)
+        for line in _body(program, clusters, "arch == 90" in condition):
+            lines += [(indent if not i else f"{indent}    ") + part for i, part in enumerate(line.split("\n"))]
         if condition:
             lines.append("    }")
     if variants[-1][0]:
@@ -93,37 +101,51 @@ def function(
     return "\n".join(lines)
 
 
-def _body(program: Program, clusters: bool) -> list[str]:
+def _body(program: Program, clusters: bool, hopper: bool) -> list[str]:
+    """hopper: no other GPU gets here."""
     calls = []
     for i, launch in enumerate(program.launches):
-        early = "arch >= 90" if launch.early and i > 0 else "false"
+        early = "false" if not launch.early or i == 0 else "true" if hopper else "arch >= 90"
         cluster, grid = f"{launch.cluster}, " if clusters else "", launch.grid
-        if launch.cluster > 1:
+        if launch.cluster > 1 and not hopper:
             cluster, grid = f"arch >= 90 ? {launch.cluster} : 1, ", f"arch >= 90 ? {launch.grid} : 1"
-        arguments = ", ".join(_value(p) for p in launch.kernel.parameters)
+        arguments = ""
+        for p in launch.kernel.parameters:  # structs on lines of their own
+            apart = p.type in ("Sizes", "Strides") or p.value.startswith("boxes_of")
+            arguments += f"{',' if arguments else ''}{chr(10) if apart else ' ' if arguments else ''}{_value(p)}"
         calls.append(
-            f"launch({launch.kernel.name}, {grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream, {arguments});"
+            f"launch({launch.kernel.name}, {grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream,{'' if arguments.startswith(chr(10)) else ' '}{arguments});"
         )
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
-    used = " ".join(calls) + " " + program.bytes + most + program.flops
-    statements = _used([*program.extents, *program.workspace[1:]], used)
+    used = " ".join([*calls, program.bytes, most, program.flops])
+    begins = [("at_0", f"asks ? 0 : (long long)out[{len(program.outputs)}]"), *program.workspace[1:]] if program.workspace else []
+    statements = _used([*program.extents, *begins], used)
     return [
-        *(f"const long long {name} = {formula};" for name, formula in statements),
+        *_declared([(n, f) for n, f in statements if not n.startswith("at_")]),
         f"if ({most} >= 1ll << 31) return -1;",
         *([f"if ({program.flops} < {SMALL}) return -3;"] if program.flops else []),
-        f"if (asks) return {program.bytes};",
-        *([f"char* const workspace = (char*)out[{len(program.outputs)}];"] if "workspace" in used else []),
+        *_declared([(n, f) for n, f in statements if n.startswith("at_")]),
+        f"if (asks) return {program.bytes.removeprefix(' + ') or '0'};",
         *calls,
         "return (long long)cudaGetLastError();",
     ]
 
 
+def _declared(named: list[tuple[str, str]]) -> list[str]:
+    """Declarations, as many as fit on a line."""
+    lines: list[str] = []
+    for name, formula in named:
+        if lines and len(lines[-1]) + len(name) + len(formula) < 118:
+            lines[-1] = f"{lines[-1][:-1]}, {name} = {formula};"
+        else:
+            lines.append(f"const long long {name} = {formula};")
+    return lines
+
+
 def _value(p) -> str:
-    if p.type.endswith("TensorMap"):
-        return p.value
-    if p.value.startswith("{"):
-        return f"{p.type}{p.value}".replace("{", "{", 1)
-    return p.value
+    if p.type == "Sizes":
+        return f"sizes_of({{{re.sub('[{}]', '', p.value)}}})"
+    return f"{p.type}{p.value}" if p.value.startswith("{") else p.value
 
 
 def _used(named: list[tuple[str, str]], text: str) -> list[tuple[str, str]]:

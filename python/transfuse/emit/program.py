@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -81,7 +81,42 @@ def state(sized: Sized, options: str, aligned: bool, dtype: str = "f32", prefix:
         program = _Stating(sized, found, prefix).program(grains(sized.symbols, aligned))
         if sorted(_divisors(program)) == edges:
             break
-    return program
+    return _counted(program)
+
+
+COUNT = re.compile(r"count_(\d+)")
+
+
+def _counted(program: Program) -> Program:
+    """Numbers in names follow the order in which launches use them: so programs of several builds read alike."""
+    texts = [text for launch in program.launches for text in [launch.grid, *(p.value for p in launch.kernel.parameters)]]
+    order: dict[str, int] = {}
+    for text in [*texts, *(f for _, f in program.workspace), program.bytes, *(f for _, f in program.extents)]:
+        for number in COUNT.findall(text):
+            order.setdefault(number, len(order) + 1)
+    for name, _ in program.extents:
+        for number in COUNT.findall(name):
+            order.setdefault(number, len(order) + 1)
+
+    def named(text: str) -> str:
+        return COUNT.sub(lambda m: f"count_{order.get(m[1], m[1])}", text)
+
+    def kernel(k: Kernel) -> Kernel:
+        own = [Parameter(p.type, named(p.name), named(p.value), p.constant) for p in k.parameters]
+        return Kernel(k.name, named(k.text), own)
+
+    pairs = lambda list_: [(named(name), named(formula)) for name, formula in list_]  # noqa: E731
+    return replace(
+        program,
+        kernels=[kernel(k) for k in program.kernels],
+        launches=[replace(launch, kernel=kernel(launch.kernel), grid=named(launch.grid)) for launch in program.launches],
+        extents=pairs(program.extents),
+        workspace=pairs(program.workspace),
+        bytes=named(program.bytes),
+        outputs=[(dtype, [named(e) for e in shape]) for dtype, shape in program.outputs],
+        largest=[named(text) for text in program.largest],
+        flops=named(program.flops),
+    )
 
 
 def _ask(ask, sizes, like=None) -> list[tuple[dict, dict]]:
@@ -238,19 +273,19 @@ class _Stating:
                     offsets.add(tuple(made["launches"][i]["arguments"][j][2] for made in self.made))
         total = tuple(made["workspace"] for made in self.made)
         ordered = sorted(offsets)
-        begins, before, text = {}, None, "0"
+        begins, before, text = {}, None, ""
         for k, offset in enumerate([*ordered, total]):
             if before is not None:
                 if any(a > b for a, b in zip(before, offset)):
                     raise Unstated("regions of the workspace change places")
                 size = self.statement.state([b - a for a, b in zip(before, offset)])
-                text = size.text if text == "0" else f"{text} + {size.text}"
+                text = f"{text} + {size.text}"
             elif any(offset):
                 raise Unstated("the workspace does not begin at 0")
             if k < len(ordered):
                 name = f"at_{k}"
                 begins[offset] = (name, text)
-                text = name if k else "0"
+                text = name
             before = offset
         self.bytes = text if ordered else "0"
         return begins
@@ -273,8 +308,7 @@ class _Stating:
             if isinstance(series[0], tuple) and len(series[0]) > 3:
                 parameters.append(Parameter(type_, name, self._boxes(series, begins)))
             elif isinstance(series[0], tuple):
-                pointee = re.sub(r"\w+", lambda m: alias.get(m[0], m[0]), type_)
-                parameters.append(Parameter(type_, name, self._pointer(pointee, series, begins)))
+                parameters.append(Parameter(type_, name, self._pointer(series, begins)))
             elif type_ in structs:
                 parameters.append(Parameter(type_, name, self._struct(_fields(structs[type_]), series)))
             else:
@@ -291,31 +325,25 @@ class _Stating:
         signature = ", ".join(f"{p.type} {p.name}" for p in parameters)
         return f"{text[: head.start()]}__global__ void {head[1]} @ENTRY@({signature}) {{{body}", parameters
 
-    def _pointer(self, type_: str, series, begins) -> str:
+    def _pointer(self, series, begins) -> str:
+        """An address, whose type is the parameter's; in the workspace a number."""
         kind, position, _ = series[0]
-        pointee = type_.replace("__restrict__", "").rstrip("* ").strip()
-        cast = f"({pointee}*)"
         if kind == "workspace":
-            name, _ = begins[tuple(s[2] for s in series)]
-            return f"{cast}(workspace + {name})" if any(s[2] for s in series) else f"{cast}workspace"
+            return begins[tuple(s[2] for s in series)][0]
         base = f"{'leaf' if kind == 'leaf' else 'out'}[{position}]"
         shift = self.statement.state([s[2] for s in series])
-        return f"{cast}{base}" if shift.constant == 0 else f"{cast}((char*){base} + {shift.text})"
+        return base if shift.constant == 0 else f"(char*){base} + {shift.text}"
 
     def _boxes(self, series, begins) -> str:
         """A tensor map: extents, strides and the box."""
         if any(s[6] for s in series):
             raise Unstated("a tensor map that rounds")
-        at = self._pointer("const float", [s[:3] for s in series], begins)
+        at = self._pointer([s[:3] for s in series], begins)
         lists = [
-            "{" + ", ".join(self._counted([s[k][i] for s in series]) for i in range(len(series[0][k]))) + "}"
+            "{" + ", ".join(self.statement.state([s[k][i] for s in series]).text for i in range(len(series[0][k]))) + "}"
             for k in (3, 5, 4)
         ]
-        return f"boxes_of({at.replace('(const float*)', '(const STORED*)', 1)}, {', '.join(lists)})"
-
-    def _counted(self, values) -> str:
-        found = self.statement.state(values)
-        return found.text if found.constant is not None else f"(uint64_t)({found.text})"
+        return f"boxes_of({at}, {', '.join(lists)})"
 
     def _struct(self, fields, series) -> str:
         at, parts = 0, []
@@ -323,8 +351,7 @@ class _Stating:
             width = WIDTH[type_]
             items = []
             for _ in range(count):
-                item = self._scalar(type_, [s[at : at + width] for s in series])
-                items.append(f"({type_})({item})" if type_ == "int" and not item.lstrip("-").isdigit() else item)
+                items.append(self._scalar(type_, [s[at : at + width] for s in series]))
                 at += width
             parts.append(items[0] if count == 1 else "{" + ", ".join(items) + "}")
         return "{" + ", ".join(parts) + "}"
@@ -371,7 +398,7 @@ def _stored(body: str, parameters: list[Parameter], kinds: list[str]) -> str:
     names = set()
     for p, kind in zip(parameters, kinds):
         if kind in ("leaf", "output") and re.match(r"(?:const )?float\*", p.type):
-            p.type, p.value = p.type.replace("float", "STORED", 1), p.value.replace("float*", "STORED*", 1)
+            p.type = p.type.replace("float", "STORED", 1)
             names.add(p.name)
     for match in re.finditer(r"const float\* __restrict__ (\w+) = (\w+) ", body):
         if match[2] in names:

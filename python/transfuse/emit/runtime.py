@@ -42,12 +42,11 @@ def compiled(dtype, device@TOLD_HERE@):
     major, minor = torch.cuda.get_device_capability(device)
     key = ELEMENTS[dtype], @TOLD_KEY@f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
-        source = "@INCLUDES@" + @SOURCE@
+        heads = "@INCLUDES@"
+        source = "".join(f"#include <{head}>\\n" for head in heads.split()) + @SOURCE@
         flags = [f"-DSTORED={key[0]}", @TOLD_FLAG@f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        path = load_inline(
-            "_".join(["transfuse_@DIGEST@", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
-        )
-        _built[key] = ctypes.CDLL(path)
+        name, options = "_".join(["transfuse_@DIGEST@", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 '''
 
@@ -161,7 +160,7 @@ def text(
         "@TOLD_FLAG@": 'f"-D{told}", ' if several else "",
         '[f"-DSTORED={key[0]}", ': "[" if floats else '[f"-DSTORED={key[0]}", ',
         "@SOURCE@": code,
-        "@INCLUDES@": "".join(f"#include <{h}>\\n" for h in heads),
+        "@INCLUDES@": " ".join(heads),
         "@ASK@": ASK_SEVERAL.replace("@TOLD@", told).replace("@OTHER@", other)
         if several
         else ASK,
