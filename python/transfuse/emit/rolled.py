@@ -6,6 +6,7 @@ Compilers unroll it again: the inner loop has as many turns in every part, those
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 
 from transfuse.emit.text.layout import ENDLESS, plain, printed, wide
@@ -47,7 +48,8 @@ def _roll(nodes: list[Node], chains: bool) -> list[Node]:
     ]
     for anchor in anchors:
         begins = [i for i, run in enumerate(runs) if run.key == anchor]
-        body = _parts([runs[b:e] for b, e in zip(begins, [*begins[1:], len(runs)])])
+        parts = [runs[b:e] for b, e in zip(begins, [*begins[1:], len(runs)])]
+        body = (_chained(parts) if chains else None) or _parts(parts)
         if body is not None:
             return [node for run in runs[: begins[0]] for node in run.nodes] + body
     if any(len(run.nodes) > 2 for run in runs):
@@ -105,17 +107,7 @@ def _runs(nodes: list[Node]) -> list[Run]:
 
 def _parts(parts: list[list[Run]]) -> list[Node] | None:
     """Parts alike as a loop over them; None where they are not."""
-    union: list[tuple[tuple, dict[int, Run]]] = [(run.key, {0: run}) for run in parts[0]]
-    for k, part in enumerate(parts[1:], 1):
-        merged: list[tuple[tuple, dict[int, Run]]] = []
-        match = difflib.SequenceMatcher(None, [key for key, _ in union], [run.key for run in part], autojunk=False)
-        for tag, a, b, c, d in match.get_opcodes():
-            if tag == "equal":
-                merged += [(key, {**of, k: run}) for (key, of), run in zip(union[a:b], part[c:d])]
-            else:
-                merged += union[a:b]
-                merged += [(run.key, {k: run}) for run in part[c:d]]
-        union = merged
+    union = _union(parts)
     tables: dict[str, list[int]] = {}
     body: list[str] = []
     for _, of in union:
@@ -130,6 +122,71 @@ def _parts(parts: list[list[Run]]) -> list[Node] | None:
     if len(parts) > 1:
         body = [f"#pragma unroll\nfor (int part = 0; part < {len(parts)}; part++) {{", *body, "}"]
     return Parser(tokens("\n".join([*declared, *body]))).body()
+
+
+def _union(parts: list[list[Run]]) -> list[tuple[tuple, dict[int, Run]]]:
+    """Runs of all parts in one order, those alike beside each other."""
+    union: list[tuple[tuple, dict[int, Run]]] = [(run.key, {0: run}) for run in parts[0]]
+    for k, part in enumerate(parts[1:], 1):
+        merged: list[tuple[tuple, dict[int, Run]]] = []
+        match = difflib.SequenceMatcher(None, [key for key, _ in union], [run.key for run in part], autojunk=False)
+        for tag, a, b, c, d in match.get_opcodes():
+            if tag == "equal":
+                merged += [(key, {**of, k: run}) for (key, of), run in zip(union[a:b], part[c:d])]
+            else:
+                merged += union[a:b]
+                merged += [(run.key, {k: run}) for run in part[c:d]]
+        union = merged
+    return union
+
+
+LINK = ("products_begin", "product", "products_commit", "products_wait", "promote")
+
+
+def _word(run: Run) -> str:
+    return run.nodes[0].items[0].text if run.nodes[0].kind == "leaf" and run.nodes[0].items else ""
+
+
+def _links(part: list[Run]) -> tuple[list[Run], list[list[Run]], list[Run]] | None:
+    """A part's runs: what comes first, its chains of products with the sums they are added to, what comes last."""
+    first = next((i for i, run in enumerate(part) if _word(run) == LINK[0]), len(part))
+    chains, at = [], first
+    while at < len(part) and tuple(map(_word, part[at : at + len(LINK)])) == LINK:
+        chains.append(part[at : at + len(LINK)])
+        at += len(LINK)
+    rest = part[at:]
+    return None if any(_word(run) in LINK for run in rest) else (part[:first], chains, rest)
+
+
+def _chained(parts: list[list[Run]]) -> list[Node] | None:
+    """Where parts have several chains of products, a loop over chains within the loop over parts."""
+    split = [_links(part) for part in parts]
+    if None in split or max(len(chains) for _, chains, _ in split) < 2:
+        return None
+    every = [chain for _, chains, _ in split for chain in chains]
+    counts = [len(chains) for _, chains, _ in split]
+    tables: dict[str, list[int]] = {}
+    inner: list[str] = []
+    for column in zip(*every):
+        if len({run.key for run in column}) > 1 or (lines := _stated(dict(enumerate(column)), len(every), tables)) is None:
+            return None
+        inner += [re.sub(r"\bpart\b", "link", line) for line in lines]
+    around: list[list[str]] = []
+    for side in (0, 2):
+        union = _union([found[side] for found in split])
+        stated = [_stated(of, len(parts), tables) for _, of in union]
+        if None in stated:
+            return None
+        around.append(_guards_joined([line for lines in stated for line in lines]))
+    most, even = max(counts), len(set(counts)) == 1
+    if not even:
+        tables["links"] = [sum(counts[:k]) for k in range(len(counts) + 1)]
+    begin = f"part * {most}" if even else "links[part]"
+    head = f"#pragma unroll\nfor (int link = {begin}; link < {begin} + {most}; link++)"
+    body = [head + (" {" if even else " if (link < links[part + 1]) {"), *inner, "}"]
+    lines = [f"#pragma unroll\nfor (int part = 0; part < {len(parts)}; part++) {{", *around[0], *body, *around[1], "}"]
+    declared = f"static constexpr int {', '.join(f'{n}[] = {{{_listed(v)}}}' for n, v in tables.items())};"
+    return Parser(tokens("\n".join([*([declared] if tables else []), *lines]))).body()
 
 
 def _listed(values: list[int]) -> str:
