@@ -261,12 +261,12 @@ private:
         body.line("#pragma unroll");
         emitter.open("for (int i = 0; i < " + number(samples / lanes) + "; ++i)");
         body.line("const long long place = (long long)(i * 32 + lane) * " + k.integer(places) + " / " + number(samples) + ";");
-        body.line("const int w0 = (int)(place % " + k.integer(extent_[2]) + "), h0 = (int)(place / " + k.integer(extent_[2]) +
-                  " % " + k.integer(extent_[1]) + "), d0 = (int)(place / (" + k.integer(extent_[2]) + " * (long long)" +
-                  k.integer(extent_[1]) + ") % " + k.integer(extent_[0]) + "), n0 = (int)(place / (" + k.integer(extent_[2]) +
+        body.line("const int column0 = (int)(place % " + k.integer(extent_[2]) + "), row0 = (int)(place / " + k.integer(extent_[2]) +
+                  " % " + k.integer(extent_[1]) + "), plane0 = (int)(place / (" + k.integer(extent_[2]) + " * (long long)" +
+                  k.integer(extent_[1]) + ") % " + k.integer(extent_[0]) + "), image0 = (int)(place / (" + k.integer(extent_[2]) +
                   " * (long long)" + k.integer(extent_[1]) + " * " + k.integer(extent_[0]) + "));");
         const std::string channel = k.let("group * " + number(channels_) + " + own", "channel");
-        body.line("mean += (double)" + emitter.value(x_, at("n0", channel, "d0", "h0", "w0"))[0] + ";");
+        body.line("mean += (double)" + emitter.value(x_, at("image0", channel, "plane0", "row0", "column0"))[0] + ";");
         emitter.close();
         emitter.close();
         body.line("for (int i = 16; i > 0; i /= 2) mean += __shfl_down_sync(0xffffffffu, mean, i);");

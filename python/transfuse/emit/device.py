@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from transfuse.emit.rolled import rolled
 from transfuse.emit.short import DEVICE, LISTS, product, shorter
+from transfuse.emit.sums import FUNCTION, inlined, summed
 from transfuse.emit.text import specialised
 from transfuse.emit.text.values import agreed, constants
 from transfuse.emit.whole import without_constant_members, without_unread_members, without_unused_parameters
@@ -215,6 +216,8 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
             _shortened(every)
     _aliases_gone(every)
     for source in every:
+        _sums_by_name(source)
+    for source in every:
         source[:] = _tables_as_functions(needed([_converted(c) for c in source if not c.names & CONVERSIONS]))
     used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
     for source in every:
@@ -244,6 +247,16 @@ def _renumbered(sources: list[list[Chunk]]) -> None:
                 source[i] = replace(c, text=text, names=names)
 
 
+def _place_told(text: str) -> str:
+    """Of a tile's place, the comment names the members it has."""
+    if not re.search(r"^struct Place \{", text, re.M):
+        return text
+    code = text[text.index("struct Place") :]
+    if "fixed" not in code:
+        text = text.replace("`fixed` = which group and block of output channels,\n// ", "")
+    return text if "variant" in code else re.sub(r"[;,]\s+(?://\s*)?`variant` = which phases\.", ".", text)
+
+
 CODES = re.compile(r"__constant__ int (\w+)\[\d+\] = \{(-?\d+)(?:, \2)*\};")
 
 
@@ -259,6 +272,16 @@ def _one_number_tables(sources: list[list[Chunk]]) -> None:
                 text = re.sub(rf"\b{match[1]}\[[^\]]*\]", number, c.text.replace(match[0], ""))
                 source[i] = replace(c, text=text)
         source[:] = needed(source)
+
+
+def _sums_by_name(source: list[Chunk]) -> None:
+    """Of plain kernels: sums over slices by a function, values that are used once where they are used."""
+    for i, c in enumerate(source):
+        if c.kernel and "wgmma" not in c.text:
+            source[i] = replace(c, text=inlined(summed(c.text)))
+    if any("tf_sum_slices(" in c.text for c in source):
+        at = next(i for i, c in enumerate(source) if c.kernel)
+        source.insert(at, Chunk(FUNCTION, {"tf_sum_slices"}, function=True))
 
 
 NUMBER = re.compile(r"(?:static )?(?:__device__ __forceinline__|DEVICE) (?:constexpr )?int (\w+)\(\) \{ return (\d+); \}")
@@ -297,7 +320,7 @@ def _shortened(sources: list[list[Chunk]]) -> None:
     plain = without_unread_members(without_constant_members(plain))
     found = [iter(texts) for texts in without_unused_parameters(plain)]
     for source, texts in zip(sources, found):
-        source[:] = [c if c.macro else replace(c, text=next(texts)) for c in source]
+        source[:] = [c if c.macro else replace(c, text=_place_told(next(texts))) for c in source]
 
 
 def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:

@@ -458,6 +458,9 @@ def _merge(body: str, parameters: list[Parameter]) -> tuple[str, list[Parameter]
     kept: dict[tuple, Parameter] = {}
     taken = set(re.findall(r"[A-Za-z_]\w*", body)) - {p.name for p in parameters}
     for p in parameters:
+        if re.search(rf"\b(?:int|long long|unsigned|float|double|tf_index) (?:[^;(){{}}]*, )?{p.name} =", body):
+            kept[p.type, p.value, p.name] = p  # a variable of the kernel has this name as well
+            continue
         if p.constant is not None and p.type in ("int", "long long"):
             renamed[p.name] = str(p.constant) if p.constant >= 0 else f"({p.constant})"
             continue

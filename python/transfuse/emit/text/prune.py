@@ -188,10 +188,9 @@ def _leaves(nodes: list[Node]) -> bool:
 def _substituted(nodes: list[Node], name: str) -> list[Node]:
     zero = lambda items: [Token("number", "0", t.space) if t.text == name else t for t in items]  # noqa: E731
     out = []
-    for n in nodes:
-        if re.search(rf"\b(?:int|float|unsigned|REAL) {name} =", plain(n.items)):  # another of that name
-            out.append(n)
-            continue
+    for i, n in enumerate(nodes):
+        if n.kind == "leaf" and re.search(rf"(?:\b(?:int|float|unsigned|REAL|double|long|tf_index) |, ){name} =", plain(n.items)):
+            return [*out, *nodes[i:]]  # another of that name
         inner = _substituted(n.children, name), _substituted(n.orelse, name)
         out.append(Node(n.kind, zero(n.items), *inner, n.note, n.flat, n.beside))
     return out
