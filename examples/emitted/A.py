@@ -64,6 +64,21 @@ DEVICE tf_index tf_quotient_of(tf_index n, tf_divisor d) { return (tf_index)((__
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
+
+// The sums of all slices of an output, added up in a fixed order.
+template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int lane, int half, int outputs) {
+    const int at = slice * outputs + lane;
+    shared[at] = (double)sum;
+    __syncthreads();
+    for (; half > 0; half /= 2) {
+        if (slice < half) {
+            sum += shared[at + half * outputs];
+            shared[at] = (double)sum;
+        }
+        __syncthreads();
+    }
+    return sum;
+}
 __device__ const int table_1[] = {2, 0, 3, 0};
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height,
@@ -176,29 +191,29 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
             if (t1 < 32768) {
                 const tf_index i3 = t1 / 128, i4 = t1 - i3 * 128, i5 = i3 / 2, i6 = i3 - i5 * 2, i7 = i5 / 2, i8 = i5 - i7 * 2;
-                const float v1 = p0[(i7 * 1152 + i4 * 9)], v2 = v1 * 0.5f;
+                const float v2 = (float)((float)p0[(i7 * 1152 + i4 * 9)]) * 0.5f;
                 const double m11 = i8 == 1 ? 0.0 : 1.0;
-                const float v3 = p0[(i7 * 1152 + i4 * 9 + 3)], v4 = v3 * 0.5f;
+                const float v4 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 3)]) * 0.5f;
                 const double m14 = i8 == 1 ? 1.0 : 0.0;
-                const float v5 = p0[(i7 * 1152 + i4 * 9 + 6)], v6 = v5 * 0.5f;
+                const float v6 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 6)]) * 0.5f;
                 const double m17 = i8 == 1 ? 1.0 : 0.0;
                 const double v7 = (m11 != 0.0 ? (double)v2 * m11 : 0.0) + (m14 != 0.0 ? (double)v4 * m14 : 0.0)
                     + (m17 != 0.0 ? (double)v6 * m17 : 0.0);
                 const double m19 = i6 == 1 ? 0.0 : 1.0;
-                const float v8 = p0[(i7 * 1152 + i4 * 9 + 1)], v9 = v8 * 0.5f;
+                const float v9 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 1)]) * 0.5f;
                 const double m22 = i8 == 1 ? 0.0 : 1.0;
-                const float v10 = p0[(i7 * 1152 + i4 * 9 + 3 + 1)], v11 = v10 * 0.5f;
+                const float v11 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 3 + 1)]) * 0.5f;
                 const double m25 = i8 == 1 ? 1.0 : 0.0;
-                const float v12 = p0[(i7 * 1152 + i4 * 9 + 6 + 1)], v13 = v12 * 0.5f;
+                const float v13 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 6 + 1)]) * 0.5f;
                 const double m28 = i8 == 1 ? 1.0 : 0.0;
                 const double v14 = (m22 != 0.0 ? (double)v9 * m22 : 0.0) + (m25 != 0.0 ? (double)v11 * m25 : 0.0)
                     + (m28 != 0.0 ? (double)v13 * m28 : 0.0);
                 const double m30 = i6 == 1 ? 1.0 : 0.0;
-                const float v15 = p0[(i7 * 1152 + i4 * 9 + 2)], v16 = v15 * 0.5f;
+                const float v16 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 2)]) * 0.5f;
                 const double m33 = i8 == 1 ? 0.0 : 1.0;
-                const float v17 = p0[(i7 * 1152 + i4 * 9 + 3 + 2)], v18 = v17 * 0.5f;
+                const float v18 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 3 + 2)]) * 0.5f;
                 const double m36 = i8 == 1 ? 1.0 : 0.0;
-                const float v19 = p0[(i7 * 1152 + i4 * 9 + 6 + 2)], v20 = v19 * 0.5f;
+                const float v20 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 6 + 2)]) * 0.5f;
                 const double m39 = i8 == 1 ? 1.0 : 0.0;
                 const double v21 = (m33 != 0.0 ? (double)v16 * m33 : 0.0) + (m36 != 0.0 ? (double)v18 * m36 : 0.0)
                     + (m39 != 0.0 ? (double)v20 * m39 : 0.0);
@@ -211,7 +226,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const int block3 = block1 - 128;
             const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v23 = p2[t2], v24 = v23 * 0.5f;
+                const float v24 = (float)((float)p2[t2]) * 0.5f;
                 p3[t2] = v24;
             }
         }
@@ -232,28 +247,13 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
         for (tf_index t1 = slice2; t1 < 256; t1 += 32) {
             double a9 = 0.0;
             for (tf_index r1 = 0; r1 < count_1; ++r1) {
-                const double v1 = (double)p0[i5 * 256 + t1 + r1 * n5];
-                a9 += v1;
+                a9 += (double)p0[i5 * 256 + t1 + r1 * n5];
             }
-            const double v2 = (double)(a9);
-            const float v3 = p1[(t1 * 128 + i6)];
-            a7 += ((double)v2 * (double)v3);
+            a7 += ((double)(a9) * (double)(float)((float)p1[(t1 * 128 + i6)]));
         }
-        const int s14 = slice2 * 8 + lane1;
-        tf_shared[s14] = (double)a7;
-        __syncthreads();
-        for (int half15 = 16; half15 > 0; half15 /= 2) {
-            if (slice2 < half15) {
-                const int s16 = s14 + half15 * 8;
-                a7 += tf_shared[s16];
-                tf_shared[s14] = (double)a7;
-            }
-            __syncthreads();
-        }
+        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v4 = (double)a7, v5 = v4 * scale0;
-            const float v6 = p2[i6];
-            const double v7 = v5 + (double)v6;
+            const double v7 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
             p3[(i5 * 128 + i6)] = v7;
         }
         __syncthreads();
@@ -359,25 +359,11 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
         double a7 = 0.0;
 #pragma unroll 4
         for (tf_index t1 = slice2; t1 < 256; t1 += 32) {
-            const double v1 = p0[(i5 * 256 + t1)];
-            const float v2 = p1[(t1 * 128 + i6)];
-            a7 += ((double)v1 * (double)v2);
+            a7 += ((double)((double)p0[(i5 * 256 + t1)]) * (double)(float)((float)p1[(t1 * 128 + i6)]));
         }
-        const int s11 = slice2 * 8 + lane1;
-        tf_shared[s11] = (double)a7;
-        __syncthreads();
-        for (int half12 = 16; half12 > 0; half12 /= 2) {
-            if (slice2 < half12) {
-                const int s13 = s11 + half12 * 8;
-                a7 += tf_shared[s13];
-                tf_shared[s11] = (double)a7;
-            }
-            __syncthreads();
-        }
+        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v3 = (double)a7, v4 = v3 * scale0;
-            const float v5 = p2[i6];
-            const double v6 = v4 + (double)v5;
+            const double v6 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
             p3[(i5 * 128 + i6)] = v6;
         }
         __syncthreads();
@@ -411,30 +397,24 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     const long long batch = size[0], height = size[1], width = size[2];
     if (width % 16 == 0 && aligned(leaf, 3)) {
         const long long count_1 = ceil_div(height, 64);
-        const long long at_1 = 131072;
-        const long long at_2 = at_1 + 512;
         if (512 * batch * height * width >= 1ll << 31) return -1;
+        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
         if (asks) return at_2 + 2048 * batch * count_1;
-        char* const workspace = (char*)out[1];
-        launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2),
-            height - 1, count_1, height, width, 64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1));
-        launch(forward_prepare, 129, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
-            (float*)(workspace + at_1));
-        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace,
-            (const float*)(workspace + at_1), (STORED*)out[0], count_1, 256 * batch, 16 * batch, 128 * batch, 0.25 / (height * width));
+        launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, height - 1, count_1, height, width,
+            64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1));
+        launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], at_1);
+        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], count_1, 256 * batch, 16 * batch,
+            128 * batch, 0.25 / (height * width));
         return (long long)cudaGetLastError();
     }
-    const long long at_1 = 131072;
-    const long long at_2 = at_1 + 512;
     if (512 * batch * height * width >= 1ll << 31) return -1;
+    const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
     if (asks) return at_2 + 2048 * batch;
-    char* const workspace = (char*)out[1];
-    launch(forward_general_moments, 64 * batch, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), height - 1,
-        height, width, 64 * height * width, height * width, width - 1);
-    launch(forward_prepare, 129, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
-        (float*)(workspace + at_1));
-    launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace,
-        (const float*)(workspace + at_1), (STORED*)out[0], 16 * batch, 128 * batch, 0.25 / (height * width));
+    launch(forward_general_moments, 64 * batch, 256, 0, false, stream, leaf[0], at_2, height - 1, height, width, 64 * height * width,
+        height * width, width - 1);
+    launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], at_1);
+    launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], 16 * batch, 128 * batch,
+        0.25 / (height * width));
     return (long long)cudaGetLastError();
 }
 """
@@ -448,12 +428,11 @@ def compiled(dtype, device):
     major, minor = torch.cuda.get_device_capability(device)
     key = ELEMENTS[dtype], f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
-        source = "#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE
+        heads = "algorithm cuda_runtime.h"
+        source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        path = load_inline(
-            "_".join(["transfuse_5c493de86450", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
-        )
-        _built[key] = ctypes.CDLL(path)
+        name, options = "_".join(["transfuse_ea4b074f62ad", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 
 
@@ -557,8 +536,7 @@ class Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *leaves):
         ctx.save_for_backward(*leaves)
-        out = forward_by_kernels(*leaves)
-        return tuple(out)
+        return tuple(forward_by_kernels(*leaves))
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -577,5 +555,5 @@ class ModelNew(nn.Module):
         self.multiplier = multiplier
 
     def forward(self, x):
-        y = (Forward.apply if torch.is_grad_enabled() else forward_by_kernels)(x, self.conv_transpose.weight, self.conv_transpose.bias)[0]
-        return y
+        return (Forward.apply if torch.is_grad_enabled() else forward_by_kernels)(x, self.conv_transpose.weight,
+                self.conv_transpose.bias)[0]

@@ -89,20 +89,35 @@ DEVICE tf_index tf_quotient_of(tf_index n, tf_divisor d) { return (tf_index)((__
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
+
+// The sums of all slices of an output, added up in a fixed order.
+template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int lane, int half, int outputs) {
+    const int at = slice * outputs + lane;
+    shared[at] = (double)sum;
+    __syncthreads();
+    for (; half > 0; half /= 2) {
+        if (slice < half) {
+            sum += shared[at + half * outputs];
+            shared[at] = (double)sum;
+        }
+        __syncthreads();
+    }
+    return sum;
+}
 // The sum over a warp in a fixed order: lane 0 has it.
 DEVICE double tf_warp_sum(double v) {
     for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
     return v;
 }
 
-__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch, int count_3,
-    int n9, int height_x_width, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
+__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2,
+    int n9, int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - q0 * count_2), columns3 = q0 - q0;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
     const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0;
     const int place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4, begin12 = chunk1 * 64;
-    const int end13 = min(begin12 + 64, count_3);
+    const int end13 = min(begin12 + 64, count_2);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
@@ -164,7 +179,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             const int block3 = block1 - 32;
             const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v14 = p2[t2], v15 = p3[t2], v16 = v14 + v15;
+                const float v16 = (float)((float)p2[t2]) + (float)((float)p3[t2]);
                 p4[t2] = v16;
             }
         }
@@ -172,7 +187,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
     TF_AFTER();
 }
 
-__global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, double* p3, int count_2,
+__global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, double* p3, int count_1,
     int n5, int count0, int count1, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
@@ -184,39 +199,24 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
 #pragma unroll 4
         for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
-            for (tf_index r1 = 0; r1 < count_2; ++r1) {
-                const double v1 = (double)p0[i5 * 64 + t1 + r1 * n5];
-                a9 += v1;
+            for (tf_index r1 = 0; r1 < count_1; ++r1) {
+                a9 += (double)p0[i5 * 64 + t1 + r1 * n5];
             }
-            const double v2 = (double)(a9);
-            const float v3 = p1[(t1 * 128 + i6)];
-            a7 += ((double)v2 * (double)v3);
+            a7 += ((double)(a9) * (double)(float)((float)p1[(t1 * 128 + i6)]));
         }
-        const int s14 = slice2 * 8 + lane1;
-        tf_shared[s14] = (double)a7;
-        __syncthreads();
-        for (int half15 = 16; half15 > 0; half15 /= 2) {
-            if (slice2 < half15) {
-                const int s16 = s14 + half15 * 8;
-                a7 += tf_shared[s16];
-                tf_shared[s14] = (double)a7;
-            }
-            __syncthreads();
-        }
+        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v4 = (double)a7, v5 = v4 * scale0;
-            const float v6 = p2[i6];
-            const double v7 = v5 + (double)v6;
+            const double v7 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
             p3[(i5 * 128 + i6)] = v7;
         }
         __syncthreads();
     }
 }
 
-__global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_1, int batch) {
+__global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_3, int batch) {
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count_1; block1 += gridDim.x) {
+    for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
         const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
         double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
@@ -239,21 +239,21 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
             __syncthreads();
         }
         if (slice2 == 0 && o3 < batch) {
-            const double v2 = (double)(tf_pivot(a5) + tf_log(a6)), v3 = v2 * 10.0;
+            const double v3 = (double)((double)(tf_pivot(a5) + tf_log(a6))) * 10.0;
             p1[o4] = v3;
         }
         __syncthreads();
     }
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_2, int batch,
-    int count_3, int n9, int height_x_width, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch,
+    int count_2, int n9, int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - q0 * count_2), columns3 = q0 - q0;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
     const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0;
     const int place9 = (int)threadIdx.x, column10 = columns3 * 256 + place9, begin12 = chunk1 * 258;
-    const int end13 = min(begin12 + 258, count_3);
+    const int end13 = min(begin12 + 258, count_2);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
@@ -264,8 +264,7 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
                 const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
                 const bool fits26 = row23 < rows16 && at25 < height_x_width;
                 const int at27 = min(at25, height_x_width - 1);
-                const float v1 = from14[at27];
-                part22[u20] = fits26 ? (float)v1 : 0.0f;
+                part22[u20] = fits26 ? (float)((float)from14[at27]) : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 8; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -317,47 +316,32 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     void* const* const out = leaf + 4;
     const long long batch = size[0], height = size[1], width = size[2];
     if (width % 16 == 0 && aligned(leaf, 4)) {
-        const long long mid_height = height + 2;
-        const long long mid_width = width + 2;
-        const long long count_1 = (batch + 7) / 8;
-        const long long count_2 = ceil_div(height * width, 65536);
-        const long long count_3 = ceil_div(height * width, 1024);
-        const long long at_1 = 32768;
-        const long long at_2 = at_1 + 512;
-        const long long at_3 = at_2 + 512 * batch * count_2;
+        const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8;
+        const long long count_1 = ceil_div(height * width, 65536), count_2 = ceil_div(height * width, 1024);
         if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
+        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512;
+        const long long at_3 = at_2 + 512 * batch * count_1;
         if (asks) return at_3 + 1024 * batch;
-        char* const workspace = (char*)out[1];
-        launch(forward_moments, 64 * batch * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2), count_2,
-            batch, count_3, 64 * height * width, height * width, 64 * batch, divisor(count_2), divisor(batch));
-        launch(forward_prepare, 33, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
-            (const STORED*)leaf[3], (float*)(workspace + at_1));
-        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace,
-            (const float*)(workspace + at_1), (double*)(workspace + at_3), count_2, 64 * batch, 16 * batch, 128 * batch,
-            1.0 / (mid_height * mid_width));
-        launch(forward_moments_tail_3, count_1, 256, 0, arch >= 90, stream, (const double*)(workspace + at_3), (STORED*)out[0], count_1,
-            batch);
+        launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
+            height * width, 64 * batch, divisor(count_1), divisor(batch));
+        launch(forward_prepare, 33, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
+        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch,
+            128 * batch, 1.0 / (mid_height * mid_width));
+        launch(forward_moments_tail_3, count_3, 256, 0, arch >= 90, stream, at_3, out[0], count_3, batch);
         return (long long)cudaGetLastError();
     }
-    const long long mid_height = height + 2;
-    const long long mid_width = width + 2;
-    const long long count_1 = (batch + 7) / 8;
-    const long long count_2 = ceil_div(height * width, 66048);
-    const long long count_3 = ceil_div(height * width, 256);
-    const long long at_1 = 32768;
-    const long long at_2 = at_1 + 512;
-    const long long at_3 = at_2 + 512 * batch * count_2;
+    const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8;
+    const long long count_1 = ceil_div(height * width, 66048), count_2 = ceil_div(height * width, 256);
     if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
+    const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512;
+    const long long at_3 = at_2 + 512 * batch * count_1;
     if (asks) return at_3 + 1024 * batch;
-    char* const workspace = (char*)out[1];
-    launch(forward_general_moments, 64 * batch * count_2, 256, 0, false, stream, (const STORED*)leaf[0], (double*)(workspace + at_2),
-        count_2, batch, count_3, 64 * height * width, height * width, 64 * batch, divisor(count_2), divisor(batch));
-    launch(forward_prepare, 33, 256, 0, arch >= 90, stream, (const STORED*)leaf[1], (float*)workspace, (const STORED*)leaf[2],
-        (const STORED*)leaf[3], (float*)(workspace + at_1));
-    launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, (const double*)(workspace + at_2), (const float*)workspace,
-        (const float*)(workspace + at_1), (double*)(workspace + at_3), count_2, 64 * batch, 16 * batch, 128 * batch,
-        1.0 / (mid_height * mid_width));
-    launch(forward_moments_tail_3, count_1, 256, 0, arch >= 90, stream, (const double*)(workspace + at_3), (STORED*)out[0], count_1, batch);
+    launch(forward_general_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, count_1, batch, count_2,
+        64 * height * width, height * width, 64 * batch, divisor(count_1), divisor(batch));
+    launch(forward_prepare, 33, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
+    launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch,
+        128 * batch, 1.0 / (mid_height * mid_width));
+    launch(forward_moments_tail_3, count_3, 256, 0, arch >= 90, stream, at_3, out[0], count_3, batch);
     return (long long)cudaGetLastError();
 }
 """
@@ -371,12 +355,11 @@ def compiled(dtype, device):
     major, minor = torch.cuda.get_device_capability(device)
     key = ELEMENTS[dtype], f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
-        source = "#include <algorithm>\n#include <cuda_runtime.h>\n" + SOURCE
+        heads = "algorithm cuda_runtime.h"
+        source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        path = load_inline(
-            "_".join(["transfuse_53619f2a79c8", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
-        )
-        _built[key] = ctypes.CDLL(path)
+        name, options = "_".join(["transfuse_7552866f2cac", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 
 
@@ -479,8 +462,7 @@ class Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *leaves):
         ctx.save_for_backward(*leaves)
-        out = forward_by_kernels(*leaves)
-        return tuple(out)
+        return tuple(forward_by_kernels(*leaves))
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -497,6 +479,5 @@ class ModelNew(nn.Module):
         self.bias = nn.Parameter(torch.randn(bias_shape))
 
     def forward(self, x):
-        y = (Forward.apply if torch.is_grad_enabled() else forward_by_kernels)(x, self.conv_transpose.weight, self.conv_transpose.bias,
+        return (Forward.apply if torch.is_grad_enabled() else forward_by_kernels)(x, self.conv_transpose.weight, self.conv_transpose.bias,
                 self.bias)[0]
-        return y

@@ -111,6 +111,21 @@ DEVICE bool barrier_done(Barrier& b, int parity) {
     return done;
 }
 DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&b)) : "memory"); }
+
+// The sums of all slices of an output, added up in a fixed order.
+template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int lane, int half, int outputs) {
+    const int at = slice * outputs + lane;
+    shared[at] = (double)sum;
+    __syncthreads();
+    for (; half > 0; half /= 2) {
+        if (slice < half) {
+            sum += shared[at + half * outputs];
+            shared[at] = (double)sum;
+        }
+        __syncthreads();
+    }
+    return sum;
+}
 DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
 // An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
@@ -205,8 +220,7 @@ struct Operands {
     const float* r0; Strides rs0;
     float* partial;
 };
-// Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
-// `variant` = which phases.
+// Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 struct Place { int u[4]; };
 
 DEVICE Place place_of(int tile, const Sizes& s) {
@@ -649,14 +663,14 @@ DEVICE double tf_warp_sum(double v) {
     return v;
 }
 
-__global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p0, double* p1, int count_2, int batch, int count_4, int n9,
-    int n10, int n17, tf_divisor per_count_2, tf_divisor per_batch) {
+__global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
+    int n10, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_2), chunk1 = ((int)blockIdx.x - q0 * count_2), columns3 = q0 - q0;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
     const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0;
     const int place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4, begin12 = chunk1 * 8;
-    const int end13 = min(begin12 + 8, count_4);
+    const int end13 = min(begin12 + 8, count_2);
     const float* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
@@ -710,18 +724,17 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
                         for (tf_index r2 = 0; r2 < 5; ++r2) {
                             const double m12 = tf_table_9[r2];
                             if (m12 != 0) {
-                                const float v1 = p0[(i3 * 16000 + i4 * 125 + r2 * 5 + r1)], v2 = v1 * 2.0f;
-                                const float v3 = p0[(i3 * 16000 + i4 * 125 + 25 + r2 * 5 + r1)], v4 = v3 * 2.0f;
-                                const float v5 = p0[(i3 * 16000 + i4 * 125 + 50 + r2 * 5 + r1)], v6 = v5 * 2.0f;
-                                const float v7 = p0[(i3 * 16000 + i4 * 125 + 75 + r2 * 5 + r1)], v8 = v7 * 2.0f;
-                                const float v9 = p0[(i3 * 16000 + i4 * 125 + 100 + r2 * 5 + r1)], v10 = v9 * 2.0f;
+                                const float v2 = (float)((float)p0[(i3 * 16000 + i4 * 125 + r2 * 5 + r1)]) * 2.0f;
+                                const float v4 = (float)((float)p0[(i3 * 16000 + i4 * 125 + 25 + r2 * 5 + r1)]) * 2.0f;
+                                const float v6 = (float)((float)p0[(i3 * 16000 + i4 * 125 + 50 + r2 * 5 + r1)]) * 2.0f;
+                                const float v8 = (float)((float)p0[(i3 * 16000 + i4 * 125 + 75 + r2 * 5 + r1)]) * 2.0f;
+                                const float v10 = (float)((float)p0[(i3 * 16000 + i4 * 125 + 100 + r2 * 5 + r1)]) * 2.0f;
                                 const double v11 = (double)v2 * 1.0 + (double)v4 * 1.0 + (double)v6 * 1.0 + (double)v8 * 1.0
                                     + (double)v10 * 1.0;
                                 a10 += v11 * m12;
                             }
                         }
-                        const double v12 = (double)a10;
-                        a6 += v12 * m8;
+                        a6 += (double)a10 * m8;
                     }
                 }
                 const double v13 = (double)a6;
@@ -731,7 +744,7 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
             const int block3 = block1 - 32;
             const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v14 = p2[t2], v15 = v14 * 2.0f;
+                const float v15 = (float)((float)p2[t2]) * 2.0f;
                 p3[t2] = v15;
             }
         } else {
@@ -748,8 +761,7 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
                     v[j] = 0;
                     if (tap >= 0 && co < COUT && first + j < CIN) {
                         const float v16 = p0[((first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5)];
-                        const float v17 = v16 * 2.0f;
-                        v[j] = (float)v17;
+                        v[j] = (float)(v16 * 2.0f);
                     }
                 }
                 const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
@@ -770,7 +782,7 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4,
-    int batch, int count_2, int n7, double scale0) {
+    int batch, int count_1, int n7, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 1; block1 += gridDim.x) {
@@ -779,12 +791,10 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
             double a2 = 0.0;
             for (tf_index r1 = 0; r1 < batch; ++r1) {
                 double a4 = 0.0;
-                for (tf_index r2 = 0; r2 < count_2; ++r2) {
-                    const double v1 = (double)p0[r1 * 64 + t1 + r2 * n7];
-                    a4 += v1;
+                for (tf_index r2 = 0; r2 < count_1; ++r2) {
+                    a4 += (double)p0[r1 * 64 + t1 + r2 * n7];
                 }
-                const double v2 = (double)(a4);
-                a2 += v2;
+                a2 += (double)(a4);
             }
             const double v3 = (double)(a2 / (double)batch);
             p1[t1] = v3;
@@ -797,23 +807,11 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
         double a14 = 0.0;
 #pragma unroll 4
         for (tf_index t2 = slice11; t2 < 64; t2 += 32) {
-            const double v4 = p2[t2];
-            const float v5 = p3[(t2 * 128 + o13)];
-            a14 += ((double)v4 * (double)v5);
+            a14 += ((double)((double)p2[t2]) * (double)(float)((float)p3[(t2 * 128 + o13)]));
         }
-        const int s18 = slice11 * 8 + lane10;
-        tf_shared[s18] = (double)a14;
-        __syncthreads();
-        for (int half19 = 16; half19 > 0; half19 /= 2) {
-            if (slice11 < half19) {
-                const int s20 = s18 + half19 * 8;
-                a14 += tf_shared[s20];
-                tf_shared[s18] = (double)a14;
-            }
-            __syncthreads();
-        }
+        a14 = tf_sum_slices(a14, tf_shared, slice11, lane10, 16, 8);
         if (slice11 == 0 && o12 < 128) {
-            const double v6 = (double)a14, v7 = v6 * scale0;
+            const double v7 = (double)a14 * scale0;
             p4[o13] = v7;
         }
         __syncthreads();
@@ -821,23 +819,21 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4,
-    const float* p5, float* p6, int count_2, int n18, int count_5, int count8, double scale0) {
+    const float* p5, float* p6, int count_1, int n18, int count_3, int count8, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count_5; block1 += gridDim.x) {
+    for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
         if (block1 < 1) {
             const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
             if (t1 < 128) {
-                const double v1 = p0[t1];
-                const float v2 = p1[t1];
-                const double v3 = v1 + (double)v2;
+                const double v3 = (double)((double)p0[t1]) + (double)(float)((float)p1[t1]);
                 p2[t1] = v3;
             }
         } else if (block1 < 2) {
             const int block3 = block1 - 1;
             const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const double v4 = p0[t2], v5 = -v4;
+                const double v5 = -(double)((double)p0[t2]);
                 p3[t2] = v5;
             }
         } else {
@@ -848,27 +844,14 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
 #pragma unroll 4
             for (tf_index t3 = slice12; t3 < 64; t3 += 32) {
                 double a19 = 0.0;
-                for (tf_index r1 = 0; r1 < count_2; ++r1) {
-                    const double v6 = (double)p4[i15 * 64 + t3 + r1 * n18];
-                    a19 += v6;
+                for (tf_index r1 = 0; r1 < count_1; ++r1) {
+                    a19 += (double)p4[i15 * 64 + t3 + r1 * n18];
                 }
-                const double v7 = (double)(a19);
-                const float v8 = p5[(t3 * 128 + i16)];
-                a17 += ((double)v7 * (double)v8);
+                a17 += ((double)(a19) * (double)(float)((float)p5[(t3 * 128 + i16)]));
             }
-            const int s24 = slice12 * 8 + lane11;
-            tf_shared[s24] = (double)a17;
-            __syncthreads();
-            for (int half25 = 16; half25 > 0; half25 /= 2) {
-                if (slice12 < half25) {
-                    const int s26 = s24 + half25 * 8;
-                    a17 += tf_shared[s26];
-                    tf_shared[s24] = (double)a17;
-                }
-                __syncthreads();
-            }
+            a17 = tf_sum_slices(a17, tf_shared, slice12, lane11, 16, 8);
             if (slice12 == 0 && o13 < count8) {
-                const double v9 = (double)a17, v10 = v9 * scale0, v11 = p0[i16], v12 = v10 - v11;
+                const double v12 = (double)((double)a17 * scale0) - (double)((double)p0[i16]);
                 p6[(i15 * 128 + i16)] = v12;
             }
             __syncthreads();
@@ -911,7 +894,7 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const float* __restric
 
 __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4,
     const double* p5, float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n7,
-    int count_1, int count9, double scale0) {
+    int count_5, int count9, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x) {
@@ -920,20 +903,9 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
         double a5 = 0.0;
 #pragma unroll 4
         for (tf_index t1 = slice2; t1 < 132; t1 += 32) {
-            const double v1 = (double)p0[o4 + t1 * 128];
-            a5 += v1;
+            a5 += (double)p0[o4 + t1 * 128];
         }
-        const int s8 = slice2 * 8 + lane1;
-        tf_shared[s8] = (double)a5;
-        __syncthreads();
-        for (int half9 = 16; half9 > 0; half9 /= 2) {
-            if (slice2 < half9) {
-                const int s10 = s8 + half9 * 8;
-                a5 += tf_shared[s10];
-                tf_shared[s8] = (double)a5;
-            }
-            __syncthreads();
-        }
+        a5 = tf_sum_slices(a5, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < 128) {
             const double v2 = (double)(a5 / (double)n7);
             p1[o4] = v2;
@@ -947,32 +919,21 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
         double a17 = 0.0;
 #pragma unroll 4
         for (tf_index t2 = slice14; t2 < 132; t2 += 32) {
-            const double v3 = (double)p2[o16 + t2 * 128];
-            a17 += v3;
+            a17 += (double)p2[o16 + t2 * 128];
         }
-        const int s20 = slice14 * 8 + lane13;
-        tf_shared[s20] = (double)a17;
-        __syncthreads();
-        for (int half21 = 16; half21 > 0; half21 /= 2) {
-            if (slice14 < half21) {
-                const int s22 = s20 + half21 * 8;
-                a17 += tf_shared[s22];
-                tf_shared[s20] = (double)a17;
-            }
-            __syncthreads();
-        }
+        a17 = tf_sum_slices(a17, tf_shared, slice14, lane13, 16, 8);
         if (slice14 == 0 && o15 < 128) {
-            const double v4 = (double)(a17 / (double)n7), v5 = p3[o16], v6 = v5 * v5, v7 = v4 - v6;
+            const double v4 = (double)(a17 / (double)n7), v5 = p3[o16], v7 = v4 - (double)(v5 * v5);
             p4[o16] = v7;
         }
         __syncthreads();
     }
     TF_CLUSTER_BARRIER();
-    for (int block3 = blockIdx.x; block3 < count_1; block3 += gridDim.x) {
+    for (int block3 = blockIdx.x; block3 < count_5; block3 += gridDim.x) {
         if (block3 < 1) {
             const tf_index t3 = (tf_index)block3 * 256 + threadIdx.x;
             if (t3 < 128) {
-                const double v8 = p5[t3], v9 = v8 * scale0;
+                const double v9 = (double)((double)p5[t3]) * scale0;
                 p6[t3] = v9;
             }
         } else {
@@ -981,11 +942,9 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
             if (t4 < count9) {
                 const tf_index i34 = t4 / 128, i35 = t4 - i34 * 128;
                 const float v10 = p7[(i34 * 128 + i35)];
-                const double v11 = p5[i35], v12 = v11 + 1.0000000000000001e-05, v13 = tf_rsqrt(v12);
-                const float v14 = p8[i35];
-                const double v15 = v13 * (double)v14, v16 = (double)v10 * v15;
-                const float v17 = p9[i35];
-                const double v18 = v16 + (double)v17;
+                const double v13 = tf_rsqrt((double)((double)((double)p5[i35]) + 1.0000000000000001e-05));
+                const double v16 = (double)v10 * (double)(v13 * (double)(float)((float)p8[i35]));
+                const double v18 = v16 + (double)(float)((float)p9[i35]);
                 p10[(i34 * 128 + i35)] = v18;
             }
         }
@@ -1000,15 +959,15 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
         if (block1 < 1) {
             const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
             if (t1 < 128) {
-                const float v1 = p0[t1], v2 = v1 + 9.99999975e-06f, v3 = tf_rsqrt(v2), v4 = p1[t1], v5 = v3 * v4;
+                const float v3 = tf_rsqrt((float)((float)((float)p0[t1]) + 9.99999975e-06f)), v5 = v3 * (float)((float)p1[t1]);
                 p2[t1] = v5;
             }
         } else if (block1 < 2) {
             const int block3 = block1 - 1;
             const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const float v6 = p3[t2], v7 = p4[t2], v8 = p0[t2], v9 = v8 + 9.99999975e-06f, v10 = tf_rsqrt(v9), v11 = p1[t2];
-                const float v12 = v10 * v11, v13 = v7 * v12, v14 = v6 - v13;
+                const float v6 = p3[t2], v7 = p4[t2], v10 = tf_rsqrt((float)((float)((float)p0[t2]) + 9.99999975e-06f));
+                const float v14 = v6 - (float)(v7 * (float)(v10 * (float)((float)p1[t2])));
                 p5[t2] = v14;
             }
         } else if (block1 < 34) {
@@ -1024,18 +983,17 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
                         for (tf_index r2 = 0; r2 < 5; ++r2) {
                             const double m30 = tf_table_27[r2];
                             if (m30 != 0) {
-                                const float v15 = p6[(i21 * 16000 + i22 * 125 + r2 * 5 + r1)], v16 = v15 * 2.0f;
-                                const float v17 = p6[(i21 * 16000 + i22 * 125 + 25 + r2 * 5 + r1)], v18 = v17 * 2.0f;
-                                const float v19 = p6[(i21 * 16000 + i22 * 125 + 50 + r2 * 5 + r1)], v20 = v19 * 2.0f;
-                                const float v21 = p6[(i21 * 16000 + i22 * 125 + 75 + r2 * 5 + r1)], v22 = v21 * 2.0f;
-                                const float v23 = p6[(i21 * 16000 + i22 * 125 + 100 + r2 * 5 + r1)], v24 = v23 * 2.0f;
+                                const float v16 = (float)((float)p6[(i21 * 16000 + i22 * 125 + r2 * 5 + r1)]) * 2.0f;
+                                const float v18 = (float)((float)p6[(i21 * 16000 + i22 * 125 + 25 + r2 * 5 + r1)]) * 2.0f;
+                                const float v20 = (float)((float)p6[(i21 * 16000 + i22 * 125 + 50 + r2 * 5 + r1)]) * 2.0f;
+                                const float v22 = (float)((float)p6[(i21 * 16000 + i22 * 125 + 75 + r2 * 5 + r1)]) * 2.0f;
+                                const float v24 = (float)((float)p6[(i21 * 16000 + i22 * 125 + 100 + r2 * 5 + r1)]) * 2.0f;
                                 const double v25 = (double)v16 * 1.0 + (double)v18 * 1.0 + (double)v20 * 1.0 + (double)v22 * 1.0
                                     + (double)v24 * 1.0;
                                 a28 += v25 * m30;
                             }
                         }
-                        const double v26 = (double)a28;
-                        a24 += v26 * m26;
+                        a24 += (double)a28 * m26;
                     }
                 }
                 const double v27 = (double)a24;
@@ -1045,7 +1003,7 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
             const int block5 = block1 - 34;
             const tf_index t4 = (tf_index)block5 * 256 + threadIdx.x;
             if (t4 < 128) {
-                const float v28 = p8[t4], v29 = v28 * 2.0f;
+                const float v29 = (float)((float)p8[t4]) * 2.0f;
                 p9[t4] = v29;
             }
         }
@@ -1066,32 +1024,14 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
         for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
             for (tf_index r1 = 0; r1 < count_1; ++r1) {
-                const double v1 = (double)p0[i5 * 64 + t1 + r1 * n6];
-                a9 += v1;
+                a9 += (double)p0[i5 * 64 + t1 + r1 * n6];
             }
-            const double v2 = (double)(a9);
-            const float v3 = p1[(t1 * 128 + i6)];
-            a7 += ((double)v2 * (double)v3);
+            a7 += ((double)(a9) * (double)(float)((float)p1[(t1 * 128 + i6)]));
         }
-        const int s14 = slice2 * 8 + lane1;
-        tf_shared[s14] = (double)a7;
-        __syncthreads();
-        for (int half15 = 16; half15 > 0; half15 /= 2) {
-            if (slice2 < half15) {
-                const int s16 = s14 + half15 * 8;
-                a7 += tf_shared[s16];
-                tf_shared[s14] = (double)a7;
-            }
-            __syncthreads();
-        }
+        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v4 = (double)a7, v5 = v4 * scale0;
-            const float v6 = p2[i6];
-            const double v7 = v5 + (double)v6;
-            const float v8 = p3[i6];
-            const double v9 = v7 * (double)v8;
-            const float v10 = p4[i6];
-            const double v11 = v9 + (double)v10;
+            const double v7 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
+            const double v11 = (double)(v7 * (double)(float)((float)p3[i6])) + (double)(float)((float)p4[i6]);
             p5[(i5 * 128 + i6)] = v11;
         }
         __syncthreads();
@@ -1115,8 +1055,7 @@ __global__ void __launch_bounds__(256) eval_general_moments(const float* __restr
                 const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
                 const bool fits26 = row23 < rows16 && at25 < depth_x_height_x_width;
                 const int at27 = min(at25, depth_x_height_x_width - 1);
-                const float v1 = from14[at27];
-                part22[u20] = fits26 ? (float)v1 : 0.0f;
+                part22[u20] = fits26 ? (float)((float)from14[at27]) : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 8; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -1155,32 +1094,14 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
         for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
             for (tf_index r1 = 0; r1 < 1; ++r1) {
-                const double v1 = (double)p0[i5 * 64 + t1 + r1 * n6];
-                a9 += v1;
+                a9 += (double)p0[i5 * 64 + t1 + r1 * n6];
             }
-            const double v2 = (double)(a9);
-            const float v3 = p1[(t1 * 128 + i6)];
-            a7 += ((double)v2 * (double)v3);
+            a7 += ((double)(a9) * (double)(float)((float)p1[(t1 * 128 + i6)]));
         }
-        const int s14 = slice2 * 8 + lane1;
-        tf_shared[s14] = (double)a7;
-        __syncthreads();
-        for (int half15 = 16; half15 > 0; half15 /= 2) {
-            if (slice2 < half15) {
-                const int s16 = s14 + half15 * 8;
-                a7 += tf_shared[s16];
-                tf_shared[s14] = (double)a7;
-            }
-            __syncthreads();
-        }
+        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v4 = (double)a7, v5 = v4 * scale0;
-            const float v6 = p2[i6];
-            const double v7 = v5 + (double)v6;
-            const float v8 = p3[i6];
-            const double v9 = v7 * (double)v8;
-            const float v10 = p4[i6];
-            const double v11 = v9 + (double)v10;
+            const double v7 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
+            const double v11 = (double)(v7 * (double)(float)((float)p3[i6])) + (double)(float)((float)p4[i6]);
             p5[(i5 * 128 + i6)] = v11;
         }
         __syncthreads();
@@ -1245,152 +1166,95 @@ static tf_divisor divisor(long long d) {
     return {(unsigned)((((1ull << shift) - d) << 32) / d + 1), shift};
 }
 
+static Sizes sizes_of(std::array<long long, 13> of) {
+    Sizes sizes;
+    std::copy(of.begin(), of.end(), (int*)&sizes);
+    return sizes;
+}
+
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
-template <class S>
-static TensorMap boxes_of(const S* tensor, std::array<uint64_t, 5> extent, std::array<uint64_t, 4> stride, std::array<unsigned, 5> box) {
-    typedef int Encode(void*, int, unsigned, const void*, uint64_t*, uint64_t*, unsigned*, unsigned*, int, int, int, int);
+static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
+    typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
-    unsigned ones[5] = {1, 1, 1, 1, 1};
+    const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
-    encode(&map, 7, 5, tensor, extent.data(), stride.data(), box.data(), ones, 0, 0, 3, 0);
+    encode(&map, 7, 5, tensor, &extent, &stride, &box, ones, 0, 0, 3, 0);
     return map;
 }
 
 extern "C" long long train(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 5;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
-#if defined(STRICT) || defined(WIDE)
+#if defined(STRICT)
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 5)) {
-#else
-    if (arch == 90 && width == 32 && aligned(leaf, 5)) {
-#endif
-        const long long mid_depth = depth + 4;
-        const long long mid_height = height + 4;
-#if defined(STRICT)
-        const long long mid_width = width + 4;
-        const long long count_1 = (batch + 3) / 2;
-        const long long count_2 = ceil_div(depth * height * width, 8192);
-        const long long count_3 = ceil_div(width, 20);
-        const long long count_4 = (height + 6) / 3;
-        const long long count_5 = ceil_div(depth * height * width, 1024);
-        const long long count_6 = 16 * batch + 2;
-#elif defined(WIDE)
-        const long long mid_width = width + 4;
-        const long long count_1 = (height + 10) / 7;
-        const long long count_2 = (batch + 3) / 2;
-        const long long count_3 = ceil_div(depth * height * width, 8192);
-        const long long count_4 = ceil_div(width, 20);
-        const long long count_5 = ceil_div(depth * height * width, 1024);
-        const long long count_6 = 16 * batch + 2;
-#else
-        const long long count_1 = (batch + 3) / 2;
-        const long long count_2 = ceil_div(depth * height, 256);
-        const long long count_3 = (height + 7) / 4;
-        const long long count_4 = ceil_div(depth * height, 32);
-        const long long count_5 = 16 * batch + 2;
-#endif
-        const long long at_1 = 32768;
-        const long long at_2 = at_1 + 512;
-        const long long at_3 = at_2 + 512;
-        const long long at_4 = at_3 + 512 * batch;
-        const long long at_5 = at_4 + PICK(4096000, 4096000, 8192000);
-#if defined(WIDE)
-        const long long at_6 = at_5 + 512 * batch * count_3;
-#else
-        const long long at_6 = at_5 + 512 * batch * count_2;
-#endif
-        const long long at_7 = at_6 + 512;
-        const long long at_8 = at_7 + 1024;
-        const long long at_9 = at_8 + 67584;
-        const long long at_10 = at_9 + 67584;
-        const long long at_11 = at_10 + 1024;
-#if defined(STRICT)
+        const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4, count_6 = (batch + 3) / 2;
+        const long long count_1 = ceil_div(depth * height * width, 8192), count_5 = ceil_div(width, 20);
+        const long long count_4 = (height + 6) / 3, count_2 = ceil_div(depth * height * width, 1024), count_3 = 16 * batch + 2;
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
 #elif defined(WIDE)
+    if (arch == 90 && width % 16 == 0 && aligned(leaf, 5)) {
+        const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4, count_4 = (height + 10) / 7;
+        const long long count_6 = (batch + 3) / 2, count_1 = ceil_div(depth * height * width, 8192);
+        const long long count_5 = ceil_div(width, 20), count_2 = ceil_div(depth * height * width, 1024), count_3 = 16 * batch + 2;
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
         if (2048000 * batch * mid_depth * mid_height * mid_width < 1600000000) return -3;
 #else
+    if (arch == 90 && width == 32 && aligned(leaf, 5)) {
+        const long long mid_depth = depth + 4, mid_height = height + 4, count_5 = (batch + 3) / 2;
+        const long long count_1 = ceil_div(depth * height, 256), count_4 = (height + 7) / 4;
+        const long long count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
         if (4608 * batch * mid_depth * mid_height >= 1ll << 31) return -1;
         if (73728000 * batch * mid_depth * mid_height < 1600000000) return -3;
 #endif
+        const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512;
+        const long long at_4 = at_3 + 512 * batch, at_5 = at_4 + PICK(4096000, 4096000, 8192000), at_6 = at_5 + 512 * batch * count_1,
+            at_7 = at_6 + 512;
+        const long long at_8 = at_7 + 1024, at_9 = at_8 + 67584, at_10 = at_9 + 67584, at_11 = at_10 + 1024;
         if (asks) return at_11 + 1024;
-        char* const workspace = (char*)out[3];
-#if defined(STRICT)
-        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_5), count_2,
-            batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_2), divisor(batch));
-#elif defined(WIDE)
-        launch(train_moments, 64 * batch * count_3, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_5), count_3,
-            batch, count_5, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_3), divisor(batch));
+#if defined(STRICT) || defined(WIDE)
+        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_5, count_1, batch, count_2,
+            64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
 #else
-        launch(train_moments, 64 * batch * count_2, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_5), count_2,
-            batch, count_4, 2048 * depth * height, 32 * depth * height, 64 * batch, divisor(count_2), divisor(batch));
+        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
+            32 * depth * height, 64 * batch, divisor(count_1), divisor(batch));
 #endif
-        launch(train_prepare, 1033, 256, 0, 1, arch >= 90, stream, (const float*)leaf[1], (float*)workspace, (const float*)leaf[2],
-            (float*)(workspace + at_1), (unsigned char*)(workspace + at_4));
-#if defined(STRICT)
-        launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5),
-            (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch,
-            count_2, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
-            (const float*)(workspace + at_1), (float*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
-            (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_6, 128 * batch,
+        launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[1], at_0, leaf[2], at_1, at_4);
+#if defined(STRICT) || defined(WIDE)
+        launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
             1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_dense, 132, 384, 230784, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4),
-            Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)},
-            {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)},
-            {(int)(batch), (int)(mid_depth), (int)(count_4), (int)(count_3)}, (int)(batch * mid_depth * count_3 * count_4)},
-            Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2),
-            Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8),
-            boxes_of((const float*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
-            {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width),
-            (uint64_t)(4 * depth * height * width)}, {24, 7, 5, 1, 4}));
-        launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9),
-            (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10),
-            (double*)(workspace + at_11), (const double*)(workspace + at_11), (float*)out[2], (const float*)(workspace + at_3),
-            (const float*)leaf[3], (const float*)leaf[4], (float*)out[0], batch * mid_depth * mid_height * mid_width, count_1, 128 * batch,
-            1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
-#elif defined(WIDE)
-        launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5),
-            (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch,
-            count_3, 64 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_moments_tail_3, count_6, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
-            (const float*)(workspace + at_1), (float*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
-            (const float*)workspace, (float*)(workspace + at_3), count_3, 64 * batch, count_6, 128 * batch,
-            1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_dense, 132, 384, 230784, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4),
-            Sizes{{(int)(batch), (int)(depth), (int)(height), (int)(width)},
-            {(int)(batch), (int)(mid_depth), (int)(mid_height), (int)(mid_width)},
-            {(int)(batch), (int)(mid_depth), (int)(count_1), (int)(count_4)}, (int)(batch * mid_depth * count_1 * count_4)},
-            Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, (const float*)(workspace + at_2),
-            Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8),
-            boxes_of((const float*)leaf[0], {(uint64_t)(width), (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
-            {(uint64_t)(4 * width), (uint64_t)(4 * height * width), (uint64_t)(256 * depth * height * width),
-            (uint64_t)(4 * depth * height * width)}, {24, 11, 5, 1, 4}));
-        launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9),
-            (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10),
-            (double*)(workspace + at_11), (const double*)(workspace + at_11), (float*)out[2], (const float*)(workspace + at_3),
-            (const float*)leaf[3], (const float*)leaf[4], (float*)out[0], batch * mid_depth * mid_height * mid_width, count_2, 128 * batch,
-            1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+        launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch,
+            count_3, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
 #else
-        launch(train_moments_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const double*)(workspace + at_5),
-            (double*)(workspace + at_6), (const double*)(workspace + at_6), (const float*)workspace, (double*)(workspace + at_7), batch,
-            count_2, 64 * batch, 1.0 / (36 * mid_depth * mid_height));
-        launch(train_moments_tail_3, count_5, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_7),
-            (const float*)(workspace + at_1), (float*)out[1], (float*)(workspace + at_2), (const double*)(workspace + at_5),
-            (const float*)workspace, (float*)(workspace + at_3), count_2, 64 * batch, count_5, 128 * batch,
+        launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
             1.0 / (36 * mid_depth * mid_height));
-        launch(train_dense, 132, 384, 221696, 1, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)(workspace + at_4),
-            Sizes{{(int)(batch), (int)(depth), (int)(height), 32}, {(int)(batch), (int)(mid_depth), (int)(mid_height), 36},
-            {(int)(batch), (int)(mid_depth), (int)(count_3), 1}, (int)(batch * mid_depth * count_3)},
-            Strides{2048 * depth * height, 32 * depth * height, 32 * height, 32, 1}, (const float*)(workspace + at_2),
-            Strides{0, 1, 0, 0, 0}, (float*)(workspace + at_8),
-            boxes_of((const float*)leaf[0], {32, (uint64_t)(height), (uint64_t)(depth), (uint64_t)(batch), 64},
-            {128, (uint64_t)(128 * height), (uint64_t)(8192 * depth * height), (uint64_t)(128 * depth * height)}, {36, 8, 5, 1, 4}));
-        launch(train_dense_tail, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, arch >= 90, stream, (const float*)(workspace + at_9),
-            (double*)(workspace + at_10), (const float*)(workspace + at_8), (const double*)(workspace + at_10),
-            (double*)(workspace + at_11), (const double*)(workspace + at_11), (float*)out[2], (const float*)(workspace + at_3),
-            (const float*)leaf[3], (const float*)leaf[4], (float*)out[0], 36 * batch * mid_depth * mid_height, count_1, 128 * batch, 1.0
-            + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
+        launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch,
+            count_3, 128 * batch, 1.0 / (36 * mid_depth * mid_height));
+#endif
+        launch(train_dense, 132, 384, PICK(221696, 230784, 230784), 1, true, stream, leaf[0], at_4,
+#if defined(STRICT)
+            sizes_of({batch, depth, height, width, batch, mid_depth, mid_height, mid_width, batch, mid_depth, count_4, count_5,
+                batch * mid_depth * count_5 * count_4}),
+            Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, at_2,
+#elif defined(WIDE)
+            sizes_of({batch, depth, height, width, batch, mid_depth, mid_height, mid_width, batch, mid_depth, count_4, count_5,
+                batch * mid_depth * count_4 * count_5}),
+            Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, at_2,
+#else
+            sizes_of({batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1,
+                batch * mid_depth * count_4}),
+            Strides{2048 * depth * height, 32 * depth * height, 32 * height, 32, 1}, at_2,
+#endif
+            Strides{0, 1, 0, 0, 0}, at_8,
+#if defined(STRICT) || defined(WIDE)
+            boxes_of(leaf[0], {width, height, depth, batch, 64},
+                {4 * width, 4 * height * width, 256 * depth * height * width, 4 * depth * height * width}, {24, PICK(11, 11, 7), 5, 1, 4}));
+        launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
+            batch * mid_depth * mid_height * mid_width, count_6, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
+#else
+            boxes_of(leaf[0], {32, height, depth, batch, 64}, {128, 128 * height, 8192 * depth * height, 128 * depth * height},
+                {36, 8, 5, 1, 4}));
+        launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
+            36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
 #endif
         return (long long)cudaGetLastError();
     }
@@ -1401,47 +1265,31 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     void* const* const out = leaf + 7;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
     if (width % 16 == 0 && aligned(leaf, 7)) {
-        const long long mid_depth = depth + 4;
-        const long long mid_height = height + 4;
-        const long long mid_width = width + 4;
-        const long long count_1 = ceil_div(depth * height * width, 8192);
-        const long long count_2 = ceil_div(depth * height * width, 1024);
-        const long long at_1 = 512;
-        const long long at_2 = at_1 + 512;
-        const long long at_3 = at_2 + 32768;
-        const long long at_4 = at_3 + 512;
+        const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4;
+        const long long count_1 = ceil_div(depth * height * width, 8192), count_2 = ceil_div(depth * height * width, 1024);
         if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
+        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768;
+        const long long at_4 = at_3 + 512;
         if (asks) return at_4 + 512 * batch * count_1;
-        char* const workspace = (char*)out[1];
-        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_4), count_1,
-            batch, count_2, 64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
-        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const float*)leaf[4], (const float*)leaf[5], (float*)workspace,
-            (const float*)leaf[6], (const float*)leaf[3], (float*)(workspace + at_1), (const float*)leaf[1], (float*)(workspace + at_2),
-            (const float*)leaf[2], (float*)(workspace + at_3));
-        launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4),
-            (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1),
-            (float*)out[0], count_1, 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_4, count_1, batch, count_2,
+            64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
+        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2, leaf[2],
+            at_3);
+        launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch,
+            16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         return (long long)cudaGetLastError();
     }
-    const long long mid_depth = depth + 4;
-    const long long mid_height = height + 4;
-    const long long mid_width = width + 4;
+    const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4;
     const long long count_1 = ceil_div(depth * height * width, 256);
-    const long long at_1 = 512;
-    const long long at_2 = at_1 + 512;
-    const long long at_3 = at_2 + 32768;
-    const long long at_4 = at_3 + 512;
     if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
+    const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768;
+    const long long at_4 = at_3 + 512;
     if (asks) return at_4 + 512 * batch;
-    char* const workspace = (char*)out[1];
-    launch(eval_general_moments, 64 * batch, 256, 0, 1, false, stream, (const float*)leaf[0], (double*)(workspace + at_4), batch, count_1,
-        64 * depth * height * width, depth * height * width, 64 * batch, divisor(batch));
-    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, (const float*)leaf[4], (const float*)leaf[5], (float*)workspace,
-        (const float*)leaf[6], (const float*)leaf[3], (float*)(workspace + at_1), (const float*)leaf[1], (float*)(workspace + at_2),
-        (const float*)leaf[2], (float*)(workspace + at_3));
-    launch(eval_general_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, (const double*)(workspace + at_4),
-        (const float*)(workspace + at_2), (const float*)(workspace + at_3), (const float*)workspace, (const float*)(workspace + at_1),
-        (float*)out[0], 64 * batch, 16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+    launch(eval_general_moments, 64 * batch, 256, 0, 1, false, stream, leaf[0], at_4, batch, count_1, 64 * depth * height * width,
+        depth * height * width, 64 * batch, divisor(batch));
+    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2, leaf[2], at_3);
+    launch(eval_general_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], 64 * batch,
+        16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
 }
 extern "C" long long convolve(void* const* at, const long long* size, cudaStream_t stream, int, int) {
@@ -1463,12 +1311,11 @@ def compiled(dtype, device, told):
     major, minor = torch.cuda.get_device_capability(device)
     key = ELEMENTS[dtype], told, f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
-        source = "#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE
+        heads = "algorithm array cstdint dlfcn.h cuda_runtime.h"
+        source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
         flags = [f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        path = load_inline(
-            "_".join(["transfuse_003071f979d0", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
-        )
-        _built[key] = ctypes.CDLL(path)
+        name, options = "_".join(["transfuse_54a76c769e5a", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 
 
@@ -1645,8 +1492,7 @@ class Eval(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *leaves):
         ctx.save_for_backward(*leaves)
-        out = eval_by_kernels(*leaves)
-        return tuple(out)
+        return tuple(eval_by_kernels(*leaves))
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -1671,6 +1517,5 @@ class ModelNew(nn.Module):
             update([self.batch_norm.running_mean, self.batch_norm.running_var], [y[1], y[2]], 0.1)
             self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
-        y = (Eval.apply if torch.is_grad_enabled() else eval_by_kernels)(x, self.conv_transpose.weight, self.conv_transpose.bias,
+        return (Eval.apply if torch.is_grad_enabled() else eval_by_kernels)(x, self.conv_transpose.weight, self.conv_transpose.bias,
                 self.batch_norm.running_mean, self.batch_norm.running_var, self.batch_norm.weight, self.batch_norm.bias)[0]
-        return y

@@ -155,8 +155,7 @@ struct Barriers {
 };
 constexpr int BUFFERS_0 = (BUFFERS + 1) / 2;  // of the first warpgroup
 struct Operands { STORED* y0; Strides ys0; };
-// Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
-// `variant` = which phases.
+// Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 struct Place { int u[4]; };
 
 DEVICE Place place_of(int tile, const Sizes& s) {
@@ -355,9 +354,7 @@ DEVICE void promote(float (&acc)[ACCUMULATORS], float (&total)[ACCUMULATORS]) {
 template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b,
     int stage, int slot, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-#if defined(HALF)
-    static constexpr int begin[] = {0, 8, 15}, pixel[] = {4, 5, 6, 7, 8, 100, 101, 102, 103, 104, 196, 197, 198, 199, 200};
-#elif defined(STRICT)
+#if defined(STRICT)
     static constexpr int begin[] = {0, 12, 24, 36, 45},
         tile[] = {128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024,
         1536, 128, 0, 640, 512, 1152, 1024, 1664, 1536, 0, 512, 1024, 1536, 128, 0, 640, 512, 1152, 1024, 0, 512, 1024},
@@ -366,7 +363,10 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Total
         again[] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1,
         1, 1, 1, 1, 1};
 #else
-    static constexpr int begin[] = {0, 8, 15}, pixel[] = {0, 1, 2, 3, 4, 92, 93, 94, 95, 96, 184, 185, 186, 187, 188};
+    static constexpr int begin[] = {0, 8, 15},
+        pixel[] = {PICK(0, 0, 4), PICK(1, 1, 5), PICK(2, 2, 6), PICK(3, 3, 7), PICK(4, 4, 8), PICK(92, 92, 100), PICK(93, 93, 101),
+        PICK(94, 94, 102), PICK(95, 95, 103), PICK(96, 96, 104), PICK(184, 184, 196), PICK(185, 185, 197), PICK(186, 186, 198),
+        PICK(187, 187, 199), PICK(188, 188, 200)};
 #endif
     UNROLL for (int part = 0; part < PICK(2, 4, 2); part++) {
         held.wait(b.weights_full[slab], slab_turn & 1, b);
@@ -507,8 +507,7 @@ __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const 
             UNROLL for (int j = 0; j < LANES; j++) {
                 v[j] = 0;
                 if (tap >= 0 && co < COUT && first + j < CIN) {
-                    const float v1 = p1[((first + j) * 1920 + co * 15 + (tap / 5 % 3) * 5 + tap % 5)];
-                    v[j] = (float)v1;
+                    v[j] = (float)((float)p1[((first + j) * 1920 + co * 15 + (tap / 5 % 3) * 5 + tap % 5)]);
                 }
             }
 #if defined(HALF)
@@ -607,15 +606,19 @@ static void launch(void (*kernel)(P...), long long grid, int block, int shared, 
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
 
+static Sizes sizes_of(std::array<long long, 13> of) {
+    Sizes sizes;
+    std::copy(of.begin(), of.end(), (int*)&sizes);
+    return sizes;
+}
+
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
-template <class S>
-static TensorMap boxes_of(const S* tensor, std::array<uint64_t, 5> extent, std::array<uint64_t, 4> stride, std::array<unsigned, 5> box) {
-    typedef int Encode(void*, int, unsigned, const void*, uint64_t*, uint64_t*, unsigned*, unsigned*, int, int, int, int);
+static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
+    typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
-    unsigned ones[5] = {1, 1, 1, 1, 1};
+    const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
-    encode(&map, sizeof(S) == 4 ? 7 : std::is_same<S, Half>::value ? 6 : 9, 5, tensor, extent.data(), stride.data(), box.data(), ones, 0, 0,
-        3, 0);
+    encode(&map, sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9, 5, tensor, &extent, &stride, &box, ones, 0, 0, 3, 0);
     return map;
 }
 
@@ -623,48 +626,33 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     void* const* const out = leaf + 2;
     const long long batch = size[0], height = size[1], width = size[2];
     if (arch == 90 && width % 16 == 0 && aligned(leaf, 2)) {
-        const long long out_height = height + 2;
-        const long long out_width = width + 4;
 #if defined(STRICT)
-        const long long count_1 = ceil_div(width, 130);
+        const long long out_height = height + 2, out_width = width + 4, count_1 = ceil_div(width, 130);
 #else
-        const long long count_1 = ceil_div(out_width, 88);
+        const long long out_height = height + 2, out_width = width + 4, count_1 = ceil_div(out_width, 88);
         const long long count_2 = (height + 3) / 2;
 #endif
         if (128 * batch * out_height * out_width >= 1ll << 31) return -1;
 #if !defined(HALF) && !defined(STRICT)
         if (245760 * batch * out_height * out_width < 1600000000) return -3;
 #endif
-        if (asks) return PICK(491520, 983040, 245760);
-        char* const workspace = (char*)out[1];
-        launch(forward_prepare, PICK(120, 120, 60), 256, 0, false, stream, (unsigned char*)workspace, (const STORED*)leaf[1]);
-#if defined(HALF)
-        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 225792, arch >= 90, stream, (const STORED*)leaf[0],
-            (const unsigned char*)workspace,
-            Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)},
-            {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)},
-            Strides{64 * height * width, height * width, 0, width, 1}, (STORED*)out[0],
-            Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
-            boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64},
-            {(uint64_t)(2 * width), 16, (uint64_t)(128 * height * width), (uint64_t)(2 * height * width)}, {96, 4, 1, 1, 16}));
-#elif defined(STRICT)
-        launch(forward_dense, 132, 512, 231168, arch >= 90, stream, (const float*)leaf[0], (const unsigned char*)workspace,
-            Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)},
-            {(int)(batch), 1, (int)(out_height), (int)(count_1)}, (int)(batch * out_height * count_1)},
-            Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0],
-            Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
-            boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64},
-            {(uint64_t)(4 * width), 16, (uint64_t)(256 * height * width), (uint64_t)(4 * height * width)}, {136, 3, 1, 1, 8}));
+        const long long at_0 = asks ? 0 : (long long)out[1];
+        if (asks) return at_0 + PICK(491520, 983040, 245760);
+        launch(forward_prepare, PICK(120, 120, 60), 256, 0, false, stream, at_0, leaf[1]);
+#if defined(STRICT)
+        launch(forward_dense, 132, 512, 231168, true, stream, leaf[0], at_0,
+            sizes_of({batch, 1, height, width, batch, 1, out_height, out_width, batch, 1, out_height, count_1,
+                batch * out_height * count_1}),
 #else
-        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 223744, arch >= 90, stream, (const float*)leaf[0],
-            (const unsigned char*)workspace,
-            Sizes{{(int)(batch), 1, (int)(height), (int)(width)}, {(int)(batch), 1, (int)(out_height), (int)(out_width)},
-            {(int)(batch), 1, (int)(count_2), (int)(count_1)}, (int)(batch * count_1 * count_2)},
-            Strides{64 * height * width, height * width, 0, width, 1}, (float*)out[0],
-            Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
-            boxes_of((const STORED*)leaf[0], {(uint64_t)(width), (uint64_t)(height), 1, (uint64_t)(batch), 64},
-            {(uint64_t)(4 * width), 16, (uint64_t)(256 * height * width), (uint64_t)(4 * height * width)}, {92, 4, 1, 1, 8}));
+        launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, PICK(223744, 223744, 225792), true, stream, leaf[0],
+            at_0,
+            sizes_of({batch, 1, height, width, batch, 1, out_height, out_width, batch, 1, count_2, count_1, batch * count_1 * count_2}),
 #endif
+            Strides{64 * height * width, height * width, 0, width, 1}, out[0],
+            Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
+            boxes_of(leaf[0], {width, height, 1, batch, 64},
+                {PICK(4, 4, 2) * width, 16, PICK(256, 256, 128) * height * width, PICK(4, 4, 2) * height * width},
+                {PICK(92, 136, 96), PICK(4, 3, 4), 1, 1, PICK(8, 8, 16)}));
         return (long long)cudaGetLastError();
     }
     return -2;
@@ -688,12 +676,12 @@ def compiled(dtype, device, told):
     major, minor = torch.cuda.get_device_capability(device)
     key = ELEMENTS[dtype], told, f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
-        source = "#include <algorithm>\n#include <array>\n#include <cstdint>\n#include <dlfcn.h>\n#include <cuda_runtime.h>\n" + SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")
+        heads = "algorithm array cstdint dlfcn.h cuda_runtime.h"
+        source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE.replace(".f16.f16",
+                ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        path = load_inline(
-            "_".join(["transfuse_dee2b0c87b58", *key]), "", source, extra_cuda_cflags=flags, is_python_module=False, no_implicit_headers=True
-        )
-        _built[key] = ctypes.CDLL(path)
+        name, options = "_".join(["transfuse_832b864d068f", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 
 
@@ -792,8 +780,7 @@ class Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *leaves):
         ctx.save_for_backward(*leaves)
-        out = forward_by_kernels(*leaves)
-        return tuple(out)
+        return tuple(forward_by_kernels(*leaves))
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -809,5 +796,4 @@ class ModelNew(nn.Module):
         self.conv_transpose = nn.ConvTranspose2d(in_channels, out_channels, kernel_size, bias=False)
 
     def forward(self, x):
-        y = (Forward.apply if torch.is_grad_enabled() else forward_by_kernels)(x, self.conv_transpose.weight)[0]
-        return y
+        return (Forward.apply if torch.is_grad_enabled() else forward_by_kernels)(x, self.conv_transpose.weight)[0]
