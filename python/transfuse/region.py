@@ -217,7 +217,12 @@ class Region:
         if theirs is None:
             return Choice(*times)
         parameters = total([leaf for i, leaf in enumerate(own) if i not in self.inputs])
-        return Choice(*times, self.bytes(own, sizes, mode, wanted), theirs, parameters)
+        choice = Choice(*times, self.bytes(own, sizes, mode, wanted), theirs, parameters)
+        if choice.needs_more_memory and choice.ours <= EVEN * choice.pytorch and self.on_cuda:
+            # cuDNN may take as much again for itself as its tensors have (copies in another layout): what is allocated counts.
+            needed = [_allocated(lambda call=call: step(call), leaves[0]) for call in (ours, pytorch)]
+            choice = Choice(*times, *needed, parameters)
+        return choice
 
     def bytes(self, leaves: list, sizes: tuple, mode: int, wanted: list[int]) -> int:
         """What a call needs at its peak, as its plans say: results, what is kept for the gradient, and scratch."""
@@ -277,6 +282,15 @@ def _round(call, count: int, like: torch.Tensor) -> float:
         call()
     _wait(like)
     return time.perf_counter() - start
+
+
+def _allocated(call, like: torch.Tensor) -> int:
+    """Bytes of a call at its peak, as PyTorch's allocator of CUDA memory counts them."""
+    _wait(like)
+    before = torch.cuda.memory_allocated(like.device)
+    torch.cuda.reset_peak_memory_stats(like.device)
+    call()
+    return torch.cuda.max_memory_allocated(like.device) - before
 
 
 def _wait(like: torch.Tensor) -> None:

@@ -113,3 +113,22 @@ def test_what_plans_say_is_what_is_allocated(name, wanted):
 
     planned, seen = region.bytes(arguments[: region.leaf_count], (), mode, wanted), allocated(step)
     assert 0 <= planned - seen + 2048 <= 4096 + 0.02 * seen, (planned, seen)  # both within what alignment rounds up
+
+
+@pytest.mark.parametrize("inside", [0, 100 << 20])
+def test_what_pytorchs_kernels_take_inside_counts_on_cuda(inside, monkeypatch):
+    """Where the tensors say that ours needs more, what is really allocated decides."""
+    module = torch.nn.ConvTranspose2d(2, 3, 3)
+    ours = transfuse.optimize(module, (torch.rand(1, 2, 5, 5),))
+    (bound,) = ours.__dict__["_transfuse"].entries.values()
+    (region,) = bound.entry.cut.regions
+    leaves = (torch.rand(1, 2, 5, 5), module.weight.detach(), module.bias.detach())
+    counted = []
+    monkeypatch.setattr(transfuse.region, "_fastest", lambda calls, like: [1.0, 2.0])
+    monkeypatch.setattr(region, "bytes", lambda *_: 50 << 20)
+    monkeypatch.setattr(
+        transfuse.region, "_allocated", lambda *_: counted.append(1) or [50 << 20, inside][len(counted) - 1]
+    )
+    assert not region.measure(leaves, (), 2, False).takes_ours and not counted, "on the CPU the tensors decide"
+    region.on_cuda = True
+    assert region.measure(leaves, (), 2, False).takes_ours == (inside > 0) and len(counted) == 2
