@@ -10,7 +10,7 @@ namespace transfuse::cuda {
 // Where a box lies before it is sent: rows of channels, swizzled where they are 32, 64 or 128 bytes long.
 struct BoxShape {
     int channels = 0, row_bytes = 0;         // of a pixel in a box
-    int segments = 1, parts = 1;             // of an accumulator's rows with a phase; boxes of channels each takes
+    int segments = 1;                        // of an accumulator's rows that have a phase: a box each
     int pixels = 0, bytes = 0;               // of a box
     int exchange = 0;                        // bytes beside them, for reductions over channels
     int slots = 1;                           // accumulators of a warpgroup that are laid down before the first must be gone
@@ -18,18 +18,16 @@ struct BoxShape {
 };
 inline BoxShape box_shape(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s) {
     BoxShape box;
-    const int wide = std::min(s.segment, static_cast<int>(std::min<int64_t>(problem.cout, 64)));   // channels of a segment
-    box.channels = std::min(wide, 128 / needs.boxed);
-    box.parts = (wide + box.channels - 1) / box.channels;
+    box.channels = std::min(s.segment, static_cast<int>(std::min<int64_t>(problem.cout, 64)));
     box.row_bytes = box.channels * needs.boxed;
     box.pixels = config.run[0] * config.run[1] * config.run[2] * config.run[3];
     box.bytes = (box.pixels * box.row_bytes + 16 + 1023) / 1024 * 1024;   // and room for what belongs nowhere
     box.segments = s.phases_w <= s.segments ? s.bundle_phases * s.phases_w : s.segments;
     box.slots = s.blocks > 1 ? 2 : 1;
-    if (needs.all_channels) box.exchange = (2 * s.run_pixels * (config.split == Split::channels ? 8 : 4) * 4 + 1023) / 1024 * 1024;
+    if (needs.all_channels) box.exchange = (2 * s.run_pixels * 4 * 4 + 1023) / 1024 * 1024;
     return box;
 }
 
-inline int boxes_bytes(const BoxShape& box) { return box.slots * box.segments * box.parts * box.bytes + box.exchange; }   // of a warpgroup
+inline int boxes_bytes(const BoxShape& box) { return box.slots * box.segments * box.bytes + box.exchange; }   // of a warpgroup
 
 }  // namespace transfuse::cuda

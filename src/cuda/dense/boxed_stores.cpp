@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "cuda/dense/fragment_chain.h"
 #include "cuda/expression.h"
@@ -30,15 +29,15 @@ protected:
             t.line(to + " = " + combined(op, to, "__shfl_xor_sync(~0u, " + to + ", " + num(apart) + ")") + ";");
         }
         t.line("if (MEETING > 1) {");
-        t.line("REAL* const parts = exchange + exchange_turn * RUN_PIXELS * WARPS;");
+        t.line("REAL* const parts = exchange + exchange_turn * RUN_PIXELS * 4;");
         t.line("if (lane < 4) {");
         loops(x);
-        t.line("parts[(e / 2 * 8 + lane * 2 + e % 2) * WARPS + (JOINT ? WG * 4 : 0) + warp] = " + to + ";");
+        t.line("parts[(e / 2 * 8 + lane * 2 + e % 2) * 4 + warp] = " + to + ";");
         t.line("}");
-        t.line("barrier_named(JOINT ? 8 : 6 + WG, JOINT ? 256 : 128);");
+        t.line("barrier_named(6 + WG, 128);");
         loops(x);
         t.line("{");
-        t.line("const tf_vector<REAL, MEETING> all = *(const tf_vector<REAL, MEETING>*)(parts + (e / 2 * 8 + lane % 4 * 2 + e % 2) * WARPS + (JOINT ? 0 : warp / MEETING * MEETING));");
+        t.line("const tf_vector<REAL, MEETING> all = *(const tf_vector<REAL, MEETING>*)(parts + (e / 2 * 8 + lane % 4 * 2 + e % 2) * 4 + warp / MEETING * MEETING);");
         t.line(to + " = all.lane[0];");
         t.line("#pragma unroll");
         t.line("for (int k = 1; k < MEETING; k++) " + to + " = " + combined(op, to, "all.lane[k]") + ";");
@@ -65,7 +64,7 @@ public:
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENT > 8 ? i * 8 : 0];");
         t.line("}");
-        t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), boxes(shared_address(shared + CHUNKS_AT + WG * CHUNK_BYTES)), exchange((REAL*)(shared + CHUNKS_AT + (JOINT ? 0 : WG) * CHUNK_BYTES + EXCHANGE_AT)), lane(t % 32), warp(t / 32), slot(0), exchange_turn(0) {}");
+        t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), boxes(shared_address(shared + CHUNKS_AT + WG * CHUNK_BYTES)), exchange((REAL*)(shared + CHUNKS_AT + WG * CHUNK_BYTES + EXCHANGE_AT)), lane(t % 32), warp(t / 32), slot(0), exchange_turn(0) {}");
         place();
         tile();
         t.line("__device__ __forceinline__ void finish() { if (lane == 0 && warp == 0) boxes_stored(); }");
@@ -77,9 +76,9 @@ private:
     void constants() {
         t.line("constexpr bool FRAGMENTS = true, FOLDED = false, HANDED = false;");
         auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
-        constant("SEGMENT", s_.segment), constant("SEGMENTS", box_.segments), constant("BOX_CHANNELS", box_.channels), constant("BOX_PARTS", box_.parts);
+        constant("SEGMENT", s_.segment), constant("SEGMENTS", box_.segments), constant("BOX_CHANNELS", box_.channels);
         constant("BOX_ROW", box_.row_bytes), constant("BOX_BYTES", box_.bytes), constant("BOX_SLOTS", box_.slots), constant("SLOT_BYTES", slot_bytes()), constant("EXCHANGE_AT", box_.slots * slot_bytes());
-        constant("WARPS", s_.joint ? 8 : 4), constant("MEETING", s_.joint ? 8 : std::max(1, s_.segment / 16));   // warps that hold a pixel's channels
+        constant("MEETING", std::max(1, s_.segment / 16));   // warps that hold a pixel's channels
         std::string codes;
         for (const auto& sets : s_.phase_table)   // [variant][warpgroup], then accumulators and segments
             for (int block = 0; block < s_.blocks; ++block)
@@ -93,7 +92,7 @@ private:
                 }
         t.line("__constant__ int segment_maps[] = {" + codes + "};   // [variant][warpgroup][accumulator][segment]: the map of its phase");
     }
-    int64_t slot_bytes() const { return static_cast<int64_t>(box_.segments) * box_.parts * box_.bytes; }
+    int64_t slot_bytes() const { return static_cast<int64_t>(box_.segments) * box_.bytes; }
 
     void place() {
         t.line("// The row of a pixel in a box, −1 where it lies between the rows of the image.");
@@ -125,36 +124,23 @@ private:
         t.line("const unsigned to = boxes + slot * SLOT_BYTES;");
         t.line("if (lane == 0 && warp == 0) boxes_read<BOX_SLOTS - 1>();   // what lay here is on its way");
         t.line("barrier_named(6 + WG, 128);");
-        if (bytes(store.dtype) == 2) {
-            // Four matrices of 8 channels by 8 pixels, transposed: a lane names the place of 8 channels of a pixel.
-            t.line("const int half = lane / 8 % 2, first_row = warp * 16 + half * 8;");
-            t.line("const unsigned segment = to + first_row / SEGMENT * (BOX_PARTS * BOX_BYTES), nowhere = to + SLOT_BYTES - 16;");
-            t.line("#pragma unroll");
-            t.line("for (int k = 0; k < VECTOR; k += 4) {");
-            t.line("const int pixel = k * 4 + lane / 16 * 8 + lane % 8, row = pixel < RUN_PIXELS ? row_of_pixel(pixel) : -1;");
-            t.line("const unsigned here = row >= 0 && first_row / SEGMENT < SEGMENTS && first_row % SEGMENT < BOX_CHANNELS ? segment + vector_at(row, first_row % SEGMENT / 8) : nowhere;");
-            t.line("const int f = k + 2 < VECTOR ? k + 2 : k;");
-            auto pair = [&](const std::string& i, const std::string& e) { return "pack_pair<" + type + ">(" + value(i, e) + ", " + value(i, e + " + 1") + ")"; };
-            t.line("store_matrices(here, " + pair("0", "k") + ", " + pair("1", "k") + ", " + pair("0", "f") + ", " + pair("1", "f") + ");");
-            t.line("}");
-        } else {
-            t.line("#pragma unroll");
-            t.line("for (int e = 0; e < VECTOR; e++) {");
-            t.line("const int row = row_of_pixel(e / 2 * 8 + lane % 4 * 2 + e % 2);");
-            t.line("#pragma unroll");
-            t.line("for (int i = 0; i < BATCH; i++) {");
-            t.line("const int r = warp * 16 + lane / 4 + i * 8, c = r % SEGMENT;");
-            t.line("if (row >= 0 && r / SEGMENT < SEGMENTS && c < BOX_PARTS * BOX_CHANNELS) shared_put(to + (r / SEGMENT * BOX_PARTS + c / BOX_CHANNELS) * BOX_BYTES + vector_at(row, c % BOX_CHANNELS / 4) + c % 4 * 4, __float_as_uint(" + value("i", "e") + "));");
-            t.line("}");
-            t.line("}");
-        }
+        // Four matrices of 8 channels by 8 pixels, transposed: a lane names the place of 8 channels of a pixel.
+        t.line("const int half = lane / 8 % 2, first_row = warp * 16 + half * 8;");
+        t.line("const unsigned segment = to + first_row / SEGMENT * BOX_BYTES, nowhere = to + SLOT_BYTES - 16;");
+        t.line("#pragma unroll");
+        t.line("for (int k = 0; k < VECTOR; k += 4) {");
+        t.line("const int pixel = k * 4 + lane / 16 * 8 + lane % 8, row = pixel < RUN_PIXELS ? row_of_pixel(pixel) : -1;");
+        t.line("const unsigned here = row >= 0 && first_row / SEGMENT < SEGMENTS && first_row % SEGMENT < BOX_CHANNELS ? segment + vector_at(row, first_row % SEGMENT / 8) : nowhere;");
+        t.line("const int f = k + 2 < VECTOR ? k + 2 : k;");
+        auto pair = [&](const std::string& i, const std::string& e) { return "pack_pair<" + type + ">(" + value(i, e) + ", " + value(i, e + " + 1") + ")"; };
+        t.line("store_matrices(here, " + pair("0", "k") + ", " + pair("1", "k") + ", " + pair("0", "f") + ", " + pair("1", "f") + ");");
+        t.line("}");
         t.line("fence_proxy();");
         t.line("barrier_named(6 + WG, 128);");
         t.line("if (lane == 0 && warp == 0) {");
         t.line("for (int segment = 0; segment < SEGMENTS; segment++) {");
         t.line("const int map = segment_maps[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment];");
-        t.line("for (int part = 0; part < BOX_PARTS; part++)");
-        t.line("if (map >= 0 && block + part * BOX_CHANNELS < COUT) store_box(operands.out[map], to + (segment * BOX_PARTS + part) * BOX_BYTES, block + part * BOX_CHANNELS, at.u[3] + WG * SECOND_W, at.u[2] + WG * SECOND_H, at.u[1] + WG * SECOND_D, at.u[0] + WG * SECOND_N);");
+        t.line("if (map >= 0) store_box(operands.out[map], to + segment * BOX_BYTES, block, at.u[3] + WG * SECOND_W, at.u[2] + WG * SECOND_H, at.u[1] + WG * SECOND_D, at.u[0] + WG * SECOND_N);");
         t.line("}");
         t.line("boxes_sent();");
         t.line("}");
@@ -174,23 +160,17 @@ private:
 
 }  // namespace
 
-// Not yet measured on a device: TRANSFUSE_BOXED_STORES says up to how many bytes an element may have.
-static int64_t widest_boxed() {
-    const char* given = std::getenv("TRANSFUSE_BOXED_STORES");
-    return given ? std::atoi(given) : 0;
-}
-
 int boxed_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
     if (problem.family != Family::wgmma || problem.groups > 1 || problem.real_bytes() != 4 || program.around->target.stated() || !program.around->aligned) return 0;
-    if (!program.pixel_major || program.pool || (program.channel_reductions && (problem.cout <= 8 || problem.cout > 128)) || epilogue.stores().size() != 1 || !epilogue.partials().empty()) return 0;
+    if (!program.pixel_major || program.pool || (program.channel_reductions && (problem.cout <= 8 || problem.cout > 64)) || epilogue.stores().size() != 1 || !epilogue.partials().empty()) return 0;
     if (program.chain_instructions > 60) return 0;   // the chain is written out for every accumulator
     for (ValueId v : program.steps)
         if (!fragment_operands(epilogue, v)) return 0;
     const Operand& store = epilogue.stores()[0];
     const int64_t element = bytes(store.dtype), vector = 16 / element;
-    if (element > widest_boxed() || store.root < 0 || store.strides[1] != 1 || store.offset % vector != 0 || problem.cout % vector != 0) return 0;
+    if (element != 2 || store.root < 0 || store.strides[1] != 1 || store.offset % vector != 0 || problem.cout % vector != 0) return 0;
     for (size_t a = 0; a < 4; ++a) {
         const Lattice& axis = problem.axes[a];
         const int64_t stride = store.strides[a == 0 ? 0 : a + 1];

@@ -221,7 +221,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     t.line("// Dense tiles: " + to_string(config));
     for (int a = 1; a < 4; ++a) t.line("//   axis " + std::string(a == 1 ? "d" : a == 2 ? "h" : "w") + ": period " + num(s.period[a]) + " advance " + num(s.advance[a]) + " taps " + num(problem.axes[a].taps));
     const bool rounded = problem.arithmetic != Arithmetic::strict && problem.arithmetic != Arithmetic::f64;
-    std::string head = std::string("#define TF_AFTER_PRODUCT\n") + (rounded ? "#define TF_ROUNDED_PRODUCT\n" : "") + std::string(device_math()) + sequence_code() + std::string(ptx) + t.str();
+    std::string head = std::string("#define TF_AFTER_PRODUCT\n") + (rounded ? "#define TF_ROUNDED_PRODUCT\n" : "") + (rounded && problem.family == Family::wgmma ? "#ifdef __CUDACC_RTC__\n#define TF_TANH_INSTRUCTION\n#endif\n" : "") + std::string(device_math()) + sequence_code() + std::string(ptx) + t.str();
     Lines k;
     auto constant = [&](const std::string& name, int64_t v) { k.line("constexpr int " + name + " = " + num(v) + ";"); };
     constant("STORE_GROUPS", config.store_groups), constant("THREADS", config.threads()), constant("LOADERS", 128);
