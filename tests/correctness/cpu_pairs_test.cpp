@@ -1,4 +1,5 @@
 // Pairs of rows from fewer products: the algebra alone, then inside the dense pass.
+#include <array>
 #include <random>
 
 #include "cpu/row_pairs.h"
@@ -206,6 +207,38 @@ TEST(RowPairs, PoolsAndPrologues) {
     check(
         "graph g { %x = input f32[2,24,9,10] %c = cos(%x) %w = param f32[24,7,4,4] %y = conv_transpose(%c, %w) "
         "stride=[2,2] padding=[1,1] return %y }");
+}
+
+// Volumes of many channels with taps, strides, dilations, padding and groups as they come.
+TEST(RowPairs, RandomVolumes) {
+    int planes = 0;
+    for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
+        Random random(seed);
+        const int64_t groups = random.chance(0.2) ? 2 : 1, in = random.between(12, 40) * groups,
+                      outs = random.between(4, 18);
+        std::array<int64_t, 3> extent, taps, stride, dilation, padding, extra;
+        for (size_t a = 0; a < 3; ++a) {
+            extent[a] = random.between(1, 7), taps[a] = random.between(1, 5);
+            stride[a] = random.chance(0.6) ? 1 : random.between(1, 3), dilation[a] = random.chance(0.8) ? 1 : 2;
+            padding[a] = random.between(0, (taps[a] - 1) * dilation[a]);
+            extra[a] = random.between(0, std::max(stride[a], dilation[a]) - 1);
+            padding[a] = std::min(padding[a], ((extent[a] - 1) * stride[a] + dilation[a] * (taps[a] - 1)) / 2);
+        }
+        const auto list = [](const std::array<int64_t, 3>& v) {
+            return std::to_string(v[0]) + "," + std::to_string(v[1]) + "," + std::to_string(v[2]) + "]";
+        };
+        const Graph graph =
+            parse("graph g { %x = input f32[2," + std::to_string(in) + "," + list(extent) + " %w = param f32[" +
+                  std::to_string(in) + "," + std::to_string(outs) + "," + list(taps) + " %b = param f32[" +
+                  std::to_string(outs * groups) + "] %y = conv_transpose(%x, %w, %b) groups=" + std::to_string(groups) +
+                  " stride=[" + list(stride) + " padding=[" + list(padding) + " dilation=[" + list(dilation) +
+                  " output_padding=[" + list(extra) + " %r = relu(%y) %m = mean(%r) dims=[0,2,3,4] return %m, %r }");
+        if (compile_cpu(plan_for_cpu(graph))->describe().find("rows and planes") == std::string::npos) continue;
+        ++planes;
+        expect_matches_reference(graph, random_leaves(graph, seed),
+                                 {.inputs = seed % 2 ? Layout::contiguous : Layout::channels_last, .tolerance = 3e-5});
+    }
+    EXPECT_GT(planes, 15);
 }
 
 }  // namespace
