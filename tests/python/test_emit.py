@@ -210,7 +210,9 @@ def instructions(ptx: str, kernel: str) -> dict[str, int]:
 def work(ptx: str, kernel: str) -> dict[str, int]:
     """Instructions that multiply, move, convert or wait: the rest is which way is gone, and addresses."""
     kinds = ("wgmma.", "mbarrier.", "cp.", "bar.", "cvt.", "setmaxnreg.", "fence.", "ld.shared", "st.", "shfl.")
-    return {word: n for word, n in instructions(ptx, kernel).items() if word.startswith(kinds) and word != "cvt.u32.u64"}
+    return {
+        word: n for word, n in instructions(ptx, kernel).items() if word.startswith(kinds) and word != "cvt.u32.u64"
+    }
 
 
 @pytest.mark.parametrize("build", ("fp32", "strict", "half"))

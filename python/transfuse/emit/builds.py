@@ -111,7 +111,9 @@ def _joined(texts: dict[str, list[str]], keys: list[str]) -> None:
     if len(keys) < 3:
         return
     for i, key in enumerate(keys):
-        alike = [k for k in keys[i:] if texts[k] and [_skeleton(t) for t in texts[k]] == [_skeleton(t) for t in texts[key]]]
+        alike = [
+            k for k in keys[i:] if texts[k] and [_skeleton(t) for t in texts[k]] == [_skeleton(t) for t in texts[key]]
+        ]
         if len(alike) < 2 or len(alike) == len(keys) or all(texts[k] == texts[key] for k in alike):
             continue
         rows = [[texts[k if k in alike else key][n] for k in keys] for n in range(len(texts[key]))]

@@ -204,7 +204,10 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
     for list_ in sources.values():
         _renumbered([source for _, source in list_])
     _one_number_tables(every)
-    for key, list_ in sources.items():  # the first build's tiles are told of, the others' constants speak for themselves
+    for (
+        key,
+        list_,
+    ) in sources.items():  # the first build's tiles are told of, the others' constants speak for themselves
         for _, source in list_ if key != next(iter(sources)) else []:
             source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
     for roll in (False, False, False, True):  # what is left of a function may decide how others read
@@ -238,13 +241,27 @@ def _renumbered(sources: list[list[Chunk]]) -> None:
             if match := TABLE.fullmatch(c.text.strip()):
                 own[match[1]] = tables.setdefault(match[2], f"table_{len(tables) + 1}")
         for i, c in enumerate(source):
-            numbers: dict[str, dict[str, int]] = {}
-            text = TABLED.sub(lambda m: own.get(m[0], m[0]), c.text)  # noqa: B023
+            text = _tables_named(c.text, own)
             if not c.macro and "Operands operands{" not in text and "struct Operands" not in text:
-                text = LOCAL.sub(lambda m: m[1] + str(numbers.setdefault(m[1], {}).setdefault(m[2], len(numbers[m[1]]) + 1)), text)  # noqa: B023
+                text = _locals_counted(text)
             if text != c.text:
-                names = {own.get(n, n) for n in c.names}
-                source[i] = replace(c, text=text, names=names)
+                source[i] = replace(c, text=text, names={own.get(n, n) for n in c.names})
+
+
+def _tables_named(text: str, names: dict[str, str]) -> str:
+    return TABLED.sub(lambda m: names.get(m[0], m[0]), text)
+
+
+def _locals_counted(text: str) -> str:
+    seen: dict[str, list[str]] = {}  # of each letter the numbers behind it, as they come
+
+    def counted(match: re.Match) -> str:
+        numbers = seen.setdefault(match[1], [])
+        if match[2] not in numbers:
+            numbers.append(match[2])
+        return f"{match[1]}{numbers.index(match[2]) + 1}"
+
+    return LOCAL.sub(counted, text)
 
 
 def _place_told(text: str) -> str:
@@ -262,7 +279,13 @@ CODES = re.compile(r"__constant__ int (\w+)\[\d+\] = \{(-?\d+)(?:, \2)*\};")
 
 def _one_number_tables(sources: list[list[Chunk]]) -> None:
     """Tables of a number over and over: the number itself, where pointers into them are read."""
-    tables = [m for source in sources for c in source for m in [CODES.search(c.text)] if m or "__constant__ int phase_codes" in c.text]
+    tables = [
+        m
+        for source in sources
+        for c in source
+        for m in [CODES.search(c.text)]
+        if m or "__constant__ int phase_codes" in c.text
+    ]
     if not tables or not all(tables) or len({(m[1], m[2]) for m in tables}) > 1:
         return
     name, number = tables[0][1], tables[0][2]
@@ -284,7 +307,9 @@ def _sums_by_name(source: list[Chunk]) -> None:
         source.insert(at, Chunk(FUNCTION, {"tf_sum_slices"}, function=True))
 
 
-NUMBER = re.compile(r"(?:static )?(?:__device__ __forceinline__|DEVICE) (?:constexpr )?int (\w+)\(\) \{ return (\d+); \}")
+NUMBER = re.compile(
+    r"(?:static )?(?:__device__ __forceinline__|DEVICE) (?:constexpr )?int (\w+)\(\) \{ return (\d+); \}"
+)
 
 
 def _numbers_for_functions(sources: list[list[Chunk]]) -> None:
@@ -298,7 +323,9 @@ def _numbers_for_functions(sources: list[list[Chunk]]) -> None:
     for source in sources:
         numbers = {m[1]: m[2] for c in source if (m := NUMBER.fullmatch(c.text.strip())) and found[m[1]] == {True}}
         for name, number in numbers.items():
-            source[:] = [replace(c, text=re.sub(rf"\b{name}\(\)", number, c.text)) for c in source if name not in c.names]
+            source[:] = [
+                replace(c, text=re.sub(rf"\b{name}\(\)", number, c.text)) for c in source if name not in c.names
+            ]
 
 
 ALIAS = re.compile(r"typedef (float|double|STORED|tf_half) (REAL|ELEMENT);")

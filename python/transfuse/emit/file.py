@@ -253,13 +253,14 @@ def _region(part, any_statistics: bool) -> str:
         )
     given = f"gradients[:{region.differentiable}]" if statistics else "gradients"
     results = f", {region.differentiable}" if any_statistics else ""
+    places = ", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols) + ("," if len(symbols) == 1 else "")
     return f'''
 {_as_derived(part, names, formula) if formula else _as_written(part, names)}
 
 
 def {part.name}_by_kernels(*leaves):
-    expected = [{expected}]
-    sizes_at, outputs = [{", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols)}], lambda {", ".join(symbols)}: [{shapes}]
+    expected = ({expected}{"," if len(names) == 1 else ""})  # words for sizes that vary
+    sizes_at, outputs = ({places}), lambda {", ".join(symbols)}: [{shapes}]
     return run("{part.name}", leaves, expected, sizes_at, outputs{results}){otherwise}
 
 
@@ -286,13 +287,19 @@ def _as_written(part, names: list[str]) -> str:
 
 
 def _as_derived(part, names: list[str], formula: list[str]) -> str:
-    at, every = part.sized, ", ".join(names)
+    at = part.sized
     sizes = [s for s in at.symbols if re.search(rf"\b{s.name}\b", " ".join(formula))]
     shapes = ", ".join(f"{names[s.leaf]}.shape[{s.axis}]" for s in sizes)
     big = {s.leaf for s in at.symbols}
     large = [n for i, n in enumerate(names) if i in big]
     small = [n for i, n in enumerate(names) if i not in big]
-    doubled = f"[t.double() for t in ({', '.join(small)})]" if len(small) > 1 else f"{small[0]}.double()" if small else ""
+    behind = large + small == names and len(small) > 1  # parameters, by one name
+    doubled = (
+        f"{small[0]}.double()"
+        if len(small) == 1
+        else f"[t.double() for t in {'parameters' if behind else '(' + ', '.join(small) + ')'}]"
+    )
+    every = ", ".join([*large, "*parameters"] if behind else names)
     return "\n".join([
         f"def {part.name}_as_derived(_, {every}):",
         '    """The derivation\'s result in PyTorch\'s operators: what backward differentiates. No large intermediate exists."""',
@@ -353,17 +360,16 @@ def _guarded(found, init: str) -> str:
         if not isinstance(value, (int, float, bool, str, tuple, type(None))):
             continue
         mine = f"tuple({name})" if isinstance(value, tuple) else name
-        checks.append((name, mine, value))
+        checks.append((mine, value))
     if checks:
         indent = " " * first.col_offset
-        wanted = ", ".join(repr(v) for _, _, v in checks)
-        mine = ", ".join(m for _, m, _ in checks)
-        names = ", ".join(n for n, _, _ in checks)
+        wanted = ", ".join(repr(v) for _, v in checks)
+        mine = ", ".join(m for m, _ in checks)
         comma = "," if len(checks) == 1 else ""
         guard = [
             f"{indent}given, expected = ({mine}{comma}), ({wanted}{comma})",
             f"{indent}if given != expected:",
-            f'{indent}    raise ValueError(f"the kernels of this file were written for ({names}) = {{expected}}, got {{given}}")',
+            f'{indent}    raise ValueError(f"the kernels of this file were written for ModelNew{{expected}}, got ModelNew{{given}}")',
         ]
         lines[first.lineno - 1 : first.lineno - 1] = guard
     return "\n".join(lines)

@@ -78,8 +78,9 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
 def function(
     name: str, symbols: list[str], leaves: int, variants: list[tuple[str, Program]], clusters: bool, otherwise: int
 ) -> str:
-    """extern "C": the bytes of workspace it needs, or the launches: given are addresses of leaves, outputs, workspace. The first variant whose condition holds; where
-    none does `otherwise`: -2 for the portable path, -4 for the build for rows of any length."""
+    """extern "C": the bytes of workspace it needs, or the launches; given are addresses of leaves, outputs and workspace. The
+    first variant whose condition holds; where none does `otherwise`: -2 for the portable path, -4 for the build for rows of
+    any length."""
     lines = [
         f'extern "C" long long {name}(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {{',
         f"    void* const* const out = leaf + {leaves};",
@@ -112,13 +113,16 @@ def _body(program: Program, clusters: bool, hopper: bool) -> list[str]:
         arguments = ""
         for p in launch.kernel.parameters:  # structs on lines of their own
             apart = p.type in ("Sizes", "Strides") or p.value.startswith("boxes_of")
-            arguments += f"{',' if arguments else ''}{chr(10) if apart else ' ' if arguments else ''}{_value(p)}"
-        calls.append(
-            f"launch({launch.kernel.name}, {grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream,{'' if arguments.startswith(chr(10)) else ' '}{arguments});"
-        )
+            arguments += f",{chr(10) if apart else ' '}{_value(p)}"
+        how = f"{grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream"
+        calls.append(f"launch({launch.kernel.name}, {how}{arguments});")
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
     used = " ".join([*calls, program.bytes, most, program.flops])
-    begins = [("at_0", f"asks ? 0 : (long long)out[{len(program.outputs)}]"), *program.workspace[1:]] if program.workspace else []
+    begins = (
+        [("at_0", f"asks ? 0 : (long long)out[{len(program.outputs)}]"), *program.workspace[1:]]
+        if program.workspace
+        else []
+    )
     statements = _used([*program.extents, *begins], used)
     return [
         *_declared([(n, f) for n, f in statements if not n.startswith("at_")]),

@@ -47,8 +47,8 @@ TRANSPOSED = {
 }
 EITHER = {
     "@RULE@": "o + padding = stride * i + dilation * k if transposed, else stride * o + dilation * k = i + padding",
-    "@PLACE@": """            const int up = o[a] + g.padding[a] - g.dilation[a] * tap[a], down = o[a] * g.stride[a] + g.dilation[a] * tap[a];
-            const int i = g.transposed ? up / g.stride[a] : down - g.padding[a];
+    "@PLACE@": """            const int far = g.dilation[a] * tap[a], up = o[a] + g.padding[a] - far;
+            const int i = g.transposed ? up / g.stride[a] : o[a] * g.stride[a] + far - g.padding[a];
             inside = inside && (g.transposed ? up >= 0 && up % g.stride[a] == 0 : i >= 0) && i < g.in[a];""",
     "@WEIGHT@": "(g.transposed ? (group * g.cin + c) * g.cout + first + j : (group * g.cout + first + j) * g.cin + c)",
     "@TRANSPOSED@": ", transposed",
@@ -94,7 +94,11 @@ def kernel(transposed: bool) -> str:
 def python(builds: list[str], transposed: bool, floats: bool) -> str:
     """floats: the file's kernels are for fp32 alone."""
     told = ', "HALF" if x.dtype != torch.float32 else "TF32"' if "half" in builds else ', "TF32"'
-    text = PYTHON.replace("@EITHER@", "" if transposed else ", int(transposed)").replace("@BACK@", ".to(dtype)" if floats else "")
-    converted = "    dtype, (x, weight, bias) = x.dtype, [None if t is None else t.float() for t in (x, weight, bias)]\n"
+    text = PYTHON.replace("@EITHER@", "" if transposed else ", int(transposed)").replace(
+        "@BACK@", ".to(dtype)" if floats else ""
+    )
+    converted = (
+        "    dtype, (x, weight, bias) = x.dtype, [None if t is None else t.float() for t in (x, weight, bias)]\n"
+    )
     text = text.replace("@FLOATS@", converted if floats else "")
     return text.replace("@TOLD@", told if len(builds) > 1 else "")

@@ -89,7 +89,9 @@ COUNT = re.compile(r"count_(\d+)")
 
 def _counted(program: Program) -> Program:
     """Numbers in names follow the order in which launches use them: so programs of several builds read alike."""
-    texts = [text for launch in program.launches for text in [launch.grid, *(p.value for p in launch.kernel.parameters)]]
+    texts = [
+        text for launch in program.launches for text in [launch.grid, *(p.value for p in launch.kernel.parameters)]
+    ]
     order: dict[str, int] = {}
     for text in [*texts, *(f for _, f in program.workspace), program.bytes, *(f for _, f in program.extents)]:
         for number in COUNT.findall(text):
@@ -109,7 +111,9 @@ def _counted(program: Program) -> Program:
     return replace(
         program,
         kernels=[kernel(k) for k in program.kernels],
-        launches=[replace(launch, kernel=kernel(launch.kernel), grid=named(launch.grid)) for launch in program.launches],
+        launches=[
+            replace(launch, kernel=kernel(launch.kernel), grid=named(launch.grid)) for launch in program.launches
+        ],
         extents=pairs(program.extents),
         workspace=pairs(program.workspace),
         bytes=named(program.bytes),
@@ -316,7 +320,9 @@ class _Stating:
         parameters += literals
         body = text[head.end() :]
         if entry.startswith("tf_"):
-            results = self.sized.region.differentiable  # outputs behind them are statistics, fp32 whatever the leaves are
+            results = (
+                self.sized.region.differentiable
+            )  # outputs behind them are statistics, fp32 whatever the leaves are
             kinds = [v[0] if isinstance(v, tuple) and (v[0] == "leaf" or v[1] < results) else "" for v in values[0]]
             body = _stored(body, parameters, kinds)
         body, parameters = _merge(body, parameters)
@@ -340,7 +346,9 @@ class _Stating:
             raise Unstated("a tensor map that rounds")
         at = self._pointer([s[:3] for s in series], begins)
         lists = [
-            "{" + ", ".join(self.statement.state([s[k][i] for s in series]).text for i in range(len(series[0][k]))) + "}"
+            "{"
+            + ", ".join(self.statement.state([s[k][i] for s in series]).text for i in range(len(series[0][k])))
+            + "}"
             for k in (3, 5, 4)
         ]
         return f"boxes_of({at}, {', '.join(lists)})"

@@ -168,7 +168,10 @@ def _chained(parts: list[list[Run]]) -> list[Node] | None:
     tables: dict[str, list[int]] = {}
     inner: list[str] = []
     for column in zip(*every):
-        if len({run.key for run in column}) > 1 or (lines := _stated(dict(enumerate(column)), len(every), tables)) is None:
+        if (
+            len({run.key for run in column}) > 1
+            or (lines := _stated(dict(enumerate(column)), len(every), tables)) is None
+        ):
             return None
         inner += [re.sub(r"\bpart\b", "link", line) for line in lines]
     around: list[list[str]] = []

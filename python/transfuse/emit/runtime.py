@@ -82,14 +82,13 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 
 
 def run(name, leaves, expected, sizes_at, outputs@RESULTS@):
-    """Launches a program@NONE@.
-    `expected`: of each leaf a name and its shape, with words for sizes that vary.@STATISTICS@"""
+    """Launches a program@NONE@.@STATISTICS@"""
 @LEAVES@
-    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
+    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
-@PORTABLE@@OUT@    workspace = torch.empty(need, dtype=torch.uint8, device=leaves[0].device)
+@PORTABLE@@OUT@    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
     if code := call(function, [*leaves, *out, workspace], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return @RETURN@
@@ -126,9 +125,7 @@ def imports() -> str:
     return "import ctypes\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
 
 
-def text(
-    builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, statistics: bool, source: str
-) -> str:
+def text(builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, statistics: bool, source: str) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. tensor_cores: kernels are for
     one arithmetic each. statistics: there are outputs that stay fp32 whatever the leaves are."""
     others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
@@ -161,9 +158,7 @@ def text(
         '[f"-DSTORED={key[0]}", ': "[" if floats else '[f"-DSTORED={key[0]}", ',
         "@SOURCE@": code,
         "@INCLUDES@": " ".join(heads),
-        "@ASK@": ASK_SEVERAL.replace("@TOLD@", told).replace("@OTHER@", other)
-        if several
-        else ASK,
+        "@ASK@": ASK_SEVERAL.replace("@TOLD@", told).replace("@OTHER@", other) if several else ASK,
         "@OTHERWISE@": "OTHERWISE = {" + ", ".join(f'{n}: "{b}"' for n, b in others) + "}\n" if several else "",
         "@NONE@": "; None where the portable path must be taken" if falls else "",
         "@PORTABLE@": f"    if {portable_when}:\n        return None\n" if falls else "",
@@ -172,9 +167,9 @@ def text(
         "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
         "@OUT@": (
             "    types = [leaves[0].dtype if i < results else torch.float32 for i in range(len(shapes))]\n"
-            "    out = [torch.empty(shape, dtype=type, device=leaves[0].device) for shape, type in zip(shapes, types)]\n"
-            if statistics
-            else "    out = [torch.empty(shape, dtype=leaves[0].dtype, device=leaves[0].device) for shape in shapes]\n"
+            "    out = [leaves[0].new_empty(shape, dtype=type) for shape, type in zip(shapes, types)]\n"
+            if statistics and not floats
+            else "    out = [leaves[0].new_empty(shape) for shape in shapes]\n"
         ),
         "@RETURN@": (
             "[*(t.to(dtype) for t in out[:results]), *out[results:]]"

@@ -29,7 +29,9 @@ def _inlined(text: str) -> str:
     return re.sub(r"\b(?:TF_PTX|TF_FUNCTION|(?:static )?__device__ __forceinline__)(?= )", "DEVICE", text)
 
 
-PRODUCT = re.compile(r'asm volatile\("(\{\\n\.reg \.pred p;[^"]*?)(\{%0,[%\d,]*\})([^"]*)" : ((?:"\+f"\(d\[\d+\]\), ?)*"\+f"\(d\[\d+\]\)) : ')
+PRODUCT = re.compile(
+    r'asm volatile\("(\{\\n\.reg \.pred p;[^"]*?)(\{%0,[%\d,]*\})([^"]*)" : ((?:"\+f"\(d\[\d+\]\), ?)*"\+f"\(d\[\d+\]\)) : '
+)
 LISTS = """#define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define EIGHT(i) FOUR(i), FOUR(i + 4)"""
@@ -50,8 +52,7 @@ def _listed(match: re.Match) -> str:
         rest = ",".join(f"%{i}" for i in range(10 * tens - 10, count))
     operands = [f"EIGHT({8 * i})" for i in range(eights)] + [f"FOUR({i})" for i in range(8 * eights, count, 4)]
     return (
-        f'asm volatile("{match[1]}{{"\n        {names} "{rest}}}{match[3]}"\n'
-        f"        : {_filled(operands)}\n        : "
+        f'asm volatile("{match[1]}{{"\n        {names} "{rest}}}{match[3]}"\n        : {_filled(operands)}\n        : '
     )
 
 

@@ -37,10 +37,8 @@ template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int 
 
 def summed(text: str) -> str:
     """Trees over slices as calls."""
-    return TREE.sub(
-        lambda m: f"{m['indent']}{m['sum']} = tf_sum_slices({m['sum']}, tf_shared, {m['slice']}, {m['lane']}, {m['most']}, {m['outputs']});",
-        text,
-    )
+    given = r"\g<sum>, tf_shared, \g<slice>, \g<lane>, \g<most>, \g<outputs>"
+    return TREE.sub(rf"\g<indent>\g<sum> = tf_sum_slices({given});", text)
 
 
 VALUE = re.compile(r"( +)const (float|double) (v\d+) = ([^;]*);")
@@ -85,6 +83,8 @@ def _declares_one(expression: str) -> bool:
 
 def _cast(type_: str, expression: str) -> str:
     """The value as what it was declared to be."""
-    if expression.startswith(f"({type_})") and re.fullmatch(r"\(\w+\)(?:\w+(?:\[[^][]*\]|\([^()]*\))?|\([^()]*\))", expression):
+    if expression.startswith(f"({type_})") and re.fullmatch(
+        r"\(\w+\)(?:\w+(?:\[[^][]*\]|\([^()]*\))?|\([^()]*\))", expression
+    ):
         return expression
     return f"({type_}){expression}" if re.fullmatch(r"\w+(?:\[[^][]*\])?", expression) else f"({type_})({expression})"

@@ -10,7 +10,19 @@ from dataclasses import dataclass
 
 from transfuse.emit.text.tokens import CLOSING, Token, closing, split, tokens
 
-KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "else", "alignas", "asm", "defined", "__launch_bounds__"}
+KEYWORDS = {
+    "if",
+    "for",
+    "while",
+    "switch",
+    "return",
+    "sizeof",
+    "else",
+    "alignas",
+    "asm",
+    "defined",
+    "__launch_bounds__",
+}
 WRITES = {"++", "--", "+=", "-=", "*=", "|=", "&=", "/="}
 
 
@@ -137,7 +149,13 @@ def _shortened(items: list[Token], gone: dict[str, tuple[int, set[int]]]) -> lis
             for i, part in enumerate(kept):
                 first = Token(part[0].kind, part[0].text, " " if i else "")
                 inner += [*([Token("operator", ",", "")] if i else []), first, *part[1:]]
-            if not kept and items[at - 1].kind == "word" and at > 1 and items[at - 2].kind == "word" and not _defined(items, at - 1):
+            if (
+                not kept
+                and items[at - 1].kind == "word"
+                and at > 1
+                and items[at - 2].kind == "word"
+                and not _defined(items, at - 1)
+            ):
                 items = [*items[:at], *items[close + 1 :]]  # a variable that is made of nothing
             else:
                 items = [*items[: at + 1], *inner, *items[close:]]
@@ -306,7 +324,9 @@ def without_unread_members(sources: list[list[str]]) -> list[list[str]]:
                     unread = (unread or set()) | {(owner, member)}
     for owner, member in unread or ():
         for source in tokenised:
-            source[:] = [tokens(_unwritten(joined(items), member)) if _struct(items) == owner else items for items in source]
+            source[:] = [
+                tokens(_unwritten(joined(items), member)) if _struct(items) == owner else items for items in source
+            ]
     return [[joined(items) for items in source] for source in tokenised]
 
 

@@ -85,7 +85,9 @@ def _changed(nodes: list[Node]) -> set[str]:
     """Names that are given something, or whose address is taken."""
     items = [t for node in nodes for t in [*every(node), Token("operator", ";", "")]]
     found = set()
-    for before, token, after in zip([Token("operator", ";", ""), *items], items, [*items[1:], Token("operator", ";", "")]):
+    for before, token, after in zip(
+        [Token("operator", ";", ""), *items], items, [*items[1:], Token("operator", ";", "")]
+    ):
         if token.kind == "word" and (after.text in CHANGES or before.text in ("++", "--", "&")):
             found.add(token.text)
     return found
@@ -107,7 +109,10 @@ def _copies_gone(nodes: list[Node]) -> list[Node]:
         if not match or match[2].isupper() or match[2] in _changed(nodes[i + 1 :]):
             continue
         rest = nodes[i + 1 :]
-        if any(re.search(rf"\b(?:int|float|REAL|auto|unsigned|double) (?:{match[1]}|{match[2]}) =", plain(n.items)) for n in _all(rest)):
+        if any(
+            re.search(rf"\b(?:int|float|REAL|auto|unsigned|double) (?:{match[1]}|{match[2]}) =", plain(n.items))
+            for n in _all(rest)
+        ):
             continue
         return _copies_gone([*nodes[:i], *(_renamed(n, match[1], match[2]) for n in rest)])
     return nodes
@@ -189,7 +194,9 @@ def _substituted(nodes: list[Node], name: str) -> list[Node]:
     zero = lambda items: [Token("number", "0", t.space) if t.text == name else t for t in items]  # noqa: E731
     out = []
     for i, n in enumerate(nodes):
-        if n.kind == "leaf" and re.search(rf"(?:\b(?:int|float|unsigned|REAL|double|long|tf_index) |, ){name} =", plain(n.items)):
+        if n.kind == "leaf" and re.search(
+            rf"(?:\b(?:int|float|unsigned|REAL|double|long|tf_index) |, ){name} =", plain(n.items)
+        ):
             return [*out, *nodes[i:]]  # another of that name
         inner = _substituted(n.children, name), _substituted(n.orelse, name)
         out.append(Node(n.kind, zero(n.items), *inner, n.note, n.flat, n.beside))
@@ -240,7 +247,10 @@ def _declaring(node: Node, counts: dict[str, int]) -> list[Node]:
     used = [
         p
         for p in parts
-        if counts[p[0].text] > 1 or re.search(r"\w\(|\+\+|--|\{", PURE.sub("", plain(p))) or len(p) < 3 or p[1].text != "="
+        if counts[p[0].text] > 1
+        or re.search(r"\w\(|\+\+|--|\{", PURE.sub("", plain(p)))
+        or len(p) < 3
+        or p[1].text != "="
     ]
     if len(used) == len(parts):
         return [node]
