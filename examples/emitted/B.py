@@ -358,7 +358,7 @@ def compiled(dtype, device):
         heads = "algorithm cuda_runtime.h"
         source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        name, options = "_".join(["transfuse_7552866f2cac", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        name, options = "_".join(["transfuse_9ca8792e6a5b", *key]), {"is_python_module": False, "no_implicit_headers": True}
         _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 
@@ -397,15 +397,14 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 
 
 def run(name, leaves, expected, sizes_at, outputs):
-    """Launches a program.
-    `expected`: of each leaf a name and its shape, with words for sizes that vary."""
+    """Launches a program."""
     leaves = [leaf.contiguous() for leaf in leaves]
-    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
+    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
-    out = [torch.empty(shape, dtype=leaves[0].dtype, device=leaves[0].device) for shape in shapes]
-    workspace = torch.empty(need, dtype=torch.uint8, device=leaves[0].device)
+    out = [leaves[0].new_empty(shape) for shape in shapes]
+    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
     if code := call(function, [*leaves, *out, workspace], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return out
@@ -438,11 +437,11 @@ def box_sums(x, boxes):
     return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
 
 
-def forward_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, bias):
+def forward_as_derived(_, x, *parameters):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype = x.dtype
     x = x.to(torch.promote_types(dtype, torch.float32))
-    conv_transpose_weight, conv_transpose_bias, bias = [t.double() for t in (conv_transpose_weight, conv_transpose_bias, bias)]
+    conv_transpose_weight, conv_transpose_bias, bias = [t.double() for t in parameters]
     batch, height, width = x.shape[0], x.shape[2], x.shape[3]
     t2 = taps(taps(conv_transpose_weight.reshape(1, 64, 128, 3, 3), 3, [[1, 1, 1]]), 4, [[1, 1, 1]])
     t4 = (box_sums(x, {3: [(0, width - 1, 1)], 2: [(0, height - 1, 1)]}).flatten(1) @ t2.flatten(2)[0])[..., None, None]
@@ -452,9 +451,9 @@ def forward_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, bias):
 
 
 def forward_by_kernels(*leaves):
-    expected = [("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)),
-                ("conv_transpose_bias", (128,)), ("bias", (128, 1, 1))]
-    sizes_at, outputs = [(0, 0), (0, 2), (0, 3)], lambda batch, height, width: [(batch, 1)]
+    expected = (("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)),
+                ("conv_transpose_bias", (128,)), ("bias", (128, 1, 1)))  # words for sizes that vary
+    sizes_at, outputs = ((0, 0), (0, 2), (0, 3)), lambda batch, height, width: [(batch, 1)]
     return run("forward", leaves, expected, sizes_at, outputs)
 
 
@@ -473,7 +472,7 @@ class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, bias_shape):
         given, expected = (in_channels, out_channels, kernel_size, tuple(bias_shape)), (64, 128, 3, (128, 1, 1))
         if given != expected:
-            raise ValueError(f"the kernels of this file were written for (in_channels, out_channels, kernel_size, bias_shape) = {expected}, got {given}")
+            raise ValueError(f"the kernels of this file were written for ModelNew{expected}, got ModelNew{given}")
         super().__init__()
         self.conv_transpose = nn.ConvTranspose2d(in_channels, out_channels, kernel_size)
         self.bias = nn.Parameter(torch.randn(bias_shape))

@@ -1314,7 +1314,7 @@ def compiled(dtype, device, told):
         heads = "algorithm array cstdint dlfcn.h cuda_runtime.h"
         source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
         flags = [f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        name, options = "_".join(["transfuse_54a76c769e5a", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        name, options = "_".join(["transfuse_5525b3ef8018", *key]), {"is_python_module": False, "no_implicit_headers": True}
         _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 
@@ -1356,20 +1356,18 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 
 
 def run(name, leaves, expected, sizes_at, outputs, results):
-    """Launches a program; None where the portable path must be taken.
-    `expected`: of each leaf a name and its shape, with words for sizes that vary. Outputs behind `results` are fp32."""
+    """Launches a program; None where the portable path must be taken. Outputs behind `results` are fp32."""
     dtype, leaves = leaves[0].dtype, [leaf.contiguous() for leaf in leaves]
     if dtype in (torch.float16, torch.bfloat16):  # their products are exact in TF32
         leaves = [leaf.float() for leaf in leaves]
-    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.device, t.data_ptr() % 16) for t in leaves]
+    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
     if need == -2:
         return None
-    types = [leaves[0].dtype if i < results else torch.float32 for i in range(len(shapes))]
-    out = [torch.empty(shape, dtype=type, device=leaves[0].device) for shape, type in zip(shapes, types)]
-    workspace = torch.empty(need, dtype=torch.uint8, device=leaves[0].device)
+    out = [leaves[0].new_empty(shape) for shape in shapes]
+    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
     if code := call(function, [*leaves, *out, workspace], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return [*(t.to(dtype) for t in out[:results]), *out[results:]]
@@ -1442,9 +1440,9 @@ def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, ba
 
 
 def train_by_kernels(*leaves):
-    expected = [("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)),
-                ("conv_transpose_bias", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))]
-    sizes_at, outputs = [(0, 0), (0, 2), (0, 3), (0, 4)], lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)]
+    expected = (("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)),
+                ("conv_transpose_bias", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)))  # words for sizes that vary
+    sizes_at, outputs = ((0, 0), (0, 2), (0, 3), (0, 4)), lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)]
     return run("train", leaves, expected, sizes_at, outputs, 1) or train_as_written(convolve, *leaves)
 
 
@@ -1461,12 +1459,11 @@ class Train(torch.autograd.Function):
         return differentiated(train_as_written, ctx.saved_tensors, gradients[:1])
 
 
-def eval_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight,
-        batch_norm_bias):
+def eval_as_derived(_, x, *parameters):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype = x.dtype
     x = x.to(torch.promote_types(dtype, torch.float32))
-    conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias = [t.double() for t in (conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias)]
+    conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias = [t.double() for t in parameters]
     depth, height, width = x.shape[2], x.shape[3], x.shape[4]
     t2 = conv_transpose_bias * 2
     t8 = torch.ops.aten.rsqrt(batch_norm_running_var.reshape(1, 128, 1, 1, 1) + 1e-05)
@@ -1481,10 +1478,10 @@ def eval_as_derived(_, x, conv_transpose_weight, conv_transpose_bias, batch_norm
 
 
 def eval_by_kernels(*leaves):
-    expected = [("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)),
+    expected = (("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)),
                 ("conv_transpose_bias", (128,)), ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)),
-                ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))]
-    sizes_at, outputs = [(0, 0), (0, 2), (0, 3), (0, 4)], lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)]
+                ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)))  # words for sizes that vary
+    sizes_at, outputs = ((0, 0), (0, 2), (0, 3), (0, 4)), lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)]
     return run("eval", leaves, expected, sizes_at, outputs, 1)
 
 
@@ -1503,7 +1500,7 @@ class ModelNew(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, scale_factor):
         given, expected = (in_channels, out_channels, kernel_size, scale_factor), (64, 128, 5, 2.0)
         if given != expected:
-            raise ValueError(f"the kernels of this file were written for (in_channels, out_channels, kernel_size, scale_factor) = {expected}, got {given}")
+            raise ValueError(f"the kernels of this file were written for ModelNew{expected}, got ModelNew{given}")
         super().__init__()
         self.conv_transpose = nn.ConvTranspose3d(in_channels, out_channels, kernel_size)
         self.scale_factor = scale_factor
