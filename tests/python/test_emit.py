@@ -4,7 +4,6 @@ import ast
 import builtins
 import ctypes
 import glob
-import inspect
 import os
 import re
 import subprocess
@@ -122,7 +121,7 @@ def test_backward_of_a_collapsed_model_is_its_derivation(row, shape):
     torch.manual_seed(1)
     model = theirs["Model"](*theirs["get_init_inputs"]()).double()
     parameters = {name.replace(".", "_"): p for name, p in model.named_parameters()}
-    names = list(inspect.signature(ours["forward_as_derived"]).parameters)[2:]
+    names = re.search(r"    (.*) = \[t\.double\(\) for t in parameters\]", example(row))[1].split(", ")
     x = torch.rand(shape, dtype=torch.float64, requires_grad=True)
     leaves, y = [x, *(parameters[name] for name in names)], model(x)
     given = torch.rand_like(y)
