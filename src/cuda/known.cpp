@@ -96,7 +96,7 @@ std::string structure_of(const Surroundings& around) {
 std::vector<KnownKernel> KnownKernels::of(const std::string& structure) {
     const std::lock_guard lock(mutex_);
     const auto [at, fresh] = entries_.try_emplace(structure);
-    if (fresh) at->second.kernels = on_disk(structure), at->second.settled = !at->second.kernels.empty();
+    if (fresh) at->second.kernels = on_disk(structure);
     return at->second.kernels;
 }
 
