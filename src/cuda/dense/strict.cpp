@@ -12,7 +12,8 @@ namespace transfuse::cuda {
 // products each; 1.2e-7, 2.9e-7, 5.3e-7 one after another in fp32).
 static int longest_chain(int terms) { return std::clamp(static_cast<int>(std::lround(std::cbrt(terms))), 1, 8); }
 
-StrictProducts::StrictProducts(Lines& t, int terms, bool three, int64_t low) : t_(t), longest_(longest_chain(terms)), three_(three), four_(three && terms <= 8), low_(low) {}
+// mma.sync's cuts are not made up for: what they take is known of one architecture only.
+StrictProducts::StrictProducts(Lines& t, int terms, bool three, int64_t low) : t_(t), longest_(three ? longest_chain(terms) : terms <= 64 ? 1 : 5), three_(three), four_(three && terms <= 8), low_(low) {}
 
 void StrictProducts::operator()(const std::vector<StrictStep>& steps) {
     std::vector<StrictStep> chain;
