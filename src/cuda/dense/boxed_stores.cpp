@@ -74,7 +74,7 @@ public:
 
 private:
     void constants() {
-        t.line("constexpr bool FRAGMENTS = true, FOLDED = false, HANDED = false;");
+        t.line("constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;");
         auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
         constant("SEGMENT", s_.segment), constant("SEGMENTS", box_.segments), constant("BOX_CHANNELS", box_.channels);
         constant("BOX_ROW", box_.row_bytes), constant("BOX_BYTES", box_.bytes), constant("BOX_SLOTS", box_.slots), constant("SLOT_BYTES", slot_bytes()), constant("EXCHANGE_AT", box_.slots * slot_bytes());

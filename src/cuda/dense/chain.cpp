@@ -92,21 +92,10 @@ void Chain::load_image_rows(const std::string& name, size_t read) {
 
 void Chain::anchor() {
     const TileProgram& program = epilogue_.program();
-    if (program.handed < 0) return add_bias();
-    define(program.handed, "v" + num(program.around->pass.anchor), {true, true});
-}
-
-void Chain::before_handed() {
-    add_bias();
-    for (ValueId v : epilogue_.program().before_handed) pointwise(v);
-}
-
-void Chain::add_bias() {
-    const TileProgram& program = epilogue_.program();
     const ValueId anchor = program.around->pass.anchor;
     const Kind all{true, true};
     define(anchor, "v" + num(anchor), all);
-    if (program.bias < 0) return;
+    if (program.bias < 0 || program.handed_biased) return;
     const std::string bias = operand(program.bias);
     loops(all);
     t.line(ref("v" + num(anchor), all) + " += " + bias + ";");
@@ -121,7 +110,6 @@ void Chain::steps(bool after) {
     const TileProgram& program = epilogue_.program();
     bool past = !after || !program.pool;
     for (ValueId v : program.steps) {
-        if (std::find(program.before_handed.begin(), program.before_handed.end(), v) != program.before_handed.end()) continue;
         if (program.fold >= 0 && (v == program.fold || (std::find(program.before_fold.begin(), program.before_fold.end(), v) == program.before_fold.end()) != after)) continue;
         if (v == program.pool_value) {
             past = true;

@@ -22,8 +22,7 @@ public:
     Chain(const Epilogue& epilogue, Lines& lines, bool pixel_major) : epilogue_(epilogue), t(lines), pixel_major_(pixel_major) {}
     virtual ~Chain() = default;
 
-    void anchor();                                // the accumulators become the convolution's result: its bias is added; or they are what was handed over
-    void before_handed();                         // the product warps' steps
+    void anchor();                                // the accumulators become the convolution's result: its bias is added, unless it was before
     void steps(bool after);                       // those before the pool or the folded reduction (all, where there is neither), or those after it
     void begin_after_pool(const std::string& pooled);   // forgets what was computed inside the windows
     void unfold(const std::string& parts, const std::string& masses);   // the folded reduction, of what the product warps handed over
@@ -57,7 +56,6 @@ protected:
     const bool pixel_major_;
 
 private:
-    void add_bias();
     void load(ValueId a);
     void pointwise(ValueId v);
     void channel_reduction(ValueId v);

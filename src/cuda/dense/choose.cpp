@@ -116,7 +116,7 @@ struct Model {
     double cycles() const {
         const auto [product, load, shared, store, memory] = parts();
         const double n = s.run_pixels;
-        const double ragged = 1 + 6.0 / static_cast<double>(c.run[3] * s.period[3]);   // short rows fill their sectors badly
+        const double ragged = 1 + (needs.one_by_one ? 12.0 : 6.0) / static_cast<double>(c.run[3] * s.period[3]);   // short rows fill their sectors badly
         double total = std::max({product, load + 300, shared, store * ragged, memory * ragged});
         total += 0.08 * (product + load + store + memory - total);        // they disturb one another
         if (!problem.boxed() && bytes() > 200 * 1024) total *= 1.06;      // little L1 is left

@@ -12,7 +12,6 @@
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
 #include "cuda/dense/manner.h"
-#include "cuda/dense/hand_over.h"
 #include "cuda/dense/pack.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/tile_program.h"
@@ -67,8 +66,7 @@ struct Request {
         needs.fragments = runs_in_fragments(epilogue);
         needs.folded = find_fold(program, epilogue);
         if (!on_accumulators()) leave_in_boxes(boxed_element(epilogue));
-        if (!on_accumulators()) find_handed(program, epilogue);
-        needs.epilogue_flops -= 2.0 * static_cast<double>(program.before_handed.size());
+        program.handed_biased = !on_accumulators() && hands_over_biased(epilogue);
         needs.ahead = on_accumulators() ? 0 : ahead_bytes(epilogue);
     }
     bool on_accumulators() const { return needs.fragments || needs.folded; }

@@ -18,7 +18,7 @@ public:
         : epilogue_(epilogue), program_(epilogue.program()), s_(s), chain_(epilogue, t), op_(epilogue.graph()[epilogue.program().fold].op) {}
 
     std::string text() {
-        t.line("constexpr bool FRAGMENTS = false, FOLDED = true, HANDED = false;");
+        t.line("constexpr bool FRAGMENTS = false, FOLDED = true, BIASED = false;");
         t.line("// The chain up to a reduction over channels, on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.");
         t.line("template <int WG> struct Fragments {");
         t.line("const REAL* table;");

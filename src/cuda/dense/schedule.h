@@ -46,6 +46,7 @@ struct Needs {
     std::array<int64_t, 4> pool{1, 1, 1, 1}; // windows side by side that must lie in one chunk
     bool pixel_major = false;                // channels_last stores
     int vector = 1;                          // outputs along w a store thread takes at once
+    bool one_by_one = false;                 // rows begin anywhere: their outputs are stored one by one
     int64_t element_bytes = 4;               // of what is stored
     bool stores = true;                      // tile values go to memory
     double epilogue_flops = 1;               // per output

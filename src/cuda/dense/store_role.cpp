@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "cuda/dense/chunk_chain.h"
 #include "cuda/dense/statistics.h"
@@ -52,7 +51,6 @@ private:
         t.line("else *(tf_vector<S, N>*)to = whole;");
         t.line("}");
         if (std::any_of(epilogue_.stores().begin(), epilogue_.stores().end(), [&](const Operand& o) { return is_apart(o); })) store_where();
-        if (std::any_of(epilogue_.stores().begin(), epilogue_.stores().end(), [&](const Operand& o) { return is_near(o); })) row_offset();
         int64_t together = 4;   // channels of a table read at once
         while (!m_.neighbours || epilogue_.channels() % together || epilogue_.problem().cout % together || m_.items % together || m_.batch % together)
             if ((together /= 2) == 1) break;
@@ -66,13 +64,8 @@ private:
         t.blank();
     }
 
-    int opt() const { return std::getenv("TF_OPT") ? std::atoi(std::getenv("TF_OPT")) : 0; }   // MEASURING
-    // Rows whose distance takes 32 bits: places of their own, none from the one before.
-    bool is_near(const Operand& o) const {
-        return (opt() & 8) && !program_.pixel_major && !epilogue_.problem().any_size && o.strides[1] >= 0 && o.strides[1] * (m_.neighbours ? 1 : m_.rows) * bytes(o.dtype) < (int64_t(1) << 31);
-    }
     // Stores that need not wait for a branch after values that take long.
-    bool is_apart(const Operand& o) const { return (opt() & 4) && !program_.pixel_major && program_.channel_reductions && m_.vector > 1 && (bytes(o.dtype) * m_.vector == 8 || bytes(o.dtype) * m_.vector == 16); }
+    bool is_apart(const Operand& o) const { return !program_.pixel_major && program_.channel_reductions && m_.vector > 1 && (bytes(o.dtype) * m_.vector == 8 || bytes(o.dtype) * m_.vector == 16); }
 
     void store_where() {
         t.line("// One instruction, taken or not: what follows in the text need not wait for a branch.");
@@ -86,19 +79,6 @@ private:
         t.line("else asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.u32 p, %0, 0;\\n@p st.global.cs.v2.u32 [%1], {%2, %3};\\n}\" ::\"r\"((unsigned)taken), \"l\"(to), \"r\"(w[0]), \"r\"(w[1]) : \"memory\");");
         t.line("#else");
         t.line("if (taken) *(tf_vector<S, N>*)to = whole;");
-        t.line("#endif");
-        t.line("}");
-    }
-
-    void row_offset() {
-        t.line("// In one instruction, and from the first row: not one after another.");
-        t.line("static __device__ __forceinline__ unsigned long long row_offset(unsigned bytes_apart, unsigned i) {");
-        t.line("#ifdef __CUDACC__");
-        t.line("unsigned long long offset;");
-        t.line("asm(\"mul.wide.u32 %0, %1, %2;\" : \"=l\"(offset) : \"r\"(bytes_apart), \"r\"(i));");
-        t.line("return offset;");
-        t.line("#else");
-        t.line("return (unsigned long long)i * bytes_apart;");
         t.line("#endif");
         t.line("}");
     }
@@ -502,18 +482,12 @@ private:
         t.line(kind.c ? "if (count > 0) {" : m_.neighbours ? "if (count > 0 && t < LANES_W && hb == 0) {" : "if (count > 0 && lane_row == 0 && hb == 0) {");
         t.line("const long long step = ROW_STEP * " + ys + ".c;");
         t.line(type + "* to = operands.y" + id + " + offset_of(" + ys + ", pn, " + (o.depends[1] || kind.c ? "group * COUT + CHANNEL(0)" : "0") + ", pd, ph, pw);");
-        const bool near = is_near(o), apart = is_apart(o);
-        const std::string next = near ? "" : ", to += step", at = near ? "at" : "to";
-        if (near) t.line("const unsigned bytes_apart = (unsigned)step * (unsigned)sizeof(" + type + ");");
-        auto row = [&] {
-            if (near) t.line(type + "* const at = (" + type + "*)((char*)to + row_offset(bytes_apart, i));");
-        };
+        const bool apart = is_apart(o);
         if (m_.vector > 1) {
             t.line((apart ? "const bool all = wide" : "if (wide") + id + " && count == VECTOR" + (apart ? ";" : ") {"));
             t.line("#pragma unroll");
-            t.line("for (int i = 0; i < " + rows + "; i++" + next + ") {");
+            t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
             if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
-            row();
             std::string whole = chain_.name(o.value) + "[i]";
             if (!kind.c || !kind.x) {
                 whole = "whole";
@@ -521,17 +495,16 @@ private:
                 t.line("#pragma unroll");
                 t.line("for (int e = 0; e < VECTOR; e++) whole[e] = " + value + ";");
             }
-            t.line(apart ? "store_vector_where<VECTOR>(all, " + at + ", " + whole + ");" : "store_vector<VECTOR>(" + at + ", " + whole + ");");
+            t.line(apart ? "store_vector_where<VECTOR>(all, to, " + whole + ");" : "store_vector<VECTOR>(to, " + whole + ");");
             t.line("}");
-            if (apart && !near) t.line("to -= " + rows + " * step;");
+            if (apart) t.line("to -= " + rows + " * step;");
             t.line(apart ? "if (!all) {" : "} else {");
         }
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < " + rows + "; i++" + next + ") {");
+        t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
         if (kind.c) t.line("if (!CHANNEL_OK(i)) continue;");
-        row();
         t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(" + at + " + e * " + ys + ".w, " + value + ");");
+        t.line("for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * " + ys + ".w, " + value + ");");
         t.line("}");
         if (m_.vector > 1) t.line("}");
         t.line("}");

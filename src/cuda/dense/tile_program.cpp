@@ -62,8 +62,8 @@ Operand operand(const Surroundings& around, ValueId value, int spatial) {
     return o;
 }
 
-}  // namespace
-
+// What a step's code takes for one value, the rare ways (large arguments, subnormal quotients) included: they are compiled
+// with every copy.
 int instructions(const Node& node) {
     switch (node.op) {
         case Op::pow: return 200;
@@ -87,6 +87,8 @@ int instructions(const Node& node) {
         default: return 2;
     }
 }
+
+}  // namespace
 
 std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not) {
     const Refusal no{why_not};
@@ -231,6 +233,7 @@ Needs TileProgram::needs(int phases_w) const {
     n.stores = !stores.empty();
     n.element_bytes = stores.empty() ? 4 : bytes(stores[0].dtype);
     n.vector = std::max(1, vector / phases_w);
+    n.one_by_one = !stores.empty() && !pool && !pixel_major && vector == 1;
     n.epilogue_flops = 1 + 2.0 * static_cast<double>(steps.size());
     return n;
 }

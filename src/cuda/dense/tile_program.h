@@ -52,17 +52,12 @@ struct TileProgram {
     bool channel_reductions = false;
     ValueId fold = -1;                           // a channel reduction that the product warps form on their accumulators
     std::vector<ValueId> before_fold;            // the steps it needs
-    ValueId handed = -1;                         // what the product warps hand over instead of their accumulators
-    std::vector<ValueId> before_handed;          // the steps that lead to it
+    bool handed_biased = false;                  // the product warps add the bias before they hand over
     bool pixel_major = false;
     int vector = 1;                              // outputs along w of a store thread
     int chain_instructions = 1;                  // of the steps for one value, roughly
     Needs needs(int phases_w) const;
 };
-
-// What a step's code takes for one value, the rare ways (large arguments, subnormal quotients) included: they are compiled
-// with every copy.
-int instructions(const Node& node);
 
 // nullopt with a sentence when the pass asks for something this family does not do.
 std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not);

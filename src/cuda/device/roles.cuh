@@ -466,7 +466,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         products_wait<0>();
         settled(acc);
         held.release(b);
-        if constexpr (HANDED) fragments.rows(at);
+        if constexpr (BIASED) fragments.rows(at);
         if constexpr (FRAGMENTS) fragments.tile(results<TERMS>(acc, total), at, tile);
         else if constexpr (FOLDED) {                                  // a value a warp and pixel instead of its rows
 #pragma unroll
@@ -481,7 +481,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         for (int c = 0; c < CHUNKS; c++)
 #pragma unroll
             for (int set = 0; set < SETS; set++) {
-                if constexpr (HANDED)                         // while the store role takes the chunk before
+                if constexpr (BIASED)                         // while the store role takes the chunk before
 #pragma unroll
                     for (int p = 0; p < PLANES; p++)
 #pragma unroll
@@ -489,7 +489,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
 #pragma unroll
                             for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
                                 const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.hand(results<TERMS>(acc, total)[set * PLANES + p] + j * 4);
+                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + j * 4);
                             }
                 if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
                 REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
