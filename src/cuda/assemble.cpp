@@ -1,7 +1,6 @@
 #include "cuda/assemble.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -340,10 +339,7 @@ private:
                 note("ordinary arithmetic; " + thin->note);
                 return std::move(*thin);
             }
-            static const bool by_cells = std::getenv("TRANSFUSE_CELLS") != nullptr;  // until it is measured
-            std::optional<GridProgram> cells;
-            if (by_cells) cells = generate_cells(surroundings, request.places, tile_sinks(pass));
-            if (cells) {
+            if (auto cells = generate_cells(surroundings, request.places, tile_sinks(pass))) {
                 program = std::move(cells->program);
                 for (auto& [value, place] : cells->grid) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)

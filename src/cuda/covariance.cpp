@@ -179,6 +179,7 @@ private:
         const std::string real(real_name(real_of(graph_[x_].type.dtype)));
         const int64_t reach = rows_ + (lag_block_ - 1) * high.step;
         body.line(real + " near[" + R + "][" + C + "], far[" + number(reach) + "][" + C + "];");
+        body.line("bool met[" + number(reach) + "];");
         body.line("#pragma unroll");
         emitter.open("for (int r = 0; r < " + R + "; ++r)");
         body.line("#pragma unroll");
@@ -186,8 +187,7 @@ private:
         body.line("near[r][c] = 0;");
         const std::string channel = k.let("group * " + number(channels_) + " + first_block * " + C + " + c", "channel");
         emitter.open("if (r < rows && w < tf_end[run]" + in_group("first_block", channel_block_, "c") + ")");
-        body.line("near[r][c] = " + emitter.value(x_, at("n", channel, "d", "(h + r)", "w"))[0] +
-                  (centred_ ? " - tf_mean[0][c];" : ";"));
+        body.line("near[r][c] = " + emitter.value(x_, at("n", channel, "d", "(h + r)", "w"))[0] + ";");
         emitter.close();
         emitter.close();
         emitter.close();
@@ -196,15 +196,14 @@ private:
         body.line("#pragma unroll");
         emitter.open("for (int q = 0; q < " + number(reach) + "; ++q)");
         body.line("const int h2 = h + high_lag + q;");
-        body.line("const bool met = d2 < " + k.integer(extent_[0]) + " && h2 >= 0 && h2 < " + k.integer(extent_[1]) +
+        body.line("met[q] = d2 < " + k.integer(extent_[0]) + " && h2 >= 0 && h2 < " + k.integer(extent_[1]) +
                   " && q - " + last_lag + " < rows && w2 >= 0 && w2 < " + k.integer(extent_[2]) + ";");
         body.line("#pragma unroll");
         emitter.open("for (int b = 0; b < " + C + "; ++b)");
         body.line("far[q][b] = 0;");
         const std::string second = k.let("group * " + number(channels_) + " + second_block * " + C + " + b", "channel");
-        emitter.open("if (met" + in_group("second_block", channel_block_, "b") + ")");
-        body.line("far[q][b] = " + emitter.value(x_, at("n", second, "d2", "h2", "w2"))[0] +
-                  (centred_ ? " - tf_mean[1][b];" : ";"));
+        emitter.open("if (met[q]" + in_group("second_block", channel_block_, "b") + ")");
+        body.line("far[q][b] = " + emitter.value(x_, at("n", second, "d2", "h2", "w2"))[0] + ";");
         emitter.close();
         emitter.close();
         emitter.close();
@@ -213,14 +212,17 @@ private:
         body.line("#pragma unroll");
         body.line("for (int r = 0; r < " + R + "; ++r)");
         body.line("#pragma unroll");
-        body.line("for (int c = 0; c < " + C + "; ++c) own[r][c] = near[r][c], " +
-                  (centred_ ? "some_alone" : "alone") + "[c] += own[r][c];");
+        // (The mean is taken away here: a load that is used at once would be waited for before the next.)
+        body.line("for (int c = 0; c < " + C + "; ++c) own[r][c] = " +
+                  (centred_ ? "r < rows && w < tf_end[run] ? near[r][c] - mean[0][c] : 0.0f, some_alone" : "near[r][c], alone") +
+                  "[c] += own[r][c];");
         body.line("#pragma unroll");
         body.open("for (int q = 0; q < " + number(reach) + "; ++q)");
         body.line("if (q - " + last_lag + " >= rows) break;");
         body.line("#pragma unroll");
         body.open("for (int b = 0; b < " + C + "; ++b)");
-        body.line("const " + wide_real + " other = far[q][b];");
+        body.line("const " + wide_real + " other = " +
+                  (centred_ ? "met[q] ? far[q][b] - mean[1][b] : 0.0f;" : "far[q][b];"));
         body.line("#pragma unroll");
         body.open("for (int j = 0; j < " + J + "; ++j)");
         body.line("const int r = q - j * " + number(high.step) + ";");
@@ -251,8 +253,6 @@ private:
         Body& body = k.body;
         Emitter& emitter = k.emitter;
         const std::string C = number(channel_block_);
-        int64_t places = batch_;
-        for (int64_t extent : extent_) places *= extent;
         emitter.open("for (int first = 0; first < 2 * " + C + "; first += " + number(warps) + ")");
         body.line("const int which = first + warp, side = which / " + C + ", c = which % " + C +
                   ", own = (side ? second_block : first_block) * " + C + " + c;");
@@ -260,11 +260,10 @@ private:
         emitter.open("if (side < 2 && own < " + number(channels_) + ")");
         body.line("#pragma unroll");
         emitter.open("for (int i = 0; i < " + number(samples / lanes) + "; ++i)");
-        body.line("const long long place = (long long)(i * 32 + lane) * " + k.integer(places) + " / " + number(samples) + ";");
-        body.line("const int column0 = (int)(place % " + k.integer(extent_[2]) + "), row0 = (int)(place / " + k.integer(extent_[2]) +
-                  " % " + k.integer(extent_[1]) + "), plane0 = (int)(place / (" + k.integer(extent_[2]) + " * (long long)" +
-                  k.integer(extent_[1]) + ") % " + k.integer(extent_[0]) + "), image0 = (int)(place / (" + k.integer(extent_[2]) +
-                  " * (long long)" + k.integer(extent_[1]) + " * " + k.integer(extent_[0]) + "));");
+        // One of each part of x, not all at the same distance from its end.
+        const std::string W = k.integer(extent_[2]), H = k.integer(extent_[1]), D = k.integer(extent_[0]), N = k.integer(batch_);
+        body.line("const int sample = i * 32 + lane, column0 = sample * 37 % " + W + ", row0 = sample * 29 % " + H +
+                  ", plane0 = sample * 23 % " + D + ", image0 = sample * 19 % " + N + ";");
         const std::string channel = k.let("group * " + number(channels_) + " + own", "channel");
         body.line("mean += (double)" + emitter.value(x_, at("image0", channel, "plane0", "row0", "column0"))[0] + ";");
         emitter.close();
@@ -278,6 +277,8 @@ private:
         body.close();
         emitter.close();
         body.line("__syncthreads();");
+        body.line("float mean[2][" + C + "];");
+        body.line("for (int side = 0; side < 2; ++side) for (int c = 0; c < " + C + "; ++c) mean[side][c] = tf_mean[side][c];");
     }
 
     // Sums go from lanes to segments, 32 at a time, then from warps to the block's slot.

@@ -70,16 +70,17 @@ Launch CovarianceParts::gather() {
 }
 
 void CovarianceParts::share(const std::vector<double>& work, int64_t resident) {
-    const double all = std::accumulate(work.begin(), work.end(), 0.0);
     const int64_t wanted = resident * s_.target.multiprocessors / (tiles_ * groups_);
     std::vector<int64_t> shares;
-    for (double own : work)
-        shares.push_back(own == 0 && !s_.target.stated()
-                             ? 0
-                             : std::max<int64_t>(1, static_cast<int64_t>(own / all * static_cast<double>(wanted))));
-    // What small parts take for themselves, the largest gives.
-    auto largest = std::max_element(shares.begin(), shares.end());
-    *largest = std::max<int64_t>(1, *largest + wanted - std::accumulate(shares.begin(), shares.end(), int64_t{0}));
+    for (double own : work) shares.push_back(own == 0 && !s_.target.stated() ? 0 : 1);
+    // The next block to the part whose blocks have most to do.
+    for (int64_t given = std::accumulate(shares.begin(), shares.end(), int64_t{0}); given < wanted; ++given) {
+        auto busy = [&](size_t i) { return shares[i] ? work[i] / static_cast<double>(shares[i]) : 0; };
+        size_t most = 0;
+        for (size_t i = 1; i < work.size(); ++i)
+            if (busy(i) > busy(most)) most = i;
+        ++shares[most];
+    }
     for (int64_t share : shares) {
         first_block_.push_back(blocks_);
         blocks_ += s_.target.decide(share);

@@ -13,7 +13,7 @@ struct Pass {
 // Odd sizes: every load mode but those that need alignment, borders everywhere.
 const Pass passes[] = {
     // statistics, few channels: phases alternate within a warp's rows
-    {"%x = input f32[2,3,3,5,7]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
+    {"%x = input f32[2,5,3,5,7]  %w = param f32[5,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
      "stride=[2,2,2] padding=[1,1,1]  %t = tanh(%y)  %q = square(%t)  %s = mean(%q) dims=[0,2,3,4]  %z = mean(%t) dims=[0,2,3,4]", true},
     {"%x = input f32[2,6,9,5]  %w = param f32[6,7,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] "
      "output_padding=[1,0]  %t = tanh(%y)  %s = amin(%t) dims=[2,3]  %z = sum(%t) dims=[2,3] keepdim=1", true},
@@ -33,7 +33,7 @@ const Pass passes[] = {
     // pools: over columns, rows, phases in accumulators, rows and lanes
     {"%x = input f32[2,5,7,11]  %w = param f32[5,40,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %t = tanh(%y)  %p = "
      "max_pool(%t) kernel=[2,2] stride=[2,2]  %s = sum(%p) dims=[2,3]  %z = amin(%p) dims=[2,3]", true},
-    {"%x = input f32[2,3,4,5,9]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
+    {"%x = input f32[2,5,4,5,9]  %w = param f32[5,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
      "stride=[2,2,2] padding=[1,1,1]  %t = tanh(%y)  %p = max_pool(%t) kernel=[2,2,4] stride=[2,2,4]  %s = sum(%p) dims=[2,3,4]  %z = amax(%p) "
      "dims=[2,3,4]", true},
     {"%x = input f32[2,6,9,10]  %w = param f32[6,24,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %t = "

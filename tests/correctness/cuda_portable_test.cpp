@@ -20,7 +20,7 @@ const char* const passes[] = {
     // more channels than a tile, several K steps
     "%x = input f32[1,20,5,24]  %w = param f32[20,70,3,3]  %z = conv_transpose(%x, %w) padding=[1,1]",
     // few channels in three dimensions, a pool in the tile, a mean across tiles
-    "%x = input f32[2,3,4,6,10]  %w = param f32[3,6,3,3,3]  %b = param f32[6]  %y = conv_transpose(%x, %w, %b) "
+    "%x = input f32[2,5,4,6,10]  %w = param f32[5,6,3,3,3]  %b = param f32[6]  %y = conv_transpose(%x, %w, %b) "
     "stride=[2,2,2] padding=[1,1,1]  %t = tanh(%y)  %m = max_pool(%t) kernel=[2,2,2] stride=[2,2,2]  %z = mean(%m) "
     "dims=[2,3,4] keepdim=1",
     // one dimension, many phases
@@ -100,7 +100,7 @@ TEST(CudaPortable, PoolsBesidePhases) {
     std::vector<HostCase> cases;
     for (const char* pool : {"kernel=[1,2] stride=[1,2]", "kernel=[2,1] stride=[2,1]", "kernel=[2,2] stride=[2,2]"}) {
         const std::string body =
-            "%x = input f32[2,4,5,6]  %w = param f32[4,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] "
+            "%x = input f32[2,5,5,6]  %w = param f32[5,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] "
             "padding=[1,1] output_padding=[1,1]  %t = tanh(%y)  %z = max_pool(%t) ";
         const Graph graph = graph_of((body + pool).c_str(), "f32");
         cases.push_back(make(graph, random_leaves(graph, 31), false, true, portable(80)));
