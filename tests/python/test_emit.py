@@ -286,6 +286,12 @@ FUNCTION = """static int f(int x, int t) {
 }"""
 
 
+def test_a_loop_of_one_turn_leaves_other_variables_of_its_name_alone():
+    text = "void f() { for (int m = 0; m < 1; m++) { g(m); for (int m = 4; m < 32; m *= 2) h(m); const int k = 1, m = k; g(m); } }"
+    found = re.sub(r"\s+", " ", specialised(text, {}))
+    assert "g(0);" in found and "for (int m = 4; m < 32; m *= 2) h(m);" in found and "m = k; g(m);" in found
+
+
 def test_what_constants_decide_is_gone():
     known = constants(
         "constexpr int ONE = 1, TURNS = ONE, SETS = 3;\nconstexpr bool WIDE = false, SPLIT = !WIDE && ONE > 1;"

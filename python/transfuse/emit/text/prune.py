@@ -193,11 +193,13 @@ def _leaves(nodes: list[Node]) -> bool:
 def _substituted(nodes: list[Node], name: str) -> list[Node]:
     zero = lambda items: [Token("number", "0", t.space) if t.text == name else t for t in items]  # noqa: E731
     out = []
+    again = re.compile(rf"(?:\b(?:int|float|unsigned|REAL|double|long|tf_index) |, ){name} =")
     for i, n in enumerate(nodes):
-        if n.kind == "leaf" and re.search(
-            rf"(?:\b(?:int|float|unsigned|REAL|double|long|tf_index) |, ){name} =", plain(n.items)
-        ):
-            return [*out, *nodes[i:]]  # another of that name
+        if again.search(plain(n.items)):  # another of that name: until the block's end, or in a loop of its own
+            if n.kind == "leaf":
+                return [*out, *nodes[i:]]
+            out.append(n)
+            continue
         inner = _substituted(n.children, name), _substituted(n.orelse, name)
         out.append(Node(n.kind, zero(n.items), *inner, n.note, n.flat, n.beside))
     return out
