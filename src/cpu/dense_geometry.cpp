@@ -139,6 +139,10 @@ bool worth_pairing_planes(const DenseGeometry& g, const std::vector<Phase>& plan
                           const std::vector<std::vector<PairTerm>>& plane_terms,
                           const std::vector<std::vector<PairTerm>>& row_terms) {
     if (g.advance[0] != 1 || g.y[2] < 2 * g.period[0]) return false;
+    // Packed weights grow with the pairs: not where they are many, and more than the outputs.
+    constexpr int64_t many = 1 << 19;
+    const int64_t weights = g.in * g.y[1] * g.axis[0].taps * g.axis[1].taps * g.axis[2].taps;
+    if (weights > std::max(many, g.y[0] * g.y[1] * g.y[2] * g.y[3] * g.y[4])) return false;
     // The sums of two rows of two planes, all channels of them, must lie in cache.
     if (4 * std::min<int64_t>(g.y[4], 64) * 2 * g.outs * 4 > resident_bytes) return false;
     int64_t saved = 0, rows = 0;  // products of a pair of planes, for every row of it
