@@ -292,6 +292,12 @@ def test_a_loop_of_one_turn_leaves_other_variables_of_its_name_alone():
     assert "g(0);" in found and "for (int m = 4; m < 32; m *= 2) h(m);" in found and "m = k; g(m);" in found
 
 
+def test_cases_of_a_switch_stay_what_they_are():
+    text = "void f(int p) { switch (p) { case 0: { if (A) g(0); break; } case 1: { g(1); break; } } h(p); }"
+    found = re.sub(r"\s+", " ", specialised(text, {"A": 0}))
+    assert "switch (p) { case 0: break; case 1: { g(1); break; } } h(p); }" in found
+
+
 def test_what_constants_decide_is_gone():
     known = constants(
         "constexpr int ONE = 1, TURNS = ONE, SETS = 3;\nconstexpr bool WIDE = false, SPLIT = !WIDE && ONE > 1;"

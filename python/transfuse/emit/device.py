@@ -608,7 +608,7 @@ TIDY = [
     (re.compile(r"(= \w+) - 0;"), r"\1;"),
     (re.compile(r"= \(([^()]*)\);"), r"= \1;"),
     (re.compile(r"\+= \((\w+|tf_shared\[\w+\])\);"), r"+= \1;"),
-    (re.compile(r"^(\s*) \{$", re.M), r"\1{"),
+    (re.compile(r"^((?:    )*) \{$", re.M), r"\1{"),
     (re.compile(r"else  \{"), "else {"),
     (re.compile(r"\n\s*\n(\s*\})"), r"\n\1"),
     (re.compile(r"^(\s*)\}\n\s+else", re.M), r"\1} else"),

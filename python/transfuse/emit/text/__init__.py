@@ -15,7 +15,8 @@ from transfuse.emit.text.tokens import tokens
 
 def specialised(text: str, known: dict[str, int]) -> str:
     """A top-level declaration for these constants; lines are as long as they are (see `folded`)."""
-    text = text.replace("UNROLL for", "\n#pragma unroll\nfor")  # printed before
+    for unroll in ("UNROLL for", '_Pragma("unroll") for'):  # printed before, or written on one line
+        text = text.replace(unroll, "\n#pragma unroll\nfor")
     nodes = pruned(Parser(expanded(tokens(text))).body(), known)
     with wide(ENDLESS):
         return "\n".join(printed(without_unused(nodes)))

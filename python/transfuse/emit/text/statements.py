@@ -62,6 +62,19 @@ class Parser:
             head = self.items[start : self.at]
             note = self.comment()
             return [*before, Node("loop", head, self.statement(), note=note)]
+        if word == "switch":
+            start = self.at
+            self.at += 1
+            self.group()
+            return [*before, Node("loop", self.items[start : self.at], [self.block()])]
+        if word in ("case", "default"):
+            start = self.at
+            while self.items[self.at].text != ":":
+                self.at += 1
+            self.at += 1
+            braced = self.items[self.at].text == "{"
+            head = self.items[start : self.at]
+            return [*before, Node("loop", head, [self.block()]) if braced else Node("leaf", head)]
         return [*before, self.simple()]
 
     def comment(self) -> str:
