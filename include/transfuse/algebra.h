@@ -28,6 +28,14 @@ struct Derivation {
     std::vector<Step> steps;
 };
 
+// What the choice between exact forms needs to know of a device; Machine has them (plan.h).
+struct Prices {
+    double stored_from = 800;         // flops an element from which a convolution is stored rather than computed twice
+    double covariance = 8;            // a product of the input with itself, in products of the convolution
+    double quadratic_form = 1 << 22;  // most products of wᵀ·C·w, C a covariance
+    bool operator==(const Prices&) const = default;
+};
+
 struct RewriteOptions {
     bool inference = true;                    // no gradient will flow: detach is the identity
     bool differentiated = false;              // gradient() will be asked of the result: only forms that have one
@@ -35,6 +43,7 @@ struct RewriteOptions {
     std::vector<std::string> only;            // if not empty: nothing but these and the expansions
     bool heed_cost = true;                    // false: exact rules fire even where the cost model sees no gain (tests)
     bool forks = true;                        // a convolution may stand in two forms at once, dense and collapsed, say
+    Prices prices = {};                       // of the device it is for
 };
 
 Derivation rewrite(const Graph& graph, const RewriteOptions& options = {});

@@ -34,6 +34,7 @@ struct Machine {                       // what the cost model knows of a device
     int64_t pool_outputs = 1 << 20;    // most elements a window of a tile's pool may have
     bool pools_in_loop = false;        // a loop may take windows of a pool, and what they are made of, where it reads
     int concat_sources = 0;            // a dense pass reads the channels of x from so many tensors: concat as a prologue
+    Prices prices = {};                // for the algebra, before there is a plan
     static Machine cpu(int threads);
     static Machine h200();
     bool operator==(const Machine&) const = default;

@@ -43,8 +43,6 @@ const Dispatch& usual_dispatch(bool finishing) {
     return finishing ? after : before;
 }
 
-bool cheaper(bool weighed) { return verdicts ? verdicts->take(weighed) : weighed; }
-
 // Tries the rules on one value until none applies; returns what stands for it.
 ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOptions& options, const Cost& rest,
                 std::vector<Step>& steps) {
@@ -164,7 +162,6 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
     // the collapse would be another reading. Where it is computed twice, sums about a mean known before are cheaper
     // than a variance by itself. H200: GroupNorm behind 1000 flops an element 0.154 ms, 0.181 with a collapse;
     // BatchNorm behind 130, 0.110 and 0.092.
-    constexpr double stored_from = 800;
     if (!options.forks || convolutions(derivation.rewritten) <= convolutions(graph)) return derivation;
     RewriteOptions single = options;
     single.forks = false;
@@ -174,7 +171,7 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
                            [](const Node& node) { return node.op == Op::box_sums; });
     };
     if (sums(other.rewritten) || convolutions(other.rewritten) > convolutions(graph)) return derivation;
-    if (!cheaper(thickness(other.rewritten) >= stored_from)) return derivation;
+    if (!cheaper(thickness(other.rewritten) >= options.prices.stored_from)) return derivation;
     return cheaper(objective(other.rewritten) <= objective(derivation.rewritten)) ? other : derivation;
 }
 

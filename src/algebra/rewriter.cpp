@@ -45,6 +45,7 @@ Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options)
       inference_(options.inference),
       differentiated_(options.differentiated),
       forks_(options.forks),
+      prices_(options.prices),
       builder_(graph.name()) {
     const size_t count = graph.nodes().size();
     now_.assign(count, -1);

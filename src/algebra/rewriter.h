@@ -30,6 +30,7 @@ public:
     bool inference() const { return inference_; }
     bool differentiated() const { return differentiated_; }
     bool forks() const { return forks_; }
+    const Prices& prices() const { return prices_; }
     // The mean beside a variance, taken as E[d²] − E[d]² or as such: it belongs to the same sums and must stay with
     // them.
     bool is_moment() const { return candidate_is_moment_; }
@@ -87,6 +88,7 @@ private:
 
     const Graph& graph_;
     bool inference_, differentiated_, forks_;
+    const Prices prices_;
     Builder builder_;
     std::vector<ValueId> now_;  // old value -> what stands for it
     std::vector<int> old_uses_;

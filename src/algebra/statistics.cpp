@@ -6,6 +6,7 @@
 #include "algebra/lags.h"
 #include "algebra/rule.h"
 #include "algebra/terms.h"
+#include "algebra/verdicts.h"
 
 namespace transfuse {
 
@@ -72,9 +73,7 @@ ValueId variance_of_input(Rewriter& r, ValueId id) {
     if (y < 0 || r[e].attributes.integers(Key::dims) != dims) return -1;
     const std::vector<Lattice> axes = axes_of(r, y);
     const Sizes in = r.shape(r.arg(y, 0)), out = r.shape(y), w = r.shape(r.arg(y, 1));
-    // Tensor cores (and vector units that work in fp32) multiply about so much faster than products are summed in fp64.
-    constexpr double dearer = 8;
-    constexpr double most_work = 1 << 22;  // of the product with w, twice
+    const Prices& prices = r.prices();
     double multiplied = static_cast<double>(out[0]) * static_cast<double>(w[0] * w[1] * w[2]);
     double summed = static_cast<double>(in[0] * w[0]) * lag_products(axes, w[1]);
     Sizes up, dil, offset, extent, taps;
@@ -86,9 +85,9 @@ ValueId variance_of_input(Rewriter& r, ValueId id) {
         patch *= axis.taps;
         up.push_back(axis.up), dil.push_back(axis.dil), offset.push_back(axis.offset);
         extent.push_back(axis.out), taps.push_back(axis.taps);
-        if (static_cast<double>(patch) * static_cast<double>(patch * w[0] * w[2]) > most_work) return -1;
+        if (static_cast<double>(patch) * static_cast<double>(patch * w[0] * w[2]) > prices.quadratic_form) return -1;
     }
-    if (dearer * summed > multiplied) return -1;
+    if (!cheaper(prices.covariance * summed <= multiplied)) return -1;
     const Node node = r[id];
     const ValueId c = r.add(Op::covariance, {r.arg(y, 0)},
                             {{Key::up, std::move(up)},

@@ -22,4 +22,7 @@ struct Verdicts {
 // Of the rewriting under way on this thread; null: costs alone decide.
 extern thread_local Verdicts* verdicts;
 
+// `weighed`, or what was said at another size.
+inline bool cheaper(bool weighed) { return verdicts ? verdicts->take(weighed) : weighed; }
+
 }  // namespace transfuse

@@ -35,6 +35,7 @@ int explain(const std::vector<std::string>& arguments) {
     rewriting.without = rules(options, "--without");
     rewriting.only = rules(options, "--only");
     const Machine machine = machine_named(options.text("--machine", ""));
+    rewriting.prices = machine.prices;
     const Derivation derivation = rewrite(read_graph(options.file), rewriting);
     std::cout << transfuse::explain(derivation) << "\n" << print(plan(derivation.rewritten, machine));
     return 0;

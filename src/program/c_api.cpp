@@ -112,15 +112,17 @@ int64_t transfuse_define(const char* text, uint64_t salt, char** error) {
 
 char* transfuse_explain(const char* text, const char* machine, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
-        const Derivation derivation = rewrite(parse(text));
-        return copy(explain(derivation) + "\n" + print(plan(derivation.rewritten, machine_named(machine))));
+        const Machine device = machine_named(machine);
+        const Derivation derivation = rewrite(parse(text), {.without = {}, .only = {}, .prices = device.prices});
+        return copy(explain(derivation) + "\n" + print(plan(derivation.rewritten, device)));
     });
 }
 
 char* transfuse_summary(const char* text, const char* machine, char** error) {
     return guarded(error, static_cast<char*>(nullptr), [&] {
-        const Derivation derivation = rewrite(parse(text));
-        const Plan passes = plan(derivation.rewritten, machine_named(machine));
+        const Machine device = machine_named(machine);
+        const Derivation derivation = rewrite(parse(text), {.without = {}, .only = {}, .prices = device.prices});
+        const Plan passes = plan(derivation.rewritten, device);
         std::string out = "{\"written\":" + quoted(print(derivation.written)) +
                           ",\"rewritten\":" + quoted(print(derivation.rewritten)) +
                           ",\"before\":" + json(cost(derivation.written)) +

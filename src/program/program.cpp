@@ -178,7 +178,9 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
                                                  const CallMode& mode) {
     return find(signature(leaves, sizes, mode), [&] {
         const Graph written = graph(leaves, sizes);
-        const Derivation derivation = rewrite(written, {.inference = mode.inference, .without = {}, .only = {}});
+        const Derivation derivation = rewrite(
+            written,
+            {.inference = mode.inference, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices});
         std::vector<Sizes> output_strides = output_layout(written, leaves);
         if (!mode.keep)
             return make_instance(derivation.rewritten, mode, strides_of(leaves), std::move(output_strides), kernels_);
@@ -199,7 +201,9 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     append_signature(key, gradients);
     return find(key, [&] {
         const Graph written = graph(leaves, sizes);
-        const Graph forward = rewrite(written, {.inference = false, .without = {}, .only = {}}).rewritten;
+        const Graph forward =
+            rewrite(written, {.inference = false, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices})
+                .rewritten;
         const std::vector<ValueId> kept = mode.keep ? kept_sums(forward) : std::vector<ValueId>{};
         require(request.outputs.size() + kept.size() == gradients.size(), "backward: ", request.outputs.size(),
                 " gradients and ", kept.size(), " kept tensors expected, got ", gradients.size());
