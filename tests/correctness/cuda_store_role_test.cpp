@@ -33,7 +33,7 @@ const char* const passes[] = {
     "f32[1,70,1,21]  %y = "
     "conv_transpose(%x, %w)  %a = add(%y, %r)  %b = mul(%a, %q)  %c = add(%b, %u)  return %c",
     // a thread has all channels of its pixel
-    "%x = input f32[1,3,3,5,31]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
+    "%x = input f32[1,5,3,5,31]  %w = param f32[5,16,3,3,3]  %b = param f32[16]  %y = conv_transpose(%x, %w, %b) "
     "stride=[2,2,2] padding=[1,1,1]  "
     "%l = logsumexp(%y) dims=[1] keepdim=1  %s = sigmoid(%l)  %m = mul(%l, %s)  return %m",
     // behind a pool, and of one channel
