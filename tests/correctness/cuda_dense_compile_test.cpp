@@ -36,6 +36,17 @@ const Case cases[] = {
   %y = conv_transpose(%x, %w)
   return %y
 })"},
+    {"normalised before the product", R"(graph g {
+  %x = input f32[8,128,128,128]
+  %s = param f32[1,128,1,1]
+  %t = param f32[1,128,1,1]
+  %w = param f32[64,128,3,3]
+  %a = mul(%x, %s)
+  %b = add(%a, %t)
+  %c = relu(%b)
+  %y = conv(%c, %w) padding=[1,1]
+  return %y
+})"},
     {"channel softmax", R"(graph g {
   %x = input f32[4,64,33,31]
   %w = param f32[64,128,4,4]

@@ -6,7 +6,7 @@ constexpr int TRANSPOSERS = LOADERS - 32;
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors.
 static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned char* raw, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
     constexpr int CHANNELS = PIECE * LANES, WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = PIXELS / WORD;   // a word: one pixel or two
-    constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
+    constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = PROLOGUE || CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
     const unsigned* in = (const unsigned*)(raw + c.slot * RAW_BYTES);
     const int first = c.piece * CHANNELS;
     stage += c.piece * PIECE * PLANE * 16;
@@ -24,10 +24,11 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
             const int p = (turn + f) * TRANSPOSERS + t;
             if (PROLOGUE) {
                 const Pixel left = pixel(WORD * p, c.at, s), right = pixel(WORD * p + WORD - 1, c.at, s);
+                const int begin = unhoisted(c.channel() + first);
 #pragma unroll
                 for (int j = 0; j < CHANNELS; j++) {
                     const bool inside = channel_inside(c, first + j);
-                    const int channel = c.channel() + first + j;
+                    const int channel = begin + j;
                     if (WORD == 2) word[f][j] = prologue_pair(word[f][j], channel, left, right, inside, operands);
                     else word[f][j] = left.inside && inside ? __float_as_uint(prologue(__uint_as_float(word[f][j]), channel, left, operands)) : 0u;
                 }

@@ -219,6 +219,12 @@ template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigne
         *(uint4*)(stage + (k * PLANE + 2 * pair + 1) * 16) = right;
     }
 }
+// A number the compiler must take as new each time: addresses of a prologue's operands, two for each of a stage's channels, would
+// otherwise be computed once, kept over all pixels, and push everything else out of the load role's registers.
+static __device__ __forceinline__ int unhoisted(int number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
 static __device__ __forceinline__ unsigned prologue_pair(unsigned word, int channel, const Pixel& left, const Pixel& right, bool inside, const Operands& operands) {
     unsigned a = word & 0xffff, b = word >> 16;
     const float fa = left.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&a), channel, left, operands) : 0.f;
@@ -257,8 +263,9 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
             REAL (&v)[STAGE_CHANNELS] = held[i % HELD];
             if (PROLOGUE) {
                 Pixel at = pixel(p, c.at, s);
+                const int first = unhoisted(c.channel());
 #pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = at.inside && channel_inside(c, j) ? prologue(v[j], c.channel() + j, at, operands) : 0.f;
+                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = at.inside && channel_inside(c, j) ? prologue(v[j], first + j, at, operands) : 0.f;
             }
             if (p < PIXELS) put(stage, p, v);
         } else {
@@ -273,8 +280,9 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
             for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = __float_as_uint(held[i % HELD][j]);
             if (PROLOGUE) {
                 Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
+                const int first = unhoisted(c.channel());
 #pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], c.channel() + j, left, right, channel_inside(c, j), operands);
+                for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], first + j, left, right, channel_inside(c, j), operands);
             }
             if (2 * p < PIXELS) put_pairs(stage, p, word);
         }
