@@ -1,5 +1,6 @@
 // The store role: statistics beside stores, tensor operands, channels within a thread, and what tensor cores do not
 // take whole; on the kernels of sm_90a and on the portable ones, executed on the CPU against the float64 reference.
+#include "cuda/dense/schedule.h"
 #include "cuda_host/cases.h"
 
 namespace transfuse::cuda {
@@ -85,6 +86,34 @@ TEST(CudaStoreRole, TensorsAhead) {
         }
     }
     EXPECT_GE(ahead, 5);
+    check(cases, 2e-3);
+}
+
+// The order in which the store role takes the warpgroups' chunks, either way: chunks and phases of both, rings that come round,
+// a tensor that comes a chunk ahead, statistics.
+TEST(CudaStoreRole, ChunksInEitherOrder) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 120;
+    for (const char* body : {"%x = input f32[2,8,9,35]  %w = param f32[8,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %t = tanh(%y)  return %t",
+                             "%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  return %s",
+                             "%x = input f32[2,8,7,40]  %w = param f32[8,130,3,3]  %y = conv_transpose(%x, %w)  %m = mean(%y) dims=[2,3]  return %y, %m"}) {
+        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        for (const bool alternates : {false, true}) {
+            Target target;
+            target.multiprocessors = 2;
+            HostCase one = make(graph, random_leaves(graph, ++seed), false, true, target);
+            ASSERT_EQ(one.assembly.configs.size(), 1u);
+            auto [pass, text] = *one.assembly.configs.begin();
+            auto config = config_named(text);
+            ASSERT_TRUE(config.has_value()) << text;
+            config->alternates = alternates;
+            CompileOptions options;
+            options.leaf_strides = one.leaf_strides, options.output_strides = one.output_strides, options.precision = Fp32Precision::strict;
+            one.assembly = assemble(one.plan, options, target, true, {{pass, to_string(*config)}});
+            EXPECT_EQ(one.assembly.configs.at(pass), to_string(*config));
+            cases.push_back(std::move(one));
+        }
+    }
     check(cases, 2e-3);
 }
 

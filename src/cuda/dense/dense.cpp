@@ -133,7 +133,7 @@ std::optional<Choice> decided(const Problem& problem, const Needs& needs, const 
                       &c.chunk_width, &c.buffers, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers})
         *word = static_cast<int>(target.decide(*word));
     c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
-    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips), c.shared_padding = target.decide(c.shared_padding);
+    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips), c.shared_padding = target.decide(c.shared_padding), c.alternates = target.decide(c.alternates);
     if (!choices.empty()) return std::move(choices[0]);
     auto s = schedule(problem, needs, c, target.shared_bytes);
     if (!s) return std::nullopt;

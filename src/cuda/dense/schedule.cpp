@@ -41,6 +41,7 @@ std::string to_string(const Config& c) {
     if (c.w_phases) text << " w-phases " << c.w_phases;
     if (c.shared_padding) text << " shared padding";
     if (c.skips) text << " skips";
+    if (c.alternates) text << " alternates";
     return text.str();
 }
 
@@ -62,7 +63,7 @@ std::optional<Config> config_named(const std::string& text) {
     }
     if (std::sscanf(at, " chunks %dx%d stores %d registers %d/%d/%d", &c.buffers, &c.chunk_width, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers) != 6) return std::nullopt;
     if (const size_t phases = rest.find(" w-phases "); phases != std::string::npos) c.w_phases = std::atoi(rest.c_str() + phases + 10);
-    c.shared_padding = rest.find(" shared padding") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos;
+    c.shared_padding = rest.find(" shared padding") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos, c.alternates = rest.find(" alternates") != std::string::npos;
     return to_string(c) == text ? std::optional<Config>(c) : std::nullopt;
 }
 

@@ -77,6 +77,7 @@ struct Config {
     int store_groups = 1;                    // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
     bool shared_padding = false;             // one tile takes the whole width: the zeros right of a row are those left of the next
+    bool alternates = false;                 // the store role takes a chunk of one warpgroup, then one of the other
     bool skips = false;                      // slabs whose windows lie outside the image, for a tile, are left out
     int threads() const { return 384 + 128 * store_groups; }
     void share_registers();                  // among the roles: never more than the launch allocates

@@ -137,9 +137,11 @@ private:
         t.line("for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {");
         tile_place();
         if (epilogue_.image_tables()) load_image_tables();
-        t.line("for (int wg = 0; wg < WRITERS; wg++)");
+        const std::string writers = "for (int wg = 0; wg < WRITERS; wg++)";
+        if (!c_.alternates) t.line(writers);
         t.line("for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++)");
-        t.line("for (int set = 0; set < SETS; set++) {");
+        t.line(std::string("for (int set = 0; set < SETS; set++)") + (c_.alternates ? "" : " {"));
+        if (c_.alternates) t.line(writers + " {");
         t.line("const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];");
         t.line("if (wg) { if (++next[1] == BUFFERS) { next[1] = BUFFERS_0; turns[1]++; } }");
         t.line("else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }");
@@ -202,10 +204,17 @@ private:
         t.line("next_ahead = ahead;");
         t.line("ahead = now_ahead;");
         t.line("{");
-        t.line("int tile_next = tile, wg_next = wg, chunk_next = chunk_index, set_next = set + 1;");
-        t.line("if (set_next == SETS) { set_next = 0; chunk_next++; }");
-        t.line("if (chunk_next == CHUNKS) { chunk_next = 0; wg_next++; }");
-        t.line("if (wg_next == WRITERS) { wg_next = 0; tile_next = next_tile(tile); }");
+        if (c_.alternates) {
+            t.line("int tile_next = tile, wg_next = wg + 1, chunk_next = chunk_index, set_next = set;");
+            t.line("if (wg_next == WRITERS) { wg_next = 0; set_next++; }");
+            t.line("if (set_next == SETS) { set_next = 0; chunk_next++; }");
+            t.line("if (chunk_next == CHUNKS) { chunk_next = 0; tile_next = next_tile(tile); }");
+        } else {
+            t.line("int tile_next = tile, wg_next = wg, chunk_next = chunk_index, set_next = set + 1;");
+            t.line("if (set_next == SETS) { set_next = 0; chunk_next++; }");
+            t.line("if (chunk_next == CHUNKS) { chunk_next = 0; wg_next++; }");
+            t.line("if (wg_next == WRITERS) { wg_next = 0; tile_next = next_tile(tile); }");
+        }
         t.line("if (tile_next < s.total) ask(tile_next, wg_next, chunk_next, set_next, next_ahead);");
         t.line("copy_commit();");
         t.line("copy_wait<1>();");
