@@ -17,9 +17,10 @@ from transfuse.precision import allows_tf32, uses_tf32
 _salts = itertools.count(1)
 
 
-# What PyTorch's kernels take inside themselves is not counted, ours is: as much as a copy of the weights in another layout, a
-# fiftieth of the tensors counted, and some bytes beside.
-SPARE = 1 << 20
+# What PyTorch's kernels take inside themselves is not counted, ours is: so the weights twice (prepared for the products, in full
+# fp32 as two halves), a fiftieth of the tensors counted, and some bytes beside are allowed. On CUDA these are as many as cuBLAS keeps
+# of PyTorch's memory on a Hopper: of a small model's tensors nobody asks more than that.
+SPARE = {"cpu": 1 << 20, "cuda": 32 << 20}
 EVEN = 1.02  # times as near as this are equal, and ours is taken
 
 
@@ -32,13 +33,15 @@ class Choice:
     ours_bytes: int = 0
     pytorch_bytes: int = 0
     parameter_bytes: int = 0
+    device: str = "cpu"
 
     def __post_init__(self):
         self.takes_ours = self.ours <= EVEN * self.pytorch and not self.needs_more_memory
 
     @property
     def needs_more_memory(self) -> bool:
-        return self.ours_bytes > self.pytorch_bytes + self.pytorch_bytes // 50 + self.parameter_bytes + SPARE
+        spare = self.pytorch_bytes // 50 + 2 * self.parameter_bytes + SPARE[self.device]
+        return self.ours_bytes > self.pytorch_bytes + spare
 
 
 @dataclass
@@ -217,11 +220,12 @@ class Region:
         if theirs is None:
             return Choice(*times)
         parameters = total([leaf for i, leaf in enumerate(own) if i not in self.inputs])
-        choice = Choice(*times, self.bytes(own, sizes, mode, wanted), theirs, parameters)
+        device = "cuda" if self.on_cuda else "cpu"
+        choice = Choice(*times, self.bytes(own, sizes, mode, wanted), theirs, parameters, device)
         if choice.needs_more_memory and choice.ours <= EVEN * choice.pytorch and self.on_cuda:
             # cuDNN may take as much again for itself as its tensors have (copies in another layout): what is allocated counts.
             needed = [_allocated(lambda call=call: step(call), leaves[0]) for call in (ours, pytorch)]
-            choice = Choice(*times, *needed, parameters)
+            choice = Choice(*times, *needed, parameters, device)
         return choice
 
     def bytes(self, leaves: list, sizes: tuple, mode: int, wanted: list[int]) -> int:
