@@ -15,6 +15,9 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int64_t most_work = 1400;   // multiply-adds of one pixel; times were taken at 384 (faster than tensor cores) and 1296, the crossing was not
+constexpr int64_t most_few = 8;       // channels whose products in strict fp32 would leave most of a tensor core's 64 rows empty, three times over
+constexpr int64_t enough_threads = 512;             // a multiprocessor, for long sums
+constexpr int64_t most_terms = 256;                 // of a long sum are added before they meet the others, so that rounding stays small
 constexpr int64_t most_block = 16;    // channels of a thread
 constexpr int64_t sums = 64;          // of a thread, in registers
 
@@ -43,7 +46,8 @@ public:
             if (axis.up != 1) return refuse("phases");
             taps *= axis.taps;
         }
-        if (cin_ * taps * cout_ > most_work) return refuse("more than a thin product");
+        const bool thin = cin_ * taps * cout_ <= most_work;
+        if (!thin && !s_.target.decide(is_few(taps))) return refuse("more than a thin product");
         if (numel(x.shape) >= int64_t{1} << 31 || numel(node.type.shape) >= int64_t{1} << 31)
             return refuse("more than 2^31 elements");
         if (numel(node.type.shape) == 0 || numel(x.shape) == 0) return refuse("an empty tensor");
@@ -52,7 +56,8 @@ public:
             if (step.value != anchor_ && !is_pointwise(graph_[step.value].op)) return refuse("more than a pointwise chain");
         }
         block_ = std::min<int64_t>(most_block, (cout_ + 3) / 4 * 4);
-        rows_ = std::min<int64_t>(sums / block_, 8);
+        at_once_ = thin ? cin_ : std::min(cin_, std::max<int64_t>(1, most_terms / taps));
+        rows_ = std::min<int64_t>(sums / block_ / (at_once_ < cin_ ? 2 : 1), 8);
         while (rows_ > 1 && rows_ / 2 >= axes_[axes_.size() - 2].out) rows_ /= 2;
         rows_ = s_.target.decide(rows_);
         return true;
@@ -74,6 +79,13 @@ public:
     }
 
 private:
+    // Few channels of many pixels, which tensor cores would multiply in strict fp32 (as PyTorch does though TF32 is allowed).
+    bool is_few(int64_t taps) const {
+        const Sizes& out = graph_[anchor_].type.shape;
+        const bool strict = graph_[x_].type.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() == 2);
+        return strict && cout_ <= most_few && taps <= most_terms && numel(out) / (8 * out[1]) >= enough_threads * s_.target.multiprocessors;
+    }
+
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
 
@@ -81,13 +93,13 @@ private:
         Body& body = *body_;
         int64_t taps = 1;
         for (const Lattice& axis : axes_) taps *= axis.taps;
-        body.line("__shared__ float4 tf_weights[" + number(cin_ * taps * block_ / 4) + "];  // [input channel][tap][channel]");
+        body.line("__shared__ float4 tf_weights[" + number(at_once_ * taps * block_ / 4) + "];  // [input channel][tap][channel]");
         body.line("TF_SEQUENCE();");
         const std::string pixels = blocks == 1 ? "(int)blockIdx.x" : let("(int)blockIdx.x / " + number(blocks), "pixels");
         const std::string first = blocks == 1 ? "0" : let("(int)blockIdx.x % " + number(blocks) + " * " + number(block_), "first");
-        stage_weights(taps, first);
-        const std::string t = let(pixels + " * " + number(threads) + " + (int)threadIdx.x", "t");
-        emitter_->open("if (" + t + " < " + parameters_->count(total) + ")");
+        if (at_once_ == cin_) stage_weights(first, "", number(cin_ * taps * block_));
+        const std::string t = let(pixels + " * " + number(threads) + " + (int)threadIdx.x", "t"), inside = t + " < " + parameters_->count(total);
+        if (at_once_ == cin_) emitter_->open("if (" + inside + ")");
         // Where this thread's outputs begin: n, d, h, w, some of them absent.
         const Sizes& out = graph_[anchor_].type.shape;
         at_.assign(out.size(), Coordinate{"0"});
@@ -107,14 +119,33 @@ private:
         }
         body.line("float sums[" + number(rows_) + "][" + number(block_) + "];");
         body.line("for (int r = 0; r < " + number(rows_) + "; ++r) for (int c = 0; c < " + number(block_) + "; ++c) sums[r][c] = 0.0f;");
-        multiply();
+        if (at_once_ < cin_) {
+            const std::string all = "for (int r = 0; r < " + number(rows_) + "; ++r) for (int c = 0; c < " + number(block_) + "; ++c) ";
+            body.line("float totals[" + number(rows_) + "][" + number(block_) + "];");
+            body.line(all + "totals[r][c] = 0.0f;");
+            body.line("#pragma unroll 1");
+            emitter_->open("for (int part = 0; part < " + number(cin_) + "; part += " + number(at_once_) + ")");
+            const std::string count = let("min(" + number(at_once_) + ", " + number(cin_) + " - part)", "count");
+            body.line("if (part > 0) __syncthreads();");
+            stage_weights(first, "part", count + " * " + number(taps * block_));
+            emitter_->open("if (" + inside + ")");
+            multiply("part", count);
+            emitter_->close();
+            body.line(all + "totals[r][c] += sums[r][c], sums[r][c] = 0.0f;");
+            emitter_->close();
+            body.line(all + "sums[r][c] = totals[r][c];");
+            emitter_->open("if (" + inside + ")");
+        } else {
+            multiply("", number(cin_));
+        }
         finish(first);
         emitter_->close();
     }
 
-    void stage_weights(int64_t taps, const std::string& first) {
+    // `count` weights, of the input channels from `part` on.
+    void stage_weights(const std::string& first, const std::string& part, const std::string& count) {
         Body& body = *body_;
-        emitter_->open("for (int i = (int)threadIdx.x; i < " + number(cin_ * taps * block_) + "; i += " + number(threads) + ")");
+        emitter_->open("for (int i = (int)threadIdx.x; i < " + count + "; i += " + number(threads) + ")");
         const std::string channel = let(plus(first, "(i % " + number(block_) + ")"), "channel");
         std::string rest = let("i / " + number(block_), "k");
         Index index(axes_.size() + 3, Coordinate{"0"});
@@ -123,7 +154,7 @@ private:
             index[a + 3] = {let(rest + " % " + number(axes_[a].taps), "k")};
             rest = let(rest + " / " + number(axes_[a].taps), "k");
         }
-        index[1] = {rest}, index[2] = {channel};
+        index[1] = {part.empty() ? rest : plus(rest, part)}, index[2] = {channel};
         body.line("float weight = 0.0f;");
         if (cout_ % block_) emitter_->open("if (" + channel + " < " + number(cout_) + ")");
         body.line("weight = (float)" + emitter_->value(w_, index)[0] + ";");
@@ -140,7 +171,7 @@ private:
         return {i, i + " >= 0 && " + i + " < " + integer(lattice.in)};
     }
 
-    void multiply() {
+    void multiply(const std::string& part, const std::string& channels) {
         Body& body = *body_;
         const size_t h = axes_.size() - 2, w = axes_.size() - 1;
         const Lattice& along = axes_[h];
@@ -151,10 +182,10 @@ private:
         size_t count = 0;
         for (auto& [distance, position] : inputs) position = count++;
         body.line("#pragma unroll 1");
-        emitter_->open("for (int ci = 0; ci < " + number(cin_) + "; ++ci)");
+        emitter_->open("for (int ci = 0; ci < " + channels + "; ++ci)");
         std::vector<std::string> outer_k(h, "0");
         std::string inside;
-        Index at_x = {at_[0], {"ci"}};
+        Index at_x = {at_[0], {part.empty() ? "ci" : plus(part, "ci")}};
         for (size_t a = 0; a < h; ++a) {
             if (axes_[a].taps > 1) {
                 outer_k[a] = body.fresh("k");
@@ -189,7 +220,9 @@ private:
             body.line("const float4 v = tf_weights[" + plus(vector, "c") + "];");
             for (int64_t r = 0; r < rows_; ++r) {
                 const std::string x = "x[" + number(static_cast<int64_t>(inputs.at(along.down * r - along.dil * k))) + "]", sum = "sums[" + number(r) + "][4 * c";
-                body.line(sum + "] += v.x * " + x + "; " + sum + " + 1] += v.y * " + x + "; " + sum + " + 2] += v.z * " + x + "; " + sum + " + 3] += v.w * " + x + ";");
+                std::string products;
+                for (int64_t lane = 0; lane < std::min<int64_t>(4, cout_); ++lane) products += (lane ? " " : "") + sum + (lane ? " + " + number(lane) : "") + "] += v." + "xyzw"[lane] + " * " + x + ";";
+                body.line(products);
             }
             body.close();
         }
@@ -254,6 +287,7 @@ private:
     ValueId x_ = -1, w_ = -1, bias_ = -1;
     std::vector<Lattice> axes_;
     int64_t cin_ = 1, cout_ = 1, block_ = 4, rows_ = 1;
+    int64_t at_once_ = 1;   // input channels whose weights lie in shared memory together, and whose products are added first
     Index at_;   // of the thread's first output; the channel is open
     Body* body_ = nullptr;
     Emitter* emitter_ = nullptr;

@@ -69,6 +69,31 @@ TEST(CudaThin, HalfChainsToAPool) {
     check({cases.begin() + 2, cases.end()}, 8e-3);
 }
 
+// Few channels of many pixels: long sums, their weights in shared memory part by part; and few pixels, which tensor cores take.
+TEST(CudaThin, FewChannelsOfLongSums) {
+    const char* const body = "%x = input f32[1,96,1200,1200]  %w = param f32[3,96,7,7]  %z = conv(%x, %w) padding=[3,3]";
+    const Graph large = graph_of(body, "f32"), small = graph_of("%x = input f32[1,96,64,64]  %w = param f32[3,96,7,7]  %z = conv(%x, %w) padding=[3,3]", "f32");
+    auto kernels = [](const Graph& graph, Fp32Precision precision) {
+        CompileOptions options;
+        options.precision = precision;
+        return thin_kernels(assemble(plan(rewrite(graph).rewritten, Machine::h200()), options, Target{}, true));
+    };
+    EXPECT_EQ(kernels(large, Fp32Precision::tf32), 1);
+    EXPECT_EQ(kernels(small, Fp32Precision::tf32), 0);
+    EXPECT_EQ(kernels(graph_of(body, "f16"), Fp32Precision::tf32), 0);
+    std::vector<HostCase> cases;
+    for (const char* few : {"%x = input f32[1,33,61,75]  %w = param f32[3,33,7,9]  %b = param f32[3]  %y = conv(%x, %w, %b) padding=[3,4]  %z = tanh(%y)",
+                            "%x = input f32[2,70,50,44]  %w = param f32[70,6,5,5]  %z = conv_transpose(%x, %w) padding=[2,1]"}) {
+        const Graph graph = graph_of(few, "f32");
+        Target target;
+        target.multiprocessors = 1;
+        cases.push_back(make(graph, random_leaves(graph, 5), false, true, target, Fp32Precision::tf32));
+        EXPECT_EQ(thin_kernels(cases.back().assembly), 1) << few;
+        EXPECT_NE(cases.back().assembly.launches[0].launch.source->text.find("int part = 0"), std::string::npos) << few;
+    }
+    check(cases, 2e-6);
+}
+
 TEST(CudaThin, WideOnesAreForTensorCores) {
     const Graph graph = graph_of("%x = input f32[2,16,9,9]  %w = param f32[16,16,3,3]  %z = conv(%x, %w)", "f32");
     EXPECT_EQ(thin_kernels(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly), 0);
