@@ -16,6 +16,7 @@ from dataclasses import dataclass, is_dataclass
 import torch
 import torch.utils._pytree as pytree
 from torch import nn
+from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils.prune import BasePruningMethod
@@ -252,7 +253,19 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
             ) from error
     if changes:
         raise LastingError("its forward() changes attributes of the module")
+    _forget_tensors(program.graph_module)
     return _lifted(program, dynamic, paths)
+
+
+def _forget_tensors(graph_module: torch.fx.GraphModule) -> None:
+    """Tracing remembers which stand-in belongs to which tensor by weak references, and torch.utils.swap_tensors refuses to touch a
+    tensor that has any."""
+    modes = {
+        node.meta["val"].fake_mode for node in graph_module.graph.nodes if isinstance(node.meta.get("val"), FakeTensor)
+    }
+    for mode in modes:
+        describer = mode.fake_tensor_converter.meta_converter.describer
+        describer.lookup_tensor.clear()
 
 
 def _place(error: Exception) -> str:

@@ -11,6 +11,7 @@ import types
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 # Hashable and compared by value, or functions: what forward() may branch on.
 _PLAIN = (
@@ -87,14 +88,20 @@ class Watch:
             "functorch": torch._C._functorch.peek_interpreter_stack,
             "tracing": torch._C._is_tracing,
             "autocast": torch._C._is_any_autocast_enabled,
+            "forward_ad": forward_ad,
         }
 
         def named(value) -> str:
             names[name := f"v{len(names)}"] = value
             return name
 
-        # Under vmap, torch.func.grad, torch.jit.trace, … a transform needs to see PyTorch's own operators.
-        tests = ["functorch() is None", "not tracing()", *[f"not {named(hooks)}" for hooks in _EVERYWHERE]]
+        # Under vmap, torch.func.grad, torch.jit.trace, dual numbers, … a transform needs to see PyTorch's own operators.
+        tests = [
+            "functorch() is None",
+            "not tracing()",
+            "forward_ad._current_level < 0",
+            *[f"not {named(hooks)}" for hooks in _EVERYWHERE],
+        ]
         if (casts := autocast_state()) is None:
             tests.append("not autocast()")
         else:
@@ -134,8 +141,14 @@ def places(module: nn.Module, tensors) -> list[tuple[dict, str, torch.Tensor]]:
 
 
 def watched_from_outside() -> bool:
-    """vmap, torch.func.grad, torch.jit.trace, …, and hooks on all modules: they need to see PyTorch's own operators and modules."""
-    return torch._C._functorch.peek_interpreter_stack() is not None or torch._C._is_tracing() or any(_EVERYWHERE)
+    """vmap, torch.func.grad, torch.jit.trace, dual numbers, …, and hooks on all modules: they need to see PyTorch's own operators and
+    modules."""
+    return (
+        torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._is_tracing()
+        or forward_ad._current_level >= 0
+        or any(_EVERYWHERE)
+    )
 
 
 def autocast_state():

@@ -6,6 +6,7 @@ import functools
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 from transfuse import library
 from transfuse.region import Region
@@ -79,6 +80,7 @@ def _fits(x, weight, bias, rank: int) -> bool:
         and all(t.layout is torch.strided and t.numel() > 0 for t in tensors)
         and x.device.type in ("cpu", "cuda")
         and torch._C._functorch.peek_interpreter_stack() is None
+        and forward_ad._current_level < 0
     )
 
 

@@ -172,6 +172,8 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     if state.refused is not None:
         return _plain(module, state, args, kwargs)
     flat, spec = _flatten(args, kwargs)
+    if spec is not None and any([isinstance(a, torch.fx.Proxy) for a in flat]):  # torch.fx.symbolic_trace
+        return _plain(module, state, args, kwargs)
     mode = _mode(module, state)
     key = (mode, _shapes(flat), spec)
     entry = state.entries.get(key)
