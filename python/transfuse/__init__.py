@@ -2,7 +2,7 @@
 
 import sys
 
-from transfuse import nn
+from transfuse import backend, nn
 from transfuse.library import CompileError
 from transfuse.optimize import optimize
 from transfuse.report import explain, report
@@ -15,9 +15,7 @@ def _register_backend() -> None:
     """torch.compile finds the backend by its entry point; where it has looked already, it is told."""
     registry = sys.modules.get("torch._dynamo.backends.registry")
     if registry is not None:
-        from transfuse.backend import backend
-
-        registry.register_backend(backend, name="transfuse")
+        registry.register_backend(backend.backend, name="transfuse")
 
 
 _register_backend()

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
-import weakref
 
 import torch
 from torch import nn
 
 from transfuse import fallback
+from transfuse.account import Report, graph_report
 from transfuse.direct import direct
-from transfuse.regions import Options, cut
+from transfuse.regions import Cut, Options, cut
 from transfuse.translate import Unsupported
 
-# The graphs that torch.compile handed us, in order; a report of a compiled model shows those made since it was compiled.
-_entries: list = []
-_by_model: weakref.WeakKeyDictionary[nn.Module, list] = weakref.WeakKeyDictionary()
+# The last graphs that torch.compile handed us: what a report of a compiled model shows.
+_cuts: collections.deque[Cut] = collections.deque(maxlen=64)
 
 
-class CompiledEntry:
-    def __init__(self, result):
-        self.cut = result
-
-
-def compiled_entries(model) -> list:
-    return list(_entries)
+def account(model: str) -> Report:
+    """Every operator of those graphs, who runs it, and why."""
+    return Report(model, [graph_report(each, f"graph {i} of torch.compile") for i, each in enumerate(_cuts)])
 
 
 def reset() -> None:
     """Forgets the graphs that the report shows."""
-    _entries.clear()
+    _cuts.clear()
 
 
 def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.GraphModule:
@@ -100,12 +96,9 @@ def backend(
         raise RuntimeError(
             f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
         )
-    entry = CompiledEntry(result)
-    _entries.append(entry)
+    _cuts.append(result)
     if dryrun:
-        from transfuse.report import Report, _graph_report
-
-        print(Report("graph of torch.compile", [_graph_report(entry, "dry run")]))
+        print(Report("graph of torch.compile", [graph_report(result, "dry run")]))
         return graph_module.forward
     if not result.regions:
         return graph_module.forward

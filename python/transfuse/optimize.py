@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass
 
 import torch
@@ -12,122 +11,13 @@ from torch import nn
 from torch.compiler import is_compiling
 
 from transfuse import fallback
-from transfuse.capture import Capture, CaptureError, LastingError, ValueDependent, capture, plain_view
-from transfuse.direct import direct
+from transfuse.account import Report, graph_report
+from transfuse.capture import CaptureError, LastingError, ValueDependent, capture, plain_view
 from transfuse.guards import Watch, autocast_state, places, watched_from_outside
-from transfuse.regions import Cut, Options, cut
+from transfuse.regions import Options, cut
+from transfuse.remembered import Bound, Entry, Recall, State
 
 MOST_VARIANTS = 8  # of a module whose attributes change: as many graphs as torch.compile would make
-
-
-class Entry:
-    """One captured graph, cut into regions, and how its inputs are gathered from a module and a call."""
-
-    def __init__(self, captured: Capture, result: Cut):
-        self.capture, self.cut = captured, result
-        self.run = direct(result.graph_module)
-        self.flags: list = []  # the training flags it was captured with
-        self.spec = None
-        self.places: list = []  # where constants of the graph were found in the module
-
-    def bind(self, module: nn.Module) -> Bound:
-        return Bound(self, [self._owner(module, *source) for source in self.capture.sources])
-
-    def traced(self, module: nn.Module, flat: list):
-        """A call that a tracer watches: it sees the graph with its regions as modules."""
-        values = [table[name] for table, name in [self._owner(module, *source) for source in self.capture.sources]]
-        outputs = self.cut.graph_module.forward(*values, *flat)
-        return pytree.tree_unflatten(outputs, self.capture.out_spec)
-
-    def _owner(self, module: nn.Module, kind: str, target: str):
-        if kind == "constant":
-            return self.capture.constants, target
-        path, _, name = target.rpartition(".")
-        owner = module.get_submodule(path)
-        return (owner._parameters if name in owner._parameters else owner._buffers), name
-
-
-class Bound:
-    """An entry with the places where one module keeps its parameters and buffers."""
-
-    def __init__(self, entry: Entry, owners: list):
-        self.entry, self.owners = entry, owners
-        self.fixed = entry.places
-        self.call = self._compiled()
-
-    def fits(self) -> bool:
-        """Whether the tensors that were captured as constants are still the ones in the module."""
-        return all([table.get(name) is tensor for table, name, tensor in self.fixed])
-
-    def _compiled(self):
-        """The call as one function of the flat inputs, which reads every parameter where it lies."""
-        spec = self.entry.capture.out_spec
-        names = {"run": self.entry.run, "unflatten": pytree.tree_unflatten, "spec": spec}
-        names.update({f"table{i}": table for i, (table, _) in enumerate(self.owners)})
-        values = ", ".join([f"table{i}[{name!r}]" for i, (_, name) in enumerate(self.owners)] + ["*inputs"])
-        if spec == pytree.tree_structure(0):
-            result = f"run({values})[0]"
-        elif spec == pytree.tree_structure((0,) * spec.num_leaves):
-            result = f"tuple(run({values}))"
-        else:
-            result = f"unflatten(run({values}), spec)"
-        exec(compile(f"def call(*inputs):\n    return {result}\n", "<transfuse call>", "exec"), names)
-        return names["call"]
-
-
-class Recall:
-    """A state of the module that was met: a guard that tells whether it holds, and the calls met in it."""
-
-    def __init__(self, watch: Watch):
-        self.holds = watch.guard()
-        self.calls: dict = {}  # shape, dtype and device of each input → Bound
-
-    @staticmethod
-    def key(args) -> tuple:
-        if len(args) == 1:
-            a = args[0]
-            return a.shape, a.dtype, a.device
-        return tuple([(a.shape, a.dtype, a.device) for a in args])
-
-    def find(self, args: tuple):
-        if not self.holds():
-            return None
-        try:
-            bound = self.calls.get(self.key(args))
-        except AttributeError:  # something that is no tensor
-            return None
-        return bound.call if bound is not None and (not bound.fixed or bound.fits()) else None
-
-
-class State:
-    """What an optimised module remembers: its captures, and which call found which."""
-
-    def __init__(self, base: type, options: Options, dynamic: bool):
-        self.base, self.options, self.dynamic = base, options, dynamic
-        self.entries: dict = {}  # full key, with shapes → Bound, or a reason to run PyTorch
-        self.captures: dict = {}  # key without shapes → [Entry]
-        self.bound: dict = {}  # Entry → Bound
-        self.recalls: dict = {}  # mode → Recall
-        self.recall: Recall | None = None  # the one that the last call found
-        self.watch: Watch | None = None
-        self.variants: set = set()  # states of the module that were met
-        self.failures: list[str] = []
-        self.refused: str | None = None  # why no call of this module can be ours
-        self.barred: dict = {}  # key without shapes → why no such call can be
-        self.lock = threading.RLock()
-
-    @property
-    def traceable(self) -> list:
-        return [entry for found in self.captures.values() for entry in found]
-
-    def fresh(self) -> State:
-        return State(self.base, self.options, self.dynamic)
-
-    def __deepcopy__(self, memo):
-        return self.fresh()
-
-    def __reduce__(self):
-        return State, (self.base, self.options, self.dynamic)
 
 
 def _flatten(args: tuple, kwargs: dict):
@@ -388,9 +278,7 @@ def optimize(
         args, kwargs = arguments(example_inputs)
         prepare(module, args, kwargs)
     if dryrun:
-        from transfuse.report import report
-
-        print(report(module))
+        print(account(module))
         return model
     return module
 
@@ -414,3 +302,14 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
         if isinstance(found, Refusal):
             _try_plainly(module, state, args, kwargs)
             found.remember(state)
+
+
+def account(module: nn.Module) -> Report:
+    """Of an optimised module: every operator that was captured, who runs it, and why."""
+    state: State = module.__dict__["_transfuse"]
+    graphs = []
+    for (mode, *_), entries in state.captures.items():
+        for entry in entries:
+            when = f"{'training' if entry.flags[0] else 'eval'}{', autocast' if mode[1] else ''}"
+            graphs.append(graph_report(entry.cut, f"{when}, inputs {', '.join(entry.capture.inputs())}"))
+    return Report(type(module).__name__, graphs, list(dict.fromkeys(state.failures)))

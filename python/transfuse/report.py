@@ -1,152 +1,21 @@
-"""What was taken, what was left and why; and the derivation behind what was taken."""
+"""What was taken of a model, what was left and why; and the derivation behind what was taken."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from transfuse import fallback, library
-from transfuse.optimize import Entry, State, arguments, is_optimized, optimize
-
-
-@dataclass
-class RegionReport:
-    name: str
-    ops: list[str]
-    text: str
-    machine: str
-    decisions: list[str]
-    failure: str | None
-    backward_failure: str | None
-    plans: int
-
-    def summary(self) -> dict:
-        """Steps, passes, flops and bytes for the sizes of the capture."""
-        return library.summary(self.text, self.machine)
-
-
-@dataclass
-class GraphReport:
-    title: str
-    lines: list
-    regions: list[RegionReport]
-
-
-@dataclass
-class Report:
-    model: str
-    graphs: list[GraphReport] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def taken(self) -> int:
-        return sum(line.taken is not None for g in self.graphs for line in g.lines)
-
-    @property
-    def left(self) -> int:
-        return sum(line.left for g in self.graphs for line in g.lines)
-
-    def __str__(self) -> str:
-        out = [f"{self.model}: {self.taken} operators taken, {self.left} left to PyTorch"]
-        out += [f"  {reason}" for reason in self.failures]
-        if not self.graphs and not self.failures:
-            out.append("  nothing captured yet: call the model, or give optimize() example inputs")
-        for graph in self.graphs:
-            out += ["", graph.title]
-            width = max([len(line.op) for line in graph.lines] + [8])
-            where = max([len(line.module) for line in graph.lines] + [6])
-            for line in graph.lines:
-                what = line.taken or (line.reason if line.idle else f"PyTorch: {line.reason}")
-                out.append(f"  {line.op:<{width}}  {line.module or '(model)':<{where}}  {what}")
-            for region in graph.regions:
-                out += ["", f"  {region.name}: {len(region.ops)} operators, {region.plans} plans made"]
-                out += [f"    {decision}" for decision in region.decisions]
-                if region.failure:
-                    out.append(f"    PyTorch runs it: {region.failure}")
-                if region.backward_failure:
-                    out.append(f"    PyTorch computes its gradient: {region.backward_failure}")
-                try:
-                    told = region.summary()
-                except library.CompileError as error:
-                    out.append(f"    no plan: {error}")
-                    continue
-                before, after = told["before"], told["after"]
-                out.append(
-                    f"    as written {_si(before['flops'])}flop {_si(before['bytes'])}B, rewritten {_si(after['flops'])}flop "
-                    f"{_si(after['bytes'])}B, {len(told['plan']['passes'])} passes"
-                )
-                out += [f"    {step['rule']}: {step['what']}" for step in told["steps"]]
-                out += [f"    pass {p['kind']}: {p['steps']} steps {p['why']}".rstrip() for p in told["plan"]["passes"]]
-        return "\n".join(out)
-
-
-def _si(value: float) -> str:
-    for unit in ("", "K", "M", "G", "T"):
-        if value < 1000:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} P"
-
-
-def _call(key: tuple) -> str:
-    mode, inputs, *_ = key
-    shape = "×".join(str(s) for shape in inputs[:1] for s in shape)
-    return f"{shape} {'forward' if mode & library.INFERENCE else 'with gradients'}"
-
-
-def _decision(key: tuple, choice) -> str:
-    winner = "ours" if choice.takes_ours else "PyTorch's"
-    why = ", which needs less memory" if choice.needs_more_memory else ""
-    ours, theirs = (
-        f"{1e3 * seconds:.3g} ms" + (f" {_si(size)}B" if size else "")
-        for seconds, size in ((choice.ours, choice.ours_bytes), (choice.pytorch, choice.pytorch_bytes))
-    )
-    return f"{_call(key)}: {winner} is used{why} (ours {ours}, PyTorch {theirs})"
-
-
-def _precision(key: tuple, mode: int) -> str:
-    """TF32 is allowed: who uses it where."""
-    forward = "TF32" if mode & library.TF32 else "full fp32"
-    backward = "TF32" if mode & library.TF32_BACKWARD else "full fp32"
-    where = forward if key[0] & library.INFERENCE else f"{forward} forward and {backward} backward"
-    return f"{_call(key)}: PyTorch multiplies in {where} here, ours too"
-
-
-def _graph_report(entry: Entry, title: str) -> GraphReport:
-    regions = []
-    for region in entry.cut.regions:
-        decisions = [_decision(key, choice) for key, choice in region.choices.items()]
-        decisions += [_precision(key, mode) for key, mode in region.modes.items()]
-        regions.append(
-            RegionReport(
-                region.name, region.ops, region.example, "cuda" if region.on_cuda else "cpu", decisions, region.failure,
-                fallback.backward_failure(region.handle), library.describe(region.handle)["plans"],
-            )
-        )  # fmt: skip
-    return GraphReport(title, entry.cut.lines, regions)
+from transfuse import backend, library
+from transfuse.account import Report
+from transfuse.optimize import account, arguments, is_optimized, optimize
+from transfuse.remembered import State
 
 
 def report(model: nn.Module) -> Report:
     """For an optimised (or compiled) model: every operator, who runs it, and why."""
-    from transfuse.backend import compiled_entries
-
-    result = Report(type(model).__name__)
-    if is_optimized(model):
-        state: State = model.__dict__["_transfuse"]
-        result.failures = list(dict.fromkeys(state.failures))
-        for (mode, *_), entries in state.captures.items():
-            for entry in entries:
-                inputs = ", ".join(entry.capture.inputs())
-                autocast = ", autocast" if mode[1] else ""
-                result.graphs.append(
-                    _graph_report(entry, f"{'training' if entry.flags[0] else 'eval'}{autocast}, inputs {inputs}")
-                )
-    else:
-        for i, entry in enumerate(compiled_entries(model)):
-            result.graphs.append(_graph_report(entry, f"graph {i} of torch.compile"))
-    return result
+    return account(model) if is_optimized(model) else backend.account(type(model).__name__)
 
 
 @dataclass
