@@ -10,6 +10,7 @@
 #include "cuda/correlate.h"
 #include "cuda/covariance.h"
 #include "cuda/dense/dense.h"
+#include "cuda/grouped.h"
 #include "cuda/loop.h"
 #include "cuda/moments.h"
 #include "cuda/pull.h"
@@ -339,7 +340,9 @@ private:
                 note("ordinary arithmetic; " + thin->note);
                 return std::move(*thin);
             }
-            if (auto cells = generate_cells(surroundings, request.places, tile_sinks(pass))) {
+            auto cells = generate_cells(surroundings, request.places, tile_sinks(pass));
+            if (!cells) cells = generate_grouped(surroundings, request.places, tile_sinks(pass));
+            if (cells) {
                 program = std::move(cells->program);
                 for (auto& [value, place] : cells->grid) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)

@@ -1,0 +1,212 @@
+#include "cuda/grouped_shape.h"
+
+#include <algorithm>
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t most_threads = 256;
+constexpr int64_t most_sums = 96;          // of a thread, in registers
+constexpr int64_t most_products = 4096;    // of a thread, written out
+constexpr int64_t most_shared = 40 * 1024; // bytes of staged weights
+constexpr int64_t rows = 4;                // of a thread, or a few more: inputs above and below serve all of them
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class Chooser {
+public:
+    Chooser(const Surroundings& s, const std::vector<Sink>& sinks, std::string* why_not)
+        : s_(s), graph_(s.plan.graph), sinks_(sinks), why_not_(why_not), out_(graph_[s.pass.anchor].type) {}
+
+    std::optional<GroupedShape> run() {
+        if (!read_product() || !read_steps() || !read_sinks() || !choose_tile()) return std::nullopt;
+        divide();
+        return shape_;
+    }
+
+private:
+    bool refuse(const char* why) {
+        if (why_not_) *why_not_ = why;
+        return false;
+    }
+
+    bool read_product() {
+        const Node& node = graph_[s_.pass.anchor];
+        shape_.x = node.args[0], shape_.w = node.args[1];
+        if (node.args.size() > 2) shape_.bias = node.args[2];
+        const Type &x = graph_[shape_.x].type, &w = graph_[shape_.w].type;
+        shape_.groups = w.shape[0], shape_.cin = w.shape[1], shape_.cout = w.shape[2];
+        if (shape_.groups == 1) return refuse("one group");
+        // Wider groups are matrices for tensor cores, which multiply fp32 strictly here: three products for one.
+        const int64_t most = bytes(x.dtype) == 4 ? 8 : 4;
+        if (shape_.cin * shape_.cout >= 16 && std::max(shape_.cin, shape_.cout) > most) return refuse("many channels a group");
+        if (shape_.cout > most_sums / 2) return refuse("many channels a group");
+        if (numel(x.shape) >= int64_t{1} << 31 || numel(out_.shape) >= int64_t{1} << 31) return refuse("more than 2^31 elements");
+        if (numel(x.shape) == 0 || numel(out_.shape) == 0) return refuse("an empty tensor");
+        shape_.axes = lattices(graph_, s_.pass.anchor);
+        return true;
+    }
+
+    bool read_steps() {
+        for (const TileStep& step : s_.pass.steps) {
+            const Node& node = graph_[step.value];
+            if (step.scope == Scope::grid) {
+                const Sizes& dims = node.attributes.integers(Key::dims);
+                const bool known = node.op == Op::sum || node.op == Op::mean || node.op == Op::var || node.op == Op::amax ||
+                                   node.op == Op::amin;
+                if (!known || graph_[node.args[0]].type.shape != out_.shape) return refuse("a reduction of its own kind");
+                for (int64_t axis = 1; axis < out_.rank(); ++axis)
+                    if ((std::find(dims.begin(), dims.end(), axis) == dims.end()) != (axis == 1))
+                        return refuse("reductions over channels, or a part of space");
+                shape_.grid.push_back(step.value);
+            } else if (step.scope == Scope::tile && step.value != s_.pass.anchor) {
+                if (is_pointwise(node.op)) continue;
+                const bool known = node.op == Op::sum || node.op == Op::mean || node.op == Op::amax || node.op == Op::amin ||
+                                   node.op == Op::logsumexp;
+                if (!known) return refuse("more than a pointwise chain and reductions over channels");
+                shape_.reductions.push_back(step.value);
+            }
+        }
+        shape_.all_channels = !shape_.reductions.empty();
+        return !(shape_.all_channels && !shape_.grid.empty()) || refuse("reductions over channels and over space");
+    }
+
+    bool read_sinks() {
+        for (const Sink& sink : sinks_) {
+            const Sizes& shape = graph_[sink.value].type.shape;
+            if (std::none_of(s_.pass.steps.begin(), s_.pass.steps.end(), [&](const TileStep& step) { return step.value == sink.value; }))
+                return refuse("a store of another shape");
+            for (size_t a = 0; a < out_.shape.size(); ++a)
+                if (shape.size() != out_.shape.size() || (shape[a] != out_.shape[a] && !(a == 1 && shape_.all_channels && shape[a] == 1)))
+                    return refuse("a store of another shape");
+        }
+        return true;
+    }
+
+    // Where outputs lie: channels together, or rows.
+    bool channels_together() const {
+        for (const Sink& sink : sinks_)
+            if (graph_[sink.value].type.shape[1] > 1) return sink.place.strides[1] == 1 && out_.shape[1] > 1 && sink.place.strides.back() != 1;
+        const Sizes& strides = s_.strides[static_cast<size_t>(view_root(s_.plan, shape_.x))];
+        return strides.size() == out_.shape.size() && strides[1] == 1 && strides.back() != 1;
+    }
+
+    bool stores_take(int64_t vector) const {
+        return std::all_of(sinks_.begin(), sinks_.end(), [&](const Sink& sink) {
+            const Sizes& shape = graph_[sink.value].type.shape;
+            const size_t axis = shape_.by_channel ? 1 : shape.size() - 1;
+            return shape[axis] == 1 || takes_vectors(sink.place, shape, axis, vector);
+        });
+    }
+
+    bool choose_tile() {
+        shape_.by_channel = s_.target.decide(channels_together());
+        const size_t rank = shape_.axes.size();
+        const bool depthwise = shape_.cin == 1 && shape_.cout == 1;
+        const int64_t extent = shape_.by_channel ? (depthwise ? shape_.channels() : 1) : s_.target.stated() ? 1 : out_.shape.back();
+        int64_t least_bytes = bytes(out_.dtype);
+        for (const Sink& sink : sinks_) least_bytes = std::max(least_bytes, bytes(sink.place.storage));
+        int64_t lanes = 16 / least_bytes;
+        auto columns = [&](int64_t vector) { return shape_.all_channels ? ceil_div(shape_.channels(), shape_.by_channel ? vector : 1) : shape_.by_channel ? 1 : shape_.cout; };
+        while (lanes > 1 && (extent % lanes != 0 || !stores_take(lanes) || columns(lanes) * lanes > most_sums)) lanes /= 2;
+        shape_.lanes = lanes = s_.target.decide(lanes);
+        shape_.unit_channels = shape_.all_channels ? shape_.channels() : shape_.by_channel ? lanes : shape_.cout;
+        shape_.unit_count = shape_.channels() / shape_.unit_channels;
+        const int64_t sums = columns(lanes) * lanes;
+        if (sums > most_sums) return refuse("more channels than a thread holds");
+        // Along the rows' neighbours whole periods where they are short; else every output is of a class of its own.
+        std::vector<int64_t> run(rank, 1);
+        int64_t held = sums;
+        auto lengthen = [&](size_t axis, int64_t wanted) {
+            const int64_t period = shape_.axes[axis].period();
+            int64_t length = period > rows ? 1 : period * std::max<int64_t>(1, wanted / period);
+            while (length > 1 && (held * length > most_sums || (length > period && length / 2 >= out_.shape[axis + 2]))) length /= 2;
+            run[axis] = s_.target.decide(length);
+            held *= run[axis];
+        };
+        if (shape_.by_channel) lengthen(rank - 1, 2);
+        if (!shape_.by_channel) run[rank - 1] = lanes;
+        if (rank > 1) lengthen(rank - 2, shape_.by_channel ? 2 : rows);
+        for (size_t a = 0; a < rank; ++a) shape_.windows.emplace_back(shape_.axes[a], run[a]);
+        const Type& x = graph_[shape_.x].type;
+        shape_.vector_inputs = s_.target.decide(!shape_.by_channel && !s_.target.stated() && lanes > 1 && x.shape.back() % lanes == 0);
+        if (products() > most_products) return refuse("more products than a thread can have written out");
+        return staged_bytes(1) <= most_shared || refuse("more weights than shared memory holds");
+    }
+
+    int64_t products() const {
+        int64_t count = shape_.columns() * shape_.cin * (shape_.by_channel ? shape_.lanes : 1);
+        for (const RunWindow& window : shape_.windows) {
+            int64_t met = 0;
+            for (int64_t s = 0; s < window.inputs(); ++s)
+                for (int64_t v = 0; v < window.run(); ++v) met += window.meets(s, v);
+            count *= met;
+        }
+        return count;
+    }
+
+    int64_t staged_bytes(int64_t units) const {
+        return units * shape_.unit_channels * shape_.cin * shape_.entries() * (out_.dtype == DType::f64 ? 8 : 4);
+    }
+
+    // Threads of a block: as many of one unit as there are tiles, or of neighbouring units, so that neighbours move neighbours.
+    void divide() {
+        shape_.tiles = 1;
+        for (size_t a = 0; a < shape_.axes.size(); ++a) shape_.tiles *= ceil_div(out_.shape[a + 2], shape_.windows[a].run());
+        const int64_t most = shape_.all_channels && shape_.lanes * shape_.columns() > 48 ? most_threads / 2 : most_threads;
+        int64_t units = 1;
+        if (shape_.by_channel) {
+            units = std::min(shape_.unit_count, most);
+            while (units > 1 && staged_bytes(units) > most_shared) units = (units + 1) / 2;
+            shape_.unit_threads = std::max<int64_t>(1, most / units);
+        } else {
+            shape_.unit_threads = most;
+            while (shape_.unit_threads > 32 && shape_.unit_threads / 2 >= shape_.tiles) shape_.unit_threads /= 2;
+            units = most / shape_.unit_threads;
+            while (units > 1 && (units / 2 >= shape_.unit_count || staged_bytes(units) > most_shared)) units /= 2;
+        }
+        shape_.units = s_.target.decide(units), shape_.unit_threads = s_.target.decide(shape_.unit_threads);
+        // Sums over space stay in a thread as long as blocks fill the device; else a block stages its weights for a few rounds.
+        const int64_t rounds = ceil_div(shape_.tiles, shape_.unit_threads), planes = out_.shape[0] * shape_.unit_blocks();
+        const int64_t full = ceil_div(8 * s_.target.multiprocessors, planes);
+        const int64_t most_rounds = staged_bytes(shape_.units) > 8 * 1024 ? 4 : 2;
+        const int64_t slices = shape_.grid.empty() ? std::max(full, ceil_div(rounds, most_rounds)) : full;
+        shape_.slices = s_.target.decide(std::clamp<int64_t>(slices, 1, rounds));
+    }
+
+    const Surroundings& s_;
+    const Graph& graph_;
+    const std::vector<Sink>& sinks_;
+    std::string* const why_not_;
+    const Type& out_;
+    GroupedShape shape_;
+};
+
+}  // namespace
+
+int64_t GroupedShape::positions() const {
+    int64_t count = 1;
+    for (size_t a = 0; a < windows.size(); ++a)
+        if (by_channel || a + 1 < windows.size()) count *= windows[a].run();
+    return count;
+}
+
+int64_t GroupedShape::entries() const {
+    int64_t count = 1;
+    for (const RunWindow& window : windows) count *= static_cast<int64_t>(window.staged().size());
+    return count;
+}
+
+bool takes_vectors(const Place& place, const Sizes& shape, size_t axis, int64_t vector) {
+    if (!place.aligned || place.strides[axis] != 1 || vector * bytes(place.storage) > 16) return false;
+    for (size_t a = 0; a < shape.size(); ++a)
+        if (a != axis && shape[a] > 1 && place.strides[a] % vector != 0) return false;
+    return true;
+}
+
+std::optional<GroupedShape> grouped_shape(const Surroundings& surroundings, const std::vector<Sink>& sinks, std::string* why_not) {
+    return Chooser(surroundings, sinks, why_not).run();
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,82 @@
+// Products of many groups with few channels each: executed on the CPU against the float64 reference, compiled for every
+// architecture.
+#include <gtest/gtest.h>
+
+#include "cuda/grouped_window.h"
+#include "cuda/runtime/nvrtc.h"
+#include "cuda_host/cases.h"
+#include "cuda_host/nvrtc.h"
+
+namespace transfuse::cuda {
+namespace {
+
+const char* const passes[] = {
+    // whole periods in a thread; rows that are vectors
+    "%x = input f32[2,6,7,8]  %w = param f32[6,1,4,4]  %b = param f32[6]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] "
+    "groups=6  %z = sigmoid(%y)",
+    // a long period, all channels in a thread: softmax
+    "%x = input f32[2,5,4,3]  %w = param f32[5,1,16,16]  %y = conv_transpose(%x, %w) stride=[8,8] padding=[4,4] groups=5  "
+    "%z = softmax(%y) dims=[1]",
+    // odd rows, an odd offset: every output of a class of its own; operands of every sort, a prologue
+    "%x = input f32[19,4,6,7]  %w = param f32[4,1,3,5]  %p = param f32[4,1,1]  %q = input f32[19,4,1,1]  %r = input f32[19,4,11,29]  %t = tanh(%x)  "
+    "%y = conv_transpose(%t, %w) stride=[2,4] padding=[1,0] groups=4  %a = mul(%y, %p)  %c = add(%a, %q)  %d = add(%c, %r)  %z = gelu(%d)",
+    // twice as many channels out as in; dilation with taps that some residues miss
+    "%x = input f32[4,3,19,18]  %w = param f32[3,2,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] dilation=[2,3] groups=3  %z = relu(%y)",
+    // groups of three to two, along one axis, many taps
+    "%x = input f32[3,6,140]  %w = param f32[6,2,12]  %b = param f32[4]  %y = conv_transpose(%x, %w, %b) stride=[2] padding=[5] groups=2  "
+    "%z = leaky_relu(%y) negative_slope=0.1",
+    // a convolution, strided: vectors of inputs
+    "%x = input f32[2,8,12,16]  %w = param f32[8,1,3,4]  %y = conv(%x, %w) stride=[1,2] padding=[1,1] groups=8  %z = silu(%y)",
+    // in three dimensions
+    "%x = input f32[2,3,9,8,9]  %w = param f32[3,1,3,4,2]  %y = conv_transpose(%x, %w) stride=[2,2,3] padding=[1,1,0] groups=3  %z = tanh(%y)",
+    // statistics of a channel, then the same outputs normalised
+    "%x = input f32[3,6,9,10]  %w = param f32[6,1,4,4]  %g = param f32[6]  %h = param f32[6]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] "
+    "groups=6  %t = silu(%y)  %n = batch_norm(%t, %g, %h) training=1  %z = relu(%n)",
+    // extrema and means of an image
+    "%x = input f32[3,4,15,16]  %w = param f32[4,1,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] groups=4  %t = tanh(%y)  "
+    "%a = amax(%t) dims=[2,3]  %i = amin(%t) dims=[2,3]  %m = mean(%t) dims=[2,3]  %c = add(%a, %i)  %z = mul(%c, %m)",
+    // a number a pixel of all channels, some of it behind another
+    "%x = input f32[2,7,6,8]  %w = param f32[7,1,4,4]  %b = param f32[7]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] groups=7  "
+    "%m = mean(%y) dims=[1] keepdim=1  %d = sub(%y, %m)  %e = mul(%d, %d)  %z = amax(%e) dims=[1] keepdim=1",
+    // wide groups, of strict products
+    "%x = input f32[2,16,5,6]  %w = param f32[16,8,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1] groups=2  "
+    "%z = hardswish(%y)",
+};
+
+Graph graph_of(const char* body, const char* dtype) {
+    return parse("graph g {\n  " + with(with(body, "  ", "\n  "), "f32[", std::string(dtype) + "[") + "\n  return %z\n}\n");
+}
+
+int grouped_kernels(const Assembly& assembly) {
+    int count = 0;
+    for (const BoundLaunch& bound : assembly.launches) count += bound.launch.source->entry == "tf_grouped";
+    return count;
+}
+
+void run(const char* dtype, bool last, bool aligned, double tolerance) {
+    std::vector<HostCase> cases;
+    Target target;
+    target.multiprocessors = 2;
+    for (const char* body : passes) {
+        const Graph graph = graph_of(body, dtype);
+        const bool wide = std::string(body).find("[16,8,3,3]") != std::string::npos;
+        cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target));
+        if (wide && std::string(dtype) != "f32") {
+            EXPECT_EQ(grouped_kernels(cases.back().assembly), 0) << body;
+            cases.pop_back();
+            continue;
+        }
+        EXPECT_GE(grouped_kernels(cases.back().assembly), 1) << body << print(cases.back().plan);
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaGrouped, Float32) { run("f32", false, true, 3e-6); }
+TEST(CudaGrouped, ChannelsLast) { run("f32", true, true, 3e-6); }
+TEST(CudaGrouped, Float64) { run("f64", false, true, 1e-12); }
+TEST(CudaGrouped, Half) { run("f16", false, true, 4e-3); }
+TEST(CudaGrouped, HalfChannelsLast) { run("f16", true, true, 4e-3); }
+TEST(CudaGrouped, BfloatUnaligned) { run("bf16", false, false, 2e-2); }
+
+}  // namespace
+}  // namespace transfuse::cuda
