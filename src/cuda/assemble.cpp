@@ -340,11 +340,11 @@ private:
                 note("ordinary arithmetic; " + thin->note);
                 return std::move(*thin);
             }
-            auto cells = generate_cells(surroundings, request.places, tile_sinks(pass));
-            if (!cells) cells = generate_grouped(surroundings, request.places, tile_sinks(pass));
-            if (cells) {
-                program = std::move(cells->program);
-                for (auto& [value, place] : cells->grid) request.places.insert_or_assign(value, place);
+            auto ordinary = generate_cells(surroundings, request.places, tile_sinks(pass));
+            if (!ordinary) ordinary = generate_grouped(surroundings, request.places, tile_sinks(pass));
+            if (ordinary) {
+                program = std::move(ordinary->program);
+                for (auto& [value, place] : ordinary->grid) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)
                     if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
                 note("ordinary arithmetic; " + program.note);

@@ -1,6 +1,7 @@
 #include "cuda/grouped_shape.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace transfuse::cuda {
 
@@ -39,7 +40,8 @@ private:
         shape_.groups = w.shape[0], shape_.cin = w.shape[1], shape_.cout = w.shape[2];
         if (shape_.groups == 1) return refuse("one group");
         // Wider groups are matrices for tensor cores, which multiply fp32 strictly here: three products for one.
-        const int64_t most = bytes(x.dtype) == 4 ? 8 : 4;
+        const char* const wide = std::getenv("TF_GROUPED_WIDE");  // TRIAL
+        const int64_t most = wide ? std::atoi(wide) : 0;
         if (shape_.cin * shape_.cout >= 16 && std::max(shape_.cin, shape_.cout) > most) return refuse("many channels a group");
         if (shape_.cout > most_sums / 2) return refuse("many channels a group");
         if (numel(x.shape) >= int64_t{1} << 31 || numel(out_.shape) >= int64_t{1} << 31) return refuse("more than 2^31 elements");
@@ -108,12 +110,21 @@ private:
         int64_t least_bytes = bytes(out_.dtype);
         for (const Sink& sink : sinks_) least_bytes = std::max(least_bytes, bytes(sink.place.storage));
         int64_t lanes = 16 / least_bytes;
-        auto columns = [&](int64_t vector) { return shape_.all_channels ? ceil_div(shape_.channels(), shape_.by_channel ? vector : 1) : shape_.by_channel ? 1 : shape_.cout; };
-        while (lanes > 1 && (extent % lanes != 0 || !stores_take(lanes) || columns(lanes) * lanes > most_sums)) lanes /= 2;
+        while (lanes > 1 && (extent % lanes != 0 || !stores_take(lanes))) lanes /= 2;
+        const int64_t channels = shape_.channels(), widest = lanes;
+        if (shape_.all_channels && !shape_.by_channel) {
+            while (lanes > 2 && channels * lanes > most_sums) lanes /= 2;
+            shape_.held = channels * lanes <= most_sums;
+            if (!shape_.held) lanes = widest;
+        }
+        shape_.held = s_.target.decide(shape_.held);
         shape_.lanes = lanes = s_.target.decide(lanes);
-        shape_.unit_channels = shape_.all_channels ? shape_.channels() : shape_.by_channel ? lanes : shape_.cout;
-        shape_.unit_count = shape_.channels() / shape_.unit_channels;
-        const int64_t sums = columns(lanes) * lanes;
+        shape_.unit_channels = shape_.all_channels ? channels : shape_.by_channel ? lanes : shape_.cout;
+        shape_.unit_count = channels / shape_.unit_channels;
+        if (shape_.all_channels && shape_.by_channel)
+            for (int64_t team = 2, vectors = channels / lanes; team <= 32; team *= 2)
+                if (10 * ceil_div(vectors, team) * team <= 13 * vectors) shape_.team = team;
+        const int64_t sums = (shape_.held ? shape_.columns() : shape_.cout) * lanes;
         if (sums > most_sums) return refuse("more channels than a thread holds");
         // Along the rows' neighbours whole periods where they are short; else every output is of a class of its own.
         std::vector<int64_t> run(rank, 1);
@@ -125,9 +136,11 @@ private:
             run[axis] = s_.target.decide(length);
             held *= run[axis];
         };
-        if (shape_.by_channel) lengthen(rank - 1, 2);
-        if (!shape_.by_channel) run[rank - 1] = lanes;
-        if (rank > 1) lengthen(rank - 2, shape_.by_channel ? 2 : rows);
+        if (shape_.by_channel)
+            lengthen(rank - 1, 2);
+        else
+            run[rank - 1] = lanes;
+        if (rank > 1 && shape_.held) lengthen(rank - 2, shape_.by_channel ? 2 : rows);
         for (size_t a = 0; a < rank; ++a) shape_.windows.emplace_back(shape_.axes[a], run[a]);
         const Type& x = graph_[shape_.x].type;
         shape_.vector_inputs = s_.target.decide(!shape_.by_channel && !s_.target.stated() && lanes > 1 && x.shape.back() % lanes == 0);
@@ -136,7 +149,7 @@ private:
     }
 
     int64_t products() const {
-        int64_t count = shape_.columns() * shape_.cin * (shape_.by_channel ? shape_.lanes : 1);
+        int64_t count = (shape_.held ? shape_.columns() : shape_.cout) * shape_.cin * (shape_.by_channel ? shape_.lanes : 1);
         for (const RunWindow& window : shape_.windows) {
             int64_t met = 0;
             for (int64_t s = 0; s < window.inputs(); ++s)
@@ -153,10 +166,15 @@ private:
     // Threads of a block: as many of one unit as there are tiles, or of neighbouring units, so that neighbours move neighbours.
     void divide() {
         shape_.tiles = 1;
-        for (size_t a = 0; a < shape_.axes.size(); ++a) shape_.tiles *= ceil_div(out_.shape[a + 2], shape_.windows[a].run());
-        const int64_t most = shape_.all_channels && shape_.lanes * shape_.columns() > 48 ? most_threads / 2 : most_threads;
+        for (size_t a = 0; a < shape_.axes.size(); ++a) {
+            const int64_t runs = ceil_div(out_.shape[a + 2], shape_.windows[a].run());
+            shape_.tiles *= a + 1 < shape_.axes.size() ? ceil_div(runs, shape_.windows[a].classes()) : runs;
+        }
+        const int64_t most = shape_.held && shape_.lanes * shape_.columns() > 48 ? most_threads / 2 : most_threads;
         int64_t units = 1;
-        if (shape_.by_channel) {
+        if (shape_.team > 1) {
+            shape_.unit_threads = most;
+        } else if (shape_.by_channel) {
             units = std::min(shape_.unit_count, most);
             while (units > 1 && staged_bytes(units) > most_shared) units = (units + 1) / 2;
             shape_.unit_threads = std::max<int64_t>(1, most / units);
@@ -168,9 +186,12 @@ private:
         }
         shape_.units = s_.target.decide(units), shape_.unit_threads = s_.target.decide(shape_.unit_threads);
         // Sums over space stay in a thread as long as blocks fill the device; else a block stages its weights for a few rounds.
-        const int64_t rounds = ceil_div(shape_.tiles, shape_.unit_threads), planes = out_.shape[0] * shape_.unit_blocks();
+        const int64_t rounds = ceil_div(shape_.tiles, shape_.unit_threads / shape_.team),
+                      planes = out_.shape[0] * shape_.unit_blocks() * shape_.block_classes();
         const int64_t full = ceil_div(8 * s_.target.multiprocessors, planes);
-        const int64_t most_rounds = staged_bytes(shape_.units) > 8 * 1024 ? 4 : 2;
+        const int64_t weights = shape_.block_channels() * shape_.cin * shape_.entries(),
+                      outputs = shape_.threads() * shape_.columns() * shape_.positions() * shape_.lanes;
+        const int64_t most_rounds = std::max<int64_t>(2, ceil_div(16 * weights, outputs));
         const int64_t slices = shape_.grid.empty() ? std::max(full, ceil_div(rounds, most_rounds)) : full;
         shape_.slices = s_.target.decide(std::clamp<int64_t>(slices, 1, rounds));
     }
@@ -192,9 +213,20 @@ int64_t GroupedShape::positions() const {
     return count;
 }
 
+int64_t GroupedShape::block_classes() const {
+    int64_t count = 1;
+    for (size_t a = 0; a + 1 < windows.size(); ++a) count *= windows[a].classes();
+    return count;
+}
+
+int64_t GroupedShape::staged(size_t axis) const {
+    const RunWindow& window = windows[axis];
+    return !window.fixed() && axis + 1 < windows.size() ? window.class_entries() : static_cast<int64_t>(window.staged().size());
+}
+
 int64_t GroupedShape::entries() const {
     int64_t count = 1;
-    for (const RunWindow& window : windows) count *= static_cast<int64_t>(window.staged().size());
+    for (size_t a = 0; a < windows.size(); ++a) count *= staged(a);
     return count;
 }
 

@@ -17,7 +17,7 @@ ValueId GroupedSums::with_var(ValueId v) const {
 
 Places GroupedSums::place(int64_t& scratch) {
     Places places;
-    const int64_t images = graph_[anchor_].type.shape[0], channels = shape_.channels();
+    const int64_t images = graph_[anchor_].type.shape[0], channels = shape_.channels(), slots = shape_.slices * shape_.block_classes();
     for (ValueId v : shape_.grid) {
         if (with_var(v) >= 0) continue;
         const Node& node = graph_[v];
@@ -27,14 +27,14 @@ Places GroupedSums::place(int64_t& scratch) {
         place.base = Argument::of_scratch(scratch);
         place.storage = DType::f64;
         place.aligned = true, place.read_only = false;
-        // [component][image][slice][channel]
+        // [component][image][slot][channel]
         place.strides.assign(node.type.shape.size(), 0);
-        if (!batch) place.strides[0] = shape_.slices * channels;
+        if (!batch) place.strides[0] = slots * channels;
         place.strides[batch && !keepdim ? 0 : 1] = 1;
-        place.partials = Partials{batch ? images * shape_.slices : shape_.slices, channels, images * shape_.slices * channels, false};
+        place.partials = Partials{batch ? images * slots : slots, channels, images * slots * channels, false};
         places.emplace(v, place);
         slot_at_[v] = scratch;
-        scratch += (node.op == Op::var ? 2 : 1) * images * shape_.slices * channels * 8;
+        scratch += (node.op == Op::var ? 2 : 1) * images * slots * channels * 8;
         collected_.push_back(v);
     }
     for (ValueId v : shape_.grid)
@@ -86,8 +86,8 @@ void GroupedSums::add(ValueId v, const std::string& column, const Lanes& terms) 
     }
 }
 
-void GroupedSums::leave(const std::string& image, const std::string& slice, const std::string& channel, const std::string& place) {
-    const std::string slots = kernel_.integer(shape_.slices), channels = number(shape_.channels());
+void GroupedSums::leave(const std::string& image, const std::string& slot, const std::string& channel, const std::string& place) {
+    const std::string slots = kernel_.integer(shape_.slices * shape_.block_classes()), channels = number(shape_.channels());
     const std::string step = shape_.by_channel ? number(shape_.units) : "1";  // between threads of a unit
     int64_t half = 1;
     while (2 * half < shape_.unit_threads) half *= 2;
@@ -116,7 +116,7 @@ void GroupedSums::leave(const std::string& image, const std::string& slice, cons
             body_.close();
             const std::string of = channel + " + c * " + number(lanes()) + " + v";
             body_.line("if (" + place + " == 0 && " + of + " < " + channels + ") " + pointer + "[((long long)" + number(part) + " * " +
-                       kernel_.integer(graph_[anchor_].type.shape[0]) + " + " + image + ") * (" + slots + " * " + channels + ") + " + slice +
+                       kernel_.integer(graph_[anchor_].type.shape[0]) + " + " + image + ") * (" + slots + " * " + channels + ") + " + slot +
                        " * " + channels + " + " + of + "] = " + here + ";");
             body_.close();
         }

@@ -21,7 +21,7 @@ public:
     void declare_shared();
     void declare();
     void add(ValueId v, const std::string& column, const Lanes& lanes);
-    void leave(const std::string& image, const std::string& slice, const std::string& channel, const std::string& place);
+    void leave(const std::string& image, const std::string& slot, const std::string& channel, const std::string& place);
 
 private:
     ValueId with_var(ValueId v) const;  // the var whose sums hold those of a mean; -1: none

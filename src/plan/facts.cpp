@@ -15,6 +15,14 @@ double channel_padding(const Graph& graph, ValueId v) {
     return padded(w[1]) * padded(w[2]) / static_cast<double>(w[1] * w[2]);
 }
 
+// Groups of few channels have no matrices. A machine with matrix units (tile programs run beside them) has ordinary
+// arithmetic for these, and it makes what is asked for and no more.
+bool is_ordinary(const Graph& graph, ValueId v, const Machine& machine) {
+    if (graph[v].op != Op::lattice || machine.tile_flops == 0) return false;
+    const Sizes& w = graph[graph[v].args[1]].type.shape;
+    return w[0] > 1 && w[1] * w[2] < 16;
+}
+
 // A product may be a tail step where it is one small matrix product (the collapsed convolution), or next to nothing.
 bool small_product(const Graph& graph, ValueId v, double flops) {
     constexpr double next_to_nothing = 1 << 16;
@@ -40,6 +48,7 @@ Facts::Facts(const Graph& graph, const Machine& machine)
     product.resize(n);
     small_.resize(n);
     padding.assign(n, 1);
+    ordinary.resize(n);
     first_user_.assign(n + 1, 0);
     for (ValueId v : graph.outputs()) output[at(v)] = true;
     for (ValueId v = 0; v < graph.size(); ++v) {
@@ -48,7 +57,9 @@ Facts::Facts(const Graph& graph, const Machine& machine)
         elements[at(v)] = numel(node.type.shape);
         product[at(v)] = node.op == Op::lattice || node.op == Op::correlate || node.op == Op::covariance;
         if (!is_leaf(node.op) && !is_constant(node.op)) flops[at(v)] = cost(graph, v).flops;
-        if (product[at(v)]) padding[at(v)] = channel_padding(graph, v);
+        ordinary[at(v)] = is_ordinary(graph, v, machine);
+        if (product[at(v)])
+            padding[at(v)] = ordinary[at(v)] ? machine.flops / machine.pointwise_flops : channel_padding(graph, v);
         small_[at(v)] = elements[at(v)] <= machine.tail_elements && flops[at(v)] <= machine.tail_flops &&
                         (!product[at(v)] || small_product(graph, v, flops[at(v)]));
         for (ValueId a : node.args) ++first_user_[at(a) + 1];

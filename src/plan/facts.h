@@ -23,6 +23,7 @@ struct Facts {
     std::vector<double> flops;    // of this node alone
     std::vector<bool> product;    // flops run at the dense rate (lattice, correlate)
     std::vector<double> padding;  // of a product: work with channels padded to the machine's granule, over work
+    std::vector<bool> ordinary;   // a product that ordinary arithmetic makes: there is no matrix in it
 
     double bytes(ValueId v) const {
         return static_cast<double>(elements[at(v)] * transfuse::bytes(graph[v].type.dtype));

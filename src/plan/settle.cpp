@@ -233,8 +233,10 @@ private:
                    std::any_of(pass.stores.begin(), pass.stores.end(),
                                [&](const Store& store) { return store.value == step.value; });
         });
-        const bool beside = pass.kind == PassKind::dense && stores_tiles && machine.tile_flops > 0;
+        const bool ordinary = pass.kind == PassKind::dense && facts_.ordinary[Facts::at(pass.anchor)];
+        const bool beside = pass.kind == PassKind::dense && stores_tiles && machine.tile_flops > 0 && !ordinary;
         const double rate = beside ? machine.tile_flops : machine.pointwise_flops;
+        if (ordinary) other += product * rate / machine.flops, product = 0;  // one after the other
         pass.seconds =
             machine.launch + std::max({product / machine.flops, other / rate, pass.cost.bytes / machine.bandwidth});
     }

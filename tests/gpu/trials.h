@@ -148,11 +148,24 @@ inline Trial row_trial(uint64_t n) {
 // Every kind of kernel once or twice: tiles with each chain, precision, loader and sink; moments and their tails;
 // statistics; weight gradients; general kernels.
 struct Family {
-    const char* row;  // nullptr: a weight gradient
+    const char* row;  // nullptr: a weight gradient; with a space in it: the body of a graph
     DType dtype;
     Fp32Precision precision;
     bool last;
 };
+// Groups of few channels: whole periods in a thread; a softmax over channels; statistics of a channel; one axis, many taps.
+constexpr const char* upsampled =
+    "%x = input f32[3,24,33,40]\n  %w = param f32[24,1,4,4]\n  %b = param f32[24]\n  %y = conv_transpose(%x, %w, %b) "
+    "stride=[2,2] padding=[1,1] groups=24\n  %z = sigmoid(%y)";
+constexpr const char* segments =
+    "%x = input f32[2,21,20,24]\n  %w = param f32[21,1,16,16]\n  %y = conv_transpose(%x, %w) stride=[8,8] padding=[4,4] "
+    "groups=21\n  %z = softmax(%y) dims=[1]";
+constexpr const char* separable =
+    "%x = input f32[4,32,17,23]\n  %w = param f32[32,1,3,3]\n  %g = param f32[32]\n  %h = param f32[32]\n  %y = "
+    "conv_transpose(%x, %w) stride=[2,2] padding=[1,1] groups=32\n  %n = batch_norm(%y, %g, %h) training=1\n  %z = silu(%n)";
+constexpr const char* vocoder =
+    "%x = input f32[2,48,1000]\n  %w = param f32[48,2,12]\n  %y = conv_transpose(%x, %w) stride=[2] padding=[5] groups=48\n  "
+    "%z = leaky_relu(%y) negative_slope=0.1";
 constexpr Family families[] = {
     {"D", DType::f32, Fp32Precision::tf32, false},    {"D", DType::f32, Fp32Precision::strict, false},
     {"D", DType::f16, Fp32Precision::strict, false},  {"D", DType::f16, Fp32Precision::strict, true},
@@ -168,7 +181,11 @@ constexpr Family families[] = {
     {"A", DType::f32, Fp32Precision::tf32, false},    {"A", DType::f16, Fp32Precision::strict, true},
     {"B", DType::f32, Fp32Precision::tf32, false},    {"C", DType::f32, Fp32Precision::tf32, false},
     {"C", DType::f32, Fp32Precision::strict, false},  {nullptr, DType::f32, Fp32Precision::strict, false},
-    {nullptr, DType::f32, Fp32Precision::tf32, true},
+    {nullptr, DType::f32, Fp32Precision::tf32, true}, {upsampled, DType::f32, Fp32Precision::strict, false},
+    {upsampled, DType::f16, Fp32Precision::strict, false}, {upsampled, DType::f32, Fp32Precision::strict, true},
+    {segments, DType::f32, Fp32Precision::strict, false}, {segments, DType::bf16, Fp32Precision::strict, true},
+    {separable, DType::f32, Fp32Precision::strict, false}, {separable, DType::f16, Fp32Precision::strict, true},
+    {vocoder, DType::f32, Fp32Precision::strict, false}, {vocoder, DType::f64, Fp32Precision::strict, false},
 };
 
 inline uint64_t family_count() { return std::size(families); }
@@ -181,8 +198,12 @@ inline Trial family_trial(uint64_t n) {
                 parse("graph g {\n  %x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %w = correlate(%x, %g) "
                       "up=[2,2] offset=[1,1] taps=[3,3]\n  return %w\n}\n"),
                 n, setting};
-    return {std::string(family.row) + " " + std::string(name(family.dtype)),
-            tests::row(family.row, tests::Scale::small, family.dtype), n, setting};
+    const std::string row = family.row, dtype(name(family.dtype));
+    if (row.find(' ') == std::string::npos)
+        return {row + " " + dtype, tests::row(row, tests::Scale::small, family.dtype), n, setting};
+    std::string body = row;
+    for (size_t at = 0; (at = body.find("f32[", at)) != std::string::npos; at += dtype.size()) body.replace(at, 3, dtype);
+    return {"groups " + dtype, parse("graph g {\n  " + body + "\n  return %z\n}\n"), n, setting};
 }
 
 }  // namespace transfuse::cuda
