@@ -2,7 +2,7 @@
 
     ninja -C build cpu_rows
     python bench/cpu/compare.py build/bin/cpu_rows [--wall] [--threads N] [--peers eager,channels_last,compile] [--ahead 16]
-                                [--json FILE] [--out FILE] [row ...]
+                                [--one-thread ROW …] [--json FILE] [row …]
 
 By default both are measured by the processor time of all threads divided by their number: on a machine that others use at
 the same time, that is what the clock on the wall would show without them. `--wall` uses the wall clock. Either way the best
@@ -19,6 +19,7 @@ import math
 import os
 import pathlib
 import platform
+import re
 import select
 import signal
 import socket
@@ -28,10 +29,10 @@ import time
 
 import torch
 
+from cpu_page import PEERS, page
+
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 ROWS = ["A", "B", "C", "D", "d1", "d2", "d3", "d4", "d5", "d6"] + [f"f{i}" for i in range(1, 13)]
-PLAIN = {"D", "d1", "d2", "d3", "d4", "d5", "d6"}
-PEERS = ["eager", "channels_last", "compile"]
 
 
 def model_and_inputs(name, divisor):
@@ -68,15 +69,17 @@ def peers(name, options):
     calls = {}
     if "eager" in options.peers:
         calls["eager"] = lambda: model(*inputs), math.inf
-    if "compile" in options.peers:
+    if "compile" in options.peers and name not in options.skip_compile:
         compiled = torch.compile(model)
         calls["compile"] = lambda: compiled(*inputs), 60
     rank = inputs[0].dim()
     if "channels_last" in options.peers and rank > 3 and name not in options.skip_channels_last:
         layout = torch.channels_last if rank == 4 else torch.channels_last_3d
-        with contextlib.suppress(RuntimeError):  # a parameter of another rank has no such layout
-            last, moved = copy.deepcopy(model).to(memory_format=layout), [x.to(memory_format=layout) for x in inputs]
-            calls["channels_last"] = lambda: last(*moved), 5
+        last, moved = copy.deepcopy(model), [x.to(memory_format=layout) for x in inputs]
+        for parameter in last.parameters():
+            if parameter.dim() == rank:  # those of another rank have no such layout
+                parameter.data = parameter.data.to(memory_format=layout)
+        calls["channels_last"] = lambda: last(*moved), 5
     return calls
 
 
@@ -140,8 +143,8 @@ def ours(rows, options):
     if not options.wall:
         command.insert(1, "--processor-time")
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[1:]
-    keys = ["milliseconds", "gflops_written", "gflops_run", "gbytes_run"]
-    return {r[0]: dict(zip(keys, map(float, [r[1], r[2], r[3], r[5]]), strict=True)) for r in map(str.split, lines)}
+    keys = ["milliseconds", "gflops_written", "gflops_run", "gflops_executed", "gbytes_run"]
+    return {r[0]: dict(zip(keys, map(float, [*r[1:5], r[6]]), strict=True)) for r in map(str.split, lines)}
 
 
 def peak(options):
@@ -162,39 +165,10 @@ def origin(script):
     """What a run writes down of itself."""
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     return {
-        "command": " ".join(["python", script, *sys.argv[1:]]),
+        "command": re.sub(r" --json \S+", "", " ".join(["python", script, *sys.argv[1:]])),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "commit": os.environ.get("TRANSFUSE_COMMIT") or head,
     }
-
-
-def geomean(ratios):
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
-
-
-def table(run):
-    columns = [c for c in PEERS if any(c in row["pytorch_ms"] for row in run["rows"].values())]
-    head = ["row", *[f"PyTorch {c}, ms" for c in columns], "transfuse, ms", "GFLOP/s as written", "GFLOP/s run", "of peak",
-            "GB/s", "ratio to the fastest", "ratio to eager"]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    fastest, plain_eager = [], []
-    for name, row in run["rows"].items():
-        times, own = row["pytorch_ms"], row["transfuse"]
-        ratio, eager = min(times.values()) / own["milliseconds"], times.get("eager", math.nan) / own["milliseconds"]
-        fastest.append(ratio)
-        if name in PLAIN:
-            plain_eager.append((ratio, eager))
-        cells = [f"{times[c]:.1f}" if c in times else "—" for c in columns]
-        cells += [f"{own['milliseconds']:.3f}", f"{own['gflops_written']:.0f}", f"{own['gflops_run']:.0f}",
-                  f"{100 * own['gflops_run'] / run['peak']['multiply_add_gflops']:.0f} %", f"{own['gbytes_run']:.0f}",
-                  f"{ratio:.2f}", f"{eager:.2f}"]  # fmt: skip
-        lines.append("| " + " | ".join([name, *cells]) + " |")
-    lines += ["", f"Geometric means: all {len(fastest)} rows {geomean(fastest):.2f} to the fastest"]
-    if plain_eager:
-        lines[-1] += (f"; plain convolutions {geomean([a for a, _ in plain_eager]):.2f} to the fastest, "
-                      f"{geomean([b for _, b in plain_eager]):.2f} to eager")  # fmt: skip
-    lines[-1] += "."
-    return lines
 
 
 def prepared(options):
@@ -202,6 +176,11 @@ def prepared(options):
         together = [Prepared(name, options) for name in options.rows[first : first + options.ahead]]
         deadline = time.monotonic() + options.patience
         yield from [row.ready(deadline - time.monotonic()) for row in together]
+
+
+def save(run, options):
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(run, indent=1) + "\n")
 
 
 def main():
@@ -222,8 +201,9 @@ def main():
     parser.add_argument(
         "--skip-channels-last", nargs="*", default=["B", "d1", "d2", "f4"], help="rows where it takes minutes"
     )
-    parser.add_argument("--json", help="where the figures go")
-    parser.add_argument("--out", help="where the table goes")
+    parser.add_argument("--skip-compile", nargs="*", default=[], help="rows where torch.compile takes minutes")
+    parser.add_argument("--one-thread", nargs="*", default=[], help="rows the engine runs on one thread as well")
+    parser.add_argument("--json", help="where the figures go; tools/readme.py makes a page of them")
     options = parser.parse_intermixed_args()
     options.rows = options.rows or ROWS
     options.peers = options.peers.split(",")
@@ -240,6 +220,7 @@ def main():
         "clock": "wall" if options.wall else "processor time / threads",
         "batch": f"1/{options.batch_divisor}",
         "peak": peak(options),
+        "asked": options.rows,
         "rows": {},
     }
     own = ours(options.rows, options)
@@ -253,19 +234,17 @@ def main():
         run["rows"][name] = {"transfuse": own[name], "pytorch_ms": times}
         print(name, f"{own[name]['milliseconds']:.3f}", {k: round(v, 1) for k, v in times.items()},
               f"{min(times.values()) / own[name]['milliseconds']:.2f}", flush=True)  # fmt: skip
-        if options.json:
-            pathlib.Path(options.json).write_text(json.dumps(run, indent=1) + "\n")
-    lines = [
-        f"    {run['command']}", "",
-        f"{run['machine']}, {run['threads']} threads; level {run['peak']['level']}; multiply-add peak "
-        f"{run['peak']['multiply_add_gflops']:.0f} GFLOP/s, product kernel from the first-level cache "
-        f"{run['peak']['product_gflops']:.0f} GFLOP/s, memory read {run['peak']['read_gbytes']:.0f} GB/s. "
-        f"PyTorch {run['pytorch']}, batch {run['batch']}, {run['clock']}, load {run['load']:.1f}, {run['date']}, commit {run['commit']}.",
-        "", *table(run), "",
-    ]  # fmt: skip
-    if options.out:
-        pathlib.Path(options.out).write_text("\n".join(lines))
-    print("\n".join(lines))
+        save(run, options)
+    if options.one_thread:
+        alone = argparse.Namespace(**{**vars(options), "threads": 1})
+        flag = "" if options.wall else " --processor-time"
+        run["one_thread"] = {
+            "command": f"{options.binary} --threads 1 --batch-divisor {options.batch_divisor}{flag} {' '.join(options.one_thread)}",
+            "peak": peak(alone),
+            "rows": ours(options.one_thread, alone),
+        }
+        save(run, options)
+    print("\n" + page(run))
 
 
 if __name__ == "__main__":

@@ -252,6 +252,7 @@ std::string DenseGeometry::describe() const {
                            : " phases")
          << (flat ? ", flat" : "") << ", patch " << patch[0] << "x" << patch[1] << "x" << row_stride << " of " << chunk
          << "/" << in << " channels";
+    if (paired) text << ", " << products_share() << " of the products";
     return text.str();
 }
 
