@@ -129,6 +129,12 @@ def test_a_call_far_too_slow_is_not_repeated():
     assert samples["slow"] == [100.0] and len(made) == 1 and len(samples["quick"]) == 7
 
 
+def test_peak_memory_is_what_a_call_holds_at_once():
+    x = torch.rand(1 << 18)
+    assert timing.peak_bytes(lambda: (x + 1) * 2, "cpu") == pytest.approx(2 << 20, rel=1e-3)  # sum and product
+    assert timing.peak_bytes(lambda: (x + 1).mul_(2), "cpu") == pytest.approx(1 << 20, rel=1e-3)
+
+
 def test_a_row_that_dies_does_not_take_the_others_along(folder, capsys):
     (folder / "f1.py").write_text(ROW.replace("return self.up(x)", "import os; os._exit(7); return self.up(x)"))
     (folder / "d1.py").write_text("raise ValueError('no such thing')\n")
@@ -158,6 +164,20 @@ def test_no_time_is_printed_for_a_wrong_result():
     assert "first result, median: transfuse 2.0 s, compile, channels_last 9.0 s." in text
     widths = {part.count("|") for part in text.splitlines() if part.startswith("|")}
     assert len(widths) == 1
+
+
+def test_rows_that_did_not_fit_are_named():
+    report = sample() | {"asked": ["A", "D", "f9", "f4", "f1", "B"]}
+    assert "left out by the time limit: f4, B." in table.markdown(report)
+    assert table.summary(report)[0] == "4 of 6 (1 without a right result)"
+    assert "left out" not in table.markdown(sample())
+
+
+def test_a_roofline_needs_what_was_rewritten():
+    bare = sample()
+    for result in bare["rows"]:
+        result.pop("flops_after", None)
+    assert page.page([bare]).count("<svg") == 1  # the bars alone
 
 
 def test_compare_sees_regressions_above_noise_alone():

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import json
 import re
 import subprocess
 import sys
@@ -26,6 +27,41 @@ def test_named_source_files_exist(page):
         r"`((?:src|include|tests|python|bench|tools|examples|docs|cmake)/[\w./-]+\.\w+)`", page.read_text()
     ):
         assert (ROOT / path).exists(), f"{page.name} names {path}"
+
+
+GENERATED = re.compile(r"<!-- \w+: .*?<!-- end -->", re.S)
+CODE = re.compile(r"```.*?```|(?:^ {4}.*\n)+", re.S | re.M)
+FIGURE = re.compile(r"(?<![\w.])\d[\d.,]*\s?(?:ms|µs|us|s|GB/s|TB/s|G?T?FLOP/s|MB|KB|MiB|%|×|times)(?![\w/])")
+COMMAND = re.compile(
+    r"`(?:transfuse|gpu_check|build/|python3? |make |PYTHONPATH|tools/|tests/|sh |ctest|cmake|cuda_\w+_test)[^`]*`"
+)
+
+
+def bare_figures(text):
+    """Paragraphs with a measured figure and no command that gives it."""
+    for paragraph in re.split(r"\n\s*\n", CODE.sub("", GENERATED.sub("", text))):
+        if FIGURE.search(paragraph) and not COMMAND.search(paragraph):
+            yield paragraph
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda p: p.name)
+def test_every_figure_has_its_command_beside_it(page):
+    assert not list(bare_figures(page.read_text()))
+
+
+def test_a_figure_without_a_command_is_seen():
+    assert list(bare_figures("Some text.\n\nRow D takes 1.4 ms on an H200.\n"))
+    assert not list(
+        bare_figures("Row D takes 1.4 ms (`transfuse bench --rows D`).\n\n    2.0 ms of code\n\nFour words.\n")
+    )
+
+
+@pytest.mark.parametrize("kept", sorted((ROOT / "bench" / "results").glob("*.json")), ids=lambda p: p.name)
+def test_kept_results_say_how_they_were_made(kept):
+    report = json.loads(kept.read_text())
+    assert report["command"] and report["commit"] and report["date"]
+    if (page := kept.with_suffix(".md")).exists():
+        assert report["command"] in page.read_text(), f"{page.name} does not name its command"
 
 
 def test_generated_tables_are_up_to_date():

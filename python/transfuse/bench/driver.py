@@ -112,7 +112,8 @@ def main(arguments: list[str]) -> int:
 
         return scaling.main(options, device, arguments)
     work = jobs(options, device)
-    report = environment(arguments, device) | {"peaks": {}, "rows": []}
+    asked = list(dict.fromkeys(row.id for row, _ in work))
+    report = environment(arguments, device) | {"peaks": {}, "asked": asked, "rows": []}
     for result in measured(work, options, report):
         report["rows"].append(result)
         if options.json:  # after every row: nothing is lost if we are stopped

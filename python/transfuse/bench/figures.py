@@ -93,13 +93,14 @@ def unit(value: float, suffix: str) -> str:
 
 def points(result: dict) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """(intensity, flop/s) as written, op by op at eager PyTorch's time, and as rewritten at ours."""
-    eager, mine, written = ms(result, "eager"), ours(result), result.get("written")
-    if not eager or not mine or not written or not written["flops"]:
-        return None
-    flops, moved = result.get("flops_before") or written["flops"], result.get("bytes_before") or written["bytes"]
-    flops_after, moved_after = result.get("flops_after") or flops, result.get("bytes_after") or written["bytes"]
-    if not flops_after or not moved_after:
-        return None
+    eager, mine, counted = (
+        ms(result, "eager"),
+        ours(result),
+        ("flops_before", "bytes_before", "flops_after", "bytes_after"),
+    )
+    flops, moved, flops_after, moved_after = (result.get(name) for name in counted)
+    if not eager or not mine or not flops or not moved or not flops_after or not moved_after:
+        return None  # among them rows of runs that were not asked for derivations
     return (flops / moved, flops / eager * 1e3), (flops_after / moved_after, flops_after / mine[1] * 1e3)
 
 

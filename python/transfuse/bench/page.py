@@ -132,7 +132,9 @@ def page(reports: list[dict]) -> str:
                 f"<p>{escape(table.notes(report, report['peaks'].get(precision), rows).replace('*', ''))}</p>"
             )
             if precision in report["peaks"]:
-                drawn = (figures.bars(report, precision), figures.roofline(report, precision))
+                drawn = [figures.bars(report, precision)]
+                if any(map(figures.points, rows)):
+                    drawn.append(figures.roofline(report, precision))
                 sections.append('<div class="pair">' + "".join(f"<figure>{svg}</figure>" for svg in drawn) + "</div>")
     shown: dict[str, dict] = {}
     for report in reports:

@@ -29,6 +29,7 @@ class Worker:
             beside > 1
         ):  # a pool of compilers for each would outnumber the processors, and its idle ones disturb the timing
             env.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+        env.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler need not say that there is no GPU
         package = str(Path(__file__).resolve().parents[2])
         env["PYTHONPATH"] = package + (":" + env["PYTHONPATH"] if env.get("PYTHONPATH") else "")
         self.process = subprocess.Popen(

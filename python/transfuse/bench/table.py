@@ -205,7 +205,15 @@ def notes(report: dict, peak: dict | None, results: list[dict], error: bool = Tr
     text += first_results(results)
     if gains(results):
         text += " Geometric mean over " + standing(results) + "."
+    if missing := left_out(report, results):
+        text += " Asked for, and left out by the time limit: " + ", ".join(missing) + "."
     return text
+
+
+def left_out(report: dict, results: list[dict]) -> list[str]:
+    """Rows that were asked for and have no line."""
+    done = {r["id"] for r in results}
+    return [id for id in report.get("asked", []) if id not in done]
 
 
 def gains(results: list[dict]) -> list[tuple[float, str]]:
@@ -256,7 +264,8 @@ def summary(report: dict) -> list[str]:
     found = gains(results)
     if not found:
         return [str(len(results)), "—", "—", "—", report["commit"]]
-    missing = f" ({len(results) - len(found)} without a right result)" if len(found) < len(results) else ""
+    missing = f" of {len(results) + len(late)}" if (late := left_out(report, results)) else ""
+    missing += f" ({len(results) - len(found)} without a right result)" if len(found) < len(results) else ""
     mean = statistics.geometric_mean(gain for gain, _ in found)
     least = f"{found[0][1]} {times(found[0][0])}"
     return [f"{len(results)}{missing}", against(results), f"**{mean:.2f}×**", least, report["commit"]]

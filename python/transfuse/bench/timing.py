@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -125,7 +123,7 @@ def latency(call: Call, device: str, repeats: int = 100) -> dict:
     return {"ms": statistics.median(taken) * 1e3, "p95": taken[int(0.95 * (len(taken) - 1))] * 1e3}
 
 
-def peak_bytes(call: Call, device: str) -> int | None:
+def peak_bytes(call: Call, device: str) -> int:
     """Memory one call needs beyond what stands before it: the result, intermediates, workspaces."""
     if device == "cuda":
         torch.cuda.synchronize()
@@ -136,19 +134,13 @@ def peak_bytes(call: Call, device: str) -> int | None:
         torch.cuda.synchronize()
         del kept
         return torch.cuda.max_memory_allocated() - before
-    try:
-        ctypes.CDLL(None).malloc_trim(0)  # what earlier calls left in the heap would hide this one's need
-        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
-        before = _status("VmRSS")
-        kept = call()
-        del kept
-        return max(0, _status("VmHWM") - before)
-    except (OSError, AttributeError):
-        return None
-
-
-def _status(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise OSError(field)
+    # What the allocator was asked for: a process's size says little where freed memory is kept for the next call.
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=cpu, profile_memory=True, acc_events=True) as seen:
+        call()
+    standing = most = 0
+    for event in seen.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            standing += event.nbytes()
+            most = max(most, standing)
+    return most
