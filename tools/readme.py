@@ -16,8 +16,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "python" / "transfuse"))
+sys.path[:0] = [str(ROOT / "python" / "transfuse"), str(ROOT / "bench" / "cpu")]
 
+import cpu_page  # noqa: E402
 from bench import figures, table  # noqa: E402  (the package itself would load the native library)
 
 NEWEST = "h200-tf32.json"  # the run that is drawn
@@ -57,9 +58,7 @@ RUNS = {
 
 def processors(report: dict, architecture: str) -> list[str]:
     """The same of a run of bench/cpu/compare.py."""
-    ratios = sorted(
-        (min(r["pytorch_ms"].values()) / r["transfuse"]["milliseconds"], i) for i, r in report["rows"].items()
-    )
+    ratios = sorted((cpu_page.fastest(row), id) for id, row in report["rows"].items())
     peers = dict.fromkeys(peer for r in report["rows"].values() for peer in r["pytorch_ms"])
     mean = statistics.geometric_mean(ratio for ratio, _ in ratios)
     return [f"{report['threads']} {architecture} cores, fp32, batch/8", str(len(ratios)), "the best of " + ", ".join(peers),
@@ -95,6 +94,8 @@ def pages() -> dict[Path, str]:
     for path in sorted(RESULTS.glob("*.json")):
         if (report := load(path)).get("rows") and "peaks" in report:  # a run of `transfuse bench`
             texts[path.with_suffix(".md")] = table.markdown(report) + "\n"
+        elif "pytorch" in report:  # of bench/cpu/compare.py
+            texts[path.with_suffix(".md")] = cpu_page.page(report)
     return texts
 
 
