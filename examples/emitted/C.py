@@ -236,8 +236,8 @@ DEVICE Place place_of(int tile, const Sizes& s) {
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
 // the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
 DEVICE int next_tile(int tile) {
-    const unsigned round = tile / gridDim.x + 1;
-    return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
+    const unsigned groups = gridDim.x, round = tile / gridDim.x + 1;
+    return (int)(round * groups + (blockIdx.x + (round * (round + 1) / 2) % groups) % groups);
 }
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
@@ -1314,7 +1314,7 @@ def compiled(dtype, device, told):
         heads = "algorithm array cstdint dlfcn.h cuda_runtime.h"
         source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
         flags = [f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        name, options = "_".join(["transfuse_5525b3ef8018", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        name, options = "_".join(["transfuse_7570f195d5d6", *key]), {"is_python_module": False, "no_implicit_headers": True}
         _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 

@@ -171,8 +171,8 @@ DEVICE Place place_of(int tile, const Sizes& s) {
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
 // the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
 DEVICE int next_tile(int tile) {
-    const unsigned round = tile / gridDim.x + 1;
-    return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
+    const unsigned groups = gridDim.x, round = tile / gridDim.x + 1;
+    return (int)(round * groups + (blockIdx.x + (round * (round + 1) / 2) % groups) % groups);
 }
 
 // A position in the sequence tile -> stage of channels -> piece of the patch.
@@ -680,7 +680,7 @@ def compiled(dtype, device, told):
         source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        name, options = "_".join(["transfuse_fc77cbc57e84", *key]), {"is_python_module": False, "no_implicit_headers": True}
+        name, options = "_".join(["transfuse_22114acf2a1c", *key]), {"is_python_module": False, "no_implicit_headers": True}
         _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
     return _built[key], 10 * major + minor
 
