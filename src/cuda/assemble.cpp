@@ -356,10 +356,9 @@ private:
                 note("tensor-core kernel; " + program.note);
                 assembly_.configs[pass_] = dense->config;
             } else if (auto product = generate_product(surroundings)) {
-                program = with_pack(*product);
-                note("tensor-core kernel for the product alone (" + why_not + "), then the general one; " +
-                     program.note);
-                assembly_.configs[pass_] = product->config;
+                program = std::move(*product);
+                note((assembly_.configs.contains(pass_) ? "tensor-core kernel" : "ordinary arithmetic") +
+                     std::string(" for the product alone (") + why_not + "), then the general kernel; " + program.note);
                 request.places.insert_or_assign(pass.anchor, place_of(pass.anchor));
                 done.insert(pass.anchor);
             } else {
@@ -423,9 +422,8 @@ private:
         return dense;
     }
 
-    // A dense pass that tensor cores do not take whole: the product on them, into memory; its tile program is for the
-    // general kernel.
-    std::optional<DenseProgram> generate_product(const Surroundings& whole) {
+    // A dense pass that no family takes whole: the product alone, into memory; its tile program is for the general kernel.
+    std::optional<Program> generate_product(const Surroundings& whole) {
         constexpr double worthwhile = 1e6;  // flops
         const ValueId anchor = whole.pass.anchor;
         auto& address = addresses_[static_cast<size_t>(anchor)];
@@ -444,13 +442,18 @@ private:
         }
         const Surroundings apart{plan_,   product,  assembly_.strides, whole.precision,
                                  target_, aligned_, whole.config,      whole.number};
-        auto dense = generate_tiles(apart, nullptr);
-        if (!dense && fresh) {
+        if (auto grouped = generate_grouped(apart, places_of(product), {sink_of(product.stores[0])}))
+            return std::move(grouped->program);
+        if (auto dense = generate_tiles(apart, nullptr)) {
+            assembly_.configs[pass_] = dense->config;
+            return with_pack(*dense);
+        }
+        if (fresh) {
             address.reset();
             assembly_.strides[static_cast<size_t>(anchor)].clear();
             lives_.erase(anchor);
         }
-        return dense;
+        return std::nullopt;
     }
 
     // Weights of parameters alone are packed beside all others; those an earlier pass made, right before they are used.
