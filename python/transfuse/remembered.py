@@ -78,7 +78,7 @@ class Recall:
     @staticmethod
     def key(args) -> tuple:
         if len(args) == 1:
-            a = args[0]
+            (a,) = args
             return a.shape, a.dtype, a.device
         return tuple([(a.shape, a.dtype, a.device) for a in args])
 
@@ -87,7 +87,7 @@ class Recall:
             return None
         try:
             bound = self.calls.get(self.key(args))
-        except AttributeError:  # something that is no tensor
+        except (AttributeError, TypeError):  # something that is no tensor
             return None
         return bound.call if bound is not None and (not bound.fixed or bound.fits()) else None
 

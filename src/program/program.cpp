@@ -24,10 +24,11 @@ void append_signature(std::vector<int64_t>& key, std::span<const TensorView> vie
     }
 }
 
-std::vector<int64_t> signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
-                               const CallMode& mode) {
-    std::vector<int64_t> key;
-    key.reserve(leaves.size() * 9 + sizes.size() + 4);
+// The key of a call, in memory that each thread keeps for its next one.
+std::vector<int64_t>& signature(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
+                                const CallMode& mode) {
+    thread_local std::vector<int64_t> key;
+    key.clear();
     key.push_back(static_cast<int64_t>(mode.engine) | static_cast<int64_t>(mode.precision) << 4 |
                   int64_t{mode.freeze} << 8 | int64_t{mode.inference} << 9 | int64_t{mode.keep} << 10 |
                   int64_t{mode.autotune} << 11 | int64_t{mode.device} << 16);
@@ -194,7 +195,7 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
 std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> leaves,
                                                   std::span<const TensorView> gradients, std::span<const int64_t> sizes,
                                                   const CallMode& mode, const GradientRequest& request) {
-    std::vector<int64_t> key = signature(leaves, sizes, mode);
+    std::vector<int64_t>& key = signature(leaves, sizes, mode);
     key.push_back(static_cast<int64_t>(request.outputs.size()));
     key.insert(key.end(), request.outputs.begin(), request.outputs.end());
     key.insert(key.end(), request.wrt.begin(), request.wrt.end());

@@ -13,6 +13,9 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <optional>
+#include <span>
+
 #include "torch/mode.h"
 #include "transfuse/error.h"
 #include "transfuse/program.h"
@@ -50,9 +53,8 @@ int32_t torch_dtype(DType dtype) {
     fail("unknown dtype");
 }
 
-TensorView view_of(const Tensor& tensor) {
+void describe(const Tensor& tensor, TensorView& view) {
     AtenTensorHandle handle = tensor.get();
-    TensorView view;
     view.dtype = dtype_of(handle);
     int64_t rank = 0;
     int64_t *sizes = nullptr, *strides = nullptr;
@@ -62,7 +64,6 @@ TensorView view_of(const Tensor& tensor) {
     check(aoti_torch_get_data_ptr(handle, &view.data), "data_ptr");
     view.shape.assign(sizes, sizes + rank);
     view.strides.assign(strides, strides + rank);
-    return view;
 }
 
 struct Place {
@@ -100,27 +101,34 @@ void* current_stream(int32_t device) {
     return stream;
 }
 
-std::vector<TensorView> views_of(const std::vector<Tensor>& tensors, const Place& place) {
-    std::vector<TensorView> views;
-    views.reserve(tensors.size() + 4);
-    for (const Tensor& tensor : tensors) {
-        require(place_of(tensor) == place, "Expected all tensors to be on the same device");
-        views.push_back(view_of(tensor));
-    }
+// The views of a call, kept by each thread for its next one: their sizes and strides then need no allocations.
+struct Views {
+    std::vector<TensorView> leaves, outputs;
+};
+
+Views& views_here() {
+    thread_local Views views;
     return views;
 }
 
-std::vector<Tensor> execute(const Instance& instance, const std::vector<TensorView>& leaves, const Place& place) {
+void describe(const std::vector<Tensor>& tensors, const Place& place, std::span<TensorView> views) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        require(place_of(tensors[i]) == place, "Expected all tensors to be on the same device");
+        describe(tensors[i], views[i]);
+    }
+}
+
+std::vector<Tensor> execute(const Instance& instance, const Place& place) {
     std::vector<Tensor> outputs;
-    std::vector<TensorView> views;
+    Views& views = views_here();
     outputs.reserve(instance.output_types.size());
-    views.reserve(instance.output_types.size());
+    views.outputs.resize(instance.output_types.size());
     for (size_t i = 0; i < instance.output_types.size(); ++i) {
         const Type& type = instance.output_types[i];
         outputs.push_back(empty(type.shape, instance.output_strides[i], torch_dtype(type.dtype), place));
-        TensorView view{nullptr, type.dtype, type.shape, instance.output_strides[i]};
+        TensorView& view = views.outputs[i];
+        view.dtype = type.dtype, view.shape = type.shape, view.strides = instance.output_strides[i];
         check(aoti_torch_get_data_ptr(outputs.back().get(), &view.data), "data_ptr");
-        views.push_back(std::move(view));
     }
     RunContext context;
     std::optional<torch::stable::accelerator::DeviceGuard> guard;
@@ -141,7 +149,7 @@ std::vector<Tensor> execute(const Instance& instance, const std::vector<TensorVi
         check(torch_get_num_threads(&threads), "get_num_threads");
         context.threads = static_cast<int>(threads);
     }
-    instance.executable->run(leaves, views, context);
+    instance.executable->run(views.leaves, views.outputs, context);
     return outputs;
 }
 
@@ -158,19 +166,19 @@ CallMode call_mode(int64_t mode, const Place& place, int64_t tf32 = mode_bits::t
     return call;
 }
 
-// A call's tensors seen by engines, and what runs on them.
+// What runs on the tensors that this thread's views now show, and where.
 struct Prepared {
     Place place;
-    std::vector<TensorView> views;
     std::shared_ptr<const Instance> instance;
 };
 
 Prepared prepare(Program& program, const std::vector<Tensor>& leaves, const std::vector<int64_t>& sizes, int64_t mode) {
     require(!leaves.empty(), "transfuse::run needs a tensor");
     const Place place = place_of(leaves.front());
-    std::vector<TensorView> views = views_of(leaves, place);
-    auto instance = program.forward(views, sizes, call_mode(mode, place));
-    return {place, std::move(views), std::move(instance)};
+    std::vector<TensorView>& views = views_here().leaves;
+    views.resize(leaves.size());
+    describe(leaves, place, views);
+    return {place, program.forward(views, sizes, call_mode(mode, place))};
 }
 
 Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients, int64_t handle,
@@ -178,18 +186,19 @@ Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<T
                           const std::vector<int64_t>& wanted) {
     require(!leaves.empty(), "transfuse::run_backward needs a tensor");
     const Place place = place_of(leaves.front());
-    std::vector<TensorView> views = views_of(leaves, place);
-    const std::vector<TensorView> gradient_views = views_of(gradients, place);
+    std::vector<TensorView>& views = views_here().leaves;
+    views.resize(leaves.size() + gradients.size());
+    const std::span<TensorView> own(views.data(), leaves.size()), given(views.data() + leaves.size(), gradients.size());
+    describe(leaves, place, own);
+    describe(gradients, place, given);
     GradientRequest request;
     request.outputs.assign(outputs.begin(), outputs.end());
     request.wrt.assign(wanted.begin(), wanted.end());
     const CallMode call = call_mode(mode, place, mode_bits::tf32_backward);
-    auto instance = program(handle).backward(views, gradient_views, sizes, call, request);
-    views.insert(views.end(), gradient_views.begin(), gradient_views.end());
-    return {place, std::move(views), std::move(instance)};
+    return {place, program(handle).backward(own, given, sizes, call, request)};
 }
 
-std::vector<Tensor> execute(const Prepared& call) { return execute(*call.instance, call.views, call.place); }
+std::vector<Tensor> execute(const Prepared& call) { return execute(*call.instance, call.place); }
 
 std::vector<Tensor> run(std::vector<Tensor> leaves, int64_t handle, std::vector<int64_t> sizes, int64_t mode) {
     return execute(prepare(program(handle), leaves, sizes, mode));

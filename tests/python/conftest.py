@@ -1,3 +1,4 @@
+import faulthandler
 import sys
 import warnings
 from pathlib import Path
@@ -9,7 +10,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 torch.set_num_threads(2)
 
 
+GPU_SECONDS = 120  # for one test, its kernels compiled: a kernel that hangs is not waited for
+
+
 def pytest_collection_modifyitems(items):
+    # Where time is short the first tests are the ones to have: the common layout, then the other, then what takes long.
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is not None, "channels_last" in item.name))
     if not torch.cuda.is_available():
         for item in items:
             if "gpu" in item.keywords:
@@ -30,3 +36,14 @@ def no_fallback():
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def limited(request):
+    """No signal reaches a thread that waits for a GPU: where a test takes too long its process says where, and ends."""
+    on_gpu = request.node.get_closest_marker("gpu") is not None
+    if on_gpu:
+        faulthandler.dump_traceback_later(GPU_SECONDS, exit=True)
+    yield
+    if on_gpu:
+        faulthandler.cancel_dump_traceback_later()
