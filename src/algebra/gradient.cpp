@@ -44,9 +44,7 @@ void Adjoints::accumulate(ValueId id, ValueId g) {
     adjoint = adjoint < 0 ? g : plus(adjoint, g);
 }
 
-namespace {
-
-bool is_lowered(Op op) {
+bool is_primitive(Op op) {
     switch (op) {
         case Op::conv:
         case Op::conv_transpose:
@@ -64,6 +62,8 @@ bool is_lowered(Op op) {
             return true;
     }
 }
+
+namespace {
 
 void differentiate(Adjoints& a, ValueId id, ValueId g) {
     const Op op = a[id].op;
@@ -112,7 +112,7 @@ std::vector<bool> on_the_way(const Graph& graph, const std::vector<ValueId>& wan
 Graph gradient(const Graph& given, const GradientRequest& request) {
     Graph lowered;
     if (!std::all_of(given.nodes().begin(), given.nodes().end(),
-                     [](const Node& node) { return is_lowered(node.op); })) {
+                     [](const Node& node) { return is_primitive(node.op); })) {
         RewriteOptions expansions;
         expansions.inference = false;
         expansions.only = {"expand_conv"};

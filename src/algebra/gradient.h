@@ -7,6 +7,9 @@
 
 namespace transfuse {
 
+// False for ops that are said with others before anything is differentiated (the family `expand`).
+bool is_primitive(Op op);
+
 // The gradient of one node: given g = ∂L/∂(its result), adds ∂L/∂(operand) for each operand that needs one.
 class Adjoints {
 public:

@@ -1,27 +1,9 @@
 // Expansions: every framework op becomes primitives with the same values.
+#include "algebra/gradient.h"
 #include "rules.h"
 
 namespace transfuse::tests {
 namespace {
-
-bool is_primitive(Op op) {
-    switch (op) {
-        case Op::conv:
-        case Op::conv_transpose:
-        case Op::upsample:
-        case Op::softmax:
-        case Op::log_softmax:
-        case Op::batch_norm:
-        case Op::group_norm:
-        case Op::layer_norm:
-        case Op::instance_norm:
-        case Op::weight_norm:
-        case Op::identity:
-            return false;
-        default:
-            return true;
-    }
-}
 
 TEST(rules_expand, convolutions) {
     for (const char* attributes : {"", "stride=[2,3]", "padding=[1,2]", "dilation=[2,1] padding=[3,0]", "groups=2",

@@ -173,6 +173,17 @@ def test_rows_that_did_not_fit_are_named():
     assert "left out" not in table.markdown(sample())
 
 
+def test_the_best_pytorch_is_claimed_only_beside_torch_compile():
+    report = sample()
+    assert table.against(report["rows"]) == "the best PyTorch"
+    for result in report["rows"]:
+        result["peers"] = {n.replace("compile", "eager"): v for n, v in result["peers"].items()}
+    assert table.against(report["rows"]) == "PyTorch, the better of eager and channels_last"
+    for result in report["rows"]:
+        result["peers"].pop("eager_channels_last", None)
+    assert table.against(report["rows"]) == "eager PyTorch"
+
+
 def test_a_roofline_needs_what_was_rewritten():
     bare = sample()
     for result in bare["rows"]:
