@@ -7,11 +7,15 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t most_threads = 256;
-constexpr int64_t most_sums = 96;          // of a thread, in registers
+int64_t trial(const char* name, int64_t usual) {  // TRIAL
+    const char* const word = std::getenv(name);
+    return word ? std::atoi(word) : usual;
+}
+const int64_t most_threads = trial("TF_G_THREADS", 256);
+const int64_t most_sums = trial("TF_G_SUMS", 96);          // of a thread, in registers
 constexpr int64_t most_products = 4096;    // of a thread, written out
 constexpr int64_t most_shared = 40 * 1024; // bytes of staged weights
-constexpr int64_t rows = 4;                // of a thread, or a few more: inputs above and below serve all of them
+const int64_t rows = trial("TF_G_ROWS", 4);                // of a thread, or a few more: inputs above and below serve all of them
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -191,7 +195,7 @@ private:
         const int64_t full = ceil_div(8 * s_.target.multiprocessors, planes);
         const int64_t weights = shape_.block_channels() * shape_.cin * shape_.entries(),
                       outputs = shape_.threads() * shape_.columns() * shape_.positions() * shape_.lanes;
-        const int64_t most_rounds = std::max<int64_t>(2, ceil_div(16 * weights, outputs));
+        const int64_t most_rounds = std::max<int64_t>(trial("TF_G_ROUNDS", 2), ceil_div(16 * weights, outputs));
         const int64_t slices = shape_.grid.empty() ? std::max(full, ceil_div(rounds, most_rounds)) : full;
         shape_.slices = s_.target.decide(std::clamp<int64_t>(slices, 1, rounds));
     }
