@@ -83,7 +83,7 @@ class Watch:
 
     def guard(self):
         """The present state and autocast compiled to one function: whether nothing has changed since. It stands before every call,
-        so it compares where things lie and builds nothing."""
+        so it compares where things lie, many of them at once, and builds little."""
         names: dict = {
             "functorch": torch._C._functorch.peek_interpreter_stack,
             "tracing": torch._C._is_tracing,
@@ -96,36 +96,27 @@ class Watch:
             return name
 
         # Under vmap, torch.func.grad, torch.jit.trace, dual numbers, … a transform needs to see PyTorch's own operators.
-        tests = [
-            "functorch() is None",
-            "not tracing()",
-            "forward_ad._current_level < 0",
-            *[f"not {named(hooks)}" for hooks in _EVERYWHERE],
-        ]
+        tests = ["functorch() is None", "not tracing()", "forward_ad._current_level < 0"]
         if (casts := autocast_state()) is None:
             tests.append("not autocast()")
         else:
             tests.append(f"{named(autocast_state)}() == {named(casts)}")
-        tests += [f"len({named(table)}) == {size}" for table, size in self.sizes]
-        for table, children in self.children:
-            where = named(table)
-            tests.append(f"len({where}) == {len(children)}" if children else f"not {where}")
+        tables = [table for table, _ in self.children] + self.parameters + self.hooks
+        tests.append(f"not any({named(_EVERYWHERE + [table for table in tables if not table])})")
+        filled = [table for table, _ in self.sizes] + [table for table in tables if table]
+        tests.append(f"[*map(len, {named(filled)})] == {named([*map(len, filled)])}")
+        for table, _ in self.children:
+            where = named(table) if table else ""
             tests += [f"{where}[{key!r}] is {named(child)}" for key, child in table.items()]
-        tests += [f"{named(get)}({named(table)}) == {named(get(table))}" for get, table in self.plain]
         for table in self.parameters:
-            where = named(table)
-            tests.append(f"len({where}) == {len(table)}" if table else f"not {where}")
-            for key, tensor in table.items():
-                tests.append(
-                    f"{where}[{key!r}] is None"
-                    if tensor is None
-                    else f"{where}[{key!r}].dtype is {named(tensor.dtype)}"
-                )
+            where = named(table) if table else ""
+            tests += [
+                f"{where}[{key!r}] is None" if tensor is None else f"{where}[{key!r}].dtype is {named(tensor.dtype)}"
+                for key, tensor in table.items()
+            ]
+        tests += [f"{named(get)}({named(table)}) == {named(get(table))}" for get, table in self.plain]
         tests += [f"{named(table)}[{name!r}] == {named(list(table[name]))}" for table, name in self.lists]
-        tests += [
-            f"tuple({named(hooks)}) == {named(tuple(hooks))}" if hooks else f"not {named(hooks)}"
-            for hooks in self.hooks
-        ]
+        tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" for hooks in self.hooks if hooks]
         body = "\n            and ".join(tests)
         # What a test looks for may be gone: then something has changed.
         text = f"def guard():\n    try:\n        return ({body})\n    except (KeyError, AttributeError, TypeError):\n        return False\n"

@@ -1,8 +1,10 @@
 """torch.compile as a backend and around an optimised module; torch.export; artefacts that run in another process."""
 
 import copy
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -129,6 +131,18 @@ module = torch.export.load({str(tmp_path / "decoder.pt2")!r}).module()
 assert torch.allclose(module(x), y, atol=1e-5)
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
+def test_one_binary_serves_every_pytorch():
+    """It needs the stable C functions alone: nothing of C++ namespaces, which change from version to version."""
+    library = Path(transfuse.library._folder()) / "libtransfuse_torch.so"
+    listed = subprocess.run(
+        ["nm", "-DC", "--undefined-only", library], capture_output=True, text=True, check=True
+    ).stdout
+    needed = [line.split(maxsplit=1)[1] for line in listed.splitlines()]
+    assert any(name.startswith("aoti_torch_") for name in needed)
+    assert not [name for name in needed if "at::" in name or "c10::" in name or "_Py" in name or name.startswith("Py")]
 
 
 def test_operators_pass_pytorchs_own_checks():

@@ -2,6 +2,9 @@
 beyond 2^31 elements, and the numerics that collapsing and statistics promise."""
 
 import copy
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -225,6 +228,31 @@ def test_a_hundred_sizes_are_right(no_fallback):
         for length in range(32, 132):
             x = torch.randn(2, 16, length, device="cuda")
             assert torch.allclose(ours(x), model(x), rtol=1e-2, atol=1e-2)
+
+
+USER = """
+import sys, torch, transfuse
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.ConvTranspose2d(32, 48, 4, 2, 1), nn.BatchNorm2d(48), nn.ReLU(), nn.Conv2d(48, 8, 3, padding=1)).cuda()
+x = torch.randn(4, 32, 20, 20, device="cuda")
+ours = transfuse.optimize(model, x, never_slower=False, require_full_compilation=True)
+ours(x).square().mean().backward()
+print(ours(x).double().abs().mean().item(), model[0].weight.grad.double().abs().mean().item())
+"""
+
+
+def test_a_warm_cache_serves_another_process_without_a_compilation(tmp_path):
+    """Whatever is compiled is kept in the folder: a second process adds nothing to it."""
+
+    def use():
+        environment = dict(os.environ, TRANSFUSE_CACHE_DIR=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
+        run = subprocess.run([sys.executable, "-c", USER], capture_output=True, text=True, env=environment, timeout=100)
+        assert run.returncode == 0, run.stderr[-2000:]
+        return run.stdout, {file.name: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+
+    (first, made), (second, left) = use(), use()
+    assert first == second and len(made) >= 3 and made == left
 
 
 @pytest.mark.parametrize("name", ["B", "C", "D", "f7", "f8", "f9"])
