@@ -1,6 +1,7 @@
 // The CPU engine at the edges: nothing to do, almost nothing to do, far too much to do, and several callers at once.
 #include <sys/mman.h>
 
+#include <atomic>
 #include <thread>
 
 #include "cpu/thread_pool.h"
@@ -279,6 +280,21 @@ TEST(ThreadPool, RunsEachIndexOnceAndReportsTheFirstError) {
     cpu::parallel_for(
         3, 8, [&](int64_t i) { cpu::parallel_for(3, 8, [&](int64_t j) { ++hits[static_cast<size_t>(8 * i + j)]; }); });
     EXPECT_EQ(hits, std::vector<int>(64, 1));
+}
+
+// A loop takes as many threads as its caller allows and no more, whatever other loops left behind.
+TEST(ThreadPool, TakesNoMoreThreadsThanAllowed) {
+    for (int threads : {4, 1, 2, 3}) {
+        std::atomic<int> inside{0}, most{0};
+        cpu::parallel_for(threads, 200, [&](int64_t) {
+            const int now = ++inside;
+            for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+            }
+            std::this_thread::yield();
+            --inside;
+        });
+        EXPECT_LE(most, threads);
+    }
 }
 
 }  // namespace

@@ -29,6 +29,14 @@ def test_named_source_files_exist(page):
         assert (ROOT / path).exists(), f"{page.name} names {path}"
 
 
+def test_every_field_of_a_machine_is_explained():
+    header, page = ((ROOT / path).read_text() for path in ("include/transfuse/plan.h", "docs/plan.md"))
+    body = re.search(r"struct Machine \{(.*?)static Machine", header, re.S)[1]
+    fields = re.findall(r"^\s*[\w:]+ (\w+)(?: = [^;]+)?;", body, re.M)
+    assert "flops" in fields and len(fields) > 10
+    assert [f for f in fields if f != "name" and f"`{f}`" not in page] == []
+
+
 GENERATED = re.compile(r"<!-- \w+: .*?<!-- end -->", re.S)
 CODE = re.compile(r"```.*?```|(?:^ {4}.*\n)+", re.S | re.M)
 FIGURE = re.compile(r"(?<![\w.])\d[\d.,]*\s?(?:ms|µs|us|s|GB/s|TB/s|G?T?FLOP/s|MB|KB|MiB|%|×|times)(?![\w/])")

@@ -3,6 +3,7 @@
 import copy
 import os
 import socket
+import threading
 from pathlib import Path
 
 import torch
@@ -99,3 +100,29 @@ def test_forked_workers():
     got = queue.get(timeout=60)
     process.join(60)
     assert abs(got - expected.sum().item()) < 1e-3
+
+
+def ticks():
+    """Processor time of every thread of this process, in the kernel's ticks."""
+    used = {}
+    for task in Path("/proc/self/task").iterdir():
+        fields = (task / "stat").read_text().rpartition(")")[2].split()
+        used[int(task.name)] = int(fields[11]) + int(fields[12])
+    return used
+
+
+def test_pytorchs_thread_count_is_ours_too():
+    x = torch.randn(4, 16, 24, 24)
+    ours = transfuse.optimize(nn.ConvTranspose2d(16, 16, 3, 2, 1).eval(), (x,), never_slower=False)
+    allowed, me = torch.get_num_threads(), threading.get_native_id()
+    with torch.no_grad():
+        ours(x)
+        try:
+            torch.set_num_threads(1)
+            before = ticks()
+            while (after := ticks())[me] < before[me] + 10:
+                ours(x)
+        finally:
+            torch.set_num_threads(allowed)
+    others = sum(used - before.get(task, 0) for task, used in after.items() if task != me)
+    assert others <= 2, f"{others} ticks on other threads beside {after[me] - before[me]} on the caller's"
