@@ -11,6 +11,7 @@
 #include "cuda/covariance.h"
 #include "cuda/dense/dense.h"
 #include "cuda/grouped.h"
+#include "cuda/grouped_gradient.h"
 #include "cuda/loop.h"
 #include "cuda/moments.h"
 #include "cuda/pull.h"
@@ -378,7 +379,8 @@ private:
             }
         }
         if (pass.kind == PassKind::correlate) {
-            auto correlate = generate_correlate(surroundings, request.places, &why_not);
+            auto correlate = generate_grouped_gradient(surroundings, request.places);
+            if (!correlate) correlate = generate_correlate(surroundings, request.places, &why_not);
             if (!correlate) correlate = generate_covariance(surroundings, request.places);
             if (correlate) {
                 program = std::move(correlate->program);

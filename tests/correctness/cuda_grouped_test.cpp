@@ -81,6 +81,28 @@ TEST(CudaGrouped, Half) { run("f16", false, true, 4e-3); }
 TEST(CudaGrouped, HalfChannelsLast) { run("f16", true, true, 4e-3); }
 TEST(CudaGrouped, BfloatUnaligned) { run("bf16", false, false, 2e-2); }
 
+// Weight gradients: whole periods, classes of rows, pairs of channels, one axis and three.
+const char* const gradients[] = {
+    "%x = input f32[3,6,20,22]  %g = input f32[3,6,40,44]  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[4,4] groups=6",
+    "%x = input f32[2,5,9,7]  %g = input f32[2,5,72,56]  %z = correlate(%x, %g) up=[8,8] offset=[4,4] taps=[16,16] groups=5",
+    "%x = input f32[3,6,140]  %g = input f32[3,4,280]  %z = correlate(%x, %g) up=[2] offset=[5] taps=[12] groups=2",
+    "%x = input f32[2,8,24,32]  %g = input f32[2,16,24,16]  %z = correlate(%x, %g) down=[1,2] offset=[1,2] taps=[3,4] groups=8",
+    "%x = input f32[2,3,9,8,9]  %g = input f32[2,3,17,16,27]  %z = correlate(%x, %g) up=[2,2,3] offset=[1,1,0] taps=[3,4,3] groups=3",
+};
+
+TEST(CudaGrouped, WeightGradients) {
+    for (const char* dtype : {"f32", "f64"}) {
+        std::vector<HostCase> cases;
+        for (bool last : {false, true})
+            for (const char* body : gradients) {
+                const Graph graph = graph_of(body, dtype);
+                cases.push_back(make(graph, random_leaves(graph, 9), last, true, Target{}));
+                EXPECT_EQ(cases.back().assembly.launches[0].launch.source->entry, "tf_grouped_gradient") << body;
+            }
+        check(cases, std::string(dtype) == "f32" ? 3e-6 : 1e-12);
+    }
+}
+
 // What sizes decided is repeated at others: the same text, rows of any length.
 TEST(CudaGrouped, OneTextForManySizes) {
     const char* const bodies[] = {
@@ -130,6 +152,9 @@ TEST(CudaGrouped, CompilesForEveryArchitecture) {
             target.arch = arch;
             for (const BoundLaunch& bound : make(graph, random_leaves(graph, 7), last, true, target).assembly.launches)
                 EXPECT_NO_THROW(nvrtc_compile(*bound.launch.source, arch)) << arch << print(graph);
+            const Graph gradient = graph_of(gradients[next % std::size(gradients)], "f32");
+            for (const BoundLaunch& bound : make(gradient, random_leaves(gradient, 7), last, true, target).assembly.launches)
+                EXPECT_NO_THROW(nvrtc_compile(*bound.launch.source, arch)) << arch << print(gradient);
         }
 }
 
