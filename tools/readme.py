@@ -111,7 +111,7 @@ def draw() -> None:
             series = {name: [tuple(p) for p in points] for name, points in plot["series"].items()}
             drawn[f"{path.stem}-{plot['name']}.svg"] = figures.lines(plot["title"], plot["axis"], series)
         if path.name == NEWEST:
-            drawn |= {"roofline.svg": figures.roofline(report), "bars.svg": figures.bars(report)}
+            drawn["roofline.svg"] = figures.roofline(report)
     for name, svg in drawn.items():
         images.mkdir(parents=True, exist_ok=True)
         (images / name).write_text(svg)

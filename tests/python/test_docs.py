@@ -29,6 +29,11 @@ def test_named_source_files_exist(page):
         assert (ROOT / path).exists(), f"{page.name} names {path}"
 
 
+def test_every_picture_is_shown_somewhere():
+    shown = "".join(page.read_text() for page in PAGES)
+    assert [p.name for p in (ROOT / "docs" / "images").iterdir() if f"images/{p.name}" not in shown] == []
+
+
 def test_every_field_of_a_machine_is_explained():
     header, page = ((ROOT / path).read_text() for path in ("include/transfuse/plan.h", "docs/plan.md"))
     body = re.search(r"struct Machine \{(.*?)static Machine", header, re.S)[1]
