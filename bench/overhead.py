@@ -3,11 +3,13 @@
     PYTHONPATH=python .venv/bin/python bench/overhead.py
 
 Processor time of one thread in microseconds a call, the best of many batches of calls. "operator" is transfuse::run alone, with
-the little that there is to compute; the difference to "call" is spent in Python. Where there is a GPU, the host's time for row A
+the little that there is to compute; the difference to "call" is spent in Python; "new size" is the first call of a size, the
+median of twenty: rewriting and planning. Where there is a GPU, the host's time for row A
 follows: without gradients, with them, and forward with backward. "nothing" is an autograd function of the same tensors that
 computes nothing: what PyTorch's engine itself takes.
 """
 
+import statistics
 import time
 from pathlib import Path
 
@@ -33,7 +35,7 @@ def main() -> None:
     x = torch.rand(1, 2, 2, 2)
     layer = nn.ConvTranspose2d(2, 2, 2)
     chain = nn.Sequential(*[part for _ in range(3) for part in (nn.ConvTranspose2d(2, 2, 2), nn.ReLU())])
-    print(f"{'':24}{'call':>8}{'operator':>10}{'PyTorch':>9}")
+    print(f"{'':24}{'call':>8}{'operator':>10}{'PyTorch':>9}{'new size':>10}")
     for name, model in (("one ConvTranspose2d", layer), ("six layers in a chain", chain)):
         ours = transfuse.optimize(model, (x,), never_slower=False)
         with torch.no_grad():
@@ -50,7 +52,9 @@ def main() -> None:
                 return library.run_detached(leaves, handle, (), library.INFERENCE)
 
             times = [microseconds(call) for call in (lambda ours=ours: ours(x), operator, lambda model=model: model(x))]
-        print(f"{name:24}{times[0]:8.1f}{times[1]:10.1f}{times[2]:9.1f}")
+            sizes = [torch.rand(1, 2, n, n + 1) for n in range(3, 23)]
+            first = [microseconds(lambda ours=ours, y=y: ours(y), calls=1, batches=1) for y in sizes]
+        print(f"{name:24}{times[0]:8.1f}{times[1]:10.1f}{times[2]:9.1f}{statistics.median(first):10.0f}")
 
 
 def host_microseconds(call, calls=20, batches=15) -> float:
