@@ -15,13 +15,9 @@ Draft::Use Draft::use(ValueId a, ValueId user, int p) const {
     const bool product = (pass.kind == PassKind::dense && user == pass.anchor) || pass.kind == PassKind::moments ||
                          pass.kind == PassKind::correlate || (pools(p) && user == pass.anchor);
     if (product && (place == Slot::tile || place == Slot::grid)) {
-        const size_t operands = node.op == Op::correlate ? 2 : 1;
-        size_t as_operand = 0, in_all = 0;
-        for (size_t i = 0; i < node.args.size(); ++i) {
-            in_all += node.args[i] == a;
-            as_operand += node.args[i] == a && i < operands;
-        }
-        return in_all == 1 && as_operand == 1 ? Use::prologue : Use::other;  // once, and as the patch that is loaded
+        if (node.op == Op::correlate) return Use::other;  // each tap would compute its operands again
+        const bool once = std::count(node.args.begin(), node.args.end(), a) == 1;
+        return once && node.args[0] == a ? Use::prologue : Use::other;  // once, and as the patch that is loaded
     }
     if (pass.kind == PassKind::dense && place == Slot::tile)
         return is_pointwise(node.op) && facts.shape(a) == pass.domain ? Use::tile : Use::other;

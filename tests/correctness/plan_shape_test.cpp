@@ -361,11 +361,19 @@ const std::string backward = R"(
   %4 = correlate(%x, %2) up=[1,1] down=[1,1] dil=[1,1] offset=[1,1] taps=[3,3] groups=1
 )";
 
-TEST(PlanShape, AMaskedGradientIsThePrologueOfBothProducts) {
+// A weight gradient reads its operands once a tap: they are made once and stored.
+TEST(PlanShape, AMaskedGradientIsStoredForTheWeightGradient) {
     const Plan p = planned(backward + "  return %3, %4\n");
-    EXPECT_EQ(kinds(p), (Kinds{dense, correlate}));
+    EXPECT_EQ(kinds(p), (Kinds{pointwise, dense, correlate}));
+    EXPECT_EQ(program(p, p.passes[0]), "tile greater, tile mul");
+    EXPECT_EQ(program(p, p.passes[1]), "tile lattice");
+    EXPECT_EQ(program(p, p.passes[2]), "grid correlate");
+}
+
+TEST(PlanShape, AMaskedGradientOfTheInputAloneIsAPrologue) {
+    const Plan p = planned(backward + "  return %3\n");
+    EXPECT_EQ(kinds(p), (Kinds{dense}));
     EXPECT_EQ(program(p, p.passes[0]), "prologue greater, prologue mul, tile lattice");
-    EXPECT_EQ(program(p, p.passes[1]), "prologue greater, prologue mul, grid correlate");
 }
 
 TEST(PlanShape, AMaskedGradientWithThreeReadersIsStored) {
