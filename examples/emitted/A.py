@@ -51,9 +51,8 @@ struct Bfloat {
 };
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
-typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-DEVICE tf_index tf_quotient_of(tf_index n, tf_divisor d) { return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
+DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
 
 #if __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
@@ -104,21 +103,16 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         float sum19 = 0, sum20 = 0;
         if (lane5 < vectors7) {
             const int column21 = lane5 * 4, i22 = begin2 + row9, q23 = q0 / 64, outer24 = q0 - q23 * 64;
-            const tf_vector<STORED, 4> pack25 = *(const tf_vector<STORED, 4>*)(p0
-                + (column21 + i22 * width + q23 * n13 + outer24 * height_x_width));
+            const auto pack25 = *(const tf_vector<STORED, 4>*)(p0 + (column21 + i22 * width + q23 * n13 + outer24 * height_x_width));
             const int i26 = begin2 + row12, q27 = q0 / 64, outer28 = q0 - q27 * 64;
-            const tf_vector<STORED, 4> pack29 = *(const tf_vector<STORED, 4>*)(p0
-                + (column21 + i26 * width + q27 * n13 + outer28 * height_x_width));
+            const auto pack29 = *(const tf_vector<STORED, 4>*)(p0 + (column21 + i26 * width + q27 * n13 + outer28 * height_x_width));
             const int i30 = begin2 + row15, q31 = q0 / 64, outer32 = q0 - q31 * 64;
-            const tf_vector<STORED, 4> pack33 = *(const tf_vector<STORED, 4>*)(p0
-                + (column21 + i30 * width + q31 * n13 + outer32 * height_x_width));
+            const auto pack33 = *(const tf_vector<STORED, 4>*)(p0 + (column21 + i30 * width + q31 * n13 + outer32 * height_x_width));
             const int i34 = begin2 + row18, q35 = q0 / 64, outer36 = q0 - q35 * 64;
-            const tf_vector<STORED, 4> pack37 = *(const tf_vector<STORED, 4>*)(p0
-                + (column21 + i34 * width + q35 * n13 + outer36 * height_x_width));
-            const bool in38 = column21 >= 1 && column21 <= n28, in39 = column21 + 1 >= 1 && column21 + 1 <= n28;
-            const bool in40 = column21 + 2 >= 1 && column21 + 2 <= n28, in41 = column21 + 3 >= 1 && column21 + 3 <= n28;
-            const bool in42 = column21 >= 0 && column21 <= n28, in43 = column21 + 1 >= 0 && column21 + 1 <= n28;
-            const bool in44 = column21 + 2 >= 0 && column21 + 2 <= n28, in45 = column21 + 3 >= 0 && column21 + 3 <= n28;
+            const auto pack37 = *(const tf_vector<STORED, 4>*)(p0 + (column21 + i34 * width + q35 * n13 + outer36 * height_x_width));
+            const bool in38 = column21 >= 1 && column21 <= n28, in39 = column21 + 1 <= n28, in40 = column21 + 2 <= n28;
+            const bool in41 = column21 + 3 <= n28, in42 = column21 <= n28, in43 = column21 + 1 <= n28;
+            const bool in44 = column21 + 2 <= n28, in45 = column21 + 3 <= n28;
             sum10 += (float)((in38 ? (float)pack25.lane[0] : 0.0f) + (in39 ? (float)pack25.lane[1] : 0.0f)
                 + (in40 ? (float)pack25.lane[2] : 0.0f) + (in41 ? (float)pack25.lane[3] : 0.0f));
             sum11 += (float)((in42 ? (float)pack25.lane[0] : 0.0f) + (in43 ? (float)pack25.lane[1] : 0.0f)
@@ -156,9 +150,8 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         }
     }
     __syncthreads();
-    const int warp47 = (int)threadIdx.x / 32, lane48 = (int)threadIdx.x % 32, tasks49 = 2, task50 = min(warp47, tasks49 - 1);
-    const int cell51 = task50 % 2, which52 = cell51 % 2, at53 = which52 * 3, lo54 = tf_cells[at53], hi55 = tf_cells[at53 + 1];
-    const int step56 = tf_cells[at53 + 2];
+    const int warp47 = (int)threadIdx.x / 32, lane48 = (int)threadIdx.x % 32, task50 = min(warp47, 2 - 1), at53 = task50 * 3;
+    const int lo54 = tf_cells[at53], hi55 = tf_cells[at53 + 1], step56 = tf_cells[at53 + 2];
     const int first57 = begin2 <= lo54 ? lo54 : lo54 + (begin2 - lo54 + step56 - 1) / step56 * step56;
     const int last58 = min(hi55, end3 - 1), count59 = last58 < first57 ? 0 : (last58 - first57) / step56 + 1;
     double sum61[2] = {};
@@ -166,69 +159,64 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         const int i63 = first57 + t2 * step56, at64 = (i63 - begin2) * 2;
         sum61[0] += tf_rows[at64]; sum61[1] += tf_rows[at64 + 1];
     }
-    UNROLL for (int j = 0; j < 2; ++j)
-        for (int d = 16; d > 0; d /= 2) sum61[j] += __shfl_down_sync(0xffffffffu, sum61[j], d);
-    if (lane48 == 0) {
-        tf_sums[task50 * 2] = sum61[0]; tf_sums[task50 * 2 + 1] = sum61[1];
-    }
+    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum61[j] += __shfl_down_sync(0xffffffffu, sum61[j], d);
+    if (lane48 == 0) { tf_sums[task50 * 2] = sum61[0]; tf_sums[task50 * 2 + 1] = sum61[1]; }
     __syncthreads();
     for (int task66 = (int)threadIdx.x; task66 < 4; task66 += 256) {
-        const int which67 = task66 % 2, rest68 = task66 / 2, which69 = rest68 % 2;
+        const int which67 = task66 % 2, rest68 = task66 / 2;
         double sum71 = 0.0;
         for (int c72 = 0; c72 < 2; ++c72) {
-            if (!(table_1[2 * c72 + which69 / 30] >> which69 % 30 & 1)) continue;
+            if (!(table_1[2 * c72] >> rest68 & 1)) continue;
             sum71 += tf_sums[c72 * 2 + which67];
         }
         const int q73 = q0 / 64, outer74 = q0 - q73 * 64;
-        p1[(task66 + q73 * 256 + outer74 * 4 + (begin2 / 64) * n48)] = sum71;
+        p1[task66 + q73 * 256 + outer74 * 4 + (begin2 / 64) * n48] = sum71;
     }
 }
 
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2, float* p3) {
     TF_BESIDE();
-    for (int block1 = blockIdx.x; block1 < 129; block1 += gridDim.x) {
-        if (block1 < 128) {
-            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t1 < 32768) {
-                const tf_index i3 = t1 / 128, i4 = t1 - i3 * 128, i5 = i3 / 2, i6 = i3 - i5 * 2, i7 = i5 / 2, i8 = i5 - i7 * 2;
-                const float v2 = (float)((float)p0[(i7 * 1152 + i4 * 9)]) * 0.5f;
-                const double m11 = i8 == 1 ? 0.0 : 1.0;
-                const float v4 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 3)]) * 0.5f;
-                const double m14 = i8 == 1 ? 1.0 : 0.0;
-                const float v6 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 6)]) * 0.5f;
-                const double m17 = i8 == 1 ? 1.0 : 0.0;
-                const double v7 = (m11 != 0.0 ? (double)v2 * m11 : 0.0) + (m14 != 0.0 ? (double)v4 * m14 : 0.0)
-                    + (m17 != 0.0 ? (double)v6 * m17 : 0.0);
-                const double m19 = i6 == 1 ? 0.0 : 1.0;
-                const float v9 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 1)]) * 0.5f;
-                const double m22 = i8 == 1 ? 0.0 : 1.0;
-                const float v11 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 3 + 1)]) * 0.5f;
-                const double m25 = i8 == 1 ? 1.0 : 0.0;
-                const float v13 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 6 + 1)]) * 0.5f;
-                const double m28 = i8 == 1 ? 1.0 : 0.0;
-                const double v14 = (m22 != 0.0 ? (double)v9 * m22 : 0.0) + (m25 != 0.0 ? (double)v11 * m25 : 0.0)
-                    + (m28 != 0.0 ? (double)v13 * m28 : 0.0);
-                const double m30 = i6 == 1 ? 1.0 : 0.0;
-                const float v16 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 2)]) * 0.5f;
-                const double m33 = i8 == 1 ? 0.0 : 1.0;
-                const float v18 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 3 + 2)]) * 0.5f;
-                const double m36 = i8 == 1 ? 1.0 : 0.0;
-                const float v20 = (float)((float)p0[(i7 * 1152 + i4 * 9 + 6 + 2)]) * 0.5f;
-                const double m39 = i8 == 1 ? 1.0 : 0.0;
-                const double v21 = (m33 != 0.0 ? (double)v16 * m33 : 0.0) + (m36 != 0.0 ? (double)v18 * m36 : 0.0)
-                    + (m39 != 0.0 ? (double)v20 * m39 : 0.0);
-                const double m41 = i6 == 1 ? 1.0 : 0.0;
-                const double v22 = (m19 != 0.0 ? (double)v7 * m19 : 0.0) + (m30 != 0.0 ? (double)v14 * m30 : 0.0)
-                    + (m41 != 0.0 ? (double)v21 * m41 : 0.0);
-                p1[(i3 * 128 + i4)] = v22;
-            }
-        } else {
-            const int block3 = block1 - 128;
-            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v24 = (float)((float)p2[t2]) * 0.5f;
-                p3[t2] = v24;
-            }
+    const int block1 = blockIdx.x;
+    if (block1 < 128) {
+        const int t1 = (int)block1 * 256 + threadIdx.x;
+        if (t1 < 32768) {
+            const int i3 = t1 / 128, i4 = t1 - i3 * 128, i5 = i3 / 2, i6 = i3 - i5 * 2, i7 = i5 / 2, i8 = i5 - i7 * 2;
+            const float v2 = (float)p0[i7 * 1152 + i4 * 9] * 0.5f;
+            const double m11 = i8 == 1 ? 0.0 : 1.0;
+            const float v4 = (float)p0[i7 * 1152 + i4 * 9 + 3] * 0.5f;
+            const double m14 = i8 == 1 ? 1.0 : 0.0;
+            const float v6 = (float)p0[i7 * 1152 + i4 * 9 + 6] * 0.5f;
+            const double m17 = i8 == 1 ? 1.0 : 0.0;
+            const double v7 = (m11 != 0.0 ? (double)v2 * m11 : 0.0) + (m14 != 0.0 ? (double)v4 * m14 : 0.0)
+                + (m17 != 0.0 ? (double)v6 * m17 : 0.0);
+            const double m19 = i6 == 1 ? 0.0 : 1.0;
+            const float v9 = (float)p0[i7 * 1152 + i4 * 9 + 1] * 0.5f;
+            const double m22 = i8 == 1 ? 0.0 : 1.0;
+            const float v11 = (float)p0[i7 * 1152 + i4 * 9 + 3 + 1] * 0.5f;
+            const double m25 = i8 == 1 ? 1.0 : 0.0;
+            const float v13 = (float)p0[i7 * 1152 + i4 * 9 + 6 + 1] * 0.5f;
+            const double m28 = i8 == 1 ? 1.0 : 0.0;
+            const double v14 = (m22 != 0.0 ? (double)v9 * m22 : 0.0) + (m25 != 0.0 ? (double)v11 * m25 : 0.0)
+                + (m28 != 0.0 ? (double)v13 * m28 : 0.0);
+            const double m30 = i6 == 1 ? 1.0 : 0.0;
+            const float v16 = (float)p0[i7 * 1152 + i4 * 9 + 2] * 0.5f;
+            const double m33 = i8 == 1 ? 0.0 : 1.0;
+            const float v18 = (float)p0[i7 * 1152 + i4 * 9 + 3 + 2] * 0.5f;
+            const double m36 = i8 == 1 ? 1.0 : 0.0;
+            const float v20 = (float)p0[i7 * 1152 + i4 * 9 + 6 + 2] * 0.5f;
+            const double m39 = i8 == 1 ? 1.0 : 0.0;
+            const double v21 = (m33 != 0.0 ? (double)v16 * m33 : 0.0) + (m36 != 0.0 ? (double)v18 * m36 : 0.0)
+                + (m39 != 0.0 ? (double)v20 * m39 : 0.0);
+            const double m41 = i6 == 1 ? 1.0 : 0.0;
+            const double v22 = (m19 != 0.0 ? (double)v7 * m19 : 0.0) + (m30 != 0.0 ? (double)v14 * m30 : 0.0)
+                + (m41 != 0.0 ? (double)v21 * m41 : 0.0);
+            p1[i3 * 128 + i4] = v22;
+        }
+    } else {
+        const int block3 = block1 - 128, t2 = (int)block3 * 256 + threadIdx.x;
+        if (t2 < 128) {
+            const float v24 = (float)p2[t2] * 0.5f;
+            p3[t2] = v24;
         }
     }
     TF_AFTER();
@@ -239,22 +227,19 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = o4 - i5 * 128;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
+        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (tf_index t1 = slice2; t1 < 256; t1 += 32) {
+        for (int t1 = slice2; t1 < 256; t1 += 32) {
             double a9 = 0.0;
-            for (tf_index r1 = 0; r1 < count_1; ++r1) {
-                a9 += (double)p0[i5 * 256 + t1 + r1 * n5];
-            }
-            a7 += ((double)(a9) * (double)(float)((float)p1[(t1 * 128 + i6)]));
+            for (int r1 = 0; r1 < count_1; ++r1) a9 += (double)p0[i5 * 256 + t1 + r1 * n5];
+            a7 += ((double)(a9) * (double)(float)p1[t1 * 128 + i6]);
         }
         a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v7 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
-            p3[(i5 * 128 + i6)] = v7;
+            const double v7 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
+            p3[i5 * 128 + i6] = v7;
         }
         __syncthreads();
     }
@@ -283,13 +268,13 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         double sum19 = 0, sum20 = 0;
         for (int v1 = lane5; v1 < width; v1 += 32) {
             const int i23 = begin2 + row9, q24 = q0 / 64, outer25 = q0 - q24 * 64;
-            const float v2 = p0[(v1 + i23 * width + q24 * n13 + outer25 * height_x_width)];
+            const float v2 = p0[v1 + i23 * width + q24 * n13 + outer25 * height_x_width];
             const int i27 = begin2 + row12, q28 = q0 / 64, outer29 = q0 - q28 * 64;
-            const float v3 = p0[(v1 + i27 * width + q28 * n13 + outer29 * height_x_width)];
+            const float v3 = p0[v1 + i27 * width + q28 * n13 + outer29 * height_x_width];
             const int i31 = begin2 + row15, q32 = q0 / 64, outer33 = q0 - q32 * 64;
-            const float v4 = p0[(v1 + i31 * width + q32 * n13 + outer33 * height_x_width)];
+            const float v4 = p0[v1 + i31 * width + q32 * n13 + outer33 * height_x_width];
             const int i35 = begin2 + row18, q36 = q0 / 64, outer37 = q0 - q36 * 64;
-            const float v5 = p0[(v1 + i35 * width + q36 * n13 + outer37 * height_x_width)];
+            const float v5 = p0[v1 + i35 * width + q36 * n13 + outer37 * height_x_width];
             const bool in39 = v1 >= 1 && v1 <= n28, in40 = v1 >= 0 && v1 <= n28;
             sum10 += (double)((in39 ? (float)v2 : 0.0f));
             sum11 += (double)((in40 ? (float)v2 : 0.0f));
@@ -320,9 +305,8 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         }
     }
     __syncthreads();
-    const int warp42 = (int)threadIdx.x / 32, lane43 = (int)threadIdx.x % 32, tasks44 = 2, task45 = min(warp42, tasks44 - 1);
-    const int cell46 = task45 % 2, which47 = cell46 % 2, at48 = which47 * 3, lo49 = tf_cells[at48], hi50 = tf_cells[at48 + 1];
-    const int step51 = tf_cells[at48 + 2];
+    const int warp42 = (int)threadIdx.x / 32, lane43 = (int)threadIdx.x % 32, task45 = min(warp42, 2 - 1), at48 = task45 * 3;
+    const int lo49 = tf_cells[at48], hi50 = tf_cells[at48 + 1], step51 = tf_cells[at48 + 2];
     const int first52 = begin2 <= lo49 ? lo49 : lo49 + (begin2 - lo49 + step51 - 1) / step51 * step51;
     const int last53 = min(hi50, end3 - 1), count54 = last53 < first52 ? 0 : (last53 - first52) / step51 + 1;
     double sum56[2] = {};
@@ -330,21 +314,18 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         const int i58 = first52 + t2 * step51, at59 = (i58 - begin2) * 2;
         sum56[0] += tf_rows[at59]; sum56[1] += tf_rows[at59 + 1];
     }
-    UNROLL for (int j = 0; j < 2; ++j)
-        for (int d = 16; d > 0; d /= 2) sum56[j] += __shfl_down_sync(0xffffffffu, sum56[j], d);
-    if (lane43 == 0) {
-        tf_sums[task45 * 2] = sum56[0]; tf_sums[task45 * 2 + 1] = sum56[1];
-    }
+    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum56[j] += __shfl_down_sync(0xffffffffu, sum56[j], d);
+    if (lane43 == 0) { tf_sums[task45 * 2] = sum56[0]; tf_sums[task45 * 2 + 1] = sum56[1]; }
     __syncthreads();
     for (int task61 = (int)threadIdx.x; task61 < 4; task61 += 256) {
-        const int which62 = task61 % 2, rest63 = task61 / 2, which64 = rest63 % 2;
+        const int which62 = task61 % 2, rest63 = task61 / 2;
         double sum66 = 0.0;
         for (int c67 = 0; c67 < 2; ++c67) {
-            if (!(table_1[2 * c67 + which64 / 30] >> which64 % 30 & 1)) continue;
+            if (!(table_1[2 * c67] >> rest63 & 1)) continue;
             sum66 += tf_sums[c67 * 2 + which62];
         }
         const int q68 = q0 / 64, outer69 = q0 - q68 * 64;
-        p1[(task61 + q68 * 256 + outer69 * 4)] = sum66;
+        p1[task61 + q68 * 256 + outer69 * 4] = sum66;
     }
 }
 
@@ -353,26 +334,22 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = o4 - i5 * 128;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
+        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (tf_index t1 = slice2; t1 < 256; t1 += 32) {
-            a7 += ((double)((double)p0[(i5 * 256 + t1)]) * (double)(float)((float)p1[(t1 * 128 + i6)]));
-        }
+        for (int t1 = slice2; t1 < 256; t1 += 32) a7 += ((double)p0[i5 * 256 + t1] * (double)(float)p1[t1 * 128 + i6]);
         a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v6 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
-            p3[(i5 * 128 + i6)] = v6;
+            const double v6 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
+            p3[i5 * 128 + i6] = v6;
         }
         __syncthreads();
     }
 }
 
-static bool aligned(void* const* leaf, int count) {
-    return std::all_of(leaf, leaf + count, [](void* p) { return (size_t)p % 16 == 0; });
-}
+#include <algorithm>
+static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
@@ -423,27 +400,24 @@ ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bflo
 _built, _calls = {}, {}
 
 
-def compiled(dtype, device):
-    """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
+def compiled(name, dtype, device):
+    """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
     key = ELEMENTS[dtype], f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
-        heads = "algorithm cuda_runtime.h"
-        source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        name, options = "_".join(["transfuse_e7d1133a87f2", *key]), {"is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
-    return _built[key], 10 * major + minor
+        options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_bfe52dfc3d4b", *key]), "", SOURCE, **options))
+    function = _built[key][name]
+    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+    return function, 10 * major + minor
 
 
 def call(function, tensors, sizes, arch, asks=False):
-    """A function of the source on the current stream of the tensors' GPU; asks: for the bytes of workspace it needs."""
-    index = tensors[0].device.index
-    if index != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[None if t is None else t.data_ptr() for t in tensors])
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
+    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
+    with torch.cuda._DeviceGuard(index := tensors[0].get_device()):
+        return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):
@@ -451,18 +425,14 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     first = leaves[0]
     if not first.is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
-    if first.dtype not in ELEMENTS:
-        raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
     for leaf, (label, shape) in zip(leaves, expected):
-        if (leaf.dtype, leaf.device) != (first.dtype, first.device):
-            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
+        if first.dtype not in ELEMENTS or (leaf.dtype, leaf.device) != (first.dtype, first.device):
+            raise ValueError(f"{label} must be fp32, fp16 or bf16 like all leaves on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
     counts = (ctypes.c_longlong * len(sizes))(*sizes)
-    library, arch = compiled(first.dtype, first.device)
-    function = library[name]
-    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+    function, arch = compiled(name, first.dtype, first.device)
     need = call(function, leaves, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
@@ -472,7 +442,7 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 def run(name, leaves, expected, sizes_at, outputs):
     """Launches a program."""
     leaves = [leaf.contiguous() for leaf in leaves]
-    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
+    key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
@@ -488,9 +458,8 @@ def differentiated(written, leaves, gradients):
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-        results, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
-        given = results[: len(gradients)], wanted, gradients
-        found = iter(torch.autograd.grad(*given, create_graph=again, allow_unused=True))
+        results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
+        found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
     return tuple(next(found) if t.requires_grad else None for t in leaves)
 
 

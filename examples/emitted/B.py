@@ -62,9 +62,6 @@ DEVICE float tf_log(float x) { return logf(x); }
 DEVICE double tf_log(double x) { return log(x); }
 DEVICE float tf_abs(float x) { return fabsf(x); }
 DEVICE double tf_abs(double x) { return fabs(x); }
-// N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
-template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
-typedef int tf_index;
 // Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of an infinite one).
 template <class R> DEVICE R tf_pivot(R m) { return tf_abs(m) == (R)__int_as_float(0x7f800000) ? (R)0 : m; }
 template <class R> DEVICE void tf_merge_logsumexp(R& m, R& s, R m2, R s2) {
@@ -77,8 +74,10 @@ template <class R> DEVICE void tf_add_logsumexp(R& m, R& s, R x) {
     s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + tf_exp(x - pivot);
     m = top;
 }
+// N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
+template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-DEVICE tf_index tf_quotient_of(tf_index n, tf_divisor d) { return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
+DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
 
 #if __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
@@ -115,20 +114,20 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
-    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0;
+    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
     const int place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4, begin12 = chunk1 * 64;
     const int end13 = min(begin12 + 64, count_2);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
     if (rows16 > 0)
-        for (int t1 = line8; t1 < rows16; t1 += 8) {
+        for (int t1 = 0; t1 < rows16; t1 += 8) {
             float part22[32];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
                 const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 1024 + column10;
                 const bool fits26 = row23 < rows16 && at25 < height_x_width;
                 const int at27 = min(at25, height_x_width - 4);
-                const tf_vector<STORED, 4> pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
+                const auto pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
                 UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part22[lane21 * 8 + u20] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
@@ -140,8 +139,8 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     __syncthreads();
     for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
         double total33 = 0.0;
-        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34 + i32];
-        tf_sums[i32] = total33;
+        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34];
+        tf_sums[0] = total33;
     }
     __syncthreads();
     __syncthreads();
@@ -149,39 +148,36 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of38 = tf_intervals + box36;
+        const unsigned char* of38 = tf_intervals;
         sum37 += tf_sums[of38[0]];
-        p1[(to35 + box36)] = sum37;
+        p1[to35] = sum37;
     }
 }
 
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
     const STORED* __restrict__ p3, float* p4) {
     TF_BESIDE();
-    for (int block1 = blockIdx.x; block1 < 33; block1 += gridDim.x) {
-        if (block1 < 32) {
-            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t1 < 8192) {
-                const tf_index i3 = t1 / 128, i4 = t1 - i3 * 128;
-                const float v1 = p0[(i3 * 1152 + i4 * 9)], v2 = p0[(i3 * 1152 + i4 * 9 + 3)];
-                const float v3 = p0[(i3 * 1152 + i4 * 9 + 6)];
-                const double v4 = (double)v1 * 1.0 + (double)v2 * 1.0 + (double)v3 * 1.0;
-                const float v5 = p0[(i3 * 1152 + i4 * 9 + 1)], v6 = p0[(i3 * 1152 + i4 * 9 + 3 + 1)];
-                const float v7 = p0[(i3 * 1152 + i4 * 9 + 6 + 1)];
-                const double v8 = (double)v5 * 1.0 + (double)v6 * 1.0 + (double)v7 * 1.0;
-                const float v9 = p0[(i3 * 1152 + i4 * 9 + 2)], v10 = p0[(i3 * 1152 + i4 * 9 + 3 + 2)];
-                const float v11 = p0[(i3 * 1152 + i4 * 9 + 6 + 2)];
-                const double v12 = (double)v9 * 1.0 + (double)v10 * 1.0 + (double)v11 * 1.0;
-                const double v13 = (double)v4 * 1.0 + (double)v8 * 1.0 + (double)v12 * 1.0;
-                p1[(i3 * 128 + i4)] = v13;
-            }
-        } else {
-            const int block3 = block1 - 32;
-            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v16 = (float)((float)p2[t2]) + (float)((float)p3[t2]);
-                p4[t2] = v16;
-            }
+    const int block1 = blockIdx.x;
+    if (block1 < 32) {
+        const int t1 = (int)block1 * 256 + threadIdx.x;
+        if (t1 < 8192) {
+            const int i3 = t1 / 128, i4 = t1 - i3 * 128;
+            const float v1 = p0[i3 * 1152 + i4 * 9], v2 = p0[i3 * 1152 + i4 * 9 + 3];
+            const double v4 = (double)v1 * 1.0 + (double)v2 * 1.0 + (double)(float)p0[i3 * 1152 + i4 * 9 + 6] * 1.0;
+            const float v5 = p0[i3 * 1152 + i4 * 9 + 1], v6 = p0[i3 * 1152 + i4 * 9 + 3 + 1];
+            const float v7 = p0[i3 * 1152 + i4 * 9 + 6 + 1];
+            const double v8 = (double)v5 * 1.0 + (double)v6 * 1.0 + (double)v7 * 1.0;
+            const float v9 = p0[i3 * 1152 + i4 * 9 + 2], v10 = p0[i3 * 1152 + i4 * 9 + 3 + 2];
+            const float v11 = p0[i3 * 1152 + i4 * 9 + 6 + 2];
+            const double v12 = (double)v9 * 1.0 + (double)v10 * 1.0 + (double)v11 * 1.0;
+            const double v13 = (double)v4 * 1.0 + (double)v8 * 1.0 + (double)v12 * 1.0;
+            p1[i3 * 128 + i4] = v13;
+        }
+    } else {
+        const int block3 = block1 - 32, t2 = (int)block3 * 256 + threadIdx.x;
+        if (t2 < 128) {
+            const float v16 = (float)p2[t2] + (float)p3[t2];
+            p4[t2] = v16;
         }
     }
     TF_AFTER();
@@ -192,22 +188,19 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = o4 - i5 * 128;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
+        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
+        for (int t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
-            for (tf_index r1 = 0; r1 < count_1; ++r1) {
-                a9 += (double)p0[i5 * 64 + t1 + r1 * n5];
-            }
-            a7 += ((double)(a9) * (double)(float)((float)p1[(t1 * 128 + i6)]));
+            for (int r1 = 0; r1 < count_1; ++r1) a9 += (double)p0[i5 * 64 + t1 + r1 * n5];
+            a7 += ((double)(a9) * (double)(float)p1[t1 * 128 + i6]);
         }
         a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v7 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
-            p3[(i5 * 128 + i6)] = v7;
+            const double v7 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
+            p3[i5 * 128 + i6] = v7;
         }
         __syncthreads();
     }
@@ -217,12 +210,12 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(batch - 1));
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
+        const int o4 = min(o3, (int)(batch - 1));
         double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
 #pragma unroll 4
-        for (tf_index t1 = slice2; t1 < 128; t1 += 32) {
-            const double v1 = p0[(o4 * 128 + t1)];
+        for (int t1 = slice2; t1 < 128; t1 += 32) {
+            const double v1 = p0[o4 * 128 + t1];
             tf_add_logsumexp(a5, a6, v1);
         }
         const int s9 = slice2 * 8 + lane1;
@@ -251,20 +244,20 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
-    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0;
+    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
     const int place9 = (int)threadIdx.x, column10 = columns3 * 256 + place9, begin12 = chunk1 * 258;
     const int end13 = min(begin12 + 258, count_2);
     const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
     if (rows16 > 0)
-        for (int t1 = line8; t1 < rows16; t1 += 8) {
+        for (int t1 = 0; t1 < rows16; t1 += 8) {
             float part22[8];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
                 const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
                 const bool fits26 = row23 < rows16 && at25 < height_x_width;
                 const int at27 = min(at25, height_x_width - 1);
-                part22[u20] = fits26 ? (float)((float)from14[at27]) : 0.0f;
+                part22[u20] = fits26 ? (float)from14[at27] : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 8; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -275,8 +268,8 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     __syncthreads();
     for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
         double total33 = 0.0;
-        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34 + i32];
-        tf_sums[i32] = total33;
+        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34];
+        tf_sums[0] = total33;
     }
     __syncthreads();
     __syncthreads();
@@ -284,15 +277,14 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of38 = tf_intervals + box36;
+        const unsigned char* of38 = tf_intervals;
         sum37 += tf_sums[of38[0]];
-        p1[(to35 + box36)] = sum37;
+        p1[to35] = sum37;
     }
 }
 
-static bool aligned(void* const* leaf, int count) {
-    return std::all_of(leaf, leaf + count, [](void* p) { return (size_t)p % 16 == 0; });
-}
+#include <algorithm>
+static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
@@ -350,27 +342,24 @@ ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bflo
 _built, _calls = {}, {}
 
 
-def compiled(dtype, device):
-    """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
+def compiled(name, dtype, device):
+    """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
     key = ELEMENTS[dtype], f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
-        heads = "algorithm cuda_runtime.h"
-        source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        name, options = "_".join(["transfuse_9ca8792e6a5b", *key]), {"is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
-    return _built[key], 10 * major + minor
+        options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_aca9bef3d76c", *key]), "", SOURCE, **options))
+    function = _built[key][name]
+    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+    return function, 10 * major + minor
 
 
 def call(function, tensors, sizes, arch, asks=False):
-    """A function of the source on the current stream of the tensors' GPU; asks: for the bytes of workspace it needs."""
-    index = tensors[0].device.index
-    if index != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[None if t is None else t.data_ptr() for t in tensors])
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
+    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
+    with torch.cuda._DeviceGuard(index := tensors[0].get_device()):
+        return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):
@@ -378,18 +367,14 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     first = leaves[0]
     if not first.is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
-    if first.dtype not in ELEMENTS:
-        raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
     for leaf, (label, shape) in zip(leaves, expected):
-        if (leaf.dtype, leaf.device) != (first.dtype, first.device):
-            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
+        if first.dtype not in ELEMENTS or (leaf.dtype, leaf.device) != (first.dtype, first.device):
+            raise ValueError(f"{label} must be fp32, fp16 or bf16 like all leaves on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
     counts = (ctypes.c_longlong * len(sizes))(*sizes)
-    library, arch = compiled(first.dtype, first.device)
-    function = library[name]
-    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+    function, arch = compiled(name, first.dtype, first.device)
     need = call(function, leaves, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
@@ -399,7 +384,7 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 def run(name, leaves, expected, sizes_at, outputs):
     """Launches a program."""
     leaves = [leaf.contiguous() for leaf in leaves]
-    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
+    key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
@@ -415,9 +400,8 @@ def differentiated(written, leaves, gradients):
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-        results, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
-        given = results[: len(gradients)], wanted, gradients
-        found = iter(torch.autograd.grad(*given, create_graph=again, allow_unused=True))
+        results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
+        found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
     return tuple(next(found) if t.requires_grad else None for t in leaves)
 
 

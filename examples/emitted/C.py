@@ -60,13 +60,6 @@ from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
 SOURCE = r"""
-#if defined(WIDE)
-#define PICK(tf32, wide, strict) wide
-#elif defined(STRICT)
-#define PICK(tf32, wide, strict) strict
-#else
-#define PICK(tf32, wide, strict) tf32
-#endif
 #define UNROLL _Pragma("unroll")
 #define DEVICE __device__ __forceinline__
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
@@ -77,15 +70,12 @@ DEVICE double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
 // min and max that pass NaN through, in one instruction.
 DEVICE float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
 DEVICE float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
-DEVICE double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 // exp(x - top) of many x in two instructions each: the rounding of top·log2(e) is common to all and cancels in their shares.
 DEVICE float tf_exp_below(float x, float top) { return tf_exp2(fmaf(x, 1.44269504089f, top * -1.44269504089f)); }
-DEVICE double tf_exp_below(double x, double top) { return exp(x - top); }
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
-typedef int tf_index;
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-DEVICE tf_index tf_quotient_of(tf_index n, tf_divisor d) { return (tf_index)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
+DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
 
 #if __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
@@ -131,17 +121,12 @@ DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;"
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-#if !defined(STRICT) && !defined(WIDE)
-// Dense tiles: run 1x1x4x36 runs 1x1x1x1 split channels bundles 1 k_steps 1 stages 2 raw 2x1 slabs 4x10 chunks 2x64 stores 0 registers 88/0/208 shared padding skips
-#endif
 constexpr int STORE_GROUPS = 0, THREADS = 384, LOADERS = 128, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5;
-constexpr int FIRST_D = -4, PERIOD_D = 1, TILE_H = PICK(4, 7, 3), RUN_H = PICK(4, 7, 3), EXTENT_H = PICK(8, 11, 7), FIRST_H = -4;
-constexpr int PERIOD_H = 1, TILE_W = PICK(36, 20, 20), RUN_W = PICK(36, 20, 20), EXTENT_W = PICK(36, 24, 24), FIRST_W = -4, PERIOD_W = 1;
-constexpr int PIXELS = PICK(1440, 1320, 840), PLANE = PICK(1448, 1320, 840), LANES = 4, VECTORS = 2, TERMS = PICK(1, 1, 2);
-constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = PICK(2, 3, 3), PIECES = 2, SLABS = PICK(4, 4, 2);
-constexpr int SLAB_BYTES = PICK(20480, 20480, 40960), TILE_BYTES = PICK(2048, 2048, 4096), OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1;
-constexpr int ACCUMULATORS = PICK(72, 84, 36), STAGE_BYTES = PICK(46336, 42240, 53760), RAW_BYTES = PICK(23040, 21120, 13440);
-constexpr int STAGES_AT = 81920, RAW_AT = PICK(174592, 166400, 189440), TABLES_AT = PICK(220672, 229760, 229760), HELD_VALUES = 32;
+constexpr int FIRST_D = -4, PERIOD_D = 1, TILE_H = 4, RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36;
+constexpr int EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1, PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, STAGE_CHANNELS = 8;
+constexpr int KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048;
+constexpr int OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040, STAGES_AT = 81920;
+constexpr int RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32;
 DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3,
     -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1,
@@ -167,12 +152,6 @@ DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, 
         ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(shared_address(&barrier)) : "memory");
 }
 DEVICE void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Weights are fetched by one load thread.
-constexpr int FETCHERS = 1;
-DEVICE void copy_weights(unsigned to, const unsigned char* from, int bytes, Barrier& barrier) {
-    barrier_expect(barrier, bytes);
-    if (bytes) copy_bulk(to, from, bytes, barrier);
-}
 
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
@@ -185,26 +164,13 @@ DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "mem
 DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int PENDING> DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
 DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
-#if defined(STRICT)
-DEVICE void add_landed(float& total, float sum) { asm volatile("add.rn.f32 %0, %0, %1;" : "+f"(total) : "f"(sum) : "memory"); }  // nor after the next product
-#endif
 template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT> DEVICE void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
-DEVICE void product(float (&d)[PICK(72, 84, 36)], unsigned long long a, unsigned long long b, int accumulate) {
-#if defined(STRICT)
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %38, 0;\nwgmma.mma_async.sync.aligned.m64n72k8.f32.tf32.tf32 {"
-        TEN() TEN(1) TEN(2) "%30,%31,%32,%33,%34,%35}, %36, %37, p, 1, 1;\n}"
-        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), FOUR(32)
-#elif defined(WIDE)
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %86, 0;\nwgmma.mma_async.sync.aligned.m64n168k8.f32.tf32.tf32 {"
-        TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) "%80,%81,%82,%83}, %84, %85, p, 1, 1;\n}"
-        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64), EIGHT(72), FOUR(80)
-#else
+DEVICE void product(float (&d)[72], unsigned long long a, unsigned long long b, int accumulate) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\nwgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {"
         TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) "%70,%71}, %72, %73, p, 1, 1;\n}"
         : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64)
-#endif
         : "l"(a), "l"(b), "r"(accumulate));
 }
 struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
@@ -216,28 +182,24 @@ struct Barriers {
     Barrier weights_full[SLABS], weights_empty[SLABS];
     Barrier chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
-struct Operands {
-    const float* r0; Strides rs0;
-    float* partial;
-};
+struct Operands { float* partial; };
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 struct Place { int u[4]; };
 
 DEVICE Place place_of(int tile, const Sizes& s) {
     Place at;
-    int rest = tile;
-    at.u[3] = rest % s.tiles[3] * TILE_W; rest /= s.tiles[3];
-    at.u[2] = rest % s.tiles[2] * TILE_H; rest /= s.tiles[2];
-    at.u[1] = rest % s.tiles[1]; rest /= s.tiles[1];
-    at.u[0] = rest;
+    at.u[3] = tile % s.tiles[3] * TILE_W; tile /= s.tiles[3];
+    at.u[2] = tile % s.tiles[2] * TILE_H; tile /= s.tiles[2];
+    at.u[1] = tile % s.tiles[1]; tile /= s.tiles[1];
+    at.u[0] = tile;
     return at;
 }
 
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
 // the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
 DEVICE int next_tile(int tile) {
-    const unsigned groups = gridDim.x, round = tile / gridDim.x + 1;
-    return (int)(round * groups + (blockIdx.x + (round * (round + 1) / 2) % groups) % groups);
+    const unsigned round = tile / gridDim.x + 1;
+    return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
@@ -250,10 +212,7 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
 struct Cursor {
     int tile, stage, piece, slot;
     Place at;
-    DEVICE void settle(const Sizes& s) {
-        if (tile >= s.total) return;
-        at = place_of(tile, s);
-    }
+    DEVICE void settle(const Sizes& s) { if (tile < s.total) at = place_of(tile, s); }
     DEVICE Cursor(const Sizes& s) : tile(blockIdx.x), stage(0), piece(0), slot(0) { settle(s); }
     DEVICE void next(const Sizes& s) {
         if (++slot == RAW) slot = 0;
@@ -267,39 +226,22 @@ struct Cursor {
     DEVICE int channel() const { return stage * STAGE_CHANNELS; }
 };
 
-// Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-template <int CHANNELS> DEVICE void put(unsigned char* stage, int p, const float (&v)[CHANNELS]) {
-    UNROLL for (int k = 0; k < CHANNELS / LANES; k++) {
-        uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
-        *(uint4*)(stage + (k * PLANE + p) * 16) = high;
-        if (TERMS > 1) {
-            // what rounding left: v = high + low to 21 bits and more
-            uint4 low = make_uint4(round_tf32(v[k * 4] - __uint_as_float(high.x)), round_tf32(v[k * 4 + 1] - __uint_as_float(high.y)),
-                round_tf32(v[k * 4 + 2] - __uint_as_float(high.z)), round_tf32(v[k * 4 + 3] - __uint_as_float(high.w)));
-            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = low;
-        }
-    }
-}
-
-// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The FETCHERS among the load
-// threads call this whenever they would wait. (Asked for by a product warp, each slab cost 700 cycles of its warpgroup; a warp of its own would
-// cost every other warp of its quarter of the multiprocessor registers.)
+// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The fetchers among the load
+// threads call this whenever they would wait.
 struct Pump {
     const unsigned char* from;
     int tile, step, slab, slot, turn;
     Place at;
-    DEVICE void seek(const unsigned char* packed, const Sizes& s) {
-        at = place_of(tile, s);
-        from = packed;
-        step = slab = 0;
-    }
+    DEVICE void seek(const unsigned char* packed, const Sizes& s) { at = place_of(tile, s); from = packed; step = slab = 0; }
     DEVICE Pump(const unsigned char* packed, const Sizes& s) : tile(blockIdx.x), slot(0), turn(0) { seek(packed, s); }
     DEVICE void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
         while (tile < s.total) {
             if (slab_meets(slab, at, s)) {
                 if (turn > 0 && !barrier_done(b.weights_empty[slot], (turn - 1) & 1)) return;
                 const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
-                copy_weights(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, b.weights_full[slot]);
+                Barrier& barrier = b.weights_full[slot];
+                barrier_expect(barrier, bytes);
+                if (bytes) copy_bulk(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, barrier);
                 if (++slot == SLABS) { slot = 0; turn++; }
             }
             if (++slab == 25) {
@@ -331,14 +273,15 @@ DEVICE void transpose(const Cursor& c, const unsigned char* raw, unsigned char* 
             if (p >= WORDS) continue;
             float v[CHANNELS];
             UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-            put(stage, p, v);
+            // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
+            uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+            *(uint4*)(stage + p * 16) = high;
         }
     }
 }
 
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
-    constexpr int RING = RAW;
     Pump pump(packed, s);
     Cursor next(s);
     for (int slot = 0, turn = 0; next.tile < s.total || (pump.tile < s.total);) {
@@ -349,7 +292,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1] + FIRST_D, n = next.at.u[0];
         barrier_expect(bar, LANES * PIXELS * (int)sizeof(float));
         copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.channel() + next.piece * (LANES), bar);
-        if (++slot == RING) { slot = 0; turn++; }
+        if (++slot == RAW) { slot = 0; turn++; }
         next.next(s);
     }
 }
@@ -394,44 +337,14 @@ struct Held {
         barrier_wait(barrier, parity);
     }
 };
-// Nothing that reads the accumulators may be moved before the wait for the products.
-DEVICE void settled(float (&acc)[BLOCKS][ACCUMULATORS]) {
-    UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[i / ACCUMULATORS][i % ACCUMULATORS]);
-}
-template <int T> DEVICE float (&results(float (&acc)[BLOCKS][ACCUMULATORS], float (&)[1][1]))[BLOCKS][ACCUMULATORS] { return acc; }
-template <int T> DEVICE float (&results(float (&)[BLOCKS][ACCUMULATORS],
-    float (&total)[BLOCKS][ACCUMULATORS]))[BLOCKS][ACCUMULATORS] { return total; }
-// Strict: the sums of a tile beside the accumulators, and what adds a finished chain of products to them.
-typedef float Totals[TERMS > 1 ? BLOCKS : 1][TERMS > 1 ? ACCUMULATORS : 1];
-#if defined(STRICT)
-DEVICE void promote(float (&acc)[ACCUMULATORS], float (&total)[ACCUMULATORS]) {
-    UNROLL for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[i], acc[i]);
-}
-#endif
-__constant__ int windows[] = {0, 1, 2, 3, 4, PICK(36, 24, 24), PICK(37, 25, 25), PICK(38, 26, 26), PICK(39, 27, 27), PICK(40, 28, 28),
-    PICK(72, 48, 48), PICK(73, 49, 49), PICK(74, 50, 50), PICK(75, 51, 51), PICK(76, 52, 52), PICK(108, 72, 72), PICK(109, 73, 73),
-    PICK(110, 74, 74), PICK(111, 75, 75), PICK(112, 76, 76), PICK(144, 96, 96), PICK(145, 97, 97), PICK(146, 98, 98), PICK(147, 99, 99),
-    PICK(148, 100, 100), PICK(288, 264, 168), PICK(289, 265, 169), PICK(290, 266, 170), PICK(291, 267, 171), PICK(292, 268, 172),
-    PICK(324, 288, 192), PICK(325, 289, 193), PICK(326, 290, 194), PICK(327, 291, 195), PICK(328, 292, 196), PICK(360, 312, 216),
-    PICK(361, 313, 217), PICK(362, 314, 218), PICK(363, 315, 219), PICK(364, 316, 220), PICK(396, 336, 240), PICK(397, 337, 241),
-    PICK(398, 338, 242), PICK(399, 339, 243), PICK(400, 340, 244), PICK(432, 360, 264), PICK(433, 361, 265), PICK(434, 362, 266),
-    PICK(435, 363, 267), PICK(436, 364, 268), PICK(576, 528, 336), PICK(577, 529, 337), PICK(578, 530, 338), PICK(579, 531, 339),
-    PICK(580, 532, 340), PICK(612, 552, 360), PICK(613, 553, 361), PICK(614, 554, 362), PICK(615, 555, 363), PICK(616, 556, 364),
-    PICK(648, 576, 384), PICK(649, 577, 385), PICK(650, 578, 386), PICK(651, 579, 387), PICK(652, 580, 388), PICK(684, 600, 408),
-    PICK(685, 601, 409), PICK(686, 602, 410), PICK(687, 603, 411), PICK(688, 604, 412), PICK(720, 624, 432), PICK(721, 625, 433),
-    PICK(722, 626, 434), PICK(723, 627, 435), PICK(724, 628, 436), PICK(864, 792, 504), PICK(865, 793, 505), PICK(866, 794, 506),
-    PICK(867, 795, 507), PICK(868, 796, 508), PICK(900, 816, 528), PICK(901, 817, 529), PICK(902, 818, 530), PICK(903, 819, 531),
-    PICK(904, 820, 532), PICK(936, 840, 552), PICK(937, 841, 553), PICK(938, 842, 554), PICK(939, 843, 555), PICK(940, 844, 556),
-    PICK(972, 864, 576), PICK(973, 865, 577), PICK(974, 866, 578), PICK(975, 867, 579), PICK(976, 868, 580), PICK(1008, 888, 600),
-    PICK(1009, 889, 601), PICK(1010, 890, 602), PICK(1011, 891, 603), PICK(1012, 892, 604), PICK(1152, 1056, 672), PICK(1153, 1057, 673),
-    PICK(1154, 1058, 674), PICK(1155, 1059, 675), PICK(1156, 1060, 676), PICK(1188, 1080, 696), PICK(1189, 1081, 697),
-    PICK(1190, 1082, 698), PICK(1191, 1083, 699), PICK(1192, 1084, 700), PICK(1224, 1104, 720), PICK(1225, 1105, 721),
-    PICK(1226, 1106, 722), PICK(1227, 1107, 723), PICK(1228, 1108, 724), PICK(1260, 1128, 744), PICK(1261, 1129, 745),
-    PICK(1262, 1130, 746), PICK(1263, 1131, 747), PICK(1264, 1132, 748), PICK(1296, 1152, 768), PICK(1297, 1153, 769),
-    PICK(1298, 1154, 770), PICK(1299, 1155, 771), PICK(1300, 1156, 772)};  // first pixel of each tap's window
+__constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 288,
+    289, 290, 291, 292, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 576, 577, 578,
+    579, 580, 612, 613, 614, 615, 616, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 864, 865, 866, 867, 868,
+    900, 901, 902, 903, 904, 936, 937, 938, 939, 940, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1152, 1153, 1154, 1155, 1156,
+    1188, 1189, 1190, 1191, 1192, 1224, 1225, 1226, 1227, 1228, 1260, 1261, 1262, 1263, 1264, 1296, 1297, 1298, 1299, 1300};  // first pixel of each tap's window
 
-template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b,
-    int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage,
+    int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
     bool met = false;
     for (int part = 0; part < 25; part++) {
@@ -442,62 +355,26 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], Total
         tiles += WG * (TILE_BYTES / 16);
         const int* window = windows + part * 5;
         products_begin();
-#if defined(STRICT)
-        product(acc[0], tiles + 128, pixels + window[0], 0);
-        product(acc[0], tiles + 0, pixels + window[0] + 1680, 1);
-        product(acc[0], tiles + 640, pixels + window[1], 1);
-        product(acc[0], tiles + 512, pixels + window[1] + 1680, 1);
-        product(acc[0], tiles + 1152, pixels + window[2], 1);
-        product(acc[0], tiles + 1024, pixels + window[2] + 1680, 1);
-        product(acc[0], tiles + 1664, pixels + window[3], 1);
-        product(acc[0], tiles + 1536, pixels + window[3] + 1680, 1);
-        product(acc[0], tiles + 2176, pixels + window[4], 1);
-        product(acc[0], tiles + 2048, pixels + window[4] + 1680, 1);
-#endif
-        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + PICK(256, 256, 512) * j, pixels + window[j], 1);
+        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window[j], 1);
         products_commit();
-        products_wait<PICK(1, 1, 0)>();
-#if defined(STRICT)
-        promote(acc[0], total[0]);
-        held.slab = slab;
-#endif
+        products_wait<1>();
         held.release(b);
-#if !defined(STRICT)
         held.slab = slab;
-#endif
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
     if (!met) held.release(b);
     held.stage = slot;
-#if defined(STRICT)
-    held.release(b);
-#endif
 }
-constexpr int RESULTS = PICK(36, 42, 18), RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
-#if defined(STRICT)
-__constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65};  // each result's first pixel, but for the lane's own
-#elif defined(WIDE)
-__constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97,
-    104, 105, 112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153, 160, 161};  // each result's first pixel, but for the lane's own
-#else
+constexpr int RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
 __constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97,
     104, 105, 112, 113, 120, 121, 128, 129, 136, 137};  // each result's first pixel, but for the lane's own
-#endif
-__constant__ int segment_phases[] = {0, 0};  // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w
 // A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.
 DEVICE constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }
 
 // Whether result k of some lane lies in the last column or in the padding between rows.
 DEVICE constexpr bool at_the_end(int k) {
-#if defined(STRICT)
-    constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65};
-#elif defined(WIDE)
-    constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105,
-        112, 113, 120, 121, 128, 129, 136, 137, 144, 145, 152, 153, 160, 161};
-#else
     constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105,
         112, 113, 120, 121, 128, 129, 136, 137};
-#endif
     for (int c = 0; c < 8; c += 2) {
         const int p = pixels[k] + c, r = p / EXTENT_W;
         if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N)
@@ -505,11 +382,7 @@ DEVICE constexpr bool at_the_end(int k) {
     }
     return false;
 }
-#if defined(STRICT)
-typedef unsigned Mask;
-#else
 typedef unsigned long long Mask;
-#endif
 
 // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
 template <int WG> struct Fragments {
@@ -521,21 +394,14 @@ template <int WG> struct Fragments {
     struct Inside { unsigned ends, other_ends; Mask mask, other; };  // of this tile and of the last one with other ends
     Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output
     float sums[RESULT_ROWS][STATS];
-    template <int N> DEVICE void load_rows(float (&r)[N], const float* from) {
-        UNROLL for (int i = 0; i < N; i++) r[i] = from[i * 8];
-    }
+    template <int N> DEVICE void load_rows(float (&r)[N], const float* from) { UNROLL for (int i = 0; i < N; i++) r[i] = from[i * 8]; }
     // Sums of exponentials, each relative to the largest value of its own.
     DEVICE void join_exponentials(float& top, float& mass, float top2, float mass2) {
         const float now = tf_max(top, top2), below = now == __int_as_float(0xff800000) ? (float)0 : now;
         mass = mass * tf_exp_below(top, below) + mass2 * tf_exp_below(top2, below);
         top = now;
     }
-    DEVICE void clear(float (&to)[RESULT_ROWS][STATS]) {
-        UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
-            to[i][0] = 0.f;
-            to[i][1] = 0.f;
-        }
-    }
+    DEVICE void clear(float (&to)[RESULT_ROWS][STATS]) { UNROLL for (int i = 0; i < RESULT_ROWS; i++) { to[i][0] = 0.f; to[i][1] = 0.f; } }
     DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int t)
         : table((const float*)(shared + TABLES_AT)), s(sizes), operands(given) {
         const int lane = t % 32, row = lane / 4, warp = t / 32;
@@ -571,18 +437,15 @@ template <int WG> struct Fragments {
         clear(parts);
         constexpr int BATCH = 2, VECTOR = RESULTS;
         Mask mask[MASK_ROWS];
-        mask[0] = find_inside(inside[0][0], at, segment_phases[(WG)]);
+        mask[0] = find_inside(inside[0][0], at, 0);
         if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) {
             float v1[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
+            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
             float r1[BATCH];
             load_rows(r1, table + channel);
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
+            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
             float v2[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
+            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
             UNROLL for (int e = 0; e < VECTOR; e++)
                 UNROLL for (int i = 0; i < BATCH; i++)
                     if (!at_the_end(e) || mask[0] >> e & 1) {
@@ -591,15 +454,12 @@ template <int WG> struct Fragments {
                     }
         } else {
             float v1[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
+            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
             float r1[BATCH];
             load_rows(r1, table + channel);
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
+            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
             float v2[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++)
-                UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
+            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
             UNROLL for (int e = 0; e < VECTOR; e++)
                 UNROLL for (int i = 0; i < BATCH; i++)
                     if (mask[0] >> e & 1) {
@@ -636,20 +496,18 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         float acc[BLOCKS][ACCUMULATORS];
-        Totals total;
-        if (TERMS > 1)
-            UNROLL for (int i = 0; i < ACCUMULATORS; i++) total[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
+        UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[0][i] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(b.full[stage], turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s,
-                slab, slab_turn, held);
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s, slab,
+                slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
-        settled(acc);
+        // Nothing that reads the accumulators may be moved before the wait for the products.
+        UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[0][i]);
         held.release(b);
-        fragments.tile(results<TERMS>(acc, total), at, tile);
+        fragments.tile(acc, at, tile);
     }
     fragments.finish();
 }
@@ -668,20 +526,20 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
-    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0;
+    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
     const int place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4, begin12 = chunk1 * 8;
     const int end13 = min(begin12 + 8, count_2);
     const float* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
     if (rows16 > 0)
-        for (int t1 = line8; t1 < rows16; t1 += 8) {
+        for (int t1 = 0; t1 < rows16; t1 += 8) {
             float part22[32];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
                 const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 1024 + column10;
                 const bool fits26 = row23 < rows16 && at25 < n10;
                 const int at27 = min(at25, n10 - 4);
-                const tf_vector<float, 4> pack28 = *(const tf_vector<float, 4>*)(from14 + at27);
+                const auto pack28 = *(const tf_vector<float, 4>*)(from14 + at27);
                 UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part22[lane21 * 8 + u20] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
@@ -693,8 +551,8 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     __syncthreads();
     for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
         double total33 = 0.0;
-        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34 + i32];
-        tf_sums[i32] = total33;
+        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34];
+        tf_sums[0] = total33;
     }
     __syncthreads();
     __syncthreads();
@@ -702,81 +560,65 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of38 = tf_intervals + box36;
+        const unsigned char* of38 = tf_intervals;
         sum37 += tf_sums[of38[0]];
-        p1[(to35 + box36)] = sum37;
+        p1[to35] = sum37;
     }
 }
 
 __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3,
     unsigned char* p4) {
     TF_BESIDE();
-    for (int block1 = blockIdx.x; block1 < 1033; block1 += gridDim.x) {
-        if (block1 < 32) {
-            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t1 < 8192) {
-                const tf_index i3 = t1 / 128, i4 = t1 - i3 * 128;
-                double a6 = 0.0;
-                for (tf_index r1 = 0; r1 < 5; ++r1) {
-                    const double m8 = tf_table_5[r1];
-                    if (m8 != 0) {
-                        double a10 = 0.0;
-                        for (tf_index r2 = 0; r2 < 5; ++r2) {
-                            const double m12 = tf_table_9[r2];
-                            if (m12 != 0) {
-                                const float v2 = (float)((float)p0[(i3 * 16000 + i4 * 125 + r2 * 5 + r1)]) * 2.0f;
-                                const float v4 = (float)((float)p0[(i3 * 16000 + i4 * 125 + 25 + r2 * 5 + r1)]) * 2.0f;
-                                const float v6 = (float)((float)p0[(i3 * 16000 + i4 * 125 + 50 + r2 * 5 + r1)]) * 2.0f;
-                                const float v8 = (float)((float)p0[(i3 * 16000 + i4 * 125 + 75 + r2 * 5 + r1)]) * 2.0f;
-                                const float v10 = (float)((float)p0[(i3 * 16000 + i4 * 125 + 100 + r2 * 5 + r1)]) * 2.0f;
-                                const double v11 = (double)v2 * 1.0 + (double)v4 * 1.0 + (double)v6 * 1.0 + (double)v8 * 1.0
-                                    + (double)v10 * 1.0;
-                                a10 += v11 * m12;
-                            }
+    const int block1 = blockIdx.x;
+    if (block1 < 32) {
+        const int t1 = (int)block1 * 256 + threadIdx.x;
+        if (t1 < 8192) {
+            const int i3 = t1 / 128, i4 = t1 - i3 * 128;
+            double a6 = 0.0;
+            for (int r1 = 0; r1 < 5; ++r1) {
+                const double m8 = tf_table_5[r1];
+                if (m8 != 0) {
+                    double a10 = 0.0;
+                    for (int r2 = 0; r2 < 5; ++r2) {
+                        const double m12 = tf_table_9[r2];
+                        if (m12 != 0) {
+                            const float v2 = (float)p0[i3 * 16000 + i4 * 125 + r2 * 5 + r1] * 2.0f;
+                            const float v4 = (float)p0[i3 * 16000 + i4 * 125 + 25 + r2 * 5 + r1] * 2.0f;
+                            const float v6 = (float)p0[i3 * 16000 + i4 * 125 + 50 + r2 * 5 + r1] * 2.0f;
+                            const float v8 = (float)p0[i3 * 16000 + i4 * 125 + 75 + r2 * 5 + r1] * 2.0f;
+                            const float v10 = (float)p0[i3 * 16000 + i4 * 125 + 100 + r2 * 5 + r1] * 2.0f;
+                            const double v11 = (double)v2 * 1.0 + (double)v4 * 1.0 + (double)v6 * 1.0 + (double)v8 * 1.0
+                                + (double)v10 * 1.0;
+                            a10 += v11 * m12;
                         }
-                        a6 += (double)a10 * m8;
                     }
+                    a6 += (double)a10 * m8;
                 }
-                const double v13 = (double)a6;
-                p1[(i3 * 128 + i4)] = v13;
             }
-        } else if (block1 < 33) {
-            const int block3 = block1 - 32;
-            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v15 = (float)((float)p2[t2]) * 2.0f;
-                p3[t2] = v15;
-            }
-        } else {
-            const int block4 = block1 - 33;
-            // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-            constexpr int TILES = 250, KSTEPS = 8, LANES = 4, CIN = 64, COUT = 128;
-            const int at = block4 * 256 + threadIdx.x;
-            const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
-            if (at < 256000) {
-                const int tap = table_1(tile * 2 + half), co = table_2(tile) * 64 + row;
-                const int first = step * 2 * LANES + half * LANES;
-                float v[LANES];
-                UNROLL for (int j = 0; j < LANES; j++) {
-                    v[j] = 0;
-                    if (tap >= 0 && co < COUT && first + j < CIN) {
-                        const float v16 = p0[((first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5)];
-                        v[j] = (float)(v16 * 2.0f);
-                    }
-                }
-                const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(p4 + (long long)(at / 128) * PICK(2048, 2048, 4096) + (half * 64 + row) * 16) = high;
-#if defined(STRICT)
-                const float rest[4] = {v[0] - __uint_as_float(high.x), v[1] - __uint_as_float(high.y), v[2] - __uint_as_float(high.z),
-                    v[3] - __uint_as_float(high.w)};
-                *(uint4*)(p4 + (long long)(at / 128) * 4096 + (half * 64 + row) * 16
-                    + 2048) = make_uint4(round_tf32(rest[0] == 0 ? 0 : rest[0] + v[0] * 9.74999992e-08f),
-                    round_tf32(rest[1] == 0 ? 0 : rest[1] + v[1] * 9.74999992e-08f),
-                    round_tf32(rest[2] == 0 ? 0 : rest[2] + v[2] * 9.74999992e-08f),
-                    round_tf32(rest[3] == 0 ? 0 : rest[3] + v[3] * 9.74999992e-08f));
-#endif
-            }
+            const double v13 = (double)a6;
+            p1[i3 * 128 + i4] = v13;
         }
+    } else if (block1 < 33) {
+        const int block3 = block1 - 32, t2 = (int)block3 * 256 + threadIdx.x;
+        if (t2 < 128) {
+            const float v15 = (float)p2[t2] * 2.0f;
+            p3[t2] = v15;
+        }
+    } else {
+        const int block4 = block1 - 33;
+        // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
+        constexpr int TILES = 250, KSTEPS = 8, LANES = 4;
+        const int at = block4 * 256 + threadIdx.x;
+        const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
+        const int tap = table_1(tile * 2 + half), co = table_2(tile) * 64 + row, first = step * 2 * LANES + half * LANES;
+        float v[LANES];
+        UNROLL for (int j = 0; j < LANES; j++) {
+            v[j] = 0;
+            const float v16 = p0[(first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5];
+            v[j] = (float)(v16 * 2.0f);
+        }
+        const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+        *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
     }
     TF_AFTER();
 }
@@ -786,14 +628,12 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 1; block1 += gridDim.x) {
-        const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
+        const int t1 = (int)block1 * 256 + threadIdx.x;
         if (t1 < 64) {
             double a2 = 0.0;
-            for (tf_index r1 = 0; r1 < batch; ++r1) {
+            for (int r1 = 0; r1 < batch; ++r1) {
                 double a4 = 0.0;
-                for (tf_index r2 = 0; r2 < count_1; ++r2) {
-                    a4 += (double)p0[r1 * 64 + t1 + r2 * n7];
-                }
+                for (int r2 = 0; r2 < count_1; ++r2) a4 += (double)p0[r1 * 64 + t1 + r2 * n7];
                 a2 += (double)(a4);
             }
             const double v3 = (double)(a2 / (double)batch);
@@ -802,13 +642,11 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
     }
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
-        const int lane10 = threadIdx.x % 8, slice11 = threadIdx.x / 8;
-        const tf_index o12 = (tf_index)block2 * 8 + lane10, o13 = min(o12, (tf_index)(128 - 1));
+        const int lane10 = threadIdx.x % 8, slice11 = threadIdx.x / 8, o12 = (int)block2 * 8 + lane10;
+        const int o13 = min(o12, (int)(128 - 1));
         double a14 = 0.0;
 #pragma unroll 4
-        for (tf_index t2 = slice11; t2 < 64; t2 += 32) {
-            a14 += ((double)((double)p2[t2]) * (double)(float)((float)p3[(t2 * 128 + o13)]));
-        }
+        for (int t2 = slice11; t2 < 64; t2 += 32) a14 += ((double)p2[t2] * (double)(float)p3[t2 * 128 + o13]);
         a14 = tf_sum_slices(a14, tf_shared, slice11, lane10, 16, 8);
         if (slice11 == 0 && o12 < 128) {
             const double v7 = (double)a14 * scale0;
@@ -824,66 +662,59 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
         if (block1 < 1) {
-            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
+            const int t1 = (int)block1 * 256 + threadIdx.x;
             if (t1 < 128) {
-                const double v3 = (double)((double)p0[t1]) + (double)(float)((float)p1[t1]);
+                const double v3 = (double)p0[t1] + (double)(float)p1[t1];
                 p2[t1] = v3;
             }
         } else if (block1 < 2) {
-            const int block3 = block1 - 1;
-            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
+            const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
             if (t2 < 128) {
-                const double v5 = -(double)((double)p0[t2]);
+                const double v5 = -(double)p0[t2];
                 p3[t2] = v5;
             }
         } else {
-            const int block4 = block1 - 2, lane11 = threadIdx.x % 8, slice12 = threadIdx.x / 8;
-            const tf_index o13 = (tf_index)block4 * 8 + lane11, o14 = min(o13, (tf_index)(count8 - 1)), i15 = o14 / 128;
-            const tf_index i16 = o14 - i15 * 128;
+            const int block4 = block1 - 2, lane11 = threadIdx.x % 8, slice12 = threadIdx.x / 8, o13 = (int)block4 * 8 + lane11;
+            const int o14 = min(o13, (int)(count8 - 1)), i15 = o14 / 128, i16 = o14 - i15 * 128;
             double a17 = 0.0;
 #pragma unroll 4
-            for (tf_index t3 = slice12; t3 < 64; t3 += 32) {
+            for (int t3 = slice12; t3 < 64; t3 += 32) {
                 double a19 = 0.0;
-                for (tf_index r1 = 0; r1 < count_1; ++r1) {
-                    a19 += (double)p4[i15 * 64 + t3 + r1 * n18];
-                }
-                a17 += ((double)(a19) * (double)(float)((float)p5[(t3 * 128 + i16)]));
+                for (int r1 = 0; r1 < count_1; ++r1) a19 += (double)p4[i15 * 64 + t3 + r1 * n18];
+                a17 += ((double)(a19) * (double)(float)p5[t3 * 128 + i16]);
             }
             a17 = tf_sum_slices(a17, tf_shared, slice12, lane11, 16, 8);
             if (slice12 == 0 && o13 < count8) {
-                const double v12 = (double)((double)a17 * scale0) - (double)((double)p0[i16]);
-                p6[(i15 * 128 + i16)] = v12;
+                const double v12 = (double)((double)a17 * scale0) - (double)p0[i16];
+                p6[i15 * 128 + i16] = v12;
             }
             __syncthreads();
         }
     }
 }
 
-__global__ void __launch_bounds__(THREADS, 1) train_dense(const float* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s,
-    Strides xs, const float* r0, Strides rs0, float* partial, const __grid_constant__ TensorMap boxes) {
+__global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* __restrict__ packed, Sizes s, const float* r0, Strides rs0,
+    float* partial, const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ Barriers b;
     const int t = threadIdx.x;
-    const Operands operands{r0, rs0, partial};
+    const Operands operands{partial};
     if (t == 0) {
         for (int i = 0; i < STAGES; i++) { barrier_init(b.full[i], TRANSPOSERS); barrier_init(b.empty[i], 256); }
-        for (int i = 0; i < SLABS; i++) { barrier_init(b.weights_full[i], FETCHERS); barrier_init(b.weights_empty[i], 256); }
+        for (int i = 0; i < SLABS; i++) { barrier_init(b.weights_full[i], 1); barrier_init(b.weights_empty[i], 256); }
         for (int i = 0; i < BUFFERS; i++) { barrier_init(b.chunk_full[i], 128); barrier_init(b.chunk_empty[i], 128); }
         for (int i = 0; i < RAW; i++) { barrier_init(b.raw_full[i], 1); barrier_init(b.raw_empty[i], TRANSPOSERS); }
         barrier_fence();
     }
-#if !defined(STRICT) && !defined(WIDE)
-    for (int i = t; i < STAGES * VECTORS * TERMS * (PLANE - PIXELS); i += THREADS)
+    for (int i = t; i < STAGES * VECTORS * (PLANE - PIXELS); i += THREADS)
         *(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);  // zeros after the last row; nobody writes there again
     fence_proxy();
-#endif
     TF_SEQUENCE();
     for (int c = t; c < 128; c += THREADS) ((float*)(shared + TABLES_AT))[c] = (float)r0[c * rs0.c];
+    for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512))[c] = 0.f;
     for (int c = t; c < 128; c += THREADS)
-        for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512 + g * 5120))[c] = 0.f;
-    for (int c = t; c < 128; c += THREADS)
-        for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512 + g * 5120))[128 + c] = 0.f;
+        for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512))[128 + c] = 0.f;
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<88>(); load_boxes(shared, b, packed, s, &boxes, t); }
@@ -898,29 +729,22 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(128 - 1));
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
+        const int o4 = min(o3, (int)(128 - 1));
         double a5 = 0.0;
 #pragma unroll 4
-        for (tf_index t1 = slice2; t1 < 132; t1 += 32) {
-            a5 += (double)p0[o4 + t1 * 128];
-        }
+        for (int t1 = slice2; t1 < 132; t1 += 32) a5 += (double)p0[o4 + t1 * 128];
         a5 = tf_sum_slices(a5, tf_shared, slice2, lane1, 16, 8);
-        if (slice2 == 0 && o3 < 128) {
-            const double v2 = (double)(a5 / (double)n7);
-            p1[o4] = v2;
-        }
+        if (slice2 == 0 && o3 < 128) { const double v2 = (double)(a5 / (double)n7); p1[o4] = v2; }
         __syncthreads();
     }
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
-        const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8;
-        const tf_index o15 = (tf_index)block2 * 8 + lane13, o16 = min(o15, (tf_index)(128 - 1));
+        const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8, o15 = (int)block2 * 8 + lane13;
+        const int o16 = min(o15, (int)(128 - 1));
         double a17 = 0.0;
 #pragma unroll 4
-        for (tf_index t2 = slice14; t2 < 132; t2 += 32) {
-            a17 += (double)p2[o16 + t2 * 128];
-        }
+        for (int t2 = slice14; t2 < 132; t2 += 32) a17 += (double)p2[o16 + t2 * 128];
         a17 = tf_sum_slices(a17, tf_shared, slice14, lane13, 16, 8);
         if (slice14 == 0 && o15 < 128) {
             const double v4 = (double)(a17 / (double)n7), v5 = p3[o16], v7 = v4 - (double)(v5 * v5);
@@ -931,21 +755,19 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
     TF_CLUSTER_BARRIER();
     for (int block3 = blockIdx.x; block3 < count_5; block3 += gridDim.x) {
         if (block3 < 1) {
-            const tf_index t3 = (tf_index)block3 * 256 + threadIdx.x;
+            const int t3 = (int)block3 * 256 + threadIdx.x;
             if (t3 < 128) {
-                const double v9 = (double)((double)p5[t3]) * scale0;
+                const double v9 = (double)p5[t3] * scale0;
                 p6[t3] = v9;
             }
         } else {
-            const int block5 = block3 - 1;
-            const tf_index t4 = (tf_index)block5 * 256 + threadIdx.x;
+            const int block5 = block3 - 1, t4 = (int)block5 * 256 + threadIdx.x;
             if (t4 < count9) {
-                const tf_index i34 = t4 / 128, i35 = t4 - i34 * 128;
-                const float v10 = p7[(i34 * 128 + i35)];
-                const double v13 = tf_rsqrt((double)((double)((double)p5[i35]) + 1.0000000000000001e-05));
-                const double v16 = (double)v10 * (double)(v13 * (double)(float)((float)p8[i35]));
-                const double v18 = v16 + (double)(float)((float)p9[i35]);
-                p10[(i34 * 128 + i35)] = v18;
+                const int i34 = t4 / 128, i35 = t4 - i34 * 128;
+                const float v10 = p7[i34 * 128 + i35];
+                const double v13 = tf_rsqrt((double)((double)p5[i35] + 1.0000000000000001e-05));
+                const double v16 = (double)v10 * (double)(v13 * (double)(float)p8[i35]), v18 = v16 + (double)(float)p9[i35];
+                p10[i34 * 128 + i35] = v18;
             }
         }
     }
@@ -955,57 +777,53 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
     const float* __restrict__ p3, const float* __restrict__ p4, float* p5, const float* __restrict__ p6, float* p7,
     const float* __restrict__ p8, float* p9) {
     TF_BESIDE();
-    for (int block1 = blockIdx.x; block1 < 35; block1 += gridDim.x) {
-        if (block1 < 1) {
-            const tf_index t1 = (tf_index)block1 * 256 + threadIdx.x;
-            if (t1 < 128) {
-                const float v3 = tf_rsqrt((float)((float)((float)p0[t1]) + 9.99999975e-06f)), v5 = v3 * (float)((float)p1[t1]);
-                p2[t1] = v5;
-            }
-        } else if (block1 < 2) {
-            const int block3 = block1 - 1;
-            const tf_index t2 = (tf_index)block3 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const float v6 = p3[t2], v7 = p4[t2], v10 = tf_rsqrt((float)((float)((float)p0[t2]) + 9.99999975e-06f));
-                const float v14 = v6 - (float)(v7 * (float)(v10 * (float)((float)p1[t2])));
-                p5[t2] = v14;
-            }
-        } else if (block1 < 34) {
-            const int block4 = block1 - 2;
-            const tf_index t3 = (tf_index)block4 * 256 + threadIdx.x;
-            if (t3 < 8192) {
-                const tf_index i21 = t3 / 128, i22 = t3 - i21 * 128;
-                double a24 = 0.0;
-                for (tf_index r1 = 0; r1 < 5; ++r1) {
-                    const double m26 = tf_table_23[r1];
-                    if (m26 != 0) {
-                        double a28 = 0.0;
-                        for (tf_index r2 = 0; r2 < 5; ++r2) {
-                            const double m30 = tf_table_27[r2];
-                            if (m30 != 0) {
-                                const float v16 = (float)((float)p6[(i21 * 16000 + i22 * 125 + r2 * 5 + r1)]) * 2.0f;
-                                const float v18 = (float)((float)p6[(i21 * 16000 + i22 * 125 + 25 + r2 * 5 + r1)]) * 2.0f;
-                                const float v20 = (float)((float)p6[(i21 * 16000 + i22 * 125 + 50 + r2 * 5 + r1)]) * 2.0f;
-                                const float v22 = (float)((float)p6[(i21 * 16000 + i22 * 125 + 75 + r2 * 5 + r1)]) * 2.0f;
-                                const float v24 = (float)((float)p6[(i21 * 16000 + i22 * 125 + 100 + r2 * 5 + r1)]) * 2.0f;
-                                const double v25 = (double)v16 * 1.0 + (double)v18 * 1.0 + (double)v20 * 1.0 + (double)v22 * 1.0
-                                    + (double)v24 * 1.0;
-                                a28 += v25 * m30;
-                            }
+    const int block1 = blockIdx.x;
+    if (block1 < 1) {
+        const int t1 = 0 * 256 + threadIdx.x;
+        if (t1 < 128) {
+            const float v3 = tf_rsqrt((float)((float)p0[t1] + 9.99999975e-06f)), v5 = v3 * (float)p1[t1];
+            p2[t1] = v5;
+        }
+    } else if (block1 < 2) {
+        const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
+        if (t2 < 128) {
+            const float v6 = p3[t2], v7 = p4[t2], v10 = tf_rsqrt((float)((float)p0[t2] + 9.99999975e-06f));
+            const float v14 = v6 - (float)(v7 * (float)(v10 * (float)p1[t2]));
+            p5[t2] = v14;
+        }
+    } else if (block1 < 34) {
+        const int block4 = block1 - 2, t3 = (int)block4 * 256 + threadIdx.x;
+        if (t3 < 8192) {
+            const int i21 = t3 / 128, i22 = t3 - i21 * 128;
+            double a24 = 0.0;
+            for (int r1 = 0; r1 < 5; ++r1) {
+                const double m26 = tf_table_23[r1];
+                if (m26 != 0) {
+                    double a28 = 0.0;
+                    for (int r2 = 0; r2 < 5; ++r2) {
+                        const double m30 = tf_table_27[r2];
+                        if (m30 != 0) {
+                            const float v16 = (float)p6[i21 * 16000 + i22 * 125 + r2 * 5 + r1] * 2.0f;
+                            const float v18 = (float)p6[i21 * 16000 + i22 * 125 + 25 + r2 * 5 + r1] * 2.0f;
+                            const float v20 = (float)p6[i21 * 16000 + i22 * 125 + 50 + r2 * 5 + r1] * 2.0f;
+                            const float v22 = (float)p6[i21 * 16000 + i22 * 125 + 75 + r2 * 5 + r1] * 2.0f;
+                            const float v24 = (float)p6[i21 * 16000 + i22 * 125 + 100 + r2 * 5 + r1] * 2.0f;
+                            const double v25 = (double)v16 * 1.0 + (double)v18 * 1.0 + (double)v20 * 1.0 + (double)v22 * 1.0
+                                + (double)v24 * 1.0;
+                            a28 += v25 * m30;
                         }
-                        a24 += (double)a28 * m26;
                     }
+                    a24 += (double)a28 * m26;
                 }
-                const double v27 = (double)a24;
-                p7[(i21 * 128 + i22)] = v27;
             }
-        } else {
-            const int block5 = block1 - 34;
-            const tf_index t4 = (tf_index)block5 * 256 + threadIdx.x;
-            if (t4 < 128) {
-                const float v29 = (float)((float)p8[t4]) * 2.0f;
-                p9[t4] = v29;
-            }
+            const double v27 = (double)a24;
+            p7[i21 * 128 + i22] = v27;
+        }
+    } else {
+        const int block5 = block1 - 34, t4 = (int)block5 * 256 + threadIdx.x;
+        if (t4 < 128) {
+            const float v29 = (float)p8[t4] * 2.0f;
+            p9[t4] = v29;
         }
     }
     TF_AFTER();
@@ -1016,23 +834,20 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = o4 - i5 * 128;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
+        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
+        for (int t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
-            for (tf_index r1 = 0; r1 < count_1; ++r1) {
-                a9 += (double)p0[i5 * 64 + t1 + r1 * n6];
-            }
-            a7 += ((double)(a9) * (double)(float)((float)p1[(t1 * 128 + i6)]));
+            for (int r1 = 0; r1 < count_1; ++r1) a9 += (double)p0[i5 * 64 + t1 + r1 * n6];
+            a7 += ((double)(a9) * (double)(float)p1[t1 * 128 + i6]);
         }
         a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v7 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
-            const double v11 = (double)(v7 * (double)(float)((float)p3[i6])) + (double)(float)((float)p4[i6]);
-            p5[(i5 * 128 + i6)] = v11;
+            const double v7 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
+            const double v11 = (double)(v7 * (double)(float)p3[i6]) + (double)(float)p4[i6];
+            p5[i5 * 128 + i6] = v11;
         }
         __syncthreads();
     }
@@ -1043,19 +858,19 @@ __global__ void __launch_bounds__(256) eval_general_moments(const float* __restr
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
     const int q0 = (int)blockIdx.x, chunk1 = ((int)blockIdx.x - q0), columns3 = q0 - q0, q4 = q0 / 64, outer5 = q0 - q4 * 64;
-    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, line8 = 0, place9 = (int)threadIdx.x;
+    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place9 = (int)threadIdx.x;
     const int column10 = columns3 * 256 + place9, begin12 = chunk1 * count_1, end13 = min(begin12 + count_1, count_1);
     const float* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * depth_x_height_x_width));
     const int rows16 = end13 - begin12;
     double sum18 = 0.0;
     if (rows16 > 0)
-        for (int t1 = line8; t1 < rows16; t1 += 8) {
+        for (int t1 = 0; t1 < rows16; t1 += 8) {
             float part22[8];
             UNROLL for (int u20 = 0; u20 < 8; ++u20) {
                 const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
                 const bool fits26 = row23 < rows16 && at25 < depth_x_height_x_width;
                 const int at27 = min(at25, depth_x_height_x_width - 1);
-                part22[u20] = fits26 ? (float)((float)from14[at27]) : 0.0f;
+                part22[u20] = fits26 ? (float)from14[at27] : 0.0f;
             }
             UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
                 UNROLL for (int first30 = 0; first30 < 8; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
@@ -1066,8 +881,8 @@ __global__ void __launch_bounds__(256) eval_general_moments(const float* __restr
     __syncthreads();
     for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
         double total33 = 0.0;
-        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34 + i32];
-        tf_sums[i32] = total33;
+        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34];
+        tf_sums[0] = total33;
     }
     __syncthreads();
     __syncthreads();
@@ -1075,9 +890,9 @@ __global__ void __launch_bounds__(256) eval_general_moments(const float* __restr
     for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of38 = tf_intervals + box36;
+        const unsigned char* of38 = tf_intervals;
         sum37 += tf_sums[of38[0]];
-        p1[(to35 + box36)] = sum37;
+        p1[to35] = sum37;
     }
 }
 
@@ -1086,23 +901,20 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8;
-        const tf_index o3 = (tf_index)block1 * 8 + lane1, o4 = min(o3, (tf_index)(count1 - 1)), i5 = o4 / 128;
-        const tf_index i6 = o4 - i5 * 128;
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
+        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (tf_index t1 = slice2; t1 < 64; t1 += 32) {
+        for (int t1 = slice2; t1 < 64; t1 += 32) {
             double a9 = 0.0;
-            for (tf_index r1 = 0; r1 < 1; ++r1) {
-                a9 += (double)p0[i5 * 64 + t1 + r1 * n6];
-            }
-            a7 += ((double)(a9) * (double)(float)((float)p1[(t1 * 128 + i6)]));
+            for (int r1 = 0; r1 < 1; ++r1) a9 += (double)p0[i5 * 64 + t1 + r1 * n6];
+            a7 += ((double)(a9) * (double)(float)p1[t1 * 128 + i6]);
         }
         a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < count1) {
-            const double v7 = (double)((double)a7 * scale0) + (double)(float)((float)p2[i6]);
-            const double v11 = (double)(v7 * (double)(float)((float)p3[i6])) + (double)(float)((float)p4[i6]);
-            p5[(i5 * 128 + i6)] = v11;
+            const double v7 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
+            const double v11 = (double)(v7 * (double)(float)p3[i6]) + (double)(float)p4[i6];
+            p5[i5 * 128 + i6] = v11;
         }
         __syncthreads();
     }
@@ -1112,8 +924,8 @@ __global__ void __launch_bounds__(256) eval_general_moments_tail(const double* p
 // input i and tap k belong together where o + padding = stride * i + dilation * k.
 struct Geometry { int in[3], out[3], taps[3], stride[3], dilation[3], padding[3], batch, groups, cin, cout; };
 __global__ void __launch_bounds__(256) direct(const float* x, const float* w, const float* bias, float* y, Geometry g) {
-    const int blocks = (g.cout + 7) / 8, taps = g.taps[0] * g.taps[1] * g.taps[2];
-    long long rest = blockIdx.x * 256ll + threadIdx.x, image = 1ll * g.in[0] * g.in[1] * g.in[2];
+    const int blocks = (g.cout + 7) / 8, taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2];
+    long long rest = blockIdx.x * 256ll + threadIdx.x;
     int o[3];
     for (int a = 2; a >= 0; rest /= g.out[a], a--) o[a] = rest % g.out[a];
     const int first = rest % blocks * 8, group = rest / blocks % g.groups, n = rest / blocks / g.groups;
@@ -1121,32 +933,29 @@ __global__ void __launch_bounds__(256) direct(const float* x, const float* w, co
     double sum[8] = {};
     for (int k = 0; k < taps; k++) {
         const int tap[3] = {k / (g.taps[1] * g.taps[2]), k / g.taps[2] % g.taps[1], k % g.taps[2]};
-        long long pixel = 0;
-        bool inside = true;
+        int pixel = 0, inside = 1;
         for (int a = 0; a < 3; a++) {
             const int up = o[a] + g.padding[a] - g.dilation[a] * tap[a], i = up / g.stride[a];
             inside = inside && up >= 0 && up % g.stride[a] == 0 && i < g.in[a];
             pixel = pixel * g.in[a] + i;
         }
         float part[8] = {};
-        for (int c = 0; c < g.cin && inside; c++) {
-            const float v = x[((1ll * n * g.groups + group) * g.cin + c) * image + pixel];
+        for (int c = group * g.cin; c < (group + 1) * g.cin && inside; c++)
             for (int j = 0; j < 8 && first + j < g.cout; j++)
-                part[j] += v * (float)w[((group * g.cin + c) * g.cout + first + j) * taps + k];
-        }
+                part[j] += (float)x[(1ll * n * g.groups * g.cin + c) * image + pixel] * (float)w[(c * g.cout + first + j) * taps + k];
         for (int j = 0; j < 8; j++) sum[j] += part[j];
     }
-    for (int j = 0; j < 8 && first + j < g.cout; j++) {
-        const int channel = group * g.cout + first + j;
-        const long long plane = 1ll * n * g.groups * g.cout + channel;
-        y[((plane * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[channel] : 0.f));
-    }
+    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++)
+        y[(((1ll * n * g.groups * g.cout + c) * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j]
+            + (bias ? (float)bias[c] : 0.f));
 }
 
-static bool aligned(void* const* leaf, int count) {
-    return std::all_of(leaf, leaf + count, [](void* p) { return (size_t)p % 16 == 0; });
-}
+#include <algorithm>
+#include <array>
+#include <dlfcn.h>
+static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
+template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
 
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
 template <class... P, class... A>
@@ -1166,11 +975,7 @@ static tf_divisor divisor(long long d) {
     return {(unsigned)((((1ull << shift) - d) << 32) / d + 1), shift};
 }
 
-static Sizes sizes_of(std::array<long long, 13> of) {
-    Sizes sizes;
-    std::copy(of.begin(), of.end(), (int*)&sizes);
-    return sizes;
-}
+template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
 
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
 static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
@@ -1185,80 +990,33 @@ static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, s
 extern "C" long long train(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 5;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
-#if defined(STRICT)
-    if (arch == 90 && width % 16 == 0 && aligned(leaf, 5)) {
-        const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4, count_6 = (batch + 3) / 2;
-        const long long count_1 = ceil_div(depth * height * width, 8192), count_5 = ceil_div(width, 20);
-        const long long count_4 = (height + 6) / 3, count_2 = ceil_div(depth * height * width, 1024), count_3 = 16 * batch + 2;
-        if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
-#elif defined(WIDE)
-    if (arch == 90 && width % 16 == 0 && aligned(leaf, 5)) {
-        const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4, count_4 = (height + 10) / 7;
-        const long long count_6 = (batch + 3) / 2, count_1 = ceil_div(depth * height * width, 8192);
-        const long long count_5 = ceil_div(width, 20), count_2 = ceil_div(depth * height * width, 1024), count_3 = 16 * batch + 2;
-        if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
-        if (2048000 * batch * mid_depth * mid_height * mid_width < 1600000000) return -3;
-#else
     if (arch == 90 && width == 32 && aligned(leaf, 5)) {
         const long long mid_depth = depth + 4, mid_height = height + 4, count_5 = (batch + 3) / 2;
         const long long count_1 = ceil_div(depth * height, 256), count_4 = (height + 7) / 4;
         const long long count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
         if (4608 * batch * mid_depth * mid_height >= 1ll << 31) return -1;
         if (73728000 * batch * mid_depth * mid_height < 1600000000) return -3;
-#endif
         const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512;
-        const long long at_4 = at_3 + 512 * batch, at_5 = at_4 + PICK(4096000, 4096000, 8192000), at_6 = at_5 + 512 * batch * count_1,
-            at_7 = at_6 + 512;
+        const long long at_4 = at_3 + 512 * batch, at_5 = at_4 + 4096000, at_6 = at_5 + 512 * batch * count_1, at_7 = at_6 + 512;
         const long long at_8 = at_7 + 1024, at_9 = at_8 + 67584, at_10 = at_9 + 67584, at_11 = at_10 + 1024;
         if (asks) return at_11 + 1024;
-#if defined(STRICT) || defined(WIDE)
-        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_5, count_1, batch, count_2,
-            64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
-#else
         launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
             32 * depth * height, 64 * batch, divisor(count_1), divisor(batch));
-#endif
         launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[1], at_0, leaf[2], at_1, at_4);
-#if defined(STRICT) || defined(WIDE)
-        launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
-            1.0 / (mid_depth * mid_height * mid_width));
-        launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch,
-            count_3, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-#else
         launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
             1.0 / (36 * mid_depth * mid_height));
         launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch,
             count_3, 128 * batch, 1.0 / (36 * mid_depth * mid_height));
-#endif
-        launch(train_dense, 132, 384, PICK(221696, 230784, 230784), 1, true, stream, leaf[0], at_4,
-#if defined(STRICT)
-            sizes_of({batch, depth, height, width, batch, mid_depth, mid_height, mid_width, batch, mid_depth, count_4, count_5,
-                batch * mid_depth * count_5 * count_4}),
-            Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, at_2,
-#elif defined(WIDE)
-            sizes_of({batch, depth, height, width, batch, mid_depth, mid_height, mid_width, batch, mid_depth, count_4, count_5,
-                batch * mid_depth * count_4 * count_5}),
-            Strides{64 * depth * height * width, depth * height * width, height * width, width, 1}, at_2,
-#else
-            sizes_of({batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1,
-                batch * mid_depth * count_4}),
-            Strides{2048 * depth * height, 32 * depth * height, 32 * height, 32, 1}, at_2,
-#endif
-            Strides{0, 1, 0, 0, 0}, at_8,
-#if defined(STRICT) || defined(WIDE)
-            boxes_of(leaf[0], {width, height, depth, batch, 64},
-                {4 * width, 4 * height * width, 256 * depth * height * width, 4 * depth * height * width}, {24, PICK(11, 11, 7), 5, 1, 4}));
-        launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
-            batch * mid_depth * mid_height * mid_width, count_6, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * mid_width - 1));
-#else
+        launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
+            sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1, batch * mid_depth * count_4),
+            at_2, Strides{0, 1, 0, 0, 0}, at_8,
             boxes_of(leaf[0], {32, height, depth, batch, 64}, {128, 128 * height, 8192 * depth * height, 128 * depth * height},
-                {36, 8, 5, 1, 4}));
+            {36, 8, 5, 1, 4}));
         launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
             36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
-#endif
         return (long long)cudaGetLastError();
     }
-    return -PICK(4, 2, 2);
+    return -2;
 }
 
 extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
@@ -1292,41 +1050,34 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
         16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
 }
-extern "C" long long convolve(void* const* at, const long long* size, cudaStream_t stream, int, int) {
-    Geometry g;
-    for (int i = 0; i < (int)(sizeof(g) / sizeof(int)); i++) ((int*)&g)[i] = (int)size[i];
-    const long long threads = g.batch * g.groups * ((g.cout + 7ll) / 8) * g.out[0] * g.out[1] * g.out[2];
-    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>((float*)at[0], (float*)at[1], (float*)at[2], (float*)at[3], g);
+extern "C" long long convolve(float* const* at, const Geometry* g, cudaStream_t stream, int, int) {
+    const long long threads = g->batch * g->groups * ((g->cout + 7ll) / 8) * g->out[0] * g->out[1] * g->out[2];
+    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>(at[0], at[1], at[2], at[3], *g);
     return (long long)cudaGetLastError();
 }
 """
 
-ELEMENTS = {torch.float32: "float"}
-OTHERWISE = {-3: "STRICT", -4: "WIDE"}
 _built, _calls = {}, {}
 
 
-def compiled(dtype, device, told):
-    """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
+def compiled(name, device):
+    """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
-    key = ELEMENTS[dtype], told, f"{major}{minor}" + "a" * (major == 9)
+    key = f"{major}{minor}" + "a" * (major == 9),
     if key not in _built:
-        heads = "algorithm array cstdint dlfcn.h cuda_runtime.h"
-        source = "".join(f"#include <{head}>\n" for head in heads.split()) + SOURCE
-        flags = [f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        name, options = "_".join(["transfuse_7570f195d5d6", *key]), {"is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
-    return _built[key], 10 * major + minor
+        flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
+        options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_a157edcfdb90", *key]), "", SOURCE, **options))
+    function = _built[key][name]
+    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+    return function, 10 * major + minor
 
 
 def call(function, tensors, sizes, arch, asks=False):
-    """A function of the source on the current stream of the tensors' GPU; asks: for the bytes of workspace it needs."""
-    index = tensors[0].device.index
-    if index != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[None if t is None else t.data_ptr() for t in tensors])
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
+    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
+    with torch.cuda._DeviceGuard(index := tensors[0].get_device()):
+        return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):
@@ -1334,22 +1085,15 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     first = leaves[0]
     if not first.is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
-    if first.dtype not in ELEMENTS:
-        raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
     for leaf, (label, shape) in zip(leaves, expected):
-        if (leaf.dtype, leaf.device) != (first.dtype, first.device):
-            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
+        if first.dtype != torch.float32 or (leaf.dtype, leaf.device) != (first.dtype, first.device):
+            raise ValueError(f"{label} must be fp32 or 16 bits like all leaves on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
     counts = (ctypes.c_longlong * len(sizes))(*sizes)
-    need, told = None, "TF32" if torch.backends.cudnn.allow_tf32 else "STRICT"
-    while need is None or need in OTHERWISE:  # small: fp32 though TF32 is allowed, as PyTorch does; rows of another length than the example's
-        told = OTHERWISE.get(need, told)
-        library, arch = compiled(first.dtype, first.device, told)
-        function = library[name]
-        function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
-        need = call(function, leaves, counts, arch, True)
+    function, arch = compiled(name, first.device)
+    need = call(function, leaves, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     return function, counts, arch, need, outputs(*sizes)
@@ -1357,14 +1101,13 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 
 def run(name, leaves, expected, sizes_at, outputs, results):
     """Launches a program; None where the portable path must be taken. Outputs behind `results` are fp32."""
-    dtype, leaves = leaves[0].dtype, [leaf.contiguous() for leaf in leaves]
-    if dtype in (torch.float16, torch.bfloat16):  # their products are exact in TF32
-        leaves = [leaf.float() for leaf in leaves]
-    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
+    dtype, halves = leaves[0].dtype, (torch.float16, torch.bfloat16)  # their products are exact in TF32
+    leaves = [(t.float() if t.dtype in halves else t).contiguous() for t in leaves]
+    key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
-    if need == -2:
+    if need in (-2, -3) or (not torch.backends.cudnn.allow_tf32 and dtype == torch.float32):
         return None
     out = [leaves[0].new_empty(shape) for shape in shapes]
     workspace = leaves[0].new_empty(need, dtype=torch.uint8)
@@ -1378,25 +1121,23 @@ def differentiated(written, leaves, gradients):
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-        results, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
-        given = results[: len(gradients)], wanted, gradients
-        found = iter(torch.autograd.grad(*given, create_graph=again, allow_unused=True))
+        results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
+        found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
     return tuple(next(found) if t.requires_grad else None for t in leaves)
 
 
-def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """What torch.ops.aten.convolution computes, by the portable kernel."""
-    dtype, (x, weight, bias) = x.dtype, [None if t is None else t.float() for t in (x, weight, bias)]
-    x, weight = x.contiguous(), weight.contiguous()
-    meta = [None if t is None else t.to("meta") for t in (x, weight, bias)]
-    shape = torch.ops.aten.convolution(*meta, stride, padding, dilation, transposed, output_padding, groups).shape
-    y = torch.empty(shape, dtype=x.dtype, device=x.device)
-    axes = [(1, x.shape[2:]), (1, shape[2:]), (1, weight.shape[2:]), (1, stride), (1, dilation), (0, padding)]
+def convolve(x, weight, bias, stride, padding, dilation, transposed, *rest):
+    """What torch.ops.aten.convolution computes, by the portable kernel; strict fp32 by PyTorch."""
+    if x.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32:
+        return torch.ops.aten.convolution(x, weight, bias, stride, padding, dilation, transposed, *rest)
+    dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float() for t in (x, weight, bias)]
+    x, weight, meta = x.contiguous(), weight.contiguous(), [t if t is None else t.to("meta") for t in (x, weight, bias)]
+    y = x.new_empty(torch.ops.aten.convolution(*meta, stride, padding, dilation, transposed, *rest).shape)
+    axes = [(1, x.shape[2:]), (1, y.shape[2:]), (1, weight.shape[2:]), (1, stride), (1, dilation), (0, padding)]
     numbers = [n for fill, values in axes for n in [fill] * (5 - x.dim()) + list(values)]  # a missing axis is one long
-    numbers += [x.shape[0], groups, x.shape[1] // groups, shape[1] // groups]
-    library, arch = compiled(x.dtype, x.device, "TF32")
-    library.convolve.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
-    call(library.convolve, [x, weight, bias, y], (ctypes.c_longlong * len(numbers))(*numbers), arch)
+    numbers += [x.shape[0], rest[1], x.shape[1] // rest[1], y.shape[1] // rest[1]]
+    function, arch = compiled("convolve", x.device)
+    call(function, [x, weight, bias, y], (ctypes.c_int * len(numbers))(*numbers), arch)
     return y.to(dtype)
 
 

@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass, field, replace
 
 from transfuse.emit.rolled import rolled
-from transfuse.emit.short import DEVICE, LISTS, product, shorter
-from transfuse.emit.sums import FUNCTION, inlined, summed
 from transfuse.emit.text import specialised
+from transfuse.emit.text.once import short, written_out
+from transfuse.emit.text.ranges import Range, tables
+from transfuse.emit.text.short import DEVICE, LISTS, product, shorter
+from transfuse.emit.text.sums import FUNCTION, inlined, summed
 from transfuse.emit.text.values import agreed, constants
-from transfuse.emit.whole import without_constant_members, without_unread_members, without_unused_parameters
+from transfuse.emit.text.whole import without_constant_members, without_unread_members, without_unused_parameters
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -29,6 +31,9 @@ class Chunk:
     def __post_init__(self):
         code = re.sub(r"//.*", "", self.text)
         self.words = set(WORD.findall(code))
+        if self.function:  # constants of its own hide those of the same name
+            own = re.findall(r"^\s+constexpr int ([^;]*);", code, re.M)
+            self.words -= {name for list_ in own for name in re.findall(r"(?:^|, )(\w+) = ", list_) if name.isupper()}
         self.calls = set(re.findall(r"([A-Za-z_]\w*)(?=[(<])", code))
 
     def reached_from(self, words: set[str], calls: set[str]) -> bool:
@@ -89,6 +94,7 @@ def chunks(text: str) -> list[Chunk]:
         if not block and line.lstrip().startswith("//"):
             if not re.search(r"\.cuh|host machine|machine has functions|every architecture since|^//   axis", line):
                 pending.append(line)
+            pending = _plainly(pending)
             continue
         if line.startswith("#if"):
             directive += 1
@@ -105,6 +111,15 @@ def chunks(text: str) -> list[Chunk]:
     if block:
         found.append(_chunk("\n".join([*pending, *block])))
     return found
+
+
+def _plainly(comment: list[str]) -> list[str]:
+    """A comment without what is said in brackets to those who change the generators."""
+    text = "\n".join(comment)
+    if not (match := re.search(r" \([A-Z][^()]*\.\)", text)):
+        return comment
+    rest = text[: match.start()] + text[match.end() :]
+    return [line for line in rest.split("\n") if line.strip(" /")]
 
 
 def _chunk(text: str) -> Chunk:
@@ -195,8 +210,9 @@ struct Bfloat {
 };"""
 
 
-def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
-    """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first."""
+def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], dict[str, set[int]]]:
+    """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first. And of each kernel
+    which of its parameters nobody reads: they are gone."""
     sources = {
         key: [(name, _macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
     }
@@ -204,12 +220,8 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
     for list_ in sources.values():
         _renumbered([source for _, source in list_])
     _one_number_tables(every)
-    for (
-        key,
-        list_,
-    ) in sources.items():  # the first build's tiles are told of, the others' constants speak for themselves
-        for _, source in list_ if key != next(iter(sources)) else []:
-            source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
+    for source in every:  # the constants speak for themselves
+        source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
     for roll in (False, False, False, True):  # what is left of a function may decide how others read
         known = _constants(every)
         for source in every:
@@ -217,7 +229,11 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
         if not roll:
             _numbers_for_functions(every)
             _shortened(every)
+            _called_once(every)
+            _numbers_for_names(every)
     _aliases_gone(every)
+    _operands_read(every)
+    _one_overload(every)
     for source in every:
         _sums_by_name(source)
     for source in every:
@@ -225,7 +241,31 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
     used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
     for source in every:
         source[:] = [_unused_macros_gone(chunk, used) for chunk in source]
-    return {key: _text(list_) for key, list_ in sources.items()}
+    unread = _unread_parameters(list(sources.values()))
+    return {key: _text(list_) for key, list_ in sources.items()}, unread
+
+
+SIGNATURE = re.compile(r"(__global__ void (?:__launch_bounds__\([^)]*\)) (\w+)\()([^)]*)(\) \{.*)", re.S)
+
+
+def _unread_parameters(builds: list[list[tuple[str, list[Chunk]]]]) -> dict[str, set[int]]:
+    """Of each kernel those parameters that it reads in no build; they are taken from its text."""
+    kernels = [
+        (name, source, i) for list_ in builds for name, source in list_ for i, c in enumerate(source) if c.kernel
+    ]
+    unread: dict[str, set[int]] = {}
+    for name, source, i in kernels:
+        match = SIGNATURE.search(source[i].text)
+        given = [p.split()[-1].lstrip("*&") for p in match[3].split(",")] if match else []
+        idle = {k for k, word in enumerate(given) if not re.search(rf"(?<![.\w]){word}\b", match[4])}
+        unread[name] = unread.get(name, idle) & idle
+    for name, source, i in kernels:
+        if unread[name]:
+            match = SIGNATURE.search(source[i].text)
+            kept = [p.strip() for k, p in enumerate(match[3].split(",")) if k not in unread[name]]
+            text = source[i].text[: match.start()] + match[1] + ", ".join(kept) + match[4]
+            source[i] = replace(source[i], text=text)
+    return unread
 
 
 LOCAL = re.compile(r"(?<![.\w])(v|r|t|block)(\d+)\b(?!\()")
@@ -328,7 +368,37 @@ def _numbers_for_functions(sources: list[list[Chunk]]) -> None:
             ]
 
 
-ALIAS = re.compile(r"typedef (float|double|STORED|tf_half) (REAL|ELEMENT);")
+ALIAS = re.compile(r"typedef (float|double|STORED|tf_half|int) (REAL|ELEMENT|tf_index);")
+OPERANDS = re.compile(r"(struct Operands \{)([^{}]*)(\};)")
+
+
+def _operands_read(sources: list[list[Chunk]]) -> None:
+    """Of a kernel's operands those that its roles read; the kernel itself has them as parameters."""
+    for source in sources:
+        at = next((i for i, c in enumerate(source) if OPERANDS.search(c.text)), None)
+        made = next((i for i, c in enumerate(source) if "Operands operands{" in c.text), None)
+        if at is None or made is None:
+            continue
+        match = OPERANDS.search(source[at].text)
+        members = [m.strip() for m in match[2].split(";") if m.strip()]
+        rest = "".join(c.text for c in source)
+        kept = [i for i, m in enumerate(members) if re.search(rf"\boperands\.{WORD.findall(m)[-1]}\b", rest)]
+        if kept and len(kept) < len(members):
+            new = f"{match[1]} {' '.join(members[i] + ';' for i in kept)} {match[3]}"
+            source[at] = replace(source[at], text=source[at].text.replace(match[0], new))
+            given = re.search(r"Operands operands\{([^{}]*)\}", source[made].text)
+            values = [v.strip() for v in given[1].split(",")]
+            said = f"Operands operands{{{', '.join(values[i] for i in kept)}}}"
+            source[made] = replace(source[made], text=source[made].text.replace(given[0], said))
+
+
+def _one_overload(sources: list[list[Chunk]]) -> None:
+    """Functions for double, beside those for float, are gone where nothing else is double."""
+    for source in sources:
+        overloads = [c for c in source if c.function and not c.kernel and "(double " in c.text.split("{")[0]]
+        twice = [c for c in overloads if any(c.names == o.names and o not in overloads for o in source)]
+        if not any("double" in c.words for c in source if c not in twice):
+            source[:] = [c for c in source if c not in twice]
 
 
 def _aliases_gone(sources: list[list[Chunk]]) -> None:
@@ -337,8 +407,16 @@ def _aliases_gone(sources: list[list[Chunk]]) -> None:
         types = {m[2]: m[1] for c in source if (m := ALIAS.fullmatch(c.text.strip()))}
         types = {n: "STORED" if n == "ELEMENT" and t != "double" else t for n, t in types.items()}
         for name, type_ in types.items():
+            if type_ == "int" and not all(
+                "typedef int tf_index;" in {c.text.strip() for c in s} for s in sources if _indexed(s)
+            ):
+                continue
             kept = [c for c in source if not (m := ALIAS.fullmatch(c.text.strip())) or m[2] != name]
             source[:] = [replace(c, text=re.sub(rf"\b{name}\b", type_, c.text)) for c in kept]
+
+
+def _indexed(source: list[Chunk]) -> bool:
+    return any("tf_index" in c.names for c in source)
 
 
 def _shortened(sources: list[list[Chunk]]) -> None:
@@ -348,6 +426,14 @@ def _shortened(sources: list[list[Chunk]]) -> None:
     found = [iter(texts) for texts in without_unused_parameters(plain)]
     for source, texts in zip(sources, found):
         source[:] = [c if c.macro else replace(c, text=_place_told(next(texts))) for c in source]
+
+
+def _called_once(sources: list[list[Chunk]]) -> None:
+    """Short functions stand where they are called, if that is one place."""
+    found = [[short(c.text) if c.function and not c.kernel else None for c in source] for source in sources]
+    texts = written_out([[c.text for c in source] for source in sources], found)
+    for source, new in zip(sources, texts):
+        source[:] = [replace(c, text=text) for c, text in zip(source, new) if text is not None]
 
 
 def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
@@ -406,7 +492,42 @@ def _constants(sources: list[list[Chunk]]) -> dict:
             found[name] = next(iter(some))
         elif all(isinstance(v, int) for v in some):
             found[name] = values
+    if all("typedef float ELEMENT;" in {c.text.strip() for c in source} for source in sources if _stores(source)):
+        if isinstance(vector := agreed(found.get("VECTOR")), int):
+            found["sizeof whole"] = 4 * vector  # what store_vector moves
+    for source in sources:
+        for name, own in tables("\n".join(c.text for c in source if not c.kernel)).items():
+            both = found.get(name, own)
+            found[name] = Range(min(both.lo, own.lo), max(both.hi, own.hi), True)
     return found
+
+
+NAMED = re.compile(r"(?://[^\n]*\n)*constexpr int ([A-Z_]+) = (\d+);")
+
+
+def _numbers_for_names(sources: list[list[Chunk]]) -> None:
+    """Constants with a comment of their own that one place reads: the number itself."""
+    for name in {
+        m[1] for source in sources for c in source if "//" in c.text and (m := NAMED.fullmatch(c.text.strip()))
+    }:
+        holding = [s for s in sources if any(name in c.names for c in s)]
+        own = [next(c for c in s if name in c.names) for s in holding]
+        if any(sum(len(re.findall(rf"\b{name}\b", re.sub("//.*", "", c.text))) for c in s) != 2 for s in holding):
+            continue
+        for source, chunk in zip(holding, own):
+            number = NAMED.fullmatch(chunk.text.strip())[2]
+            source[:] = [replace(c, text=_said(c.text, name, number)) for c in source if c is not chunk]
+
+
+def _said(text: str, name: str, number: str) -> str:
+    """The number in code, a plain word in comments."""
+    halves = [line.partition("//") for line in text.split("\n")]
+    word = re.compile(rf"\b{name}\b")
+    return "\n".join(word.sub(number, code) + mark + word.sub(name.lower(), note) for code, mark, note in halves)
+
+
+def _stores(source: list[Chunk]) -> bool:
+    return any("store_vector" in c.names for c in source)
 
 
 def _printed(chunk: Chunk, known: dict, roll: bool) -> Chunk:
@@ -603,6 +724,13 @@ def _overloads(sources, name: str) -> bool:
 
 
 TIDY = [
+    (re.compile(r"const (tf_vector<[^;=]*>) (\w+) = \*\(const \1\*\)"), r"const auto \2 = *(const \1*)"),
+    (re.compile(r"min\(\(int\)blockIdx\.x, \d+ - 1\)"), "blockIdx.x"),
+    (re.compile(r"\((float|double)\)\(\(\1\)([\w.]+\[(?:[^][]|\[[^][]*\])*\])\)"), r"(\1)\2"),
+    (re.compile(r"\[\(((?:[^][()]|\([^()]*\))*)\)\]"), r"[\1]"),
+    (re.compile(r"\(int\)(\d+) \* "), r"\1 * "),
+    (re.compile(r"(\s+)([\w.]+\[\w+\]) = 0;\s+(?=\2 = )"), r"\1"),
+    (re.compile(r"(for \([^\n]*\)) \{\n\s+([^\n;{}]*;)\n\s*\}"), r"\1 \2"),
     (re.compile(r"(?<![\w>])\((\w+) \* 1\)"), r"\1"),
     (re.compile(r"(?<![\w>])\((\w+) \+ 0\)"), r"\1"),
     (re.compile(r"(= \w+) - 0;"), r"\1;"),
@@ -628,9 +756,24 @@ def _beside(line: str, element: re.Match) -> bool:
     return line.startswith(f"{element[1]}{name}[") and len(line) + len(element[2]) < 126
 
 
+ANOTHER_NAME = re.compile(
+    r"\n\s+(?:const int (\w+)|float \(&(\w+)\)(?:\[\w+\])+) = (blockIdx\.x|\w+(?:\[[^][]*\])+);(?=\n)"
+)
+
+
+def _names_used_once(text: str) -> str:
+    """Another name for a block's number or a row of accumulators, where it is used once: the thing itself."""
+    for match in list(ANOTHER_NAME.finditer(text)):
+        name = match[1] or match[2]
+        if len(re.findall(rf"\b{name}\b", text)) == 2 and (match[2] or match[3] == "blockIdx.x"):
+            text = re.sub(rf"\b{name}\b", match[3], text.replace(match[0], ""))
+    return text
+
+
 def tidy(text: str) -> str:
     for pattern, by in TIDY:
         text = pattern.sub(by, text)
+    text = _names_used_once(text)
     # Neighbouring declarations of one type share a line.
     lines: list[str] = []
     for line in _halvings(text.split("\n")):

@@ -18,21 +18,21 @@ from transfuse.problem import ProblemError
 DTYPES = {"f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16", "f64": "torch.float64"}
 
 
-LONGEST = 1200  # lines of a file with kernels of their own for 16 bits
-GROWTH = 1.2  # of a longer one, where strict fp32 has kernels of its own
+LONGEST = 600  # lines of a file
 
 
 def write(found, ref: Reference, modes) -> str:
-    """Kernels of their own for each arithmetic, unless that makes the file too long to read: then 16 bits take the fp32 kernels,
-    and strict fp32 the portable path."""
+    """With kernels of their own for as many arithmetics as leave the file short enough to read. Without them rows of another length
+    than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
+    PyTorch's operators."""
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs))
-    text = _file(found, ref, modes, every)
-    if len(every) == 1 or text.count("\n") < LONGEST:
-        return text
-    strict, plain = (
-        _file(found, ref, modes, [a for a in every if a not in left]) for left in (["half"], ["half", "strict"])
-    )
-    return strict if strict.count("\n") < max(LONGEST, GROWTH * plain.count("\n")) else plain
+    taken, text = ["fp32"], _file(found, ref, modes, ["fp32"])
+    for arithmetic in ("wide", "half", "strict"):
+        if arithmetic in every and text.count("\n") < LONGEST:
+            longer = _file(found, ref, modes, [a for a in every if a in (*taken, arithmetic)])
+            if longer.count("\n") < LONGEST:
+                taken, text = [*taken, arithmetic], longer
+    return text
 
 
 def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
@@ -41,22 +41,28 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     every = [program for part in parts for variants in part.programs.values() for _, program in variants]
     clusters = any(launch.cluster > 1 for program in every for launch in program.launches)
     falls = any(part.falls for part in parts)
+    programs = {}
     for arithmetic in arithmetics:
-        kernels, functions = {}, []  # of each text its kernel
-        for part in parts:
-            variants = [
+        kernels = {}  # of each text its kernel
+        programs[arithmetic] = [
+            [
                 (_aligned(c, part), _share(program, kernels))
                 for c, program in part.programs.get(arithmetic, part.programs["fp32"])
             ]
-            otherwise = -4 if arithmetic == "fp32" and "wide" in part.programs else -2
-            symbols = [s.name for s in part.sized.symbols]
-            leaves = len(part.sized.names)
-            functions.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise))
+            for part in parts
+        ]
         first = first or {k.name: k for k in kernels.values()}
         builds[arithmetic] = [(k.name, _named_like(k, first.get(k.name))) for k in kernels.values()]
+    code, unread = device.assembled(builds)
+    for arithmetic in arithmetics:
+        functions = []
+        for part, variants in zip(parts, programs[arithmetic]):
+            otherwise = -4 if arithmetic == "fp32" and "wide" in part.programs and "wide" in arithmetics else -2
+            symbols = [s.name for s in part.sized.symbols]
+            leaves = len(part.sized.names)
+            functions.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise, unread))
         text = "\n\n".join([*host.support("".join(functions), clusters, "half" in arithmetics), *functions])
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
-    code = device.assembled(builds)
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
     regions = [_region(part, statistics) for part in parts]

@@ -9,11 +9,10 @@ from transfuse.emit.program import Program
 SMALL = "1600000000"  # flops of a convolution, below which optimize multiplies in strict fp32 as well (see tf32_pays)
 
 LAUNCH = r"""
-static bool aligned(void* const* leaf, int count) {
-    return std::all_of(leaf, leaf + count, [](void* p) { return (size_t)p % 16 == 0; });
-}
+@HEADS@
+static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
-
+@SIZES@
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
 template <class... P, class... A>
 static void launch(void (*kernel)(P...), long long grid, int block, int shared, @CLUSTER@bool early, cudaStream_t stream, A... a) {
@@ -56,12 +55,7 @@ static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, s
 """
 
 # A kernel's struct of sizes takes int: they are checked to fit.
-SIZES = r"""
-static Sizes sizes_of(std::array<long long, 13> of) {
-    Sizes sizes;
-    std::copy(of.begin(), of.end(), (int*)&sizes);
-    return sizes;
-}
+SIZES = r"""template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
 """
 
 
@@ -72,15 +66,24 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
         launch = launch.replace(word, texts[clusters])
     element = "sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9" if half else "7"
     called = {"divisor(": DIVISOR, "sizes_of(": SIZES, "boxes_of(": BOXES.replace("@ELEMENT@", element)}
+    heads = ["algorithm", *(["array", "dlfcn.h"] if "boxes_of(" in functions else [])]
+    launch = launch.replace("@HEADS@", "\n".join(f"#include <{head}>" for head in heads))
+    launch = launch.replace("@SIZES@", SIZES if "sizes_of(" in functions else "")
     return [launch, *(text for name, text in called.items() if name in functions)]
 
 
 def function(
-    name: str, symbols: list[str], leaves: int, variants: list[tuple[str, Program]], clusters: bool, otherwise: int
+    name: str,
+    symbols: list[str],
+    leaves: int,
+    variants: list[tuple[str, Program]],
+    clusters: bool,
+    otherwise: int,
+    unread: dict,
 ) -> str:
     """extern "C": the bytes of workspace it needs, or the launches; given are addresses of leaves, outputs and workspace. The
     first variant whose condition holds; where none does `otherwise`: -2 for the portable path, -4 for the build for rows of
-    any length."""
+    any length. unread: of each kernel the parameters it has no more."""
     lines = [
         f'extern "C" long long {name}(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {{',
         f"    void* const* const out = leaf + {leaves};",
@@ -92,7 +95,7 @@ def function(
         if condition:
             lines.append(f"    if ({condition}) {{")
             indent = "        "
-        for line in _body(program, clusters, "arch == 90" in condition):
+        for line in _body(program, clusters, "arch == 90" in condition, unread):
             lines += [(indent if not i else f"{indent}    ") + part for i, part in enumerate(line.split("\n"))]
         if condition:
             lines.append("    }")
@@ -102,7 +105,7 @@ def function(
     return "\n".join(lines)
 
 
-def _body(program: Program, clusters: bool, hopper: bool) -> list[str]:
+def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[str]:
     """hopper: no other GPU gets here."""
     calls = []
     for i, launch in enumerate(program.launches):
@@ -111,9 +114,9 @@ def _body(program: Program, clusters: bool, hopper: bool) -> list[str]:
         if launch.cluster > 1 and not hopper:
             cluster, grid = f"arch >= 90 ? {launch.cluster} : 1, ", f"arch >= 90 ? {launch.grid} : 1"
         arguments = ""
-        for p in launch.kernel.parameters:  # structs on lines of their own
-            apart = p.type in ("Sizes", "Strides") or p.value.startswith("boxes_of")
-            arguments += f",{chr(10) if apart else ' '}{_value(p)}"
+        for i, p in enumerate(launch.kernel.parameters):
+            if i not in unread.get(launch.kernel.name, ()):
+                arguments += f", {_value(p)}"
         how = f"{grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream"
         calls.append(f"launch({launch.kernel.name}, {how}{arguments});")
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
@@ -148,7 +151,7 @@ def _declared(named: list[tuple[str, str]]) -> list[str]:
 
 def _value(p) -> str:
     if p.type == "Sizes":
-        return f"sizes_of({{{re.sub('[{}]', '', p.value)}}})"
+        return f"sizes_of({re.sub('[{}]', '', p.value)})"
     return f"{p.type}{p.value}" if p.value.startswith("{") else p.value
 
 

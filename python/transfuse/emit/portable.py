@@ -8,8 +8,8 @@ KERNEL = r"""
 // input i and tap k belong together where @RULE@.
 struct Geometry { int in[3], out[3], taps[3], stride[3], dilation[3], padding[3], batch, groups, cin, cout@TRANSPOSED@; };
 __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, const STORED* bias, STORED* y, Geometry g) {
-    const int blocks = (g.cout + 7) / 8, taps = g.taps[0] * g.taps[1] * g.taps[2];
-    long long rest = blockIdx.x * 256ll + threadIdx.x, image = 1ll * g.in[0] * g.in[1] * g.in[2];
+    const int blocks = (g.cout + 7) / 8, taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2];
+    long long rest = blockIdx.x * 256ll + threadIdx.x;
     int o[3];
     for (int a = 2; a >= 0; rest /= g.out[a], a--) o[a] = rest % g.out[a];
     const int first = rest % blocks * 8, group = rest / blocks % g.groups, n = rest / blocks / g.groups;
@@ -17,24 +17,19 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
     double sum[8] = {};
     for (int k = 0; k < taps; k++) {
         const int tap[3] = {k / (g.taps[1] * g.taps[2]), k / g.taps[2] % g.taps[1], k % g.taps[2]};
-        long long pixel = 0;
-        bool inside = true;
+        int pixel = 0, inside = 1;
         for (int a = 0; a < 3; a++) {
 @PLACE@
             pixel = pixel * g.in[a] + i;
         }
         float part[8] = {};
-        for (int c = 0; c < g.cin && inside; c++) {
-            const float v = x[((1ll * n * g.groups + group) * g.cin + c) * image + pixel];
-            for (int j = 0; j < 8 && first + j < g.cout; j++) part[j] += v * (float)w[@WEIGHT@ * taps + k];
-        }
+        for (int c = group * g.cin; c < (group + 1) * g.cin && inside; c++)
+            for (int j = 0; j < 8 && first + j < g.cout; j++)
+                part[j] += (float)x[(1ll * n * g.groups * g.cin + c) * image + pixel] * (float)w[@WEIGHT@ * taps + k];
         for (int j = 0; j < 8; j++) sum[j] += part[j];
     }
-    for (int j = 0; j < 8 && first + j < g.cout; j++) {
-        const int channel = group * g.cout + first + j;
-        const long long plane = 1ll * n * g.groups * g.cout + channel;
-        y[((plane * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[channel] : 0.f));
-    }
+    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++)
+        y[(((1ll * n * g.groups * g.cout + c) * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[c] : 0.f));
 }
 """
 
@@ -42,7 +37,7 @@ TRANSPOSED = {
     "@RULE@": "o + padding = stride * i + dilation * k",
     "@PLACE@": """            const int up = o[a] + g.padding[a] - g.dilation[a] * tap[a], i = up / g.stride[a];
             inside = inside && up >= 0 && up % g.stride[a] == 0 && i < g.in[a];""",
-    "@WEIGHT@": "((group * g.cin + c) * g.cout + first + j)",
+    "@WEIGHT@": "(c * g.cout + first + j)",
     "@TRANSPOSED@": "",
 }
 EITHER = {
@@ -50,16 +45,14 @@ EITHER = {
     "@PLACE@": """            const int far = g.dilation[a] * tap[a], up = o[a] + g.padding[a] - far;
             const int i = g.transposed ? up / g.stride[a] : o[a] * g.stride[a] + far - g.padding[a];
             inside = inside && (g.transposed ? up >= 0 && up % g.stride[a] == 0 : i >= 0) && i < g.in[a];""",
-    "@WEIGHT@": "(g.transposed ? (group * g.cin + c) * g.cout + first + j : (group * g.cout + first + j) * g.cin + c)",
+    "@WEIGHT@": "(g.transposed ? c * g.cout + first + j : (group * g.cout + first + j) * g.cin + c % g.cin)",
     "@TRANSPOSED@": ", transposed",
 }
 
 HOST = r"""
-extern "C" long long convolve(void* const* at, const long long* size, cudaStream_t stream, int, int) {
-    Geometry g;
-    for (int i = 0; i < (int)(sizeof(g) / sizeof(int)); i++) ((int*)&g)[i] = (int)size[i];
-    const long long threads = g.batch * g.groups * ((g.cout + 7ll) / 8) * g.out[0] * g.out[1] * g.out[2];
-    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>((STORED*)at[0], (STORED*)at[1], (STORED*)at[2], (STORED*)at[3], g);
+extern "C" long long convolve(STORED* const* at, const Geometry* g, cudaStream_t stream, int, int) {
+    const long long threads = g->batch * g->groups * ((g->cout + 7ll) / 8) * g->out[0] * g->out[1] * g->out[2];
+    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>(at[0], at[1], at[2], at[3], *g);
     return (long long)cudaGetLastError();
 }
 """
@@ -67,18 +60,15 @@ extern "C" long long convolve(void* const* at, const long long* size, cudaStream
 
 PYTHON = '''
 
-def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """What torch.ops.aten.convolution computes, by the portable kernel."""
-@FLOATS@    x, weight = x.contiguous(), weight.contiguous()
-    meta = [None if t is None else t.to("meta") for t in (x, weight, bias)]
-    shape = torch.ops.aten.convolution(*meta, stride, padding, dilation, transposed, output_padding, groups).shape
-    y = torch.empty(shape, dtype=x.dtype, device=x.device)
-    axes = [(1, x.shape[2:]), (1, shape[2:]), (1, weight.shape[2:]), (1, stride), (1, dilation), (0, padding)]
+def convolve(x, weight, bias, stride, padding, dilation, transposed, *rest):
+    """What torch.ops.aten.convolution computes, by the portable kernel@STRICT_SAID@."""
+@STRICT@@FLOATS@    x, weight, meta = x.contiguous(), weight.contiguous(), [t if t is None else t.to("meta") for t in (x, weight, bias)]
+    y = x.new_empty(torch.ops.aten.convolution(*meta, stride, padding, dilation, transposed, *rest).shape)
+    axes = [(1, x.shape[2:]), (1, y.shape[2:]), (1, weight.shape[2:]), (1, stride), (1, dilation), (0, padding)]
     numbers = [n for fill, values in axes for n in [fill] * (5 - x.dim()) + list(values)]  # a missing axis is one long
-    numbers += [x.shape[0], groups, x.shape[1] // groups, shape[1] // groups@EITHER@]
-    library, arch = compiled(x.dtype, x.device@TOLD@)
-    library.convolve.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
-    call(library.convolve, [x, weight, bias, y], (ctypes.c_longlong * len(numbers))(*numbers), arch)
+    numbers += [x.shape[0], rest[1], x.shape[1] // rest[1], y.shape[1] // rest[1]@EITHER@]
+    function, arch = compiled("convolve", @DTYPE@x.device@TOLD@)
+    call(function, [x, weight, bias, y], (ctypes.c_int * len(numbers))(*numbers), arch)
     return y@BACK@
 '''
 
@@ -91,14 +81,23 @@ def kernel(transposed: bool) -> str:
     return text
 
 
-def python(builds: list[str], transposed: bool, floats: bool) -> str:
-    """floats: the file's kernels are for fp32 alone."""
+def python(builds: list[str], transposed: bool, floats: bool, strict: bool) -> str:
+    """floats: the file's kernels are for fp32 alone. strict: it has none for strict fp32, which PyTorch computes."""
     told = ', "HALF" if x.dtype != torch.float32 else "TF32"' if "half" in builds else ', "TF32"'
-    text = PYTHON.replace("@EITHER@", "" if transposed else ", int(transposed)").replace(
-        "@BACK@", ".to(dtype)" if floats else ""
+    strictly = (
+        "    if x.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32:\n"
+        "        return torch.ops.aten.convolution(x, weight, bias, stride, padding, dilation, transposed, *rest)\n"
     )
-    converted = (
-        "    dtype, (x, weight, bias) = x.dtype, [None if t is None else t.float() for t in (x, weight, bias)]\n"
-    )
-    text = text.replace("@FLOATS@", converted if floats else "")
-    return text.replace("@TOLD@", told if len(builds) > 1 else "")
+    converted = "    dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float() for t in (x, weight, bias)]\n"
+    text = PYTHON
+    for word, by in {
+        "@STRICT_SAID@": "; strict fp32 by PyTorch" if strict else "",
+        "@STRICT@": strictly if strict else "",
+        "@FLOATS@": converted if floats else "",
+        "@EITHER@": "" if transposed else ", int(transposed)",
+        "@DTYPE@": "" if floats else "x.dtype, ",
+        "@TOLD@": told if len(builds) > 1 else "",
+        "@BACK@": ".to(dtype)" if floats else "",
+    }.items():
+        text = text.replace(word, by)
+    return text

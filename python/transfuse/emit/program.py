@@ -213,6 +213,8 @@ class _Stating:
             source = first["sources"][launch["source"]]
             values = [[_plain(a) for a in made["launches"][i]["arguments"]] for made in self.made]
             text, parameters = self._parameters(launch["source"], values, begins)
+            grid = self.statement.state([made["launches"][i]["grid"][0] for made in self.made]).text
+            text = _a_block_each(text, grid)
             key = (text, tuple((p.type, p.name) for p in parameters))
             if key not in kernels:
                 name = base = self.prefix + re.sub(r"^(tf|transfuse)_|\d+$", "", source["entry"]).removesuffix("0")
@@ -221,7 +223,6 @@ class _Stating:
                 taken.add(name)
                 kernels[key] = Kernel(name, text.replace("@ENTRY@", name), parameters)
             kernel = Kernel(kernels[key].name, kernels[key].text, parameters)
-            grid = self.statement.state([made["launches"][i]["grid"][0] for made in self.made]).text
             if any(made["launches"][i]["grid"][1:] != [1, 1] for made in self.made):
                 raise Unstated("a grid of several axes")
             block = launch["block"]
@@ -318,6 +319,8 @@ class _Stating:
             else:
                 parameters.append(self._number(alias.get(type_, type_), name, series))
         parameters += literals
+        text = _whole_vectors(text, declared, values)
+        head = re.search(rf'extern "C" __global__ void (__launch_bounds__\([^)]*\)) {entry}\(([^)]*)\) \{{', text)
         body = text[head.end() :]
         if entry.startswith("tf_"):
             results = (
@@ -433,6 +436,36 @@ def _plain(argument):
 def _split(declaration: str) -> tuple[str, str]:
     type_, _, name = declaration.strip().rpartition(" ")
     return type_.strip(), name
+
+
+BLOCKS = re.compile(r"for \(int (\w+) = blockIdx\.x; \1 < (\d+); \1 \+= gridDim\.x\) \{")
+
+
+def _a_block_each(text: str, grid: str) -> str:
+    """A loop over blocks of work without its loop, where there are as many blocks of threads."""
+    loops = BLOCKS.findall(text)
+    if len(loops) != 1 or loops[0][1] != grid or "continue;" in text[BLOCKS.search(text).end() :]:
+        return text
+    return BLOCKS.sub(r"const int \1 = min((int)blockIdx.x, \2 - 1);\n{", text)
+
+
+def _whole_vectors(text: str, declared: list[tuple[str, str]], values: list[list]) -> str:
+    """Without the question whether rows of an output end within a vector, where at all sizes they do not."""
+    vector, sizes = constants(text).get("VECTOR"), next((j for j, (t, _) in enumerate(declared) if t == "Sizes"), None)
+    for j, (type_, name) in enumerate(declared):
+        if type_ != "Strides" or not name.startswith("ys") or not isinstance(vector, int) or sizes is None:
+            continue
+        rows = [struct.unpack("<5q", v[j]) for v in values]
+        widths = [struct.unpack("<13i", v[sizes])[7] for v in values]
+        asked = re.search(rf"const bool wide{name[2:]} = VECTOR > 1 && operands\.{name}\.w == 1 && [^;]*;\n", text)
+        if asked and vector > 1 and all(w % vector == 0 and r[4] == 1 for w, r in zip(widths, rows)):
+            if not any(n % vector for row in rows for n in row[:4]):
+                text = text.replace(asked[0], "\n").replace(f"wide{name[2:]} && count == VECTOR", "true")
+                # What is shorter now must not be unrolled: the kernel is to be the one that was measured.
+                text = re.sub(
+                    r"(?<!unroll 1)\n(\s*)(for \(int wg = 0; wg < WRITERS)", r"\n#pragma unroll 1\n\1\2", text
+                )
+    return text
 
 
 def _fields(body: str) -> list[tuple[str, int]]:

@@ -33,32 +33,28 @@ def helpers(regions: str) -> str:
 
 
 COMPILED = '''
-ELEMENTS = {@ELEMENTS@}
-@OTHERWISE@_built, _calls = {}, {}
+@ELEMENTS@@OTHERWISE@_built, _calls = {}, {}
 
 
-def compiled(dtype, device@TOLD_HERE@):
-    """The kernels for a dtype and the GPU at hand: built on first use, later found in torch's extension cache."""
+def compiled(name, @DTYPE@device@TOLD_HERE@):
+    """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
-    key = ELEMENTS[dtype], @TOLD_KEY@f"{major}{minor}" + "a" * (major == 9)
+    key = @ELEMENT_KEY@@TOLD_KEY@f"{major}{minor}" + "a" * (major == 9)@COMMA@
     if key not in _built:
-        heads = "@INCLUDES@"
-        source = "".join(f"#include <{head}>\\n" for head in heads.split()) + @SOURCE@
-        flags = [f"-DSTORED={key[0]}", @TOLD_FLAG@f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        name, options = "_".join(["transfuse_@DIGEST@", *key]), {"is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(name, "", source, extra_cuda_cflags=flags, **options))
-    return _built[key], 10 * major + minor
+        flags = [@ELEMENT_FLAG@@TOLD_FLAG@f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
+        options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_@DIGEST@", *key]), "", @SOURCE@, **options))
+    function = _built[key][name]
+    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+    return function, 10 * major + minor
 '''
 
 RUN = '''
 def call(function, tensors, sizes, arch, asks=False):
-    """A function of the source on the current stream of the tensors' GPU; asks: for the bytes of workspace it needs."""
-    index = tensors[0].device.index
-    if index != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[None if t is None else t.data_ptr() for t in tensors])
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
+    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
+    with torch.cuda._DeviceGuard(index := tensors[0].get_device()):
+        return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):
@@ -66,11 +62,9 @@ def prepared(name, leaves, expected, sizes_at, outputs):
     first = leaves[0]
     if not first.is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
-    if first.dtype not in ELEMENTS:
-        raise ValueError(f"{expected[0][0]} must be one of {', '.join(map(str, ELEMENTS))}, got {first.dtype}")
     for leaf, (label, shape) in zip(leaves, expected):
-        if (leaf.dtype, leaf.device) != (first.dtype, first.device):
-            raise ValueError(f"{label} must be {first.dtype} on {first.device}, got {leaf.dtype} on {leaf.device}")
+        if first.dtype not in @TYPES@ or (leaf.dtype, leaf.device) != (first.dtype, first.device):
+            raise ValueError(f"{label} must be @NAMES@ like all leaves on {first.device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
@@ -84,7 +78,7 @@ def prepared(name, leaves, expected, sizes_at, outputs):
 def run(name, leaves, expected, sizes_at, outputs@RESULTS@):
     """Launches a program@NONE@.@STATISTICS@"""
 @LEAVES@
-    key = name, torch._C._get_cudnn_allow_tf32(), *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
+    key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
         _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
     function, counts, arch, need, shapes = _calls[key]
@@ -94,17 +88,13 @@ def run(name, leaves, expected, sizes_at, outputs@RESULTS@):
     return @RETURN@
 '''
 
-ASK = """    library, arch = compiled(first.dtype, first.device)
-    function = library[name]
-    function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+ASK = """    function, arch = compiled(name, @DTYPE@first.device)
     need = call(function, leaves, counts, arch, True)"""
 
 ASK_SEVERAL = """    need, told = None, @TOLD@
     while need is None or need in OTHERWISE:  # @OTHER@
         told = OTHERWISE.get(need, told)
-        library, arch = compiled(first.dtype, first.device, told)
-        function = library[name]
-        function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+        function, arch = compiled(name, @DTYPE@first.device, told)
         need = call(function, leaves, counts, arch, True)"""
 
 DIFFERENTIATED = '''
@@ -114,9 +104,8 @@ def differentiated(written, leaves, gradients):
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-        results, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
-        given = results[: len(gradients)], wanted, gradients
-        found = iter(torch.autograd.grad(*given, create_graph=again, allow_unused=True))
+        results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
+        found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
     return tuple(next(found) if t.requires_grad else None for t in leaves)
 '''
 
@@ -135,30 +124,38 @@ def text(builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, s
     )  # fmt: skip
     told = '"TF32" if torch.backends.cudnn.allow_tf32 else "STRICT"' if "strict" in builds else '"TF32"'
     told = f'"HALF" if first.dtype != torch.float32 else {told}' if "half" in builds else told
-    several, portable_when, floats = len(builds) > 1, "need == -2", tensor_cores and "half" not in builds
-    if tensor_cores and "strict" not in builds:
-        portable_when = "need in (-2, -3) or (dtype == torch.float32 and not torch.backends.cudnn.allow_tf32)"
-    leaves = "    dtype, leaves = leaves[0].dtype, " if floats else "    leaves = "
-    leaves += "[leaf.contiguous() for leaf in leaves]"
-    if floats:
-        leaves += (
-            "\n    if dtype in (torch.float16, torch.bfloat16):  # their products are exact in TF32"
-            "\n        leaves = [leaf.float() for leaf in leaves]"
+    several, floats = len(builds) > 1, tensor_cores and "half" not in builds
+    portable_when = "need == -2"
+    if tensor_cores and "strict" not in builds:  # strict fp32 as written, by PyTorch's operators
+        strict = "not torch.backends.cudnn.allow_tf32"
+        portable_when = (
+            f"need in (-2, -3) or ({strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32)"
         )
-    heads = ["algorithm", *(["array", "cstdint", "dlfcn.h"] if "boxes_of(" in source else []), "cuda_runtime.h"]
+    leaves = "    leaves = [leaf.contiguous() for leaf in leaves]"
+    if floats:
+        leaves = (
+            "    dtype, halves = leaves[0].dtype, (torch.float16, torch.bfloat16)  # their products are exact in TF32\n"
+            "    leaves = [(t.float() if t.dtype in halves else t).contiguous() for t in leaves]"
+        )
     code = "SOURCE"
     if ".f16.f16" in source:  # the one instruction that names the type
         code = 'SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")'
+    types = 'ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}\n'
     words = {
-        "@ELEMENTS@": 'torch.float32: "float"'
-        + ("" if floats else ', torch.float16: "Half", torch.bfloat16: "Bfloat"'),
+        "@ELEMENTS@": "" if floats else types,
+        "@ELEMENT_KEY@": "" if floats else "ELEMENTS[dtype], ",
+        "@ELEMENT_FLAG@": "" if floats else 'f"-DSTORED={key[0]}", ',
+        "@COMMA@": "," if floats and not several else "",
+        "not in @TYPES@": "!= torch.float32" if floats else "not in ELEMENTS",
+        "@NAMES@": "fp32 or 16 bits" if floats else "fp32, fp16 or bf16",
+        "@TF32@": "torch._C._get_cudnn_allow_tf32(), " if "strict" in builds else "",
         "@TOLD_HERE@": ", told" if several else "",
         "@TOLD_KEY@": "told, " if several else "",
         "@TOLD_FLAG@": 'f"-D{told}", ' if several else "",
-        '[f"-DSTORED={key[0]}", ': "[" if floats else '[f"-DSTORED={key[0]}", ',
         "@SOURCE@": code,
-        "@INCLUDES@": " ".join(heads),
         "@ASK@": ASK_SEVERAL.replace("@TOLD@", told).replace("@OTHER@", other) if several else ASK,
+        "@DTYPE@first": "first" if floats else "first.dtype, first",
+        "@DTYPE@": "" if floats else "dtype, ",
         "@OTHERWISE@": "OTHERWISE = {" + ", ".join(f'{n}: "{b}"' for n, b in others) + "}\n" if several else "",
         "@NONE@": "; None where the portable path must be taken" if falls else "",
         "@PORTABLE@": f"    if {portable_when}:\n        return None\n" if falls else "",
@@ -179,7 +176,8 @@ def text(builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, s
             else "out"
         ),
     }
-    out = COMPILED + "\n" + RUN + DIFFERENTIATED + (portable.python(builds, transposed, floats) if falls else "")
+    out = COMPILED + "\n" + RUN + DIFFERENTIATED
+    out += portable.python(builds, transposed, floats, tensor_cores and "strict" not in builds) if falls else ""
     for word, by in words.items():
         out = out.replace(word, by)
     return out

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.tokens import CLOSING, Token, closing, find, split
+from transfuse.emit.text.ranges import interval
 from transfuse.emit.text.values import value
-import itertools
 
 BREAKS = {",", ";", "=", "+=", "-=", "*=", "|=", "&=", ":", "{", "}"}
 
@@ -221,7 +222,9 @@ def _product(items: list[Token], known: dict[str, int]) -> list[Token]:
     changed = False
     for sign, factor in zip(["*", *(s.text for s in signs)], factors):
         found = value(factor, known)
-        if (sign == "%" and found == 1) or (sign == "*" and found == 0):
+        if sign == "%" and out and _within([t for _, f in out for t in f], factor, known, len(out)):
+            changed = True
+        elif (sign == "%" and found == 1) or (sign == "*" and found == 0):
             out, changed = [("*", [Token("number", "0", "")])], True
         elif found == 1 and sign in "*/":
             changed = True
@@ -242,6 +245,12 @@ def _product(items: list[Token], known: dict[str, int]) -> list[Token]:
     for sign, factor in out[1:]:
         result += [Token("operator", sign, " "), Token(factor[0].kind, factor[0].text, " "), *factor[1:]]
     return result
+
+
+def _within(items: list[Token], bound: list[Token], known: dict, factors: int) -> bool:
+    """Whether a number is its own remainder."""
+    mine, most = (interval(items, known), interval(bound, known)) if factors == 1 else (None, None)
+    return mine is not None and most is not None and 0 <= mine.lo and mine.hi < most.lo
 
 
 def _pieces(items: list[Token], by: set[str]) -> tuple[list[list[Token]], list[Token]]:

@@ -10,6 +10,7 @@ from transfuse.emit.text.tokens import Token
 
 WIDTH = 140  # of a line
 ASM_WIDTH = 165  # where an instruction is spelled out
+FLAT = 110  # where a loop or a condition has its statements beside it
 ENDLESS = 100000  # lines are broken later, when it is known what they say
 _widths = [WIDTH]
 
@@ -123,22 +124,29 @@ def _guarded(head: str, nodes: list[Node], depth: int, note: str) -> list[str]:
         if "\n" not in text and len(head) + len(text) + 1 <= _widths[-1]:
             return [f"{head} {text}{behind}"]
     inner = printed(nodes, depth + 1)
+    loop = head.lstrip().startswith(("for", "while"))
+    if loop and len(inner) == 1 and not note and len(head) + len(inner[0].strip()) < WIDTH - 8:  # a nest of loops
+        return [f"{head} {inner[0].strip()}"]
     return [head + note, *inner]
 
 
 def _braced(head: str, block: Node, depth: int, note: str, tail: str = "", one: bool = False) -> list[str]:
-    """one: a single statement may stand beside the head, as that of a function does."""
+    """Few short statements stand beside the head; one: that of a function."""
     indent = "    " * depth
     note = note or (f"  {block.note}" if block.note else "")
     if not block.children:
         return [f"{head}{{}}{tail}{note}"]
     leaves = all(c.kind == "leaf" and not c.note for c in block.children)
-    beside = all(c.beside for c in block.children[1:])
-    if leaves and len(block.children) < 4 and (block.flat or (beside and (one or len(block.children) > 1))):
+    if leaves and len(block.children) < 4:
         text = " ".join(plain(c.items) for c in block.children)
-        if len(head) + len(text) + 4 <= (ASM_WIDTH if "asm" in text else WIDTH) and "\n" not in text:
+        beside = len(block.children) > 1 and all(c.beside for c in block.children[1:])
+        room = ASM_WIDTH if "asm" in text else WIDTH if one or block.flat or beside else FLAT
+        if len(head) + len(text) + 4 <= room and "\n" not in text:
             return [f"{head}{{ {text} }}{tail}{note}"]
-    return [f"{head}{{{note}", *printed(block.children, depth + 1), f"{indent}}}{tail}"]
+    inner = printed(block.children, depth + 1)
+    if one and len(inner) == 1 and "//" not in inner[0] and len(head) + len(inner[0].strip()) + 4 <= WIDTH:
+        return [f"{head}{{ {inner[0].strip()} }}{tail}{note}"]
+    return [f"{head}{{{note}", *inner, f"{indent}}}{tail}"]
 
 
 def wrapped(indent: str, text: str, note: str) -> list[str]:
@@ -194,9 +202,10 @@ def folded(text: str) -> str:
             cut = line.find('" :') + 1
             out += [line[:cut], f"{indent}    {line[cut:].lstrip()}"] if cut and len(line) > ASM_WIDTH else [line]
             continue
-        head = HEAD.match(code)
-        end = _closed(code, head.end() - 1) if head else None
-        if end and len(code) > WIDTH and code[end:].strip() not in ("{", "") and not code.rstrip().endswith(("{", "}")):
+        while len(code) > WIDTH and (head := HEAD.match(code)) and not code.rstrip().endswith(("{", "}")):
+            end = _closed(code, head.end() - 1)
+            if end is None or code[end:].strip() in ("{", ""):
+                break
             out.append(code[:end])
             code, indent = f"{indent}    {code[end:].lstrip()}", indent + "    "
         out += wrapped(indent, code.strip(), f"{mark}{note}" if mark else "")

@@ -9,6 +9,7 @@ from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.statements import Node, every
 from transfuse.emit.text.tokens import Token, split
+from transfuse.emit.text.ranges import THREADS, Range, interval, parted, turns
 from transfuse.emit.text.values import Function, declared, value, vector
 
 
@@ -22,9 +23,12 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
             texts = [t.text for t in node.items]
             if len(texts) == 4 and texts[1] in ("+=", "-=") and texts[2] == "0":
                 continue
-            if texts[:1] in (["constexpr"], ["const"]) and texts[1:2] in (["int"], ["bool"]):
+            if (match := INTO.match(plain(node.items))) and isinstance(known.get(match[2]), Range):
+                known[match[1]] = known[match[2]]
+            elif texts[:1] in (["constexpr"], ["const"]) and texts[1:2] in (["int"], ["bool"]):
                 for name, items in declared(node.items[2:-1]):
                     found = vector(items, known)
+                    found = interval(items, known) if found is None and texts[1] == "int" else found
                     known.pop(name, None)
                     if found is not None:
                         known[name] = found
@@ -46,7 +50,8 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
                     break
                 continue
             inside = holds | {plain(condition)} if _lasting(condition, node.children) else holds
-            then, other = _one(pruned(node.children, known, inside)), _one(pruned(node.orelse, known, holds))
+            below, above = parted(condition, known)
+            then, other = _one(pruned(node.children, below, inside)), _one(pruned(node.orelse, above, holds))
             out.append(Node("if", condition, then or [Node("block")], other, node.note, node.flat))
         elif (
             node.kind == "loop"
@@ -61,23 +66,38 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
                 inside = {
                     k: v
                     for k, v in known.items()
-                    if k.isupper() or k.startswith("sizeof") or k in ("true", "false") or isinstance(v, Function)
+                    if k.isupper()
+                    or k.startswith("sizeof")
+                    or k in ("true", "false")
+                    or isinstance(v, Function)
+                    or (isinstance(v, Range) and v.table)
                 }
+                if re.search(r"\bint t[,)]", plain(node.items)):
+                    inside["t"] = THREADS
+                if bounds := re.search(r"__launch_bounds__\((\d+)", plain(node.items)):
+                    inside["threadIdx"] = Range(0, int(bounds[1]) - 1)
             else:
                 own = set(re.findall(r"\b(?:int|unsigned|auto) (\w+) =|, (\w+) =", plain(node.items)))
                 inside = {k: v for k, v in known.items() if not any(k in pair for pair in own)}
+                if (counted := turns(node.items, known)) and counted[0] not in _changed(node.children):
+                    inside[counted[0]] = counted[1]
             inner = _one(pruned(node.children, inside, holds if node.kind == "loop" else frozenset()))
-            out.append(Node(node.kind, simplified(node.items, inside), inner, node.orelse, node.note))
+            if node.kind == "definition":
+                inner = _parameter_itself(node.items, _without_early_return(inner))
+            head = {k: v for k, v in inside.items() if not isinstance(v, Range) or v.table}
+            out.append(Node(node.kind, simplified(node.items, head), inner, node.orelse, node.note))
         elif node.kind == "block":
             inner = _copies_gone(pruned(node.children, known, holds))
             while len(inner) == 1 and inner[0].kind == "block" and not inner[0].note:
                 inner = inner[0].children
-            out.append(Node("block", children=inner, note=node.note, flat=node.flat))
+            block = Node("block", children=inner, note=node.note, flat=node.flat)
+            out += _spliced([block], nodes[:position] + nodes[position + 1 :]) if len(nodes) > 1 else [block]
         else:
             out.append(node)
     return out
 
 
+INTO = re.compile(r"const int\* (\w+) = (\w+)(?: \+ .*)?;")  # a pointer into a table
 CHANGES = {"=", "++", "--", "+=", "-=", "*=", "/=", "|=", "&="}
 
 
@@ -99,22 +119,22 @@ def _lasting(condition: list[Token], nodes: list[Node]) -> bool:
     return not any(t.text in ("(", "[", ".", "=", "&&", "||") for t in condition) and not words & _changed(nodes)
 
 
-COPY = re.compile(r"const int (\w+) = ([A-Za-z_]\w*);")
+COPY = re.compile(r"(?:const|(constexpr)) int (\w+) = ([A-Za-z_]\w*|\d+);")
 
 
 def _copies_gone(nodes: list[Node]) -> list[Node]:
     """Names for what has one already; as long as that stays what it is."""
     for i, node in enumerate(nodes):
         match = COPY.fullmatch(plain(node.items)) if node.kind == "leaf" else None
-        if not match or match[2].isupper() or match[2] in _changed(nodes[i + 1 :]):
+        if not match or (match[3].isupper() and not match[1]) or match[3] in _changed(nodes[i + 1 :]):
             continue
-        rest = nodes[i + 1 :]
+        name, by, rest = match[2], match[3], nodes[i + 1 :]
         if any(
-            re.search(rf"\b(?:int|float|REAL|auto|unsigned|double) (?:{match[1]}|{match[2]}) =", plain(n.items))
+            re.search(rf"\b(?:int|float|REAL|auto|unsigned|double) (?:{name}|{by}) =", plain(n.items))
             for n in _all(rest)
         ):
             continue
-        return _copies_gone([*nodes[:i], *(_renamed(n, match[1], match[2]) for n in rest)])
+        return _copies_gone([*nodes[:i], *(_renamed(n, name, by) for n in rest)])
     return nodes
 
 
@@ -166,6 +186,30 @@ def _nested(nodes: list[Node]) -> list[Node]:
         if node.kind == "if" and not node.orelse and [plain(n.items) for n in node.children] == ["continue;"]:
             rest = _nested(nodes[i + 1 :])
             return [*nodes[:i], Node("if", _negated(node.items), [Node("block", children=rest)], note=node.note)]
+    return nodes
+
+
+def _parameter_itself(head: list[Token], nodes: list[Node]) -> list[Node]:
+    """A variable that begins as a parameter which is not read again is that parameter."""
+    if len(nodes) != 1 or nodes[0].kind != "block":
+        return nodes
+    statements = nodes[0].children
+    for i, node in enumerate(statements):
+        match = re.fullmatch(r"int (\w+) = (\w+);", plain(node.items)) if node.kind == "leaf" else None
+        rest = statements[:i] + statements[i + 1 :]
+        words = {t.text for n in rest for t in every(n) if t.kind == "word"}
+        if match and match[2] not in words and re.search(rf"\bint {match[2]}[,)]", plain(head)):
+            return [replace(nodes[0], children=[_renamed(n, match[1], match[2]) for n in rest])]
+    return nodes
+
+
+def _without_early_return(nodes: list[Node]) -> list[Node]:
+    """A function's `if (c) return;` before its last statement as `if (!(c))` that statement."""
+    if len(nodes) == 1 and nodes[0].kind == "block" and len(nodes[0].children) > 1:
+        *before, asked, last = nodes[0].children
+        if asked.kind == "if" and [plain(n.items) for n in asked.children] == ["return;"] and not asked.orelse:
+            if last.kind == "leaf" and not asked.note:
+                return [replace(nodes[0], children=[*before, Node("if", _negated(asked.items), [last])])]
     return nodes
 
 
@@ -226,8 +270,11 @@ def without_unused(nodes: list[Node]) -> list[Node]:
     while True:
         counts: dict[str, int] = {}
         for node in nodes:
+            before = ""
             for token in every(node):
-                counts[token.text] = counts.get(token.text, 0) + 1
+                if before not in (".", "->"):  # members have names of their own
+                    counts[token.text] = counts.get(token.text, 0) + 1
+                before = token.text
         kept = _dropped(nodes, counts, 0)
         if kept == nodes:
             return kept

@@ -12,7 +12,7 @@ HANDLE = re.compile(r"\bunsigned (b|bar|barrier)(?=[,)])")
 def shorter(text: str) -> str:
     """A declaration with barriers by reference instead of by their shared address, and one word for what is inlined."""
     text = re.sub(r"\bshared_address\(&(b\.\w+\[[^][]*\])\)", r"\1", text)
-    text = re.sub(r"\bconst unsigned bar = (b\.\w+\[)", r"Barrier& bar = \1", text)
+    text = re.sub(r"\b(?:const )?unsigned (bar|barrier) = (b\.\w+\[)", r"Barrier& \1 = \2", text)
     for name in HANDLE.findall(text):
         text = text.replace(f'"r"({name})', f'"r"(shared_address(&{name}))')
     text = HANDLE.sub(r"Barrier& \1", text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from transfuse.emit.text.signature import named
 from transfuse.emit.text.tokens import CLOSING, Token, closing, split, tokens
 
 KEYWORDS = {
@@ -60,16 +61,6 @@ def definitions(items: list[Token]) -> list[Definition]:
     return found
 
 
-def _parameter(items: list[Token]) -> str | None:
-    """The name of a parameter; None where it has none."""
-    for a, b, c in zip(items, items[1:], items[2:]):
-        if a.text == "&" and b.kind == "word" and c.text == ")":
-            return b.text
-    plain = [t for t in items[: next((i for i, t in enumerate(items) if t.text == "["), len(items))]]
-    words = [t for t in plain if t.kind == "word" and t.text not in ("const", "__restrict__")]
-    return plain[-1].text if len(words) > 1 and plain[-1].kind == "word" else None
-
-
 def without_unused_parameters(sources: list[list[str]]) -> list[list[str]]:
     """sources: of each kernel its declarations. Functions that stand once in a kernel lose what they do not read."""
     tokenised = [[tokens(text) for text in source] for source in sources]
@@ -86,7 +77,7 @@ def without_unused_parameters(sources: list[list[str]]) -> list[list[str]]:
                     seen.add(d.name)
                     parameters = split(items[d.open + 1 : d.close], {","}) if d.close > d.open + 1 else []
                     inside = {t.text for t in items[d.close + 1 : d.end]}
-                    names = [_parameter(p) for p in parameters]
+                    names = [named(p) for p in parameters]
                     unused = {i for i, n in enumerate(names) if n is None or n not in inside}
                     key = d.name, len(parameters)
                     idle[key] = idle.get(key, unused) & unused
