@@ -28,8 +28,10 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
                 part[j] += (float)x[(1ll * n * g.groups * g.cin + c) * image + pixel] * (float)w[@WEIGHT@ * taps + k];
         for (int j = 0; j < 8; j++) sum[j] += part[j];
     }
-    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++)
-        y[(((1ll * n * g.groups * g.cout + c) * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[c] : 0.f));
+    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++) {
+        const long long plane = 1ll * n * g.groups * g.cout + c;
+        y[((plane * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[c] : 0.f));
+    }
 }
 """
 

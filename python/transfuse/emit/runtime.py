@@ -52,9 +52,12 @@ def compiled(name, @DTYPE@device@TOLD_HERE@):
 RUN = '''
 def call(function, tensors, sizes, arch, asks=False):
     """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
+    index = tensors[0].get_device()
+    if index != torch._C._cuda_getDevice():
+        with torch.cuda.device(index):
+            return call(function, tensors, sizes, arch, asks)
     addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
-    with torch.cuda._DeviceGuard(index := tensors[0].get_device()):
-        return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):

@@ -128,6 +128,6 @@ def _inlined(text: str, function: Function) -> str | None:
     several = bool(made) or sum(t.text == ";" for t in body) > 1
     if before.text == ")" or (own & words):
         inner = f"{{\n{inner}\n}}" if several or own else inner
-    note = f"\n{function.comment}" if function.comment and before.text != ")" else ""
+    note = f"\n{function.comment}" if function.comment and before.text != ")" and several else ""
     head, tail = items[:at], items[end + 2 :]
     return "".join(t.space + t.text for t in head) + f"{note}\n{inner}\n" + "".join(t.space + t.text for t in tail)

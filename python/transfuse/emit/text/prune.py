@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from transfuse.emit.text.blocks import changed, copies_gone, negated, parameter_itself, tidied, without_early_return
 from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
+from transfuse.emit.text.ranges import THREADS, WARPGROUP, Range, interval, parted, turns
 from transfuse.emit.text.statements import Node, every
 from transfuse.emit.text.tokens import Token, split
-from transfuse.emit.text.ranges import THREADS, Range, interval, parted, turns
 from transfuse.emit.text.values import Function, declared, value, vector
 
 
@@ -72,22 +73,22 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
                     or isinstance(v, Function)
                     or (isinstance(v, Range) and v.table)
                 }
-                if re.search(r"\bint t[,)]", plain(node.items)):
-                    inside["t"] = THREADS
+                if role := re.search(r"(\w+)\([^()]*\bint t\)", plain(node.items)):
+                    inside["t"] = WARPGROUP if role[1] in ("store_role", "product_role") else THREADS
                 if bounds := re.search(r"__launch_bounds__\((\d+)", plain(node.items)):
                     inside["threadIdx"] = Range(0, int(bounds[1]) - 1)
             else:
                 own = set(re.findall(r"\b(?:int|unsigned|auto) (\w+) =|, (\w+) =", plain(node.items)))
                 inside = {k: v for k, v in known.items() if not any(k in pair for pair in own)}
-                if (counted := turns(node.items, known)) and counted[0] not in _changed(node.children):
+                if (counted := turns(node.items, known)) and counted[0] not in changed(node.children):
                     inside[counted[0]] = counted[1]
             inner = _one(pruned(node.children, inside, holds if node.kind == "loop" else frozenset()))
             if node.kind == "definition":
-                inner = _parameter_itself(node.items, _without_early_return(inner))
+                inner = parameter_itself(node.items, without_early_return(inner))
             head = {k: v for k, v in inside.items() if not isinstance(v, Range) or v.table}
             out.append(Node(node.kind, simplified(node.items, head), inner, node.orelse, node.note))
         elif node.kind == "block":
-            inner = _copies_gone(pruned(node.children, known, holds))
+            inner = tidied(copies_gone(pruned(node.children, known, holds)))
             while len(inner) == 1 and inner[0].kind == "block" and not inner[0].note:
                 inner = inner[0].children
             block = Node("block", children=inner, note=node.note, flat=node.flat)
@@ -98,59 +99,12 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
 
 
 INTO = re.compile(r"const int\* (\w+) = (\w+)(?: \+ .*)?;")  # a pointer into a table
-CHANGES = {"=", "++", "--", "+=", "-=", "*=", "/=", "|=", "&="}
-
-
-def _changed(nodes: list[Node]) -> set[str]:
-    """Names that are given something, or whose address is taken."""
-    items = [t for node in nodes for t in [*every(node), Token("operator", ";", "")]]
-    found = set()
-    for before, token, after in zip(
-        [Token("operator", ";", ""), *items], items, [*items[1:], Token("operator", ";", "")]
-    ):
-        if token.kind == "word" and (after.text in CHANGES or before.text in ("++", "--", "&")):
-            found.add(token.text)
-    return found
 
 
 def _lasting(condition: list[Token], nodes: list[Node]) -> bool:
     """Whether a comparison of names holds wherever it is asked again among these."""
     words = {t.text for t in condition if t.kind == "word"}
-    return not any(t.text in ("(", "[", ".", "=", "&&", "||") for t in condition) and not words & _changed(nodes)
-
-
-COPY = re.compile(r"(?:const|(constexpr)) int (\w+) = ([A-Za-z_]\w*|\d+);")
-
-
-def _copies_gone(nodes: list[Node]) -> list[Node]:
-    """Names for what has one already; as long as that stays what it is."""
-    for i, node in enumerate(nodes):
-        match = COPY.fullmatch(plain(node.items)) if node.kind == "leaf" else None
-        if not match or (match[3].isupper() and not match[1]) or match[3] in _changed(nodes[i + 1 :]):
-            continue
-        name, by, rest = match[2], match[3], nodes[i + 1 :]
-        if any(
-            re.search(rf"\b(?:int|float|REAL|auto|unsigned|double) (?:{name}|{by}) =", plain(n.items))
-            for n in _all(rest)
-        ):
-            continue
-        return _copies_gone([*nodes[:i], *(_renamed(n, name, by) for n in rest)])
-    return nodes
-
-
-def _all(nodes: list[Node]):
-    for node in nodes:
-        yield node
-        yield from _all([*node.children, *node.orelse])
-
-
-def _renamed(node: Node, name: str, by: str) -> Node:
-    items = list(node.items)
-    for i, token in enumerate(items):
-        if token.text == name and token.kind == "word" and not (i and items[i - 1].text in (".", "->")):
-            items[i] = Token("word", by, token.space)
-    inner = [_renamed(n, name, by) for n in node.children], [_renamed(n, name, by) for n in node.orelse]
-    return Node(node.kind, items, *inner, node.note, node.flat, node.beside)
+    return not any(t.text in ("(", "[", ".", "=", "&&", "||") for t in condition) and not words & changed(nodes)
 
 
 def _one(nodes: list[Node]) -> list[Node]:
@@ -185,43 +139,8 @@ def _nested(nodes: list[Node]) -> list[Node]:
     for i, node in enumerate(nodes):
         if node.kind == "if" and not node.orelse and [plain(n.items) for n in node.children] == ["continue;"]:
             rest = _nested(nodes[i + 1 :])
-            return [*nodes[:i], Node("if", _negated(node.items), [Node("block", children=rest)], note=node.note)]
+            return [*nodes[:i], Node("if", negated(node.items), [Node("block", children=rest)], note=node.note)]
     return nodes
-
-
-def _parameter_itself(head: list[Token], nodes: list[Node]) -> list[Node]:
-    """A variable that begins as a parameter which is not read again is that parameter."""
-    if len(nodes) != 1 or nodes[0].kind != "block":
-        return nodes
-    statements = nodes[0].children
-    for i, node in enumerate(statements):
-        match = re.fullmatch(r"int (\w+) = (\w+);", plain(node.items)) if node.kind == "leaf" else None
-        rest = statements[:i] + statements[i + 1 :]
-        words = {t.text for n in rest for t in every(n) if t.kind == "word"}
-        if match and match[2] not in words and re.search(rf"\bint {match[2]}[,)]", plain(head)):
-            return [replace(nodes[0], children=[_renamed(n, match[1], match[2]) for n in rest])]
-    return nodes
-
-
-def _without_early_return(nodes: list[Node]) -> list[Node]:
-    """A function's `if (c) return;` before its last statement as `if (!(c))` that statement."""
-    if len(nodes) == 1 and nodes[0].kind == "block" and len(nodes[0].children) > 1:
-        *before, asked, last = nodes[0].children
-        if asked.kind == "if" and [plain(n.items) for n in asked.children] == ["return;"] and not asked.orelse:
-            if last.kind == "leaf" and not asked.note:
-                return [replace(nodes[0], children=[*before, Node("if", _negated(asked.items), [last])])]
-    return nodes
-
-
-OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-
-
-def _negated(condition: list[Token]) -> list[Token]:
-    signs = [t for t in condition if t.kind == "operator" and t.text in (*OPPOSITE, "&&", "||", "?", "&", "|", "!")]
-    if len(signs) == 1 and signs[0].text in OPPOSITE:
-        return [replace(t, text=OPPOSITE[t.text]) if t is signs[0] else t for t in condition]
-    bracket = lambda text: Token("operator", text, "")  # noqa: E731
-    return [bracket("!"), bracket("("), *condition, bracket(")")]
 
 
 def _leaves(nodes: list[Node]) -> bool:
@@ -284,6 +203,7 @@ def without_unused(nodes: list[Node]) -> list[Node]:
 TYPED = re.compile(
     r"(?:const |constexpr )*(?:int|unsigned|bool|float|double|REAL|Place|long long|unsigned long long)(?: ?\*)?"
 )
+
 PURE = re.compile(r"\bplace_of\(")
 
 

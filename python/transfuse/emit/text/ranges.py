@@ -20,6 +20,7 @@ class Range:
 
 
 THREADS = Range(0, 1023)
+WARPGROUP = Range(0, 127)
 
 
 def _compare(holds, fails):

@@ -1,0 +1,263 @@
+"""What all kernels of a file show together: names that say nothing, numbers under several names, parameters nobody reads.
+
+What goes, goes from every build, so that they stay one text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from transfuse.emit.chunks import WORD, Chunk, needed
+from transfuse.emit.conversions import TABLE
+from transfuse.emit.text.once import short, written_out
+from transfuse.emit.text.values import agreed
+from transfuse.emit.text.whole import without_constant_members, without_unread_members, without_unused_parameters
+
+
+SIGNATURE = re.compile(r"(__global__ void (?:__launch_bounds__\([^)]*\)) (\w+)\()([^)]*)(\) \{.*)", re.S)
+
+
+def unread_parameters(builds: list[list[tuple[str, list[Chunk]]]]) -> dict[str, set[int]]:
+    """Of each kernel those parameters that it reads in no build; they are taken from its text."""
+    kernels = [
+        (name, source, i) for list_ in builds for name, source in list_ for i, c in enumerate(source) if c.kernel
+    ]
+    unread: dict[str, set[int]] = {}
+    for name, source, i in kernels:
+        match = SIGNATURE.search(source[i].text)
+        given = [p.split()[-1].lstrip("*&") for p in match[3].split(",")] if match else []
+        idle = {k for k, word in enumerate(given) if not re.search(rf"(?<![.\w]){word}\b", match[4])}
+        unread[name] = unread.get(name, idle) & idle
+    for name, source, i in kernels:
+        if unread[name]:
+            match = SIGNATURE.search(source[i].text)
+            kept = [p.strip() for k, p in enumerate(match[3].split(",")) if k not in unread[name]]
+            text = source[i].text[: match.start()] + match[1] + ", ".join(kept) + match[4]
+            source[i] = replace(source[i], text=text)
+    return unread
+
+
+LOCAL = re.compile(r"(?<![.\w])(v|r|t|block)(\d+)\b(?!\()")
+
+TABLED = re.compile(r"\btf_table_\d+\b")
+
+
+def renumbered(sources: list[list[Chunk]]) -> None:
+    """Names that are a letter and a number are counted from 1 in each function, and tables in each build: builds read alike."""
+    tables: dict[str, str] = {}
+    for source in sources:
+        own = {}
+        for c in source:
+            if match := TABLE.fullmatch(c.text.strip()):
+                own[match[1]] = tables.setdefault(match[2], f"table_{len(tables) + 1}")
+        for i, c in enumerate(source):
+            text = _tables_named(c.text, own)
+            if not c.macro and "Operands operands{" not in text and "struct Operands" not in text:
+                text = _locals_counted(text)
+            if text != c.text:
+                source[i] = replace(c, text=text, names={own.get(n, n) for n in c.names})
+
+
+def _tables_named(text: str, names: dict[str, str]) -> str:
+    return TABLED.sub(lambda m: names.get(m[0], m[0]), text)
+
+
+def _locals_counted(text: str) -> str:
+    seen: dict[str, list[str]] = {}  # of each letter the numbers behind it, as they come
+
+    def counted(match: re.Match) -> str:
+        numbers = seen.setdefault(match[1], [])
+        if match[2] not in numbers:
+            numbers.append(match[2])
+        return f"{match[1]}{numbers.index(match[2]) + 1}"
+
+    return LOCAL.sub(counted, text)
+
+
+def _place_told(text: str) -> str:
+    """Of a tile's place, the comment names the members it has."""
+    if not re.search(r"^struct Place \{", text, re.M):
+        return text
+    code = text[text.index("struct Place") :]
+    if "fixed" not in code:
+        text = text.replace("`fixed` = which group and block of output channels,\n// ", "")
+    return text if "variant" in code else re.sub(r"[;,]\s+(?://\s*)?`variant` = which phases\.", ".", text)
+
+
+CODES = re.compile(r"__constant__ int (\w+)\[\d+\] = \{(-?\d+)(?:, \2)*\};")
+
+
+def one_number_tables(sources: list[list[Chunk]]) -> None:
+    """Tables of a number over and over: the number itself, where pointers into them are read."""
+    tables = [
+        m
+        for source in sources
+        for c in source
+        for m in [CODES.search(c.text)]
+        if m or "__constant__ int phase_codes" in c.text
+    ]
+    if not tables or not all(tables) or len({(m[1], m[2]) for m in tables}) > 1:
+        return
+    name, number = tables[0][1], tables[0][2]
+    for source in sources:
+        for i, c in enumerate(source):
+            if match := re.search(rf"const int\* (\w+) = {name} \+ [^;]*;", c.text):
+                text = re.sub(rf"\b{match[1]}\[[^\]]*\]", number, c.text.replace(match[0], ""))
+                source[i] = replace(c, text=text)
+        source[:] = needed(source)
+
+
+NUMBER = re.compile(
+    r"(?:static )?(?:__device__ __forceinline__|DEVICE) (?:constexpr )?int (\w+)\(\) \{ return (\d+); \}"
+)
+
+
+def numbers_for_functions(sources: list[list[Chunk]]) -> None:
+    """Functions of nothing that are one number, in every kernel that has them or none."""
+    found: dict[str, set[bool]] = {}
+    for source in sources:
+        for c in source:
+            if c.function and not c.kernel:
+                for name in c.names:
+                    found.setdefault(name, set()).add(NUMBER.fullmatch(c.text.strip()) is not None)
+    for source in sources:
+        numbers = {m[1]: m[2] for c in source if (m := NUMBER.fullmatch(c.text.strip())) and found[m[1]] == {True}}
+        for name, number in numbers.items():
+            source[:] = [
+                replace(c, text=re.sub(rf"\b{name}\(\)", number, c.text)) for c in source if name not in c.names
+            ]
+
+
+ALIAS = re.compile(r"typedef (float|double|STORED|tf_half|int) (REAL|ELEMENT|tf_index);")
+
+OPERANDS = re.compile(r"(struct Operands \{)([^{}]*)(\};)")
+
+
+def operands_read(sources: list[list[Chunk]]) -> None:
+    """Of a kernel's operands those that its roles read; the kernel itself has them as parameters."""
+    for source in sources:
+        at = next((i for i, c in enumerate(source) if OPERANDS.search(c.text)), None)
+        made = next((i for i, c in enumerate(source) if "Operands operands{" in c.text), None)
+        if at is None or made is None:
+            continue
+        match = OPERANDS.search(source[at].text)
+        members = [m.strip() for m in match[2].split(";") if m.strip()]
+        rest = "".join(c.text for c in source)
+        kept = [i for i, m in enumerate(members) if re.search(rf"\boperands\.{WORD.findall(m)[-1]}\b", rest)]
+        if kept and len(kept) < len(members):
+            new = f"{match[1]} {' '.join(members[i] + ';' for i in kept)} {match[3]}"
+            source[at] = replace(source[at], text=source[at].text.replace(match[0], new))
+            given = re.search(r"Operands operands\{([^{}]*)\}", source[made].text)
+            values = [v.strip() for v in given[1].split(",")]
+            said = f"Operands operands{{{', '.join(values[i] for i in kept)}}}"
+            source[made] = replace(source[made], text=source[made].text.replace(given[0], said))
+
+
+def one_overload(sources: list[list[Chunk]]) -> None:
+    """Functions for double, beside those for float, are gone where nothing else is double."""
+    for source in sources:
+        overloads = [c for c in source if c.function and not c.kernel and "(double " in c.text.split("{")[0]]
+        twice = [c for c in overloads if any(c.names == o.names and o not in overloads for o in source)]
+        if not any("double" in c.words for c in source if c not in twice):
+            source[:] = [c for c in source if c not in twice]
+
+
+def aliases_gone(sources: list[list[Chunk]]) -> None:
+    """Types by their own names; an element is what is stored, which is float where fp32 is."""
+    for source in sources:
+        types = {m[2]: m[1] for c in source if (m := ALIAS.fullmatch(c.text.strip()))}
+        types = {n: "STORED" if n == "ELEMENT" and t != "double" else t for n, t in types.items()}
+        for name, type_ in types.items():
+            if type_ == "int" and not all(
+                "typedef int tf_index;" in {c.text.strip() for c in s} for s in sources if _indexed(s)
+            ):
+                continue
+            kept = [c for c in source if not (m := ALIAS.fullmatch(c.text.strip())) or m[2] != name]
+            source[:] = [replace(c, text=re.sub(rf"\b{name}\b", type_, c.text)) for c in kept]
+
+
+def _indexed(source: list[Chunk]) -> bool:
+    return any("tf_index" in c.names for c in source)
+
+
+def shortened(sources: list[list[Chunk]]) -> None:
+    """Without parameters nobody reads and members that are always one number."""
+    plain = [[c.text for c in source if not c.macro] for source in sources]
+    plain = without_unread_members(without_constant_members(plain))
+    found = [iter(texts) for texts in without_unused_parameters(plain)]
+    for source, texts in zip(sources, found):
+        source[:] = [c if c.macro else replace(c, text=_place_told(next(texts))) for c in source]
+
+
+def called_once(sources: list[list[Chunk]]) -> None:
+    """Short functions stand where they are called, if that is one place."""
+    found = [[short(c.text) if c.function and not c.kernel else None for c in source] for source in sources]
+    texts = written_out([[c.text for c in source] for source in sources], found)
+    for source, new in zip(sources, texts):
+        source[:] = [replace(c, text=text) for c, text in zip(source, new) if text is not None]
+
+
+NAMED = re.compile(r"(?://[^\n]*\n)*constexpr int ([A-Z_]+) = (\d+);")
+
+
+def numbers_for_names(sources: list[list[Chunk]]) -> None:
+    """Constants with a comment of their own that one place reads: the number itself."""
+    for name in {
+        m[1] for source in sources for c in source if "//" in c.text and (m := NAMED.fullmatch(c.text.strip()))
+    }:
+        holding = [s for s in sources if any(name in c.names for c in s)]
+        own = [next(c for c in s if name in c.names) for s in holding]
+        if any(sum(len(re.findall(rf"\b{name}\b", re.sub("//.*", "", c.text))) for c in s) != 2 for s in holding):
+            continue
+        for source, chunk in zip(holding, own):
+            number = NAMED.fullmatch(chunk.text.strip())[2]
+            source[:] = [replace(c, text=_said(c.text, name, number)) for c in source if c is not chunk]
+
+
+def _said(text: str, name: str, number: str) -> str:
+    """The number in code, a plain word in comments."""
+    halves = [line.partition("//") for line in text.split("\n")]
+    word = re.compile(rf"\b{name}\b")
+    return "\n".join(word.sub(number, code) + mark + word.sub(name.lower(), note) for code, mark, note in halves)
+
+
+IDLE = re.compile(
+    r"(?:template <[^>]*> )?struct (\w+) \{\n(?:    __device__ __forceinline__ (?:\w+ )?\w+\([^\n]*\) \{\}\n)+\};"
+)
+
+SINGLE = [  # one term a product: what is there for several is the accumulators themselves
+    (re.compile(r"results<TERMS>\(acc, total\)"), "acc"),
+    (re.compile(r", Totals& total\b|(?<=multiply<WG>\(acc), total\b"), ""),
+    (re.compile(r"\n *Totals total;"), ""),
+]
+
+
+def without_idle(source: list[Chunk], known: dict[str, int]) -> list[Chunk]:
+    """Structs whose functions do nothing are gone, with everything said to them; so are members that nobody reads."""
+    texts = {i: c.text for i, c in enumerate(source)}
+    edits = SINGLE if agreed(known.get("TERMS")) == 1 else []
+    for i, text in list(texts.items()):
+        if (match := IDLE.fullmatch(text.strip())) and agreed(known.get(match[1].upper())) == 0:
+            edits = [
+                *edits,
+                (re.compile(rf"\n *{match[1]}(?:<\w+>)? \w+\([^\n]*\);"), ""),
+                (re.compile(rf"\n *{match[1].lower()}\.\w+\([^\n]*\);"), ""),
+            ]
+            del texts[i]
+    for i, text in texts.items():
+        for pattern, by in edits if not source[i].macro else []:
+            text = pattern.sub(by, text)
+        texts[i] = text
+    for i, text in texts.items():
+        if not re.match(r"(?://[^\n]*\n)*struct \w+ \{\n", text):
+            continue
+        for line in re.findall(r"\n    (?:OFFSET|bool|int)\*? \w+(?:\[\w+\])?;[^\n]*", text):
+            name = re.match(r"\n    \w+\*? (\w+)", line)[1]
+            rest = re.sub(rf", {name}\(\w+\)", "", text.replace(line, ""))
+            if not re.search(rf"\b{name}\b", rest) and not any(
+                re.search(rf"(?:\.|->){name}\b", t) for t in texts.values()
+            ):
+                text = rest
+        texts[i] = text
+    return [replace(c, text=texts[i]) for i, c in enumerate(source) if i in texts]
