@@ -349,7 +349,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_aca9bef3d76c", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d2108ad1550e", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -357,9 +357,12 @@ def compiled(name, dtype, device):
 
 def call(function, tensors, sizes, arch, asks=False):
     """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
+    index = tensors[0].get_device()
+    if index != torch._C._cuda_getDevice():
+        with torch.cuda.device(index):
+            return call(function, tensors, sizes, arch, asks)
     addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
-    with torch.cuda._DeviceGuard(index := tensors[0].get_device()):
-        return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):

@@ -59,6 +59,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
+# For fp32 (TF32) on sm_90a; 16 bits are converted, strict fp32 takes PyTorch's operators, other GPUs and sizes the portable kernel.
 SOURCE = r"""
 #define UNROLL _Pragma("unroll")
 #define DEVICE __device__ __forceinline__
@@ -152,7 +153,6 @@ DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, 
         ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(shared_address(&barrier)) : "memory");
 }
 DEVICE void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
     unsigned all;
@@ -166,7 +166,6 @@ template <int PENDING> DEVICE void products_wait() { asm volatile("wgmma.wait_gr
 DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
 template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT> DEVICE void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-
 DEVICE void product(float (&d)[72], unsigned long long a, unsigned long long b, int accumulate) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\nwgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {"
         TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) "%70,%71}, %72, %73, p, 1, 1;\n}"
@@ -175,7 +174,6 @@ DEVICE void product(float (&d)[72], unsigned long long a, unsigned long long b, 
 }
 struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };  // elements
-
 struct Barriers {
     Barrier full[STAGES], empty[STAGES];  // patches: load -> product
     Barrier raw_full[RAW], raw_empty[RAW];  // boxes of the raw patch: memory -> load
@@ -185,7 +183,6 @@ struct Barriers {
 struct Operands { float* partial; };
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 struct Place { int u[4]; };
-
 DEVICE Place place_of(int tile, const Sizes& s) {
     Place at;
     at.u[3] = tile % s.tiles[3] * TILE_W; tile /= s.tiles[3];
@@ -194,7 +191,6 @@ DEVICE Place place_of(int tile, const Sizes& s) {
     at.u[0] = tile;
     return at;
 }
-
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
 // the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
 DEVICE int next_tile(int tile) {
@@ -351,8 +347,7 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
         if (!slab_meets(part, at, s)) continue;
         met = true;
         held.wait(b.weights_full[slab], slab_turn & 1, b);
-        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
-        tiles += WG * (TILE_BYTES / 16);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + WG * (TILE_BYTES / 16);
         const int* window = windows + part * 5;
         products_begin();
         UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window[j], 1);
@@ -439,12 +434,10 @@ template <int WG> struct Fragments {
         Mask mask[MASK_ROWS];
         mask[0] = find_inside(inside[0][0], at, 0);
         if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) {
-            float v1[BATCH][VECTOR];
+            float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-            float r1[BATCH];
             load_rows(r1, table + channel);
             UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
-            float v2[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
             UNROLL for (int e = 0; e < VECTOR; e++)
                 UNROLL for (int i = 0; i < BATCH; i++)
@@ -453,12 +446,10 @@ template <int WG> struct Fragments {
                         parts[i][1] = parts[i][1] + v1[i][e];
                     }
         } else {
-            float v1[BATCH][VECTOR];
+            float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-            float r1[BATCH];
             load_rows(r1, table + channel);
             UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
-            float v2[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
             UNROLL for (int e = 0; e < VECTOR; e++)
                 UNROLL for (int i = 0; i < BATCH; i++)
@@ -945,9 +936,10 @@ __global__ void __launch_bounds__(256) direct(const float* x, const float* w, co
                 part[j] += (float)x[(1ll * n * g.groups * g.cin + c) * image + pixel] * (float)w[(c * g.cout + first + j) * taps + k];
         for (int j = 0; j < 8; j++) sum[j] += part[j];
     }
-    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++)
-        y[(((1ll * n * g.groups * g.cout + c) * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j]
-            + (bias ? (float)bias[c] : 0.f));
+    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++) {
+        const long long plane = 1ll * n * g.groups * g.cout + c;
+        y[((plane * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[c] : 0.f));
+    }
 }
 
 #include <algorithm>
@@ -1067,7 +1059,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_a157edcfdb90", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_065f82e8b1a2", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -1075,9 +1067,12 @@ def compiled(name, device):
 
 def call(function, tensors, sizes, arch, asks=False):
     """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
+    index = tensors[0].get_device()
+    if index != torch._C._cuda_getDevice():
+        with torch.cuda.device(index):
+            return call(function, tensors, sizes, arch, asks)
     addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
-    with torch.cuda._DeviceGuard(index := tensors[0].get_device()):
-        return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):

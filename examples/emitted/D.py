@@ -23,6 +23,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
+# For fp32 (TF32) on sm_90a; 16 bits are converted, strict fp32 takes PyTorch's operators, other GPUs and sizes the portable kernel.
 SOURCE = r"""
 #define UNROLL _Pragma("unroll")
 #define DEVICE __device__ __forceinline__
@@ -77,7 +78,6 @@ DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, 
         ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(shared_address(&barrier)) : "memory");
 }
 DEVICE void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
     unsigned all;
@@ -91,7 +91,6 @@ template <int PENDING> DEVICE void products_wait() { asm volatile("wgmma.wait_gr
 DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
 template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT> DEVICE void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-
 DEVICE void product(float (&d)[92], unsigned long long a, unsigned long long b, int accumulate) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %94, 0;\nwgmma.mma_async.sync.aligned.m64n184k8.f32.tf32.tf32 {"
         TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) "%90,%91}, %92, %93, p, 1, 1;\n}"
@@ -101,7 +100,6 @@ DEVICE void product(float (&d)[92], unsigned long long a, unsigned long long b, 
 struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };  // elements
 DEVICE long long offset_of(const Strides& s, int n, int c, int d, int h, int w) { return n * s.n + c * s.c + d * s.d + h * s.h + w * s.w; }
-
 struct Barriers {
     Barrier full[STAGES], empty[STAGES];  // patches: load -> product
     Barrier raw_full[RAW], raw_empty[RAW];  // boxes of the raw patch: memory -> load
@@ -112,7 +110,6 @@ constexpr int BUFFERS_0 = (BUFFERS + 1) / 2;  // of the first warpgroup
 struct Operands { float* y0; Strides ys0; };
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 struct Place { int u[4]; };
-
 DEVICE Place place_of(int tile, const Sizes& s) {
     Place at;
     at.u[3] = tile % s.tiles[3] * TILE_W; tile /= s.tiles[3];
@@ -121,7 +118,6 @@ DEVICE Place place_of(int tile, const Sizes& s) {
     at.u[0] = tile;
     return at;
 }
-
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
 // the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
 DEVICE int next_tile(int tile) {
@@ -257,8 +253,7 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
     static constexpr int begin[] = {0, 8, 15}, pixel[] = {0, 1, 2, 3, 4, 92, 93, 94, 95, 96, 184, 185, 186, 187, 188};
     UNROLL for (int part = 0; part < 2; part++) {
         held.wait(b.weights_full[slab], slab_turn & 1, b);
-        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);
-        tiles += WG * (TILE_BYTES / 16);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + WG * (TILE_BYTES / 16);
         products_begin();
         UNROLL for (int j = 0; j < 8; j++)
             if (j < begin[part + 1] - begin[part])
@@ -330,12 +325,10 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                 } else if (++next[0] == BUFFERS_0) { next[0] = 0; turns[0]++; }
                 barrier_wait(b.chunk_full[slot], turn & 1);
                 const float* chunk = (const float*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
-                const int first_channel = wg * 64;  // within the group
-                const int first_n = at.u[0], first_d = at.u[1], first_h = at.u[2], first_w = at.u[3];
                 const int px = lane_column * VECTOR_PIXELS, r = chunk_index * CHUNK_WIDTH + px;
                 const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H;
                 const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H;
-                const int pn = first_n, pd = first_d, ph = first_h + h, pw = first_w + w;
+                const int pn = at.u[0], pd = at.u[1], ph = at.u[2] + h, pw = at.u[3] + w;
                 const int count = in_run && pn < s.out[0] && pd < s.out[1] && ph < s.out[2] ? min(VECTOR, s.out[3] - pw) : 0;
                 if (count > 0) {
                     float v1[BATCH][VECTOR];
@@ -344,7 +337,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                         UNROLL for (int p = 0; p < VECTOR_PIXELS; p++) v1[i][p] = in.lane[p];
                     }
                     const long long step = ROW_STEP * operands.ys0.c;
-                    float* to = operands.y0 + offset_of(operands.ys0, pn, first_channel + lane_row, pd, ph, pw);
+                    float* to = operands.y0 + offset_of(operands.ys0, pn, wg * 64 + lane_row, pd, ph, pw);
                     UNROLL for (int i = 0; i < BATCH; i++, to += step) {
                         tf_vector<float, VECTOR> whole;
                         UNROLL for (int e = 0; e < VECTOR; e++) whole.lane[e] = v1[i][e];
@@ -420,9 +413,10 @@ __global__ void __launch_bounds__(256) direct(const float* x, const float* w, co
                 part[j] += (float)x[(1ll * n * g.groups * g.cin + c) * image + pixel] * (float)w[(c * g.cout + first + j) * taps + k];
         for (int j = 0; j < 8; j++) sum[j] += part[j];
     }
-    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++)
-        y[(((1ll * n * g.groups * g.cout + c) * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j]
-            + (bias ? (float)bias[c] : 0.f));
+    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++) {
+        const long long plane = 1ll * n * g.groups * g.cout + c;
+        y[((plane * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[c] : 0.f));
+    }
 }
 
 #include <algorithm>
@@ -490,7 +484,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_b433658ba022", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_0d4acd49cd7d", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -498,9 +492,12 @@ def compiled(name, device):
 
 def call(function, tensors, sizes, arch, asks=False):
     """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
+    index = tensors[0].get_device()
+    if index != torch._C._cuda_getDevice():
+        with torch.cuda.device(index):
+            return call(function, tensors, sizes, arch, asks)
     addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
-    with torch.cuda._DeviceGuard(index := tensors[0].get_device()):
-        return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, expected, sizes_at, outputs):

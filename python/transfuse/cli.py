@@ -191,14 +191,19 @@ def emit(words: list[str]) -> int:
         help="runs the written file in a fresh process beside the reference, and times both",
     )
     parser.add_argument("--seeds", type=int, default=5, help="of --check")
-    parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="of --check")
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float16", "bfloat16"),
+        default="float32",
+        help="what kernels on tensor cores are for (a file takes the others as well, but slower), and what --check checks",
+    )
     parser.add_argument("--no-backward", action="store_true", help="--check compares no gradients")
     options = parser.parse_args(words)
     from transfuse import emit as emitter
 
     if options.check and not options.output:
         parser.error("--check needs a file to check: -o")
-    text = emitter.emit(options.file, options.device)
+    text = emitter.emit(options.file, options.device, options.dtype)
     if not options.output:
         print(text, end="")
         return 0

@@ -134,8 +134,8 @@ def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
     return programs
 
 
-def emit(path, device: str = "cuda") -> str:
-    """The text of the new file."""
+def emit(path, device: str = "cuda", dtype: str = "float32") -> str:
+    """The text of the new file. dtype: what a program on tensor cores has its kernels for, float32, or 16 bits."""
     found = problem.load(path)
     ref: Reference = reference(found.path, found.module)
     train, evaluation = captured(found, True), captured(found, False)
@@ -147,7 +147,7 @@ def emit(path, device: str = "cuda") -> str:
             cpu.stated(mode, name)
         else:
             stated(mode, name)
-    text = (cpu.write if device == "cpu" else file.write)(found, ref, modes)
+    text = cpu.write(found, ref, modes) if device == "cpu" else file.write(found, ref, modes, dtype != "float32")
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return text.replace("@DIGEST@", digest)
 

@@ -21,11 +21,13 @@ DTYPES = {"f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat1
 LONGEST = 600  # lines of a file
 
 
-def write(found, ref: Reference, modes) -> str:
+def write(found, ref: Reference, modes, half: bool = False) -> str:
     """With kernels of their own for as many arithmetics as leave the file short enough to read. Without them rows of another length
     than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
-    PyTorch's operators."""
+    PyTorch's operators. half: kernels for 16 bits alone, where tensor cores have them."""
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs))
+    if half and "half" in every:
+        return _file(found, ref, modes, ["half"])
     taken, text = ["fp32"], _file(found, ref, modes, ["fp32"])
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
@@ -76,6 +78,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         header(found, ref, modes),
         runtime.imports() + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
+        + (_served(arithmetics) if tensor_cores else "")
         + _strings(source),
         runtime.text(arithmetics, falls, tensor_cores, transposed, statistics, source),
         runtime.helpers("\n".join(regions)),
@@ -86,6 +89,18 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     text = source_apart(text, folded)
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
+
+
+def _served(arithmetics: list[str]) -> str:
+    """What the kernels are for, and what becomes of everything else."""
+    own = {"fp32": "fp32 (TF32)", "half": "16 bits", "strict": "strict fp32"}
+    ways = [
+        *([] if "half" in arithmetics else ["16 bits are converted"]),
+        *([] if {"strict", "fp32"} & {*arithmetics} == {"strict", "fp32"} else
+          [f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators"]),
+        "other GPUs and sizes the portable kernel",
+    ]  # fmt: skip
+    return f"# For {' and '.join(own[a] for a in own if a in arithmetics)} on sm_90a; {', '.join(ways)}.\n"
 
 
 def source_apart(text: str, change) -> str:

@@ -83,17 +83,19 @@ def kernel(transposed: bool) -> str:
     return text
 
 
-def python(builds: list[str], transposed: bool, floats: bool, strict: bool) -> str:
-    """floats: the file's kernels are for fp32 alone. strict: it has none for strict fp32, which PyTorch computes."""
+def python(builds: list[str], transposed: bool, floats: bool, strict: bool, halves: bool) -> str:
+    """floats: the file's kernels are for fp32 alone. strict: it has none for strict fp32, which PyTorch computes; halves: for no fp32."""
     told = ', "HALF" if x.dtype != torch.float32 else "TF32"' if "half" in builds else ', "TF32"'
     strictly = (
         "    if x.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32:\n"
         "        return torch.ops.aten.convolution(x, weight, bias, stride, padding, dilation, transposed, *rest)\n"
     )
+    if halves:
+        strictly = strictly.replace(" and not torch.backends.cudnn.allow_tf32", "")
     converted = "    dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float() for t in (x, weight, bias)]\n"
     text = PYTHON
     for word, by in {
-        "@STRICT_SAID@": "; strict fp32 by PyTorch" if strict else "",
+        "@STRICT_SAID@": f"; {'' if halves else 'strict '}fp32 by PyTorch" if strict else "",
         "@STRICT@": strictly if strict else "",
         "@FLOATS@": converted if floats else "",
         "@EITHER@": "" if transposed else ", int(transposed)",

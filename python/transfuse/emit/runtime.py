@@ -127,14 +127,16 @@ def text(builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, s
     )  # fmt: skip
     told = '"TF32" if torch.backends.cudnn.allow_tf32 else "STRICT"' if "strict" in builds else '"TF32"'
     told = f'"HALF" if first.dtype != torch.float32 else {told}' if "half" in builds else told
-    several, floats = len(builds) > 1, tensor_cores and "half" not in builds
+    several, floats, halves = len(builds) > 1, tensor_cores and "half" not in builds, builds == ["half"]
     portable_when = "need == -2"
-    if tensor_cores and "strict" not in builds:  # strict fp32 as written, by PyTorch's operators
+    if tensor_cores and "strict" not in builds and not halves:  # strict fp32 as written, by PyTorch's operators
         strict = "not torch.backends.cudnn.allow_tf32"
         portable_when = (
             f"need in (-2, -3) or ({strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32)"
         )
     leaves = "    leaves = [leaf.contiguous() for leaf in leaves]"
+    if halves:
+        leaves = "    if leaves[0].dtype == torch.float32:\n        return None\n" + leaves
     if floats:
         leaves = (
             "    dtype, halves = leaves[0].dtype, (torch.float16, torch.bfloat16)  # their products are exact in TF32\n"
@@ -143,7 +145,8 @@ def text(builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, s
     code = "SOURCE"
     if ".f16.f16" in source:  # the one instruction that names the type
         code = 'SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")'
-    types = 'ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}\n'
+    types = ("" if halves else 'torch.float32: "float", ') + 'torch.float16: "Half", torch.bfloat16: "Bfloat"'
+    types = f"ELEMENTS = {{{types}}}\n"
     words = {
         "@ELEMENTS@": "" if floats else types,
         "@ELEMENT_KEY@": "" if floats else "ELEMENTS[dtype], ",
@@ -180,7 +183,7 @@ def text(builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, s
         ),
     }
     out = COMPILED + "\n" + RUN + DIFFERENTIATED
-    out += portable.python(builds, transposed, floats, tensor_cores and "strict" not in builds) if falls else ""
+    out += portable.python(builds, transposed, floats, tensor_cores and "strict" not in builds, halves) if falls else ""
     for word, by in words.items():
         out = out.replace(word, by)
     return out
