@@ -94,6 +94,7 @@ def check(words: list[str]) -> int:
         for seed in range(options.seeds):
             model = reference.model(seed, device).train(mode == "train")
             inputs = reference.inputs(seed + 1, device)
+            _progress(f"{mode}, seed {seed}: capturing and compiling…")
             optimized = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
             wide, wide_inputs = accuracy.clone64(model, inputs)
             ours = _results(optimized, inputs, options.backward)
@@ -102,6 +103,7 @@ def check(words: list[str]) -> int:
             mine, base = accuracy.errors(ours, truth), accuracy.errors(theirs, truth)
             verdict = accuracy.verdict(mine, base, [t.dtype for t in theirs])
             wrong += verdict != "right"
+            _progress("")
             top = lambda errors, what: max(getattr(e, what) for e in errors)  # noqa: E731
             print(
                 f"{mode:<8}{seed:>5}{top(mine, 'rms'):>12.2e}{top(base, 'rms'):>12.2e}{top(mine, 'worst'):>12.2e}"
@@ -113,6 +115,12 @@ def check(words: list[str]) -> int:
         print(f"  {line.op} {line.module}: {line.reason}")
     torch.set_grad_enabled(True)
     return 1 if wrong else 0
+
+
+def _progress(what: str) -> None:
+    """A line on a terminal that the next one overwrites: what takes seconds is named while it does."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
 
 
 def _results(model, inputs, backward: bool) -> list:
