@@ -1,4 +1,4 @@
-"""What a call costs before anything is computed: the smallest layers, without gradients, beside PyTorch.
+"""What a call costs before anything is computed: the smallest layers, without gradients, beside PyTorch; and what a new size costs.
 
     PYTHONPATH=python .venv/bin/python bench/overhead.py
 
@@ -9,6 +9,7 @@ follows: without gradients, with them, and forward with backward. "nothing" is a
 computes nothing: what PyTorch's engine itself takes.
 """
 
+import os
 import statistics
 import time
 from pathlib import Path
@@ -55,6 +56,41 @@ def main() -> None:
             sizes = [torch.rand(1, 2, n, n + 1) for n in range(3, 23)]
             first = [microseconds(lambda ours=ours, y=y: ours(y), calls=1, batches=1) for y in sizes]
         print(f"{name:24}{times[0]:8.1f}{times[1]:10.1f}{times[2]:9.1f}{statistics.median(first):10.0f}")
+
+
+def new_sizes(device: str, count=8) -> None:
+    """Rewriting and planning for sizes that were never met, after one that was; and how many of them compiled a kernel."""
+    print(f"\n{'a new size on ' + device:24}{'median ms':>10}{'worst':>8}{'compiled':>10}")
+    for name in ("A", "f1", "f5", "hifigan"):
+        reference = problem.load(Path(__file__).parent / "models" / f"{name}.py")
+        for key, value in {"batch_size": 2, "height": 24, "width": 24, "depth": 12}.items():
+            if hasattr(reference.module, key) and name != "hifigan":
+                setattr(reference.module, key, value)
+        model, (x,) = reference.model(device=device).eval(), reference.inputs(device=device)
+        ours = transfuse.optimize(model, (x,), never_slower=False)
+        with torch.no_grad():
+            ours(x)
+        (entry,) = ours.__dict__["_transfuse"].traceable
+        region, bound = entry.cut.regions[0], entry.bind(ours)
+        graph = entry.cut.graph_module.graph
+        call = next(node for node in graph.nodes if node.op == "call_module")
+        taken, compiled = [], 0
+        for i in range(count):
+            shape = [*x.shape[:2], *[size + 2 * i + 3 for size in x.shape[2:]]]
+            values = [*[table[key] for table, key in bound.owners], torch.empty(shape, device=device)]
+            given = dict(zip([node for node in graph.nodes if node.op == "placeholder"], values))
+            leaves = [given[leaf] for leaf in call.args]
+            mode, kernels = region.call_mode(x, False), kept_kernels()
+            start = time.perf_counter()
+            library.scratch(leaves, region.handle, [], mode)
+            taken.append(1e3 * (time.perf_counter() - start))
+            compiled += kept_kernels() > kernels
+        print(f"{name:24}{statistics.median(taken):10.2f}{max(taken):8.2f}{compiled:>7}/{count}", flush=True)
+
+
+def kept_kernels() -> int:
+    folder = os.environ.get("TRANSFUSE_CACHE_DIR") or Path.home() / ".cache" / "transfuse"
+    return sum(1 for file in Path(folder).rglob("*") if file.is_file()) if torch.cuda.is_available() else 0
 
 
 def host_microseconds(call, calls=20, batches=15) -> float:
@@ -114,3 +150,4 @@ if __name__ == "__main__":
     main()
     if torch.cuda.is_available():
         on_a_gpu()
+    new_sizes("cuda" if torch.cuda.is_available() else "cpu")
