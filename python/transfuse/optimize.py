@@ -231,7 +231,18 @@ def _optimized_class(base: type) -> type:
         state = {k: v for k, v in self.__dict__.items() if k != "_transfuse"}
         return _rebuild, (base, self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic), state
 
-    body = {"forward": run, "__reduce_ex__": reduce, "__doc__": base.__doc__, "__module__": base.__module__}
+    def replicate(self):
+        """nn.DataParallel makes copies for every call, with parameters of their own that nothing remembered here knows."""
+        fallback.warn(
+            f"replicas of {base.__name__} for DataParallel live for one call (DistributedDataParallel keeps them)"
+        )
+        replica = base._replicate_for_data_parallel(self)
+        del replica.__dict__["_transfuse"]
+        replica.__class__ = base
+        return replica
+
+    body = {"forward": run, "__reduce_ex__": reduce, "_replicate_for_data_parallel": replicate}
+    body |= {"__doc__": base.__doc__, "__module__": base.__module__}
     if base.__call__ is nn.Module.__call__:
         body["__call__"] = call
     made = type(base)(base.__name__, (base,), body)

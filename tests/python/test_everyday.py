@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 import transfuse
+from transfuse import fallback
 
 
 def decoder():
@@ -212,3 +213,17 @@ def test_training_in_mixed_precision(no_fallback):
         losses.append(loss.item())
         assert all(p.dtype is torch.float32 for p in model.parameters())
     assert losses[1] == pytest.approx(losses[0], rel=2e-2)
+
+
+def test_replicas_of_data_parallel_are_pytorchs():
+    """As nn.DataParallel makes them on every device, for one call."""
+    plain, ours = pair()
+    ours(image())
+    fallback._said.clear()
+    with pytest.warns(fallback.Warned, match="DataParallel"):
+        replica = ours._replicate_for_data_parallel()
+    replica._parameters, replica._modules = {}, {name: copy.deepcopy(child) for name, child in plain.named_children()}
+    with torch.no_grad():
+        replica[0].weight.mul_(2.0), plain[0].weight.mul_(2.0)
+    assert type(replica) is nn.Sequential and close(replica(image()), plain(image()))
+    assert type(ours) is not nn.Sequential and is_ours(ours)
