@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "cuda/kernel_text.h"
+#include "cuda/variance_beside.h"
 #include "plan/fusion.h"
 
 namespace transfuse::cuda {
@@ -167,16 +168,7 @@ private:
     }
 
     // The var whose sums hold those of a mean; -1: none.
-    ValueId with_var(ValueId v) const {
-        for (ValueId other : grid_) {
-            const Node &a = graph_[v], &b = graph_[other];
-            if ((a.op == Op::mean || a.op == Op::sum) && b.op == Op::var && a.args == b.args &&
-                a.attributes.integers(Key::dims) == b.attributes.integers(Key::dims) &&
-                a.attributes.flag(Key::keepdim) == b.attributes.flag(Key::keepdim))
-                return other;
-        }
-        return -1;
-    }
+    ValueId with_var(ValueId v) const { return variance_beside(graph_, v, grid_); }
 
     // A slot a block: sums, sums of squares, extrema, in fp64.
     void place(ValueId v, GridProgram& result, int64_t& scratch) {

@@ -1,6 +1,7 @@
-// A thread has one input channel, one output channel and a sum for every tap. It goes through small tiles of g, loads the
-// rows of x they meet (grouped_window.h), and adds every product to its tap's sum. A block keeps to one class of runs along
-// every axis but the last; its threads' sums are joined in fp64, in a fixed order, and left in its slice's slot.
+// A thread has one input channel, one output channel and a sum for every tap. It goes through small tiles of g, loads
+// the rows of x they meet (grouped_window.h), and adds every product to its tap's sum. A block keeps to one class of
+// runs along every axis but the last; its threads' sums are joined in fp64, in a fixed order, and left in its slice's
+// slot.
 #include "cuda/grouped_gradient.h"
 
 #include <algorithm>
@@ -49,7 +50,8 @@ public:
             const RunWindow& window = windows_.back();
             for (int64_t k = 0; k < axes_[a].taps; ++k) {
                 const std::vector<int64_t> staged = window.staged();
-                if (std::find(staged.begin(), staged.end(), k) == staged.end()) return false;  // a tap that meets nothing
+                if (std::find(staged.begin(), staged.end(), k) == staged.end())
+                    return false;  // a tap that meets nothing
             }
             int64_t met = 0;
             for (int64_t s = 0; s < window.inputs(); ++s)
@@ -62,7 +64,8 @@ public:
         if (entries_ > most_sums || products > most_products || !windows_.back().fixed()) return false;
         tiles_ *= out[0];
         pairs_ = shape_[0] * shape_[1] * shape_[2];
-        // Where channels lie together, neighbouring threads take neighbouring pairs of channels; else neighbouring tiles.
+        // Where channels lie together, neighbouring threads take neighbouring pairs of channels; else neighbouring
+        // tiles.
         const Sizes& strides = s_.strides[static_cast<size_t>(view_root(s_.plan, g_))];
         const bool together = strides.size() == out.size() && strides[1] == 1 && strides.back() != 1;
         units_ = s_.target.decide(together ? warp : 1);
@@ -76,7 +79,8 @@ public:
         GridProgram result;
         result.program.launches.push_back(
             kernel_.launch("tf_grouped_gradient", ceil_div(pairs_, units_) * classes_ * slices_, threads,
-                           "weight gradient of groups" + to_string(shape_) + ", " + number(entries_) + " taps a thread, " + number(slices_) + " slices"));
+                           "weight gradient of groups" + to_string(shape_) + ", " + number(entries_) +
+                               " taps a thread, " + number(slices_) + " slices"));
         Place place;
         place.base = Argument::of_scratch(0);
         place.storage = DType::f64;
@@ -93,7 +97,9 @@ private:
     std::string integer(int64_t value) { return kernel_.integer(value); }
     std::string let(const std::string& text, std::string_view prefix) { return kernel_.let(text, prefix); }
     // Sums along an axis: its taps, or where a block has one class those that class meets.
-    int64_t entries(size_t axis) const { return windows_[axis].fixed() ? axes_[axis].taps : windows_[axis].class_entries(); }
+    int64_t entries(size_t axis) const {
+        return windows_[axis].fixed() ? axes_[axis].taps : windows_[axis].class_entries();
+    }
 
     void write_body() {
         body_.line("TF_SEQUENCE();");
@@ -107,16 +113,21 @@ private:
         };
         for (const RunWindow& window : windows_) class_.push_back(take(window.classes(), "of_class"));
         const std::string own = units_ == 1 ? "0" : let("(int)threadIdx.x % " + number(units_), "own");
-        const std::string place = units_ == 1 ? "(int)threadIdx.x" : let("(int)threadIdx.x / " + number(units_), "place");
+        const std::string place =
+            units_ == 1 ? "(int)threadIdx.x" : let("(int)threadIdx.x / " + number(units_), "place");
         const std::string pair = let(plus(times(rest, number(units_)), own), "pair");
         const std::string group = let(pair + " / " + number(shape_[1] * shape_[2]), "group");
-        input_channel_ = let(plus(times(group, number(shape_[1])), "(" + pair + " / " + number(shape_[2]) + " % " + number(shape_[1]) + ")"), "channel");
-        output_channel_ = let(plus(times(group, number(shape_[2])), "(" + pair + " % " + number(shape_[2]) + ")"), "channel");
+        input_channel_ = let(plus(times(group, number(shape_[1])),
+                                  "(" + pair + " / " + number(shape_[2]) + " % " + number(shape_[1]) + ")"),
+                             "channel");
+        output_channel_ =
+            let(plus(times(group, number(shape_[2])), "(" + pair + " % " + number(shape_[2]) + ")"), "channel");
         body_.line(type_ + " sums[" + number(entries_) + "] = {};");
         std::string inside = "t < " + kernel_.parameters.count(tiles_);
         if (pairs_ % units_) inside += " && " + pair + " < " + number(pairs_);
         const std::string per = number(threads / units_);
-        emitter_.open("for (int t = " + slice + " * " + per + " + " + place + "; " + inside + "; t += " + integer(slices_) + " * " + per + ")");
+        emitter_.open("for (int t = " + slice + " * " + per + " + " + place + "; " + inside +
+                      "; t += " + integer(slices_) + " * " + per + ")");
         find_tile();
         load_gradients();
         std::vector<int64_t> met(axes_.size(), 0);
@@ -137,7 +148,8 @@ private:
             rest = quotient;
             if (!window.fixed()) q = let(plus(times(q, number(window.classes())), class_[a]), "q");
             const std::string first = let(times(q, number(window.run())), "o"), begin = let(window.first_input(q), "i");
-            for (int64_t v = 0; v < window.run(); ++v) output_[a].push_back(inside_of(plus(first, number(v)), axes_[a].out, "o"));
+            for (int64_t v = 0; v < window.run(); ++v)
+                output_[a].push_back(inside_of(plus(first, number(v)), axes_[a].out, "o"));
             for (int64_t s = 0; s < window.inputs(); ++s)
                 input_[a].push_back(window.meets(s) ? inside_of(plus(begin, number(s)), axes_[a].in, "i") : Position{});
         }
@@ -229,7 +241,8 @@ private:
             for (int64_t s = 0; s < along.inputs(); ++s)
                 for (int64_t v = 0; v < along.run(); ++v)
                     if (along.meets(s, v))
-                        body_.line("sums[" + number(entry + along.entry(s, v)) + "] += x[" + number(s) + "] * g[" + number(p) + "][" + number(v) + "];");
+                        body_.line("sums[" + number(entry + along.entry(s, v)) + "] += x[" + number(s) + "] * g[" +
+                                   number(p) + "][" + number(v) + "];");
         }
     }
 
@@ -263,7 +276,8 @@ private:
         int64_t taps = 1;
         for (const Lattice& axis : axes_) taps *= axis.taps;
         const std::string pointer = kernel_.parameters.pointer(Argument::of_scratch(0), "double", false);
-        body_.line(pointer + "[(long long)" + slice + " * " + number(numel(shape_)) + " + " + plus(times(pair, number(taps)), at) + "] = sum;");
+        body_.line(pointer + "[(long long)" + slice + " * " + number(numel(shape_)) + " + " +
+                   plus(times(pair, number(taps)), at) + "] = sum;");
         emitter_.close();
         emitter_.close();
     }
@@ -276,7 +290,9 @@ private:
             std::string k = let(rest + " % " + number(entries(a)), "k");
             rest = let(rest + " / " + number(entries(a)), "k");
             if (!windows_[a].fixed()) {
-                k = let(emitter_.integer_table(windows_[a].staged()) + "[" + plus(k, times(class_[a], number(windows_[a].class_entries()))) + "]", "tap");
+                k = let(emitter_.integer_table(windows_[a].staged()) + "[" +
+                            plus(k, times(class_[a], number(windows_[a].class_entries()))) + "]",
+                        "tap");
                 inside += " && " + k + " >= 0";
             }
             place = plus(place, times(k, number(stride)));

@@ -1,4 +1,5 @@
-// Weight gradients of groups of few channels, on ordinary arithmetic: dw[g, ci, co, k] = Σ over (n, o) of x[n, ci, i]·g[n, co, o].
+// Weight gradients of groups of few channels, on ordinary arithmetic: dw[g, ci, co, k] = Σ over (n, o) of x[n, ci,
+// i]·g[n, co, o].
 #pragma once
 
 #include <optional>

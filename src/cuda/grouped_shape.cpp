@@ -1,21 +1,16 @@
 #include "cuda/grouped_shape.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace transfuse::cuda {
 
 namespace {
 
-int64_t trial(const char* name, int64_t usual) {  // TRIAL
-    const char* const word = std::getenv(name);
-    return word ? std::atoi(word) : usual;
-}
-const int64_t most_threads = trial("TF_G_THREADS", 256);
-const int64_t most_sums = trial("TF_G_SUMS", 96);          // of a thread, in registers
-constexpr int64_t most_products = 4096;    // of a thread, written out
-constexpr int64_t most_shared = 40 * 1024; // bytes of staged weights
-const int64_t rows = trial("TF_G_ROWS", 4);                // of a thread, or a few more: inputs above and below serve all of them
+constexpr int64_t most_threads = 256;
+constexpr int64_t most_sums = 96;           // of a thread, in registers
+constexpr int64_t most_products = 4096;     // of a thread, written out
+constexpr int64_t most_shared = 40 * 1024;  // bytes of staged weights
+constexpr int64_t rows = 4;                 // of a thread, or a few more: inputs above and below serve all of them
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -43,14 +38,18 @@ private:
         const Type &x = graph_[shape_.x].type, &w = graph_[shape_.w].type;
         shape_.groups = w.shape[0], shape_.cin = w.shape[1], shape_.cout = w.shape[2];
         if (shape_.groups == 1) return refuse("one group");
-        // Wider groups are matrices for tensor cores, which multiply fp32 strictly here: three products for one.
-        const char* const wide = std::getenv("TF_GROUPED_WIDE");  // TRIAL
-        const int64_t most = wide ? std::atoi(wide) : 0;
-        if (shape_.cin * shape_.cout >= 16 && std::max(shape_.cin, shape_.cout) > most) return refuse("many channels a group");
-        if (shape_.cout > most_sums / 2) return refuse("many channels a group");
-        if (numel(x.shape) >= int64_t{1} << 31 || numel(out_.shape) >= int64_t{1} << 31) return refuse("more than 2^31 elements");
-        if (numel(x.shape) == 0 || numel(out_.shape) == 0) return refuse("an empty tensor");
         shape_.axes = lattices(graph_, s_.pass.anchor);
+        // Wider groups are matrices for tensor cores, if not small ones: H200, k4 s2, 16x256x48x48: in groups of 4
+        // 0.079 ms here and 0.288 there, in groups of 8 0.159 and 0.163.
+        int64_t products = shape_.cin;  // of an output
+        for (const Lattice& axis : shape_.axes) products *= ceil_div(axis.taps, axis.period());
+        const int64_t widest = std::max(shape_.cin, shape_.cout);
+        const bool small = x.dtype != DType::f64 && (widest <= 4 || (widest <= 8 && products <= 32));
+        if (shape_.cin * shape_.cout >= 16 && !small) return refuse("many channels a group");
+        if (shape_.cout > most_sums / 2) return refuse("many channels a group");
+        if (numel(x.shape) >= int64_t{1} << 31 || numel(out_.shape) >= int64_t{1} << 31)
+            return refuse("more than 2^31 elements");
+        if (numel(x.shape) == 0 || numel(out_.shape) == 0) return refuse("an empty tensor");
         return true;
     }
 
@@ -59,32 +58,36 @@ private:
             const Node& node = graph_[step.value];
             if (step.scope == Scope::grid) {
                 const Sizes& dims = node.attributes.integers(Key::dims);
-                const bool known = node.op == Op::sum || node.op == Op::mean || node.op == Op::var || node.op == Op::amax ||
-                                   node.op == Op::amin;
-                if (!known || graph_[node.args[0]].type.shape != out_.shape) return refuse("a reduction of its own kind");
+                const bool known = node.op == Op::sum || node.op == Op::mean || node.op == Op::var ||
+                                   node.op == Op::amax || node.op == Op::amin;
+                if (!known || graph_[node.args[0]].type.shape != out_.shape)
+                    return refuse("a reduction of its own kind");
                 for (int64_t axis = 1; axis < out_.rank(); ++axis)
                     if ((std::find(dims.begin(), dims.end(), axis) == dims.end()) != (axis == 1))
                         return refuse("reductions over channels, or a part of space");
                 shape_.grid.push_back(step.value);
             } else if (step.scope == Scope::tile && step.value != s_.pass.anchor) {
                 if (is_pointwise(node.op)) continue;
-                const bool known = node.op == Op::sum || node.op == Op::mean || node.op == Op::amax || node.op == Op::amin ||
-                                   node.op == Op::logsumexp;
+                const bool known = node.op == Op::sum || node.op == Op::mean || node.op == Op::amax ||
+                                   node.op == Op::amin || node.op == Op::logsumexp;
                 if (!known) return refuse("more than a pointwise chain and reductions over channels");
                 shape_.reductions.push_back(step.value);
             }
         }
         shape_.all_channels = !shape_.reductions.empty();
+        if (shape_.all_channels && shape_.cin * shape_.cout >= 16) return refuse("many channels a group, and reduced");
         return !(shape_.all_channels && !shape_.grid.empty()) || refuse("reductions over channels and over space");
     }
 
     bool read_sinks() {
         for (const Sink& sink : sinks_) {
             const Sizes& shape = graph_[sink.value].type.shape;
-            if (std::none_of(s_.pass.steps.begin(), s_.pass.steps.end(), [&](const TileStep& step) { return step.value == sink.value; }))
+            if (std::none_of(s_.pass.steps.begin(), s_.pass.steps.end(),
+                             [&](const TileStep& step) { return step.value == sink.value; }))
                 return refuse("a store of another shape");
             for (size_t a = 0; a < out_.shape.size(); ++a)
-                if (shape.size() != out_.shape.size() || (shape[a] != out_.shape[a] && !(a == 1 && shape_.all_channels && shape[a] == 1)))
+                if (shape.size() != out_.shape.size() ||
+                    (shape[a] != out_.shape[a] && !(a == 1 && shape_.all_channels && shape[a] == 1)))
                     return refuse("a store of another shape");
         }
         return true;
@@ -93,7 +96,8 @@ private:
     // Where outputs lie: channels together, or rows.
     bool channels_together() const {
         for (const Sink& sink : sinks_)
-            if (graph_[sink.value].type.shape[1] > 1) return sink.place.strides[1] == 1 && out_.shape[1] > 1 && sink.place.strides.back() != 1;
+            if (graph_[sink.value].type.shape[1] > 1)
+                return sink.place.strides[1] == 1 && out_.shape[1] > 1 && sink.place.strides.back() != 1;
         const Sizes& strides = s_.strides[static_cast<size_t>(view_root(s_.plan, shape_.x))];
         return strides.size() == out_.shape.size() && strides[1] == 1 && strides.back() != 1;
     }
@@ -108,9 +112,13 @@ private:
 
     bool choose_tile() {
         shape_.by_channel = s_.target.decide(channels_together());
+        // Threads of one channel each would load the inputs of a group once for every channel of it.
+        if (shape_.by_channel && shape_.cin * shape_.cout >= 16) return refuse("many channels a group, channels last");
         const size_t rank = shape_.axes.size();
         const bool depthwise = shape_.cin == 1 && shape_.cout == 1;
-        const int64_t extent = shape_.by_channel ? (depthwise ? shape_.channels() : 1) : s_.target.stated() ? 1 : out_.shape.back();
+        const int64_t extent = shape_.by_channel    ? (depthwise ? shape_.channels() : 1)
+                               : s_.target.stated() ? 1
+                                                    : out_.shape.back();
         int64_t least_bytes = bytes(out_.dtype);
         for (const Sink& sink : sinks_) least_bytes = std::max(least_bytes, bytes(sink.place.storage));
         int64_t lanes = 16 / least_bytes;
@@ -136,7 +144,8 @@ private:
         auto lengthen = [&](size_t axis, int64_t wanted) {
             const int64_t period = shape_.axes[axis].period();
             int64_t length = period > rows ? 1 : period * std::max<int64_t>(1, wanted / period);
-            while (length > 1 && (held * length > most_sums || (length > period && length / 2 >= out_.shape[axis + 2]))) length /= 2;
+            while (length > 1 && (held * length > most_sums || (length > period && length / 2 >= out_.shape[axis + 2])))
+                length /= 2;
             run[axis] = s_.target.decide(length);
             held *= run[axis];
         };
@@ -147,13 +156,15 @@ private:
         if (rank > 1 && shape_.held) lengthen(rank - 2, shape_.by_channel ? 2 : rows);
         for (size_t a = 0; a < rank; ++a) shape_.windows.emplace_back(shape_.axes[a], run[a]);
         const Type& x = graph_[shape_.x].type;
-        shape_.vector_inputs = s_.target.decide(!shape_.by_channel && !s_.target.stated() && lanes > 1 && x.shape.back() % lanes == 0);
+        shape_.vector_inputs =
+            s_.target.decide(!shape_.by_channel && !s_.target.stated() && lanes > 1 && x.shape.back() % lanes == 0);
         if (products() > most_products) return refuse("more products than a thread can have written out");
         return staged_bytes(1) <= most_shared || refuse("more weights than shared memory holds");
     }
 
     int64_t products() const {
-        int64_t count = (shape_.held ? shape_.columns() : shape_.cout) * shape_.cin * (shape_.by_channel ? shape_.lanes : 1);
+        int64_t count =
+            (shape_.held ? shape_.columns() : shape_.cout) * shape_.cin * (shape_.by_channel ? shape_.lanes : 1);
         for (const RunWindow& window : shape_.windows) {
             int64_t met = 0;
             for (int64_t s = 0; s < window.inputs(); ++s)
@@ -167,7 +178,8 @@ private:
         return units * shape_.unit_channels * shape_.cin * shape_.entries() * (out_.dtype == DType::f64 ? 8 : 4);
     }
 
-    // Threads of a block: as many of one unit as there are tiles, or of neighbouring units, so that neighbours move neighbours.
+    // Threads of a block: as many of one unit as there are tiles, or of neighbouring units, so that neighbours move
+    // neighbours.
     void divide() {
         shape_.tiles = 1;
         for (size_t a = 0; a < shape_.axes.size(); ++a) {
@@ -189,13 +201,14 @@ private:
             while (units > 1 && (units / 2 >= shape_.unit_count || staged_bytes(units) > most_shared)) units /= 2;
         }
         shape_.units = s_.target.decide(units), shape_.unit_threads = s_.target.decide(shape_.unit_threads);
-        // Sums over space stay in a thread as long as blocks fill the device; else a block stages its weights for a few rounds.
+        // Sums over space stay in a thread as long as blocks fill the device; else a block stages its weights for a few
+        // rounds.
         const int64_t rounds = ceil_div(shape_.tiles, shape_.unit_threads / shape_.team),
                       planes = out_.shape[0] * shape_.unit_blocks() * shape_.block_classes();
         const int64_t full = ceil_div(8 * s_.target.multiprocessors, planes);
         const int64_t weights = shape_.block_channels() * shape_.cin * shape_.entries(),
                       outputs = shape_.threads() * shape_.columns() * shape_.positions() * shape_.lanes;
-        const int64_t most_rounds = std::max<int64_t>(trial("TF_G_ROUNDS", 2), ceil_div(16 * weights, outputs));
+        const int64_t most_rounds = std::max<int64_t>(2, ceil_div(16 * weights, outputs));
         const int64_t slices = shape_.grid.empty() ? std::max(full, ceil_div(rounds, most_rounds)) : full;
         shape_.slices = s_.target.decide(std::clamp<int64_t>(slices, 1, rounds));
     }
@@ -225,7 +238,8 @@ int64_t GroupedShape::block_classes() const {
 
 int64_t GroupedShape::staged(size_t axis) const {
     const RunWindow& window = windows[axis];
-    return !window.fixed() && axis + 1 < windows.size() ? window.class_entries() : static_cast<int64_t>(window.staged().size());
+    return !window.fixed() && axis + 1 < windows.size() ? window.class_entries()
+                                                        : static_cast<int64_t>(window.staged().size());
 }
 
 int64_t GroupedShape::entries() const {
@@ -241,7 +255,8 @@ bool takes_vectors(const Place& place, const Sizes& shape, size_t axis, int64_t 
     return true;
 }
 
-std::optional<GroupedShape> grouped_shape(const Surroundings& surroundings, const std::vector<Sink>& sinks, std::string* why_not) {
+std::optional<GroupedShape> grouped_shape(const Surroundings& surroundings, const std::vector<Sink>& sinks,
+                                          std::string* why_not) {
     return Chooser(surroundings, sinks, why_not).run();
 }
 

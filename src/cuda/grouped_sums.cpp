@@ -2,27 +2,20 @@
 
 #include <algorithm>
 
-namespace transfuse::cuda {
+#include "cuda/variance_beside.h"
 
-ValueId GroupedSums::with_var(ValueId v) const {
-    for (ValueId other : shape_.grid) {
-        const Node &a = graph_[v], &b = graph_[other];
-        if ((a.op == Op::mean || a.op == Op::sum) && b.op == Op::var && a.args == b.args &&
-            a.attributes.integers(Key::dims) == b.attributes.integers(Key::dims) &&
-            a.attributes.flag(Key::keepdim) == b.attributes.flag(Key::keepdim))
-            return other;
-    }
-    return -1;
-}
+namespace transfuse::cuda {
 
 Places GroupedSums::place(int64_t& scratch) {
     Places places;
-    const int64_t images = graph_[anchor_].type.shape[0], channels = shape_.channels(), slots = shape_.slices * shape_.block_classes();
+    const int64_t images = graph_[anchor_].type.shape[0], channels = shape_.channels(),
+                  slots = shape_.slices * shape_.block_classes();
     for (ValueId v : shape_.grid) {
-        if (with_var(v) >= 0) continue;
+        if (variance_beside(graph_, v, shape_.grid) >= 0) continue;
         const Node& node = graph_[v];
         const Sizes& dims = node.attributes.integers(Key::dims);
-        const bool batch = std::find(dims.begin(), dims.end(), 0) != dims.end(), keepdim = node.attributes.flag(Key::keepdim);
+        const bool batch = std::find(dims.begin(), dims.end(), 0) != dims.end(),
+                   keepdim = node.attributes.flag(Key::keepdim);
         Place place;
         place.base = Argument::of_scratch(scratch);
         place.storage = DType::f64;
@@ -38,13 +31,14 @@ Places GroupedSums::place(int64_t& scratch) {
         collected_.push_back(v);
     }
     for (ValueId v : shape_.grid)
-        if (with_var(v) >= 0) places.emplace(v, places.at(with_var(v)));
+        if (variance_beside(graph_, v, shape_.grid) >= 0)
+            places.emplace(v, places.at(variance_beside(graph_, v, shape_.grid)));
     return places;
 }
 
 std::string GroupedSums::loops() const {
-    return "_Pragma(\"unroll\") for (int c = 0; c < " + number(shape_.columns()) + "; ++c) _Pragma(\"unroll\") for (int v = 0; v < " +
-           number(lanes()) + "; ++v) ";
+    return "_Pragma(\"unroll\") for (int c = 0; c < " + number(shape_.columns()) +
+           "; ++c) _Pragma(\"unroll\") for (int v = 0; v < " + number(lanes()) + "; ++v) ";
 }
 
 void GroupedSums::declare_shared() { body_.line("__shared__ double tf_parts[" + number(shape_.threads()) + "];"); }
@@ -57,7 +51,8 @@ void GroupedSums::declare() {
         const std::string name = name_of(v);
         if (extremum(v)) {
             body_.line(real + " " + name + extents + ";");
-            body_.line(loops() + name + "[c][v] = " + (graph_[v].op == Op::amax ? "-" : "") + "__int_as_float(0x7f800000);");
+            body_.line(loops() + name + "[c][v] = " + (graph_[v].op == Op::amax ? "-" : "") +
+                       "__int_as_float(0x7f800000);");
             continue;
         }
         body_.line(real + " " + name + extents + " = {}, " + name + "_pivot" + extents + " = {};");
@@ -69,10 +64,13 @@ void GroupedSums::declare() {
 void GroupedSums::add(ValueId v, const std::string& column, const Lanes& terms) {
     const std::string name = name_of(v), real(real_name(real_of(graph_[anchor_].type.dtype)));
     const Op op = graph_[v].op;
-    auto at = [&](const std::string& array, int64_t lane) { return array + "[" + column + "][" + number(shape_.by_channel ? lane : 0) + "]"; };
+    auto at = [&](const std::string& array, int64_t lane) {
+        return array + "[" + column + "][" + number(shape_.by_channel ? lane : 0) + "]";
+    };
     if (!extremum(v)) {
         body_.open("if (" + name + "_count[" + column + "] == 0)");
-        for (int64_t lane = 0; lane < lanes(); ++lane) body_.line(at(name + "_pivot", lane) + " = (" + real + ")" + terms[static_cast<size_t>(lane)] + ";");
+        for (int64_t lane = 0; lane < lanes(); ++lane)
+            body_.line(at(name + "_pivot", lane) + " = (" + real + ")" + terms[static_cast<size_t>(lane)] + ";");
         body_.close();
         body_.line(name + "_count[" + column + "] += " + number(shape_.lanes / lanes()) + ";");
     }
@@ -86,8 +84,10 @@ void GroupedSums::add(ValueId v, const std::string& column, const Lanes& terms) 
     }
 }
 
-void GroupedSums::leave(const std::string& image, const std::string& slot, const std::string& channel, const std::string& place) {
-    const std::string slots = kernel_.integer(shape_.slices * shape_.block_classes()), channels = number(shape_.channels());
+void GroupedSums::leave(const std::string& image, const std::string& slot, const std::string& channel,
+                        const std::string& place) {
+    const std::string slots = kernel_.integer(shape_.slices * shape_.block_classes()),
+                      channels = number(shape_.channels());
     const std::string step = shape_.by_channel ? number(shape_.units) : "1";  // between threads of a unit
     int64_t half = 1;
     while (2 * half < shape_.unit_threads) half *= 2;
@@ -101,23 +101,25 @@ void GroupedSums::leave(const std::string& image, const std::string& slot, const
             if (extremum(v)) {
                 body_.line("const double mine = (double)" + name + "[c][v];");
             } else {
-                body_.line("const double pivot = (double)" + name + "_pivot[c][v], count = (double)" + name + "_count[c], sum = (double)" + name + "[c][v];");
+                body_.line("const double pivot = (double)" + name + "_pivot[c][v], count = (double)" + name +
+                           "_count[c], sum = (double)" + name + "[c][v];");
                 body_.line(part == 0 ? "const double mine = sum + pivot * count;"
-                                     : "const double mine = (double)" + name + "_squares[c][v] + pivot * (2.0 * sum + pivot * count);");
+                                     : "const double mine = (double)" + name +
+                                           "_squares[c][v] + pivot * (2.0 * sum + pivot * count);");
             }
             const std::string here = "tf_parts[threadIdx.x]", other = "tf_parts[threadIdx.x + k * " + step + "]";
             body_.line("__syncthreads();");
             body_.line(here + " = mine;");
             body_.line("__syncthreads();");
             body_.open("for (int k = " + number(half) + "; k > 0; k /= 2)");
-            body_.line("if (" + place + " < k && " + place + " + k < " + number(shape_.unit_threads) + ") " + here + " = " +
-                       (extremum(v) ? join + here + ", " + other + ")" : here + " + " + other) + ";");
+            body_.line("if (" + place + " < k && " + place + " + k < " + number(shape_.unit_threads) + ") " + here +
+                       " = " + (extremum(v) ? join + here + ", " + other + ")" : here + " + " + other) + ";");
             body_.line("__syncthreads();");
             body_.close();
             const std::string of = channel + " + c * " + number(lanes()) + " + v";
-            body_.line("if (" + place + " == 0 && " + of + " < " + channels + ") " + pointer + "[((long long)" + number(part) + " * " +
-                       kernel_.integer(graph_[anchor_].type.shape[0]) + " + " + image + ") * (" + slots + " * " + channels + ") + " + slot +
-                       " * " + channels + " + " + of + "] = " + here + ";");
+            body_.line("if (" + place + " == 0 && " + of + " < " + channels + ") " + pointer + "[((long long)" +
+                       number(part) + " * " + kernel_.integer(graph_[anchor_].type.shape[0]) + " + " + image + ") * (" +
+                       slots + " * " + channels + ") + " + slot + " * " + channels + " + " + of + "] = " + here + ";");
             body_.close();
         }
     }

@@ -24,7 +24,6 @@ public:
     void leave(const std::string& image, const std::string& slot, const std::string& channel, const std::string& place);
 
 private:
-    ValueId with_var(ValueId v) const;  // the var whose sums hold those of a mean; -1: none
     bool extremum(ValueId v) const { return graph_[v].op == Op::amax || graph_[v].op == Op::amin; }
     int64_t lanes() const { return shape_.by_channel ? shape_.lanes : 1; }  // of channels
     std::string loops() const;

@@ -27,9 +27,10 @@ public:
     bool meets(int64_t s, int64_t v) const;  // in any class
     bool meets(int64_t s) const;             // any output
 
-    // Weights as they are staged along this axis: the taps themselves, or the matrices of all classes one after another.
-    std::vector<int64_t> staged() const;                // the tap of each entry; -1: zero
-    int64_t entry(int64_t s, int64_t v) const;          // of class 0
+    // Weights as they are staged along this axis: the taps themselves, or the matrices of all classes one after
+    // another.
+    std::vector<int64_t> staged() const;        // the tap of each entry; -1: zero
+    int64_t entry(int64_t s, int64_t v) const;  // of class 0
     int64_t class_entries() const { return inputs_ * run_; }
 
     std::string class_of(const std::string& q) const;

@@ -20,7 +20,7 @@ double channel_padding(const Graph& graph, ValueId v) {
 bool is_ordinary(const Graph& graph, ValueId v, const Machine& machine) {
     if (graph[v].op != Op::lattice || machine.tile_flops == 0) return false;
     const Sizes& w = graph[graph[v].args[1]].type.shape;
-    return w[0] > 1 && w[1] * w[2] < 16;
+    return w[0] > 1 && (w[1] * w[2] < 16 || (w[1] <= 8 && w[2] <= 8));
 }
 
 // A product may be a tail step where it is one small matrix product (the collapsed convolution), or next to nothing.
