@@ -19,6 +19,7 @@ from torch import nn
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils import parametrize
 from torch.nn.utils.prune import BasePruningMethod
 
 from transfuse.guards import Watch
@@ -115,7 +116,8 @@ def _batch_norm_forward(self, x):
 
 @contextlib.contextmanager
 def _capturing_here():
-    """Tracing changes methods of nn.Module for everybody; here only the thread that captures may see that."""
+    """Tracing changes methods of nn.Module for everybody; here only the thread that captures may see that. What
+    torch.nn.utils.parametrize.cached() keeps, it neither reads nor adds to."""
     from torch.fx._symbolic_trace import _Patcher
 
     patch_method = _Patcher.patch_method
@@ -133,9 +135,11 @@ def _capturing_here():
     with _lock, _quiet():
         _capturing.on = True
         _BatchNorm.forward, _Patcher.patch_method = _batch_norm_forward, patch_here
+        cached, parametrize._cache_enabled = parametrize._cache_enabled, 0
         try:
             yield
         finally:
+            parametrize._cache_enabled = cached
             _BatchNorm.forward, _Patcher.patch_method = _original_batch_norm, patch_method
             _capturing.on = False
 

@@ -198,12 +198,19 @@ def _backward(ctx, gradients):
     return found, None, [None] * len(ctx.sizes), None
 
 
+def _batched(gradient) -> bool:
+    """Whether it is many gradients at once: torch.autograd.grad(…, is_grads_batched=True)."""
+    return gradient is not None and (
+        torch._C._functorch.is_legacy_batchedtensor(gradient) or torch._C._functorch.is_batchedtensor(gradient)
+    )
+
+
 def _gradients(program, sizes, mode, leaves, gradients, needed, wanted, kept=()):
     outputs = [i for i, gradient in enumerate(gradients) if gradient is not None]
     if not outputs or not wanted:
         return [None] * len(leaves)
     # create_graph=True: it will be differentiated again
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+    if (torch.is_grad_enabled() or _batched(gradients[outputs[0]])) and not torch.compiler.is_compiling():
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     handle = define(program) if isinstance(program, str) else program
     if fallback.refused_backward(handle):

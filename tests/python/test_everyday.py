@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 import transfuse
-from transfuse import fallback
+from transfuse import fallback, library
 
 
 def decoder():
@@ -157,6 +157,32 @@ def test_dual_numbers_and_symbolic_tracing_see_pytorch(no_fallback):
         assert close(forward_ad.unpack_dual(dual).tangent, expected)
     traced = torch.fx.symbolic_trace(ours)
     assert close(traced(image()), plain(image())) and is_ours(ours)
+
+
+def test_many_gradients_at_once(no_fallback):
+    """is_grads_batched maps the backward; afterwards ours computes single gradients as before."""
+    plain, ours = [model.eval() for model in pair()]
+    jacobians = [
+        torch.autograd.functional.jacobian(lambda x, m=m: m(x).mean((2, 3)), image(), vectorize=True)
+        for m in (plain, ours)
+    ]
+    assert close(*jacobians)
+    assert not any(
+        library.fallback.refused_backward(r.handle) for e in ours._transfuse.traceable for r in e.cut.regions
+    )
+
+
+def test_cached_parametrisations(no_fallback):
+    """Capturing inside parametrize.cached() takes nothing from the cache and leaves nothing there."""
+    layer = nn.utils.parametrizations.weight_norm(nn.ConvTranspose1d(3, 4, 3))
+    plain, x = nn.Sequential(layer, nn.ReLU()), torch.randn(2, 3, 5)
+    ours = transfuse.optimize(plain, never_slower=False)
+    with nn.utils.parametrize.cached():
+        weight = layer.weight
+        assert close(ours(x), plain(x)) and layer.weight is weight
+    with torch.no_grad():
+        layer.parametrizations.weight.original0.mul_(2.0)
+    assert close(ours(x), plain(x))
 
 
 def test_a_whole_module_is_saved_and_loaded(no_fallback):
