@@ -194,8 +194,8 @@ DEVICE Place place_of(int tile, const Sizes& s) {
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
 // the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
 DEVICE int next_tile(int tile) {
-    const unsigned groups = gridDim.x, round = tile / gridDim.x + 1;
-    return (int)(round * groups + (blockIdx.x + (round * (round + 1) / 2) % groups) % groups);
+    const unsigned round = tile / gridDim.x + 1;
+    return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
@@ -1059,7 +1059,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f324a68fb49f", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_065f82e8b1a2", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -121,8 +121,8 @@ DEVICE Place place_of(int tile, const Sizes& s) {
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
 // the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
 DEVICE int next_tile(int tile) {
-    const unsigned groups = gridDim.x, round = tile / gridDim.x + 1;
-    return (int)(round * groups + (blockIdx.x + (round * (round + 1) / 2) % groups) % groups);
+    const unsigned round = tile / gridDim.x + 1;
+    return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
 
 // A position in the sequence tile -> stage of channels -> piece of the patch.
@@ -484,7 +484,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_92cd2ef66f40", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_0d4acd49cd7d", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -117,34 +117,6 @@ TEST(CudaStoreRole, ChunksInEitherOrder) {
     check(cases, 2e-3);
 }
 
-// Two CTAs that share what they fetch of streamed weights take neighbouring tiles; where the tiles are odd in number one computes
-// what lies outside. (On the CPU each fetches all.)
-TEST(CudaStoreRole, NeighboursTakeNeighbouringTiles) {
-    std::vector<HostCase> cases;
-    uint64_t seed = 140;
-    for (const char* body : {"%x = input f32[3,20,5,19]  %w = param f32[20,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %t = tanh(%y)  return %t",
-                             "%x = input f32[1,12,3,5,8]  %w = param f32[12,150,3,3,3]  %r = input f32[1,150,6,10,16]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  return %s"}) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
-        for (const int multiprocessors : {2, 5}) {   // odd ones stay idle
-            Target target;
-            target.multiprocessors = multiprocessors;
-            HostCase one = make(graph, random_leaves(graph, ++seed), false, true, target, Fp32Precision::tf32);
-            ASSERT_EQ(one.assembly.configs.size(), 1u);
-            auto [pass, text] = *one.assembly.configs.begin();
-            auto config = config_named(text);
-            ASSERT_TRUE(config.has_value()) << text;
-            config->cluster = 2, config->skips = false;
-            if (config->resident) config->resident = false, config->slabs = 3, config->slab_tiles = 4;
-            CompileOptions options;
-            options.leaf_strides = one.leaf_strides, options.output_strides = one.output_strides, options.precision = Fp32Precision::tf32;
-            one.assembly = assemble(one.plan, options, target, true, {{pass, to_string(*config)}});
-            EXPECT_EQ(one.assembly.configs.at(pass), to_string(*config));
-            cases.push_back(std::move(one));
-        }
-    }
-    check(cases, 2e-2);
-}
-
 // Where the store role reduces over channels the product warps add the bias: blocks of channels and what is left of the last one,
 // both warpgroups' channels together, both orders of memory, whole vectors and parts of them.
 TEST(CudaStoreRole, BiasBeforeChannelReductions) {

@@ -18,7 +18,6 @@
 #define __forceinline__ inline
 #define __shared__ static
 #define __launch_bounds__(...)
-#define __cluster_dims__(...)
 #define __restrict__
 
 struct Dim {

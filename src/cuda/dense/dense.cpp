@@ -62,7 +62,7 @@ struct Request {
     Needs needs;
     Request(TileProgram tile_program, const Problem& p) : program(std::move(tile_program)), problem(p), epilogue(program, problem), needs(program.needs(static_cast<int>(p.axes[3].period()))) {
         needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
-        needs.one_image = epilogue.one_image(), needs.sums = epilogue.stats() > 0;
+        needs.one_image = epilogue.one_image();
         needs.fragments = runs_in_fragments(epilogue);
         needs.folded = find_fold(program, epilogue);
         if (!on_accumulators()) leave_in_boxes(boxed_element(epilogue));
@@ -130,7 +130,7 @@ std::optional<Choice> decided(const Problem& problem, const Needs& needs, const 
     if (!target.decide(!choices.empty())) return std::nullopt;
     Config c = choices.empty() ? Config{} : choices[0].config;
     for (int* word : {&c.run[0], &c.run[1], &c.run[2], &c.run[3], &c.runs[0], &c.runs[1], &c.runs[2], &c.runs[3], &c.bundles, &c.w_phases, &c.k_steps, &c.stages, &c.raw, &c.piece, &c.slab_tiles, &c.slabs,
-                      &c.chunk_width, &c.buffers, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers, &c.cluster})
+                      &c.chunk_width, &c.buffers, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers})
         *word = static_cast<int>(target.decide(*word));
     c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
     c.resident = target.decide(c.resident), c.skips = target.decide(c.skips), c.shared_padding = target.decide(c.shared_padding), c.alternates = target.decide(c.alternates);
@@ -189,7 +189,6 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
         sizes.tiles[a] = static_cast<int>((u_extent(problem->axes[a]) + s.tile[a] - 1) / s.tile[a]);
         total *= sizes.tiles[a];
     }
-    total = round_up(total / (s.fixed * s.variants), config.cluster) * s.fixed * s.variants;
     if (total >= (int64_t(1) << 31) - 1024) {
         if (why_not) *why_not = "too many tiles";
         return std::nullopt;
@@ -205,7 +204,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
         }
         grid = grid / parts * parts;
     }
-    grid = static_cast<int>(std::min<int64_t>(grid / config.cluster * config.cluster, total));
+    grid = static_cast<int>(std::min<int64_t>(grid, total));
 
     DenseProgram result;
     result.pack = pack_job(*problem, config, s, program->weight, program->spatial, Argument::of_packed(around.number));

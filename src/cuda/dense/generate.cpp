@@ -26,9 +26,6 @@ constexpr std::string_view portable =
 constexpr std::string_view boxes =
 #include "cuda/device/boxes.cuh"
     ;
-constexpr std::string_view clusters =
-#include "cuda/device/clusters.cuh"
-    ;
 constexpr std::string_view roles =
 #include "cuda/device/roles.cuh"
     ;
@@ -54,16 +51,6 @@ std::string machine(const Problem& problem, const Schedule& s) {
     if (problem.family == Family::wgmma) return std::string(hopper) + product_function(problem, s);
     static const char* instructions[] = {"mma_tf32", "mma_tf32", "mma_f16", "mma_bf16", "mma_f64"};
     return "#define MMA " + std::string(instructions[static_cast<int>(problem.arithmetic)]) + "\n" + std::string(portable);
-}
-
-// In the roles' text: slabs of weights come from two neighbours, a barrier says that the other's place is empty.
-void share_slabs(std::string& roles_text) {
-    auto replace = [&](std::string_view from, const std::string& to) { roles_text.replace(roles_text.find(from), from.size(), to); };
-    replace("weights_empty[SLABS];", "weights_empty[SLABS], weights_free[SLABS];   // free: a slab's place at the neighbour's");
-    replace("// Streamed weights:", std::string(clusters) + "// Streamed weights:");
-    replace("struct Pump {\n", "struct Pump {\n    Neighbour neighbour;\n");
-    replace("copy_weights(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), t);",
-            "if (!neighbour.fetch(shared_address(shared + WEIGHTS_AT + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, shared_address(&b.weights_full[slot]), shared_address(&b.weights_free[slot]), turn)) return;");
 }
 
 // So many slabs of one accumulator's windows that the tap loop is better a loop.
@@ -237,7 +224,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     std::string head = std::string("#define TF_AFTER_PRODUCT\n") + (rounded ? "#define TF_ROUNDED_PRODUCT\n" : "") + (rounded && problem.family == Family::wgmma ? "#ifdef __CUDACC_RTC__\n#define TF_TANH_INSTRUCTION\n#endif\n" : "") + std::string(device_math()) + sequence_code() + std::string(ptx) + t.str();
     Lines k;
     auto constant = [&](const std::string& name, int64_t v) { k.line("constexpr int " + name + " = " + num(v) + ";"); };
-    constant("STORE_GROUPS", config.store_groups), constant("THREADS", config.threads()), constant("LOADERS", 128), constant("CLUSTER", config.cluster);
+    constant("STORE_GROUPS", config.store_groups), constant("THREADS", config.threads()), constant("LOADERS", 128);
     constant("CIN", problem.cin), constant("COUT", problem.cout), constant("GROUPS", problem.groups);
     constant("MGROUPS", s.m_groups), constant("BLOCKS_PER_TILE", s.blocks_per_tile);
     constant("FIXED", s.fixed), constant("VARIANTS", s.variants), constant("PARTS", s.fixed * s.variants);
@@ -306,19 +293,18 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
     insert_before("// Where a tile lies", epilogue.operands() + "\n");
     insert_before("// A position in the sequence", epilogue.prologue() + "\n");
-    if (config.cluster > 1) share_slabs(body);
     if (problem.boxed()) insert_before("// What the products now under way", std::string(boxes));
     insert_before("// Product role:", multiply_function(problem, config, s) + fragment_program(epilogue, s, config) + "\n");
 
     Lines m;
-    m.line("extern \"C\" __global__ void " + std::string(config.cluster > 1 ? "__cluster_dims__(CLUSTER, 1, 1) " : "") + "__launch_bounds__(THREADS, 1) " + entry + "(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs" + epilogue.parameters() + (problem.boxed() ? ", const __grid_constant__ TensorMap boxes" : "") + ") {");
+    m.line("extern \"C\" __global__ void __launch_bounds__(THREADS, 1) " + entry + "(const ELEMENT* __restrict__ x, const unsigned char* __restrict__ packed, Sizes s, Strides xs" + epilogue.parameters() + (problem.boxed() ? ", const __grid_constant__ TensorMap boxes" : "") + ") {");
     m.line("extern __shared__ __align__(1024) unsigned char shared[];");
     m.line("__shared__ Barriers b;");
     m.line("const int t = threadIdx.x;");
     m.line(epilogue.operands_made());
     m.line("if (t == 0) {");
     m.line("for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&b.full[i]), " + std::string(problem.load == LoadMode::operand ? "1" : problem.boxed() ? "TRANSPOSERS" : "LOADERS") + "); barrier_init(shared_address(&b.empty[i]), 256); }");
-    m.line("for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); " + std::string(config.cluster > 1 ? "barrier_init(shared_address(&b.weights_free[i]), 1); " : "") + "}");
+    m.line("for (int i = 0; i < SLABS; i++) { barrier_init(shared_address(&b.weights_full[i]), FETCHERS); barrier_init(shared_address(&b.weights_empty[i]), 256); }");
     m.line("for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); barrier_init(shared_address(&b.chunk_empty[i]), 128); }");
     if (problem.load == LoadMode::boxes) m.line("for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }");
     m.line("barrier_fence();");
@@ -332,13 +318,12 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("TF_SEQUENCE();");
     std::string tables = epilogue.tables();
     m.line("%TABLES%");
-    m.line(config.cluster > 1 ? "cluster_meet();" : "__syncthreads();");
+    m.line("__syncthreads();");
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
     m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); " + (problem.boxed() ? "load_boxes(shared, b, packed, s, xs, &boxes, operands, t);" : "load_role(shared, b, x, packed, s, xs, operands, t);") + " }");
     if (config.store_groups > 0) m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, role - 1, t % 128); }");
     m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, operands, t % 128); }");
     m.line("else if (role == STORE_GROUPS + 2) { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, operands, t % 128); }");
-    if (config.cluster > 1) m.line("cluster_meet();   // nobody leaves while his neighbour may still reach for him");
     m.line("}");
     std::string main = m.str();
     main.replace(main.find("    %TABLES%\n"), 13, tables);

@@ -42,7 +42,6 @@ std::string to_string(const Config& c) {
     if (c.shared_padding) text << " shared padding";
     if (c.skips) text << " skips";
     if (c.alternates) text << " alternates";
-    if (c.cluster > 1) text << " clusters " << c.cluster;
     return text.str();
 }
 
@@ -65,7 +64,6 @@ std::optional<Config> config_named(const std::string& text) {
     if (std::sscanf(at, " chunks %dx%d stores %d registers %d/%d/%d", &c.buffers, &c.chunk_width, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers) != 6) return std::nullopt;
     if (const size_t phases = rest.find(" w-phases "); phases != std::string::npos) c.w_phases = std::atoi(rest.c_str() + phases + 10);
     c.shared_padding = rest.find(" shared padding") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos, c.alternates = rest.find(" alternates") != std::string::npos;
-    if (rest.find(" clusters 2") != std::string::npos) c.cluster = 2;
     return to_string(c) == text ? std::optional<Config>(c) : std::nullopt;
 }
 
@@ -397,8 +395,6 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     else if (!s.joint && config.buffers < 2) return std::nullopt;
 
     if (config.skips && config.resident) return std::nullopt;
-    // Neighbours fetch the same slabs: none is skipped for one of them alone; a tile too many computes nothing that is kept.
-    if (config.cluster > 1 && (problem.family != Family::wgmma || config.resident || config.skips || needs.fragments || needs.sums || needs.one_image)) return std::nullopt;
 
     // Shared memory.
     const int turn = 128 * problem.word_pixels(), turns = (s.pixels + turn - 1) / turn;

@@ -52,7 +52,6 @@ struct Needs {
     double epilogue_flops = 1;               // per output
     int table_bytes = 0;                     // per-channel operands and slots in shared memory
     int group_bytes = 4096;                  // of them, per store group
-    bool sums = false;                       // partial sums of tiles beside what is stored
     bool one_image = false;                  // a tile may not hold several images (partials per image)
     int ahead = 0;                           // bytes an output of the tensors that are asked for a chunk ahead
     bool fragments = false;                  // the tile program runs on the accumulators: no chunks, no store role
@@ -78,7 +77,6 @@ struct Config {
     int store_groups = 1;                    // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
     bool shared_padding = false;             // one tile takes the whole width: the zeros right of a row are those left of the next
-    int cluster = 1;                         // CTAs that share what they fetch of streamed weights: 1 or 2
     bool alternates = false;                 // the store role takes a chunk of one warpgroup, then one of the other
     bool skips = false;                      // slabs whose windows lie outside the image, for a tile, are left out
     int threads() const { return 384 + 128 * store_groups; }

@@ -17,12 +17,11 @@ constexpr int BUFFERS_0 = JOINT ? BUFFERS : (BUFFERS + 1) / 2;     // of the fir
 struct Place { int fixed, variant, u[4]; };
 static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     Place at;
-    const int group = tile / CLUSTER, groups = (int)gridDim.x / CLUSTER;   // a cluster's CTAs take neighbouring tiles of one part
-    int part = group % PARTS, rest = group / PARTS * CLUSTER + tile % CLUSTER;
+    int part = tile % PARTS, rest = tile / PARTS;
     at.fixed = part % FIXED;
     at.variant = 0;
     if (VARIANTS > 1) {                                       // a CTA meets every variant in turn: they differ in work
-        int turn = groups % PARTS == 0 ? group / groups : 0;
+        int turn = gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0;
         at.variant = (part / FIXED + turn) % VARIANTS;
     }
     at.u[3] = rest % s.tiles[3] * TILE_W; rest /= s.tiles[3];
@@ -35,8 +34,8 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
 // the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
 static __device__ __forceinline__ int next_tile(int tile) {
-    const unsigned groups = gridDim.x / CLUSTER, round = tile / gridDim.x + 1;
-    return (int)((round * groups + (blockIdx.x / CLUSTER + PARTS * (round * (round + 1) / 2) % groups) % groups) * CLUSTER + blockIdx.x % CLUSTER);
+    const unsigned round = tile / gridDim.x + 1;
+    return (int)(round * gridDim.x + (blockIdx.x + PARTS * (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
 
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
@@ -60,7 +59,7 @@ static __device__ __forceinline__ Pixel pixel(int p, const Place& at, const Size
     x.at[1] = ADVANCE_D * (at.u[1] + FIRST_D + d) + sd;
     x.at[2] = ADVANCE_H * (at.u[2] + FIRST_H + h) + sh;
     x.at[3] = ADVANCE_W * (at.u[3] + FIRST_W + w) + sw;
-    x.inside = p < PIXELS && ((TILE_N == 1 && CLUSTER == 1) || x.at[0] < s.in[0]) && (unsigned)x.at[1] < (unsigned)s.in[1] &&
+    x.inside = p < PIXELS && (TILE_N == 1 || x.at[0] < s.in[0]) && (unsigned)x.at[1] < (unsigned)s.in[1] &&
                (unsigned)x.at[2] < (unsigned)s.in[2] && (unsigned)x.at[3] < (unsigned)s.in[3];
     return x;
 }
