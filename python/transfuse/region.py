@@ -111,7 +111,6 @@ class Region:
         only = inputs[0] if len(inputs) == 1 else None
         never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
         program, grad_enabled = self.differentiable_program, torch.is_grad_enabled
-        training_mode, inference_mode = self.training_mode, self.inference_mode
 
         def call(*arguments):
             if self.failure is not None or self.forced == "pytorch":
@@ -123,10 +122,7 @@ class Region:
                     if leaf.requires_grad:
                         grad = True
                         break
-            if leaves[0].is_cuda:
-                mode = self.call_mode(leaves[0], grad)
-            else:
-                mode = training_mode if grad else inference_mode
+            mode = self.call_mode(leaves[0], grad)
             try:
                 measured = never_slower and self.forced is None
                 if measured or mode & library.TF32:
