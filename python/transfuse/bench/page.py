@@ -28,6 +28,7 @@ td:first-child, th:first-child { text-align: left; position: sticky; left: 0; ba
 td.left, th.left { text-align: left; } td.ours { color: var(--ours); font-weight: 600; }
 td.note { text-align: left; color: var(--ours); white-space: normal; min-width: 16em; }
 figure { margin: 12px 0; } svg { width: 100%; height: auto; display: block; border-radius: 6px; }
+.pair > :only-child { max-width: 560px; }
 .pair { display: grid; align-items: start; gap: 12px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); }
 details { border: 1px solid var(--line); border-radius: 6px; margin: 8px 0; background: var(--card); }
 summary { cursor: pointer; padding: 8px 12px; } summary b { margin-right: 0.5em; } summary span { color: var(--faint); }
