@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 
-from .table import best_pytorch, ms, number, ours, times
+from .table import against, best_pytorch, ms, number, ours, times
 
 INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 WRITTEN, OURS, BEST = "#9aa5b1", "#d64545", "#3e7cb1"
@@ -198,9 +198,9 @@ def bars(report: dict, precision: str | None = None) -> str:
                 colour=INK if colour == OURS else FAINT,
             )
     canvas.rect(18, 37, 10, 10, BEST)
-    canvas.text(33, 46, "best PyTorch (compile, channels_last, …)", 12, colour=FAINT)
-    canvas.rect(290, 37, 10, 10, OURS)
-    canvas.text(305, 46, "Transfuse", 12, colour=FAINT)
+    canvas.text(33, 46, against(results), 12, colour=FAINT)
+    canvas.rect(340, 37, 10, 10, OURS)
+    canvas.text(355, 46, "Transfuse", 12, colour=FAINT)
     return canvas.svg()
 
 
