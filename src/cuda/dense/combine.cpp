@@ -13,33 +13,44 @@ namespace {
 struct Kept { long long count[3], at[3]; };      // outputs: extents, fastest last, and steps
 struct Reduced { long long count[3], at[3]; };   // what is joined: fastest first
 
-// 32 neighbouring outputs a block, 32 threads each. In double, as all that tails compute with: they subtract what is nearly equal.
+// 32 neighbouring outputs a block, 32 threads each, which go over the parts twice: for the mean, then for the squares about it. No
+// division waits for another. In double, as all that tails compute with: they subtract what is nearly equal.
 std::string variance_source(const std::string& entry, Real real) {
     return std::string(device_math()) + sequence_code() + "typedef " + std::string(real_name(real)) + " REAL;" + R"cuda(
 struct Kept { long long count_1, count_2, count_3, at_1, at_2, at_3; };
 struct Reduced { long long count_1, count_2, count_3, at_1, at_2, at_3; };
-struct State { double count, mean, squares; };
-static __device__ __forceinline__ void join(State& s, const State& o) { tf_join_moments(s.count, s.mean, s.squares, o.count, o.mean, o.squares); }
+// The sum over an output's 32 threads, to all of them.
+static __device__ double summed(double part_sum, int lane, int part) {
+    __shared__ double parts[32][33], sums[32];
+    parts[part][lane] = part_sum;
+    __syncthreads();
+    double sum = parts[lane][part];
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    if (lane == 0) sums[part] = sum;
+    __syncthreads();
+    return sums[lane];
+}
 extern "C" __global__ void __launch_bounds__(1024, 1) )cuda" + entry + R"cuda((const REAL* in, double* out, Kept o, Reduced r, long long apart, double correction) {
     TF_SEQUENCE();
     const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
     const long long total = o.count_1 * o.count_2 * o.count_3, at = blockIdx.x * 32ll + lane;
-    __shared__ State parts[32][32];
-    State s = {0, 0, 0};
-    if (at < total) {
-        const REAL* from = in + at / (o.count_2 * o.count_3) * o.at_1 + at / o.count_3 % o.count_2 * o.at_2 + at % o.count_3 * o.at_3;
+    const REAL* from = in + at / (o.count_2 * o.count_3) * o.at_1 + at / o.count_3 % o.count_2 * o.at_2 + at % o.count_3 * o.at_3;
+    auto each = [&](auto take) {
+        if (at >= total) return;
         for (long long k3 = 0; k3 < r.count_3; k3++)
             for (long long k2 = 0; k2 < r.count_2; k2++) {
                 const REAL* p = from + k3 * r.at_3 + k2 * r.at_2 + part * r.at_1;
-                for (long long k1 = part; k1 < r.count_1; k1 += 32, p += 32 * r.at_1) join(s, State{p[0], p[apart], p[2 * apart]});
+#pragma unroll 4
+                for (long long k1 = part; k1 < r.count_1; k1 += 32, p += 32 * r.at_1) take((double)p[0], (double)p[apart], p + 2 * apart);
             }
-    }
-    parts[part][lane] = s;
-    __syncthreads();
-    if (part == 0 && at < total) {
-        for (int k = 1; k < 32; k++) join(s, parts[k][lane]);
-        out[at] = s.squares / (s.count - correction);
-    }
+    };
+    double count = 0, sum = 0, squares = 0;
+    each([&](double n, double mean, const REAL*) { count += n, sum += n * mean; });
+    count = summed(count, lane, part);
+    const double mean = summed(sum, lane, part) / count;
+    each([&](double n, double its_mean, const REAL* its_squares) { squares += *its_squares + n * (its_mean - mean) * (its_mean - mean); });
+    squares = summed(squares, lane, part);
+    if (part == 0 && at < total) out[at] = squares / (count - correction);
 }
 )cuda";
 }
