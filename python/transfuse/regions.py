@@ -251,9 +251,31 @@ def cut(
     for node in reversed(list(graph.nodes)):
         if "number" in node.meta and not node.users:
             graph.erase_node(node)
+    _count_together(graph)
     graph.lint()
     graph_module.recompile()
     return Cut(graph_module, regions, lines)
+
+
+def _count_together(graph: Graph) -> None:
+    """Batch norms count their batches: all counters that nobody else looks at go up in one launch."""
+    groups: dict[tuple, list[Node]] = {}
+    for node in graph.nodes:
+        if op_name(node) != "aten.add_.Tensor" or node.users or len(node.args) != 2 or node.kwargs:
+            continue
+        counter, step = node.args
+        if not isinstance(counter, Node) or counter.op != "placeholder" or len(counter.users) != 1:
+            continue
+        value = value_of(counter)
+        if isinstance(step, int) and isinstance(value, torch.Tensor) and value.dim() == 0:
+            groups.setdefault((value.dtype, value.device, step), []).append(node)
+    for (_, _, step), nodes in groups.items():
+        if len(nodes) < 2:
+            continue
+        with graph.inserting_before(nodes[0]):
+            graph.call_function(torch.ops.aten._foreach_add_.Scalar, ([node.args[0] for node in nodes], step))
+        for node in nodes:
+            graph.erase_node(node)
 
 
 def _lines(verdicts, where) -> list[Line]:

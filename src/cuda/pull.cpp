@@ -73,8 +73,9 @@ public:
 
     Program run() {
         scratch_ = request_.scratch_begin;
-        for (const Sink& sink : request_.sinks) {
+        for (Sink sink : request_.sinks) {
             if (numel(graph_[sink.value].type.shape) == 0) continue;
+            look_through_reshapes(sink);
             sinks_[sink.value].push_back(sink.place);
         }
         decide();
@@ -84,6 +85,26 @@ public:
     }
 
 private:
+    // A reshape of a value that is computed here, stored in order, is that value: no stage has to wait for it.
+    void look_through_reshapes(Sink& sink) {
+        for (;;) {
+            const Node& node = graph_[sink.value];
+            if (node.op != Op::reshape || sink.place.partials || places_.contains(sink.value)) return;
+            const ValueId arg = node.args[0];
+            const auto placed = places_.find(arg);
+            if (is_leaf(graph_[arg].op) || is_literal(arg) || is_view(graph_[arg].op) != (graph_[arg].op == Op::reshape)) return;
+            if (placed != places_.end() && !placed->second.partials) return;
+            if (!decide(sink.place.strides == contiguous_strides(node.type.shape))) return;
+            sink.value = arg;
+            sink.place.strides = contiguous_strides(graph_[arg].type.shape);
+        }
+    }
+
+    bool is_literal(ValueId v) const {
+        const Op op = graph_[v].op;
+        return op == Op::scalar || op == Op::full || op == Op::constant;
+    }
+
     // Walking from the sinks down: how often each value would be evaluated if nothing were kept, and what to keep.
     void decide() {
         const auto size = static_cast<size_t>(graph_.size());
@@ -105,8 +126,7 @@ private:
             if (sinks_.contains(v)) evaluations_[at] += elements;
             const bool placed = places_.contains(v);
             if (placed && !places_.at(v).partials) continue;
-            const bool literal = node.op == Op::scalar || node.op == Op::full || node.op == Op::constant;
-            if (literal) continue;
+            if (is_literal(v)) continue;
             bool keep = false;
             if (!is_view(node.op)) {
                 if (terms > 1 && evaluations_[at] > 1.5 * elements && evaluations_[at] * terms > 1 << 20) keep = true;

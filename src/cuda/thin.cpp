@@ -59,6 +59,9 @@ public:
         at_once_ = thin ? cin_ : std::min(cin_, std::max<int64_t>(1, most_terms / taps));
         rows_ = std::min<int64_t>(sums / block_ / (at_once_ < cin_ ? 2 : 1), 8);
         while (rows_ > 1 && rows_ / 2 >= axes_[axes_.size() - 2].out) rows_ /= 2;
+        // Few pixels: more threads, and more channels under way in each.
+        const int64_t pixels = numel(node.type.shape) / cout_;
+        while (rows_ > 1 && pixels / rows_ < threads * s_.target.multiprocessors) rows_ /= 2;
         rows_ = s_.target.decide(rows_);
         return true;
     }
@@ -181,7 +184,7 @@ private:
             for (int64_t k = 0; k < along.taps; ++k) inputs.emplace(along.down * r - along.dil * k, 0);
         size_t count = 0;
         for (auto& [distance, position] : inputs) position = count++;
-        body.line("#pragma unroll 1");
+        body.line("#pragma unroll " + number(std::max<int64_t>(1, 4 / rows_)));
         emitter_->open("for (int ci = 0; ci < " + channels + "; ++ci)");
         std::vector<std::string> outer_k(h, "0");
         std::string inside;

@@ -168,10 +168,10 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                         else if (u[3] > c.run[3]) c.runs[3] = 2;
                         else c.runs[2] = 2;
                     }
-                    c.shared_padding = true;
-                    auto s = c.run[0] * c.run[1] * c.run[2] > 1 ? schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr) : std::nullopt;
-                    if (!s) {
-                        c.shared_padding = false;
+                    std::optional<Schedule> s;   // rows come as one where they can, and share padding where they can
+                    for (const auto& [flat, shared] : {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}, std::pair{false, false}}) {
+                        if (s || (flat && (!problem.rows_adjoin || needs.fragments || needs.ahead > 0)) || ((flat || shared) && c.run[0] * c.run[1] * c.run[2] == 1)) continue;
+                        c.flat = flat, c.shared_padding = shared;
                         s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
                     }
                     if (!s) continue;

@@ -143,7 +143,7 @@ Cost::Parts Cost::parts() const {
     // Loads: the raw pieces, and what is done with them.
     const double turn = turn_cycles(problem) * (s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0));
     const double pieces = problem.load == LoadMode::boxes ? s.vectors / c.piece : problem.load == LoadMode::operand ? 0 : (load_turns() + c.piece - 1) / c.piece;
-    const double load = s.k_stages * (s.pixels / static_cast<double>(pixels_a_turn()) * turn + (problem.boxed() ? piece_boxed : piece_copied) * pieces + stage_loaded);
+    const double load = s.k_stages * (s.raw_pixels / static_cast<double>(pixels_a_turn()) * turn + (problem.boxed() ? piece_boxed : piece_copied) * pieces + stage_loaded);
     // Chunks: what the store role takes, and how long the products wait for room.
     const double outer = static_cast<double>(s.chunk_outer);
     const double rows = s.segments > 1 ? static_cast<double>(problem.cout) * std::min<double>(outer, s.real_outer) * s.phases_w : s.chunk_height;

@@ -51,6 +51,7 @@ BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, cons
     };
     set(channels, problem.groups * problem.cin, operand ? problem.lanes() : config.piece * problem.lanes(), program.input.strides[1]);
     for (size_t a = 0; a < 4; ++a) set(3 - a + (operand ? 1 : 0), problem.axes[a].in, s.extent[a], program.input.strides[a == 0 ? 0 : a + 1]);
+    if (config.flat) set(0, problem.axes[2].in * problem.axes[3].in, s.extent[2] * problem.axes[3].in, 1), set(1, 1, 1, 0);
     return tensor;
 }
 
@@ -133,7 +134,7 @@ std::optional<Choice> decided(const Problem& problem, const Needs& needs, const 
                       &c.chunk_width, &c.buffers, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers})
         *word = static_cast<int>(target.decide(*word));
     c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
-    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips), c.shared_padding = target.decide(c.shared_padding), c.alternates = target.decide(c.alternates);
+    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips), c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat), c.alternates = target.decide(c.alternates);
     if (!choices.empty()) return std::move(choices[0]);
     auto s = schedule(problem, needs, c, target.shared_bytes);
     if (!s) return std::nullopt;

@@ -1,5 +1,6 @@
 #include "cuda/dense/epilogue.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -12,11 +13,12 @@ namespace transfuse::cuda {
 Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     : program_(program), problem_(problem), graph_(program.around->plan.graph), reads_(program.reads), stores_(program.stores) {
     channels_ = problem.groups * problem.cout;
-    // Tables serve the tile steps; what only the prologue reads comes from memory.
-    std::set<ValueId> used;
+    std::set<ValueId> used, before;   // by the tile steps, by the prologue
     if (program.bias >= 0) used.insert(program.bias);
     for (ValueId v : program.steps)
         for (ValueId a : graph_[v].args) used.insert(a);
+    for (ValueId v : program.prologue)
+        for (ValueId a : graph_[v].args) before.insert(a);
     const auto& grid = program.around->plan.graph[program.around->pass.anchor].type.shape;
     int64_t pixels = 1;
     for (size_t k = 2; k < grid.size(); ++k) pixels *= grid[k];
@@ -25,7 +27,18 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
         table_of_.push_back(small && !o.depends[0] ? tables_++ : -1);
         image_table_of_.push_back(small && o.depends[0] && pixels >= 256 ? image_tables_++ : -1);
     }
-    slots_at_ = tables_ * static_cast<int>(channels_) * problem.real_bytes();
+    prologue_at_ = (tables_ * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
+    // The prologue has tables of its own, of input channels or, where images are few, of each image's. Their size in the text does not
+    // change with the batch.
+    const int64_t channels_in = problem.groups * problem.cin, images = problem.axes[0].in;
+    int prologue_entries = 0;
+    for (const Operand& o : reads_) {
+        const bool small = before.count(o.value) > 0 && !o.depends[2] && !o.depends[3] && !o.depends[4] && o.depends[1] &&
+                           (o.depends[0] ? !program.around->target.stated() && images * channels_in <= image_entries : channels_in <= image_entries);
+        prologue_table_of_.push_back(small ? prologue_entries : -1);
+        if (small) prologue_entries += static_cast<int>(o.depends[0] ? image_entries : channels_in);
+    }
+    slots_at_ = prologue_at_ + prologue_entries * problem.real_bytes();
     bool batch_kept = false;
     for (const GridReduction& g : program.grid) {
         Partial p;
@@ -109,11 +122,41 @@ std::vector<Argument> Epilogue::arguments(int64_t partial_at, const std::vector<
     return list;
 }
 
-std::string Epilogue::prologue() const {
+std::string Epilogue::prologue(bool one_image) const {
     Lines t;
     t.line("constexpr bool PROLOGUE = " + std::string(program_.prologue.empty() ? "false" : "true") + ";");
-    t.line("static __device__ __forceinline__ REAL prologue(REAL x, int channel, const Pixel& at, const Operands& operands) {");
+    // What it reads for a channel, of an image where a patch lies in one: fetched once for many pixels.
     std::map<ValueId, std::string> names{{program_.input.value, "x"}};
+    Lines held, fetched;
+    auto from_table = [&](size_t k, const std::string& n) {
+        return "((const REAL*)(shared + TABLES_AT + " + num(prologue_at_) + "))[" + num(prologue_table_of_[k]) + (reads_[k].depends[0] ? " + " + n + " * " + num(problem_.groups * problem_.cin) : "") + " + channel]";
+    };
+    bool placed = false;
+    for (size_t k = 0; k < reads_.size(); ++k) {
+        const Operand& o = reads_[k];
+        const bool read = std::any_of(program_.prologue.begin(), program_.prologue.end(), [&](ValueId v) { return std::find(graph_[v].args.begin(), graph_[v].args.end(), o.value) != graph_[v].args.end(); });
+        if (!read || o.value == program_.input.value || names.count(o.value)) continue;
+        if (o.depends[2] || o.depends[3] || o.depends[4] || (o.depends[0] && !one_image)) {
+            placed = true;
+            continue;
+        }
+        const std::string name = "r" + num(o.value), id = num(static_cast<int64_t>(k));
+        held.line("REAL " + name + ";");
+        fetched.line("c." + name + " = " + (prologue_table_of_[k] >= 0 ? from_table(k, "image") : "tf_load<REAL>(operands.r" + id + " + (0ll" + (o.depends[0] ? " + image * operands.rs" + id + ".n" : "") + (o.depends[1] ? " + channel * operands.rs" + id + ".c" : "") + "))") + ";");
+        names[o.value] = "c." + name;
+    }
+    t.line("constexpr bool PROLOGUE_PLACED = " + std::string(placed ? "true" : "false") + ";   // it reads what differs from pixel to pixel");
+    t.line("struct OfChannel {");
+    t.line(held.str());
+    t.line("};");
+    t.line("static __device__ __forceinline__ OfChannel of_channel(int channel, int image, const unsigned char* shared, const Operands& operands) {");
+    t.line("OfChannel c;");
+    t.line("(void)channel, (void)image, (void)shared, (void)operands;");
+    t.line(fetched.str());
+    t.line("return c;");
+    t.line("}");
+    t.line("static __device__ __forceinline__ REAL prologue(REAL x, const OfChannel& c, int channel, const Pixel& at, const unsigned char* shared, const Operands& operands) {");
+    t.line("(void)c, (void)channel, (void)at, (void)shared, (void)operands;");
     for (ValueId v : program_.prologue) {
         std::vector<std::string> args;
         for (ValueId a : graph_[v].args) {
@@ -123,7 +166,12 @@ std::string Epilogue::prologue() const {
             }
             if (!names.count(a)) {
                 for (size_t k = 0; k < reads_.size(); ++k) {
-                    if (reads_[k].value != a) continue;
+                    if (reads_[k].value != a || names.count(a)) continue;
+                    if (prologue_table_of_[k] >= 0) {
+                        t.line("const REAL r" + num(a) + " = " + from_table(k, "at.at[0]") + ";");
+                        names[a] = "r" + num(a);
+                        continue;
+                    }
                     static const char* coordinate[5] = {"at.at[0]", "channel", "at.at[1]", "at.at[2]", "at.at[3]"};
                     static const char* stride[5] = {"n", "c", "d", "h", "w"};
                     std::string at = "0ll";
@@ -151,6 +199,13 @@ std::string Epilogue::tables() const {
         const std::string id = num(static_cast<int64_t>(k));
         t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) ((REAL*)(shared + TABLES_AT))[" + num(table_of_[k] * channels_) + " + c] = tf_load<REAL>(r" + id +
                (reads_[k].depends[1] ? " + c * rs" + id + ".c" : "") + ");");
+    }
+    const std::string channels_in = num(problem_.groups * problem_.cin);
+    for (size_t k = 0; k < reads_.size(); ++k) {
+        if (prologue_table_of_[k] < 0) continue;
+        const std::string id = num(static_cast<int64_t>(k)), images = reads_[k].depends[0] ? "s.in[0] * " : "";
+        t.line("for (int c = t; c < " + images + channels_in + "; c += THREADS) ((REAL*)(shared + TABLES_AT + " + num(prologue_at_) + "))[" + num(prologue_table_of_[k]) + " + c] = tf_load<REAL>(r" + id +
+               (reads_[k].depends[0] ? " + c / " + channels_in + " * rs" + id + ".n + c % " + channels_in + " * rs" + id + ".c" : " + c * rs" + id + ".c") + ");");
     }
     for (const Partial& p : partials_)
         for (int j = 0; j < p.stats && p.reduction.whole; ++j)

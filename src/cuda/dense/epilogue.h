@@ -31,7 +31,7 @@ public:
     bool one_image() const { return per_tile_ || image_tables_ > 0; }   // a tile lies in one image
 
     std::string operands() const;                      // struct Operands
-    std::string prologue() const;
+    std::string prologue(bool one_image) const;        // one_image: a patch lies in one
     std::string tables() const;                        // fills the per-channel tables, run by all threads
     std::string parameters() const;                    // of the kernel, and how Operands is made of them
     std::string operands_made() const;
@@ -56,11 +56,13 @@ private:
     const Problem& problem_;
     const Graph& graph_;
     std::vector<Operand> reads_, stores_;
+    static constexpr int image_entries = 2048;         // of a prologue's table
     std::vector<int> table_of_, image_table_of_;       // per read
+    std::vector<int> prologue_table_of_;               // per read: its first entry; −1: none
     std::vector<Partial> partials_;
     int tables_ = 0, image_tables_ = 0, stats_ = 0;
     int64_t channels_ = 0, maps_ = 0;
-    int slots_at_ = 0, images_at_ = 0, exchange_at_ = 0;
+    int prologue_at_ = 0, slots_at_ = 0, images_at_ = 0, exchange_at_ = 0;
     bool per_tile_ = false;
 };
 

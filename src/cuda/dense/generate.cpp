@@ -235,7 +235,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
         constant("FIRST_" + x, s.first[a]), constant("ADVANCE_" + x, s.advance[a]), constant("PERIOD_" + x, s.period[a]);
         constant("SECOND_" + x, config.runs[a] > 1 ? config.run[a] : 0);
     }
-    constant("PIXELS", s.pixels), constant("PLANE", s.plane), constant("RUN_PIXELS", s.run_pixels);
+    constant("PIXELS", s.pixels), constant("RAW_PIXELS", s.raw_pixels), constant("IN_W", config.flat ? problem.axes[3].in : 1), constant("PLANE", s.plane), constant("RUN_PIXELS", s.run_pixels);
     constant("LANES", problem.lanes()), constant("VECTORS", s.vectors), constant("TERMS", problem.terms());
     constant("STAGE_CHANNELS", s.vectors * problem.lanes()), constant("KSTAGES", s.k_stages), constant("K_STEPS", config.k_steps), constant("KSTEPS", s.k_steps(config));
     constant("STAGES", config.stages), constant("RAW", config.raw), constant("PIECE", config.piece), constant("PIECES", s.pieces);
@@ -248,7 +248,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     constant("HELD_VALUES", config.store_groups > 1 || problem.lanes() == 8 ? 16 : 32);   // raw values a load thread holds
     auto flag = [&](const std::string& name, bool v) { k.line("constexpr bool " + name + (v ? " = true;" : " = false;")); };
     flag("RESIDENT", config.resident), flag("JOINT", s.joint), flag("SPLIT_CHANNELS", config.split == Split::channels);
-    flag("PIXEL_MAJOR", s.pixel_major);
+    flag("PIXEL_MAJOR", s.pixel_major), flag("FLAT", config.flat);
     k.line("enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };");
     static const char* modes[] = {"LOAD_PLANAR", "LOAD_VECTORS", "LOAD_DIRECT", "LOAD_PAIRS", "LOAD_SINGLES", "LOAD_ROWS", "LOAD_BOXES", "LOAD_OPERAND"};
     k.line("constexpr int LOAD = " + std::string(modes[static_cast<int>(problem.load)]) + ";");
@@ -292,7 +292,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     std::string body(roles);
     auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
     insert_before("// Where a tile lies", epilogue.operands() + "\n");
-    insert_before("// A position in the sequence", epilogue.prologue() + "\n");
+    insert_before("// A position in the sequence", epilogue.prologue(s.tile[0] == 1) + "\n");
     if (problem.boxed()) insert_before("// What the products now under way", std::string(boxes));
     insert_before("// Product role:", multiply_function(problem, config, s) + fragment_program(epilogue, s, config) + "\n");
 
@@ -309,7 +309,10 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     if (problem.load == LoadMode::boxes) m.line("for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }");
     m.line("barrier_fence();");
     m.line("}");
-    if (s.tail > 0) {
+    if (config.flat) {
+        m.line("for (int i = t; i < STAGES * STAGE_BYTES / 16; i += THREADS) *(uint4*)(shared + STAGES_AT + i * 16) = make_uint4(0, 0, 0, 0);   // beside and between the rows zeros stay");
+        m.line("fence_proxy();");
+    } else if (s.tail > 0) {
         m.line("for (int i = t; i < STAGES * VECTORS * TERMS * (PLANE - PIXELS); i += THREADS)   // zeros after the last row; nobody writes there again");
         m.line("*(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);");
         m.line("fence_proxy();");

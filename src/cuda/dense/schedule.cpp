@@ -40,6 +40,7 @@ std::string to_string(const Config& c) {
          << c.store_registers << "/" << c.product_registers;
     if (c.w_phases) text << " w-phases " << c.w_phases;
     if (c.shared_padding) text << " shared padding";
+    if (c.flat) text << " flat";
     if (c.skips) text << " skips";
     if (c.alternates) text << " alternates";
     return text.str();
@@ -63,7 +64,7 @@ std::optional<Config> config_named(const std::string& text) {
     }
     if (std::sscanf(at, " chunks %dx%d stores %d registers %d/%d/%d", &c.buffers, &c.chunk_width, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers) != 6) return std::nullopt;
     if (const size_t phases = rest.find(" w-phases "); phases != std::string::npos) c.w_phases = std::atoi(rest.c_str() + phases + 10);
-    c.shared_padding = rest.find(" shared padding") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos, c.alternates = rest.find(" alternates") != std::string::npos;
+    c.shared_padding = rest.find(" shared padding") != std::string::npos, c.flat = rest.find(" flat") != std::string::npos, c.skips = rest.find(" skips") != std::string::npos, c.alternates = rest.find(" alternates") != std::string::npos;
     return to_string(c) == text ? std::optional<Config>(c) : std::nullopt;
 }
 
@@ -78,7 +79,7 @@ int Schedule::raw_piece_bytes(const Problem& problem, const Config& c) const {
     switch (problem.load) {
         case LoadMode::direct:
         case LoadMode::operand: return 0;
-        case LoadMode::boxes: return round_up(c.piece * 16 * pixels, 128);
+        case LoadMode::boxes: return round_up(c.piece * 16 * raw_pixels, 128);
         default: return c.piece * vectors * 16 * 128 * problem.word_pixels();
     }
 }
@@ -144,7 +145,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
         s.tile[a] = static_cast<int64_t>(config.run[a]) * config.runs[a];
     }
     // Copies of several neighbouring pixels begin and end on their own multiples.
-    const int grain = problem.grain();
+    const int grain = config.flat ? 1 : problem.grain();
     s.first[3] = floor_div(s.first[3], grain) * grain;
     if (s.tile[3] % grain != 0) return std::nullopt;
     for (int a = 0; a < 4; ++a) s.extent[a] = s.tile[a] + last[a] - s.first[a];
@@ -160,10 +161,13 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
         s.extent[3] = pitch;
         s.tail = static_cast<int>(std::max<int64_t>(0, used - s.first[3] - pitch));
     }
+    const int64_t in_w = problem.axes[3].in;
+    if (config.flat && (problem.load != LoadMode::boxes || !problem.rows_adjoin || problem.any_size || u_extent(problem.axes[3]) > s.tile[3] || s.first[3] > 0 || in_w - s.first[3] > s.extent[3] || s.extent[2] * in_w > 256)) return std::nullopt;
     for (int a = 0; a < 4; ++a)
         if (problem.boxed() && (s.extent[a] > 256 || s.advance[a] > 1)) return std::nullopt;
     const int64_t sub_patches = s.advance[0] * s.advance[1] * s.advance[2] * s.advance[3];
     s.pixels = static_cast<int>(sub_patches * s.extent[0] * s.extent[1] * s.extent[2] * s.extent[3]);
+    s.raw_pixels = static_cast<int>(config.flat ? s.pixels / s.extent[3] * in_w : s.pixels);
     s.plane = round_up(s.pixels + s.tail, 8);
 
     // Rows of the run lie one after another; the columns between them are computed and not stored.

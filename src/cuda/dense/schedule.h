@@ -28,6 +28,7 @@ struct Problem {
     Family family = Family::wgmma;
     LoadMode load = LoadMode::planar;
     bool wide_offsets = false;               // input offsets need 64 bits
+    bool rows_adjoin = false;                // in memory, and the text may rely on their length
     bool any_size = false;                   // the kernel's text must serve images of other sizes as well
     int lanes() const { return arithmetic == Arithmetic::f16 || arithmetic == Arithmetic::bf16 ? 8 : arithmetic == Arithmetic::f64 ? 2 : 4; }  // channels in 16 bytes
     int terms() const { return arithmetic == Arithmetic::strict ? 2 : 1; }
@@ -77,6 +78,7 @@ struct Config {
     int store_groups = 1;                    // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
     bool shared_padding = false;             // one tile takes the whole width: the zeros right of a row are those left of the next
+    bool flat = false;                       // and rows, which lie one after another in memory, come as one box
     bool alternates = false;                 // the store role takes a chunk of one warpgroup, then one of the other
     bool skips = false;                      // slabs whose windows lie outside the image, for a tile, are left out
     int threads() const { return 384 + 128 * store_groups; }
@@ -112,6 +114,7 @@ struct Schedule {
     int variants = 1, fixed = 1;
     // pixels
     int run_pixels = 0, pixels = 0, plane = 0, run_offset = 0;   // run_offset: pixels from run 0 to run 1
+    int raw_pixels = 0;                      // of the patch as it comes from memory: in flat boxes without the zeros beside the image
     int tail = 0;                            // zeros after the patch, where padding is shared
     bool pairs = false;                      // two taps in the K halves
     bool interleaved = false;                // segments alternate within a warp's 16 rows, so that it can join them

@@ -255,7 +255,7 @@ static bool sums_products(const Graph& graph, ValueId w, const std::vector<Latti
 // TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is allowed: with
 // groups, with few channels in one or two dimensions, and in small problems. Not where a sum or an average moved before the
 // product: PyTorch's roundings average out there, one rounding of the sum would not. Not where the three products of strict
-// fp32 hide behind memory, in less than half its time, or behind a few launches.
+// fp32 hide behind memory, in less than half its time, or behind two launches.
 bool tf32_allowed(const Surroundings& around, const Problem& problem) {
     if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
     const Graph& graph = around.plan.graph;
@@ -270,7 +270,7 @@ bool tf32_allowed(const Surroundings& around, const Problem& problem) {
 
 static bool tf32_pays(const Surroundings& around, const Problem& problem) {
     const Machine& machine = around.plan.machine;
-    return tf32_allowed(around, problem) && 3 * around.pass.cost.flops / machine.flops > std::max(0.5 * around.pass.cost.bytes / machine.bandwidth, 4 * machine.launch);
+    return tf32_allowed(around, problem) && 3 * around.pass.cost.flops / machine.flops > std::max(0.5 * around.pass.cost.bytes / machine.bandwidth, 2 * machine.launch);
 }
 
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not) {
@@ -284,6 +284,10 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     for (Lattice& a : problem.axes) a = Lattice{};
     problem.axes[0].in = problem.axes[0].out = batch;
     for (size_t k = 0; k < axes.size(); ++k) problem.axes[4 - axes.size() + k] = axes[k];
+    // An axis of one input: every tap meets it in an output of its own, whatever `up` is. As many phases as outputs, and no product
+    // meets padding.
+    for (size_t a = 1; a < 4; ++a)
+        if (Lattice& axis = problem.axes[a]; axis.in == 1 && axis.down == 1 && axis.out > 1 && axis.out <= 8 && !program.pool && !around.target.stated()) axis.up = axis.out;
     const Type& w = graph[anchor.args[1]].type;
     problem.groups = w.shape[0], problem.cin = w.shape[1], problem.cout = w.shape[2];
     const DType dtype = graph[anchor.args[0]].type.dtype;
@@ -291,8 +295,13 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     if (w.dtype != dtype) return no("x and w of different dtypes");
     problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem) ? Arithmetic::tf32 : Arithmetic::strict;
     const auto& s = program.input.strides;
+    auto multiples_of = [&](int lanes) {   // steps along an axis of one pixel do not matter
+        for (size_t a = 0; a < 4; ++a)
+            if (problem.axes[a].in > 1 && s[a == 0 ? 0 : a + 1] % lanes != 0) return false;
+        return true;
+    };
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned && program.input.offset % problem.lanes() == 0 &&
-                         s[0] % problem.lanes() == 0 && s[2] % problem.lanes() == 0 && s[3] % problem.lanes() == 0 && s[4] % problem.lanes() == 0;
+                         multiples_of(problem.lanes());
     // Boxes and rows begin on 16 bytes; boxes have unit steps; else two 16-bit pixels at once, or one by one.
     const Sizes& input = graph[anchor.args[0]].type.shape;
     bool steps = true;   // every axis really is stepped along
@@ -312,6 +321,8 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const Sizes& shape = graph[anchor.args[0]].type.shape;
     for (size_t k = 0; k < shape.size(); ++k)
         if (k != 1) reach += (shape[k] - 1) * std::abs(s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)]);
+    // As one row: pays where rows are short, or where a prologue would be evaluated beside the image.
+    problem.rows_adjoin = problem.load == LoadMode::boxes && !around.target.stated() && problem.axes[3].in % problem.lanes() == 0 && s[3] == problem.axes[3].in && (problem.axes[3].in <= 16 || !program.prologue.empty());
     problem.any_size = around.target.stated() && !rows_have_one_length;
     problem.wide_offsets = reach >= (int64_t(1) << 31);
     if (numel(anchor.type.shape) == 0 || numel(graph[anchor.args[0]].type.shape) == 0) return no("an empty tensor");

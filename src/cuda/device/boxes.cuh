@@ -3,44 +3,69 @@ R"cuda(
 // the other warps transpose them.
 constexpr int TRANSPOSERS = LOADERS - 32;
 
-// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors.
-static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned char* raw, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
-    constexpr int CHANNELS = PIECE * LANES, WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = PIXELS / WORD;   // a word: one pixel or two
-    constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = PROLOGUE || CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
-    const unsigned* in = (const unsigned*)(raw + c.slot * RAW_BYTES);
-    const int first = c.piece * CHANNELS;
+// Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns
+// between them in the patch are zeros that nobody writes.
+constexpr int WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;   // a word: one pixel or two
+constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
+static __device__ __forceinline__ int in_patch(int raw) { return FLAT ? raw / IN_W * EXTENT_W + raw % IN_W - FIRST_W : raw; }
+
+// Which of a thread's words lie inside the image; boxes begin on 16 bytes, so the two pixels of a word lie on the same side.
+static __device__ __forceinline__ unsigned words_inside(const Place& at, const Sizes& s, int t) {
+    unsigned inside = 0;
+#pragma unroll
+    for (int turn = 0; turn < WORD_TURNS && turn < 32; turn++) {
+        const int p = turn * TRANSPOSERS + t;
+        inside |= (p < WORDS && pixel(in_patch(WORD * p), at, s).inside ? 1u : 0u) << turn;
+    }
+    return inside;
+}
+
+// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
+// reads something for every channel, one vector after another, so that it is read once for all pixels.
+static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned char* shared, unsigned char* stage, const Sizes& s, const Operands& operands, unsigned words, int t) {
+    constexpr int CHANNELS = PROLOGUE ? LANES : PIECE * LANES, TURNS = WORD_TURNS;
+    constexpr int AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / CHANNELS;
+    const unsigned* in = (const unsigned*)(shared + RAW_AT + c.slot * RAW_BYTES);
     stage += c.piece * PIECE * PLANE * 16;
+#pragma unroll 1
+    for (int first = c.piece * PIECE * LANES; first < (c.piece + 1) * PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16) {
+        OfChannel of[PROLOGUE ? CHANNELS : 1];
+        if (PROLOGUE)
 #pragma unroll
-    for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
-        unsigned word[AT_ONCE][CHANNELS];                     // all reads of a batch before its writes: one latency, not one a pixel
+            for (int j = 0; j < CHANNELS; j++) of[j] = of_channel(channel_inside(c, first + j) ? c.channel() + first + j : c.channel(), c.at.u[0], shared, operands);
 #pragma unroll
-        for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-            const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
+        for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+            unsigned word[AT_ONCE][CHANNELS];                 // all reads of a batch before its writes: one latency, not one a pixel
 #pragma unroll
-            for (int j = 0; j < CHANNELS; j++) word[f][j] = channel_inside(c, first + j) ? in[j * WORDS + p] : 0u;
-        }
+            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
 #pragma unroll
-        for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-            const int p = (turn + f) * TRANSPOSERS + t;
-            if (PROLOGUE) {
-                const Pixel left = pixel(WORD * p, c.at, s), right = pixel(WORD * p + WORD - 1, c.at, s);
-                const int begin = unhoisted(c.channel() + first);
-#pragma unroll
-                for (int j = 0; j < CHANNELS; j++) {
-                    const bool inside = channel_inside(c, first + j);
-                    const int channel = begin + j;
-                    if (WORD == 2) word[f][j] = prologue_pair(word[f][j], channel, left, right, inside, operands);
-                    else word[f][j] = left.inside && inside ? __float_as_uint(prologue(__uint_as_float(word[f][j]), channel, left, operands)) : 0u;
-                }
+                for (int j = 0; j < CHANNELS; j++) word[f][j] = channel_inside(c, first + j) ? in[j * WORDS + p] : 0u;
             }
-            if (p >= WORDS) continue;
-            if constexpr (WORD == 2) {
-                put_pairs(stage, p, word[f]);
-            } else {
-                float v[CHANNELS];
 #pragma unroll
-                for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-                put(stage, p, v);
+            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(WORD * p);
+                if (PROLOGUE) {
+                    Pixel left = {}, right = {};
+                    if (PROLOGUE_PLACED || TURNS > 32) left = pixel(to, c.at, s), right = pixel(to + WORD - 1, c.at, s);
+                    else left.inside = right.inside = words >> (turn + f) & 1;
+#pragma unroll
+                    for (int j = 0; j < CHANNELS; j++) {
+                        const bool inside = channel_inside(c, first + j);
+                        const int channel = c.channel() + first + j;
+                        if (WORD == 2) word[f][j] = prologue_pair(word[f][j], of[j], channel, left, right, inside, shared, operands);
+                        else word[f][j] = left.inside && inside ? __float_as_uint(prologue(__uint_as_float(word[f][j]), of[j], channel, left, shared, operands)) : 0u;
+                    }
+                }
+                if (p >= WORDS) continue;
+                if constexpr (WORD == 2) {
+                    put_pairs(stage, to, word[f]);
+                } else {
+                    float v[CHANNELS];
+#pragma unroll
+                    for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+                    put(stage, to, v);
+                }
             }
         }
     }
@@ -67,8 +92,8 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
                 copy_box(to + v * PLANE * 16, boxes, channel_inside(next, v * LANES) ? next.channel() + v * LANES : GROUPS * CIN, w, h, d, n, bar);
             next.piece = PIECES - 1;
         } else {
-            barrier_expect(bar, PIECE * LANES * PIXELS * (int)sizeof(ELEMENT));
-            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.channel() + next.piece * (PIECE * LANES), bar);
+            barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(ELEMENT));
+            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, next.channel() + next.piece * (PIECE * LANES), bar);
         }
         if (++slot == RING) { slot = 0; turn++; }
         next.next(s, xs, 0);
@@ -82,10 +107,12 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
     }
     if (LOAD == LOAD_OPERAND) return;
     int stage = 0, turn = 0, taken = 0;                       // taken: rounds of the ring of raw boxes
+    unsigned words = 0;
     for (Cursor now(s, xs, t, nullptr); now.tile < s.total; now.next(s, xs, t)) {
+        if (PROLOGUE && now.stage == 0 && now.piece == 0) words = words_inside(now.at, s, t);
         if (now.piece == 0 && turn > 0) barrier_wait(shared_address(&b.empty[stage]), (turn - 1) & 1);
         barrier_wait(shared_address(&b.raw_full[now.slot]), taken & 1);
-        transpose(now, shared + RAW_AT, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
+        transpose(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, words, t);
         barrier_arrive(shared_address(&b.raw_empty[now.slot]));
         if (now.piece == PIECES - 1) {
             fence_proxy();

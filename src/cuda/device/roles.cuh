@@ -209,14 +209,14 @@ template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char
 }
 
 // The same for words of two 16-bit pixels.
-template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int pair, const unsigned (&word)[CHANNELS]) {
+template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int p, const unsigned (&word)[CHANNELS]) {
 #pragma unroll
     for (int k = 0; k < CHANNELS / 8; k++) {
         const unsigned* w = word + k * 8;
         const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
         const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
-        *(uint4*)(stage + (k * PLANE + 2 * pair) * 16) = left;
-        *(uint4*)(stage + (k * PLANE + 2 * pair + 1) * 16) = right;
+        *(uint4*)(stage + (k * PLANE + p) * 16) = left;
+        *(uint4*)(stage + (k * PLANE + p + 1) * 16) = right;
     }
 }
 // A number the compiler must take as new each time: addresses of a prologue's operands, two for each of a stage's channels, would
@@ -225,18 +225,18 @@ static __device__ __forceinline__ int unhoisted(int number) {
     asm volatile("" : "+r"(number));
     return number;
 }
-static __device__ __forceinline__ unsigned prologue_pair(unsigned word, int channel, const Pixel& left, const Pixel& right, bool inside, const Operands& operands) {
+static __device__ __forceinline__ unsigned prologue_pair(unsigned word, const OfChannel& of, int channel, const Pixel& left, const Pixel& right, bool inside, const unsigned char* shared, const Operands& operands) {
     unsigned a = word & 0xffff, b = word >> 16;
-    const float fa = left.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&a), channel, left, operands) : 0.f;
-    const float fb = right.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&b), channel, right, operands) : 0.f;
+    const float fa = left.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&a), of, channel, left, shared, operands) : 0.f;
+    const float fb = right.inside && inside ? prologue(tf_load<float>((const ELEMENT*)&b), of, channel, right, shared, operands) : 0.f;
     tf_store((ELEMENT*)&a, fa);
     tf_store((ELEMENT*)&b, fb);
     return (a & 0xffff) | b << 16;
 }
 
 // Turns the thread's raw piece into operand vectors.
-static __device__ __forceinline__ void transform(const Cursor& c, const unsigned char* raw, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
-    const unsigned char* in = raw + c.slot * RAW_BYTES;
+static __device__ __forceinline__ void transform(const Cursor& c, const unsigned char* shared, unsigned char* stage, const Sizes& s, const Operands& operands, int t) {
+    const unsigned char* in = shared + RAW_AT + c.slot * RAW_BYTES;
     // All reads of a batch before its writes: one latency, not one a pixel.
     constexpr int HELD = STAGE_CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / STAGE_CHANNELS < PIECE ? HELD_VALUES / STAGE_CHANNELS : PIECE;
     REAL held[HELD][STAGE_CHANNELS];
@@ -265,7 +265,7 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
                 Pixel at = pixel(p, c.at, s);
                 const int first = unhoisted(c.channel());
 #pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = at.inside && channel_inside(c, j) ? prologue(v[j], first + j, at, operands) : 0.f;
+                for (int j = 0; j < STAGE_CHANNELS; j++) v[j] = at.inside && channel_inside(c, j) ? prologue(v[j], of_channel(first + j, c.at.u[0], shared, operands), first + j, at, shared, operands) : 0.f;
             }
             if (p < PIXELS) put(stage, p, v);
         } else {
@@ -282,9 +282,9 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
                 Pixel left = pixel(2 * p, c.at, s), right = pixel(2 * p + 1, c.at, s);
                 const int first = unhoisted(c.channel());
 #pragma unroll
-                for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], first + j, left, right, channel_inside(c, j), operands);
+                for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], of_channel(channel_inside(c, j) ? first + j : first, c.at.u[0], shared, operands), first + j, left, right, channel_inside(c, j), shared, operands);
             }
-            if (2 * p < PIXELS) put_pairs(stage, p, word);
+            if (2 * p < PIXELS) put_pairs(stage, 2 * p, word);
         }
     }
 }
@@ -384,7 +384,7 @@ static __device__ void load_role(unsigned char* shared, Barriers& b, const ELEME
                 const unsigned bar = shared_address(&b.empty[stage]);
                 if (turn > 0) wait_empty(bar, (turn - 1) & 1);
             }
-            transform(now, shared + RAW_AT, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
+            transform(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, t);
             if (now.piece == PIECES - 1) {
                 fence_proxy();
                 barrier_arrive(shared_address(&b.full[stage]));
