@@ -177,46 +177,46 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2, float* p3) {
     TF_BESIDE();
     const int block1 = blockIdx.x;
-    if (block1 < 128) {
-        const int t1 = (int)block1 * 256 + threadIdx.x;
-        if (t1 < 32768) {
-            const int i3 = t1 / 128, i4 = t1 - i3 * 128, i5 = i3 / 2, i6 = i3 - i5 * 2, i7 = i5 / 2, i8 = i5 - i7 * 2;
-            const float v2 = (float)p0[i7 * 1152 + i4 * 9] * 0.5f;
-            const double m11 = i8 == 1 ? 0.0 : 1.0;
-            const float v4 = (float)p0[i7 * 1152 + i4 * 9 + 3] * 0.5f;
-            const double m14 = i8 == 1 ? 1.0 : 0.0;
-            const float v6 = (float)p0[i7 * 1152 + i4 * 9 + 6] * 0.5f;
-            const double m17 = i8 == 1 ? 1.0 : 0.0;
-            const double v7 = (m11 != 0.0 ? (double)v2 * m11 : 0.0) + (m14 != 0.0 ? (double)v4 * m14 : 0.0)
-                + (m17 != 0.0 ? (double)v6 * m17 : 0.0);
-            const double m19 = i6 == 1 ? 0.0 : 1.0;
-            const float v9 = (float)p0[i7 * 1152 + i4 * 9 + 1] * 0.5f;
-            const double m22 = i8 == 1 ? 0.0 : 1.0;
-            const float v11 = (float)p0[i7 * 1152 + i4 * 9 + 3 + 1] * 0.5f;
-            const double m25 = i8 == 1 ? 1.0 : 0.0;
-            const float v13 = (float)p0[i7 * 1152 + i4 * 9 + 6 + 1] * 0.5f;
-            const double m28 = i8 == 1 ? 1.0 : 0.0;
-            const double v14 = (m22 != 0.0 ? (double)v9 * m22 : 0.0) + (m25 != 0.0 ? (double)v11 * m25 : 0.0)
-                + (m28 != 0.0 ? (double)v13 * m28 : 0.0);
-            const double m30 = i6 == 1 ? 1.0 : 0.0;
-            const float v16 = (float)p0[i7 * 1152 + i4 * 9 + 2] * 0.5f;
-            const double m33 = i8 == 1 ? 0.0 : 1.0;
-            const float v18 = (float)p0[i7 * 1152 + i4 * 9 + 3 + 2] * 0.5f;
-            const double m36 = i8 == 1 ? 1.0 : 0.0;
-            const float v20 = (float)p0[i7 * 1152 + i4 * 9 + 6 + 2] * 0.5f;
-            const double m39 = i8 == 1 ? 1.0 : 0.0;
-            const double v21 = (m33 != 0.0 ? (double)v16 * m33 : 0.0) + (m36 != 0.0 ? (double)v18 * m36 : 0.0)
-                + (m39 != 0.0 ? (double)v20 * m39 : 0.0);
-            const double m41 = i6 == 1 ? 1.0 : 0.0;
-            const double v22 = (m19 != 0.0 ? (double)v7 * m19 : 0.0) + (m30 != 0.0 ? (double)v14 * m30 : 0.0)
-                + (m41 != 0.0 ? (double)v21 * m41 : 0.0);
-            p1[i3 * 128 + i4] = v22;
+    if (block1 < 1) {
+        const int t1 = 0 * 256 + threadIdx.x;
+        if (t1 < 128) {
+            const float v2 = (float)p0[t1] * 0.5f;
+            p1[t1] = v2;
         }
     } else {
-        const int block3 = block1 - 128, t2 = (int)block3 * 256 + threadIdx.x;
-        if (t2 < 128) {
-            const float v24 = (float)p2[t2] * 0.5f;
-            p3[t2] = v24;
+        const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
+        if (t2 < 32768) {
+            const int i7 = t2 / 128, i8 = t2 - i7 * 128, i9 = i7 / 2, i10 = i7 - i9 * 2, i11 = i9 / 2, i12 = i9 - i11 * 2;
+            const float v4 = (float)p2[i11 * 1152 + i8 * 9] * 0.5f;
+            const double m15 = i12 == 1 ? 0.0 : 1.0;
+            const float v6 = (float)p2[i11 * 1152 + i8 * 9 + 3] * 0.5f;
+            const double m18 = i12 == 1 ? 1.0 : 0.0;
+            const float v8 = (float)p2[i11 * 1152 + i8 * 9 + 6] * 0.5f;
+            const double m21 = i12 == 1 ? 1.0 : 0.0;
+            const double v9 = (m15 != 0.0 ? (double)v4 * m15 : 0.0) + (m18 != 0.0 ? (double)v6 * m18 : 0.0)
+                + (m21 != 0.0 ? (double)v8 * m21 : 0.0);
+            const double m23 = i10 == 1 ? 0.0 : 1.0;
+            const float v11 = (float)p2[i11 * 1152 + i8 * 9 + 1] * 0.5f;
+            const double m26 = i12 == 1 ? 0.0 : 1.0;
+            const float v13 = (float)p2[i11 * 1152 + i8 * 9 + 3 + 1] * 0.5f;
+            const double m29 = i12 == 1 ? 1.0 : 0.0;
+            const float v15 = (float)p2[i11 * 1152 + i8 * 9 + 6 + 1] * 0.5f;
+            const double m32 = i12 == 1 ? 1.0 : 0.0;
+            const double v16 = (m26 != 0.0 ? (double)v11 * m26 : 0.0) + (m29 != 0.0 ? (double)v13 * m29 : 0.0)
+                + (m32 != 0.0 ? (double)v15 * m32 : 0.0);
+            const double m34 = i10 == 1 ? 1.0 : 0.0;
+            const float v18 = (float)p2[i11 * 1152 + i8 * 9 + 2] * 0.5f;
+            const double m37 = i12 == 1 ? 0.0 : 1.0;
+            const float v20 = (float)p2[i11 * 1152 + i8 * 9 + 3 + 2] * 0.5f;
+            const double m40 = i12 == 1 ? 1.0 : 0.0;
+            const float v22 = (float)p2[i11 * 1152 + i8 * 9 + 6 + 2] * 0.5f;
+            const double m43 = i12 == 1 ? 1.0 : 0.0;
+            const double v23 = (m37 != 0.0 ? (double)v18 * m37 : 0.0) + (m40 != 0.0 ? (double)v20 * m40 : 0.0)
+                + (m43 != 0.0 ? (double)v22 * m43 : 0.0);
+            const double m45 = i10 == 1 ? 1.0 : 0.0;
+            const double v24 = (m23 != 0.0 ? (double)v9 * m23 : 0.0) + (m34 != 0.0 ? (double)v16 * m34 : 0.0)
+                + (m45 != 0.0 ? (double)v23 * m45 : 0.0);
+            p3[i7 * 128 + i8] = v24;
         }
     }
     TF_AFTER();
@@ -379,7 +379,7 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
         if (asks) return at_2 + 2048 * batch * count_1;
         launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, height - 1, count_1, height, width,
             64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1));
-        launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], at_1);
+        launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[2], at_1, leaf[1], at_0);
         launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], count_1, 256 * batch, 16 * batch,
             128 * batch, 0.25 / (height * width));
         return (long long)cudaGetLastError();
@@ -389,7 +389,7 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     if (asks) return at_2 + 2048 * batch;
     launch(forward_general_moments, 64 * batch, 256, 0, false, stream, leaf[0], at_2, height - 1, height, width, 64 * height * width,
         height * width, width - 1);
-    launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], at_1);
+    launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[2], at_1, leaf[1], at_0);
     launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], 16 * batch, 128 * batch,
         0.25 / (height * width));
     return (long long)cudaGetLastError();
@@ -407,7 +407,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_355a82c70f4a", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_7c44769b2161", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
