@@ -11,6 +11,7 @@
 #include "cuda/dense/fold.h"
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
+#include "cuda/dense/handover.h"
 #include "cuda/dense/manner.h"
 #include "cuda/dense/pack.h"
 #include "cuda/dense/store_map.h"

@@ -12,11 +12,8 @@ namespace transfuse::cuda {
 // True where the program can run so. Needs.fragments then asks for a schedule whose pools join inside a warp.
 bool runs_in_fragments(const Epilogue& epilogue);
 
-// Where the store role reduces over channels it has enough to do: then the product warps add the bias before they hand over.
-bool hands_over_biased(const Epilogue& epilogue);
-
-// struct Fragments, and FRAGMENTS: whether it does anything.
-std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
+// struct Fragments, and FRAGMENTS.
+std::string statistics_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 
 // Rows of partials it writes, a tile or a CTA.
 int fragment_writers(const Config& config);

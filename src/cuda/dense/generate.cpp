@@ -1,9 +1,10 @@
 #include "cuda/dense/generate.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
-#include "cuda/dense/fragments.h"
+#include "cuda/dense/handover.h"
 #include "cuda/dense/lines.h"
 #include "cuda/dense/store_role.h"
 #include "cuda/dense/strict.h"
@@ -58,12 +59,31 @@ bool loops(const Config& config, const Schedule& s, int variant) {
     return !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs && config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
 }
 
+// So many products that slabs alike share their text, the places of their windows in a table: what is written out takes its time to
+// compile, and where it is very long, the compiler leaves it in a function of its own and products wait for one another.
+bool shares_text(const Config& config, const Schedule& s) {
+    size_t products = 0;
+    for (const auto& lists : s.steps) products += lists[0].size();
+    return !config.resident && !s.pairs && products * static_cast<size_t>(config.k_steps) > 100;
+}
+
+// What a slab's products are, but for the places of their windows.
+std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, int begin, int end) {
+    std::vector<std::array<int, 3>> shape;
+    for (const WindowStep& step : steps)
+        if (step.tile >= begin && step.tile < end) shape.push_back({step.block, step.tile - begin, step.first});
+    return shape;
+}
+
 // The tap loop of every variant and warpgroup, written out: each line one window of the patch times one tile of weights.
 std::string multiply_function(const Problem& problem, const Config& config, const Schedule& s) {
     Lines t;
-    if (loops(config, s, 0)) {
+    const bool shared_text = !loops(config, s, 0) && shares_text(config, s);
+    if (loops(config, s, 0) || shared_text) {
         std::string places;
-        for (const WindowStep& step : s.steps[0][0]) places += (places.empty() ? "" : ", ") + num(step.pixel);
+        for (const auto& lists : s.steps)
+            for (int g = 0; g < (config.split == Split::phases ? 2 : 1); ++g)
+                for (const WindowStep& step : lists[static_cast<size_t>(g)]) places += (places.empty() ? "" : ", ") + num(step.pixel);
         t.line("__constant__ int windows[] = {" + places + "};   // first pixel of each tap's window");
     }
     t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {");
@@ -73,6 +93,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
     if (config.skips) t.line("bool met = false;");
     const bool strict = problem.terms() == 2;
     const int bodies = config.split == Split::phases ? 2 : 1;
+    size_t listed = 0;   // windows in the table so far
     const bool at_once = problem.family == Family::mma;   // products are done when their instruction is: nothing is held
     StrictProducts strict_products(t, strict ? strict_terms(config, s) : 1, problem.family == Family::wgmma, static_cast<int64_t>(s.vectors) * s.plane);
     for (int v = 0; v < s.variants; ++v) {
@@ -151,9 +172,18 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     t.line("}");
                     continue;
                 }
-                for (size_t slab = 0; slab < slabs; ++slab) {
+                const auto& all_steps = s.steps[v][static_cast<size_t>(g)];
+                for (size_t slab = 0, alike = 1; slab < slabs; slab += alike) {
                     const int begin = config.resident ? 0 : s.slabs[v][slab], end = config.resident ? 1 << 30 : s.slabs[v][slab + 1];
-                    if (config.skips) t.line("if (slab_meets(" + num(static_cast<int64_t>(slab)) + ", at, s)) {"), t.line("met = true;");
+                    const auto shape = shape_of(all_steps, begin, end);
+                    alike = 1;
+                    while (shared_text && slab + alike + 1 < slabs && shape_of(all_steps, s.slabs[v][slab + alike], s.slabs[v][slab + alike + 1]) == shape) ++alike;   // the last is apart: it ends the stage
+                    if (alike > 1) {
+                        const auto first = std::find_if(all_steps.begin(), all_steps.end(), [&](const WindowStep& step) { return step.tile >= begin; });
+                        t.line("for (int part = 0; part < " + num(static_cast<int64_t>(alike)) + "; part++) {");
+                        t.line("const int* window = windows + " + num(static_cast<int64_t>(listed) + (first - all_steps.begin())) + " + part * " + num(static_cast<int64_t>(shape.size())) + ";");
+                    }
+                    if (config.skips) t.line("if (slab_meets(" + num(static_cast<int64_t>(slab)) + (alike > 1 ? " + part" : "") + ", at, s)) {"), t.line("met = true;");
                     if (!config.resident) {
                         t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
                         t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
@@ -162,14 +192,16 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     }
                     const bool last = kk == config.k_steps - 1 && slab + 1 == slabs && !config.skips;
                     std::vector<StrictStep> steps;
-                    for (const WindowStep& step : s.steps[v][static_cast<size_t>(g)]) {
+                    int nth = 0;
+                    for (const WindowStep& step : all_steps) {
                         if (step.tile < begin || step.tile >= end) continue;
+                        const std::string place = alike > 1 ? "window[" + num(nth++) + "] + " : "";
                         const int64_t a = static_cast<int64_t>(step.tile - begin) * s.tile_bytes / 16;
                         // Two taps in the K halves: the second window lies `halves` pixels after the first.
                         const int64_t high = s.pairs ? (static_cast<int64_t>(step.halves) - s.plane) * (1 << 16) : 0;
-                        const int64_t p = step.pixel + 2 * kk * s.plane + high;
-                        if (strict) steps.push_back({step.block, a, p, ""});
-                        else t.line("product(acc[" + num(step.block) + "], tiles + " + num(a) + "ll, pixels + " + num(p) + "ll, " + (!step.first || kk > 0 || config.skips ? "1" : "stage > 0") + ");");
+                        const int64_t p = (alike > 1 ? 0 : step.pixel) + 2 * kk * s.plane + high;
+                        if (strict) steps.push_back({step.block, a, p, place});
+                        else t.line("product(acc[" + num(step.block) + "], tiles + " + num(a) + "ll, pixels + " + place + num(p) + "ll, " + (!step.first || kk > 0 || config.skips ? "1" : "stage > 0") + ");");
                     }
                     if (strict) {
                         strict_products(steps);
@@ -178,6 +210,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         t.line("held.release(b);");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
                         if (config.skips) t.line("}");
+                        if (alike > 1) t.line("}");
                         continue;
                     }
                     if (!config.resident || last) {
@@ -194,8 +227,10 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         t.line("held.release(b);");
                     }
                     if (config.skips) t.line("}");
+                    if (alike > 1) t.line("}");
                 }
             }
+            listed += s.steps[v][static_cast<size_t>(g)].size();
             if (bodies == 2) t.line("}");
         }
         if (s.variants > 1) t.line("}");

@@ -1,0 +1,32 @@
+// What the writers of the store role's text share, and the words with which they say where a tile, a chunk and a column lie.
+#pragma once
+
+#include <string>
+
+#include "cuda/dense/chunk_chain.h"
+#include "cuda/dense/statistics.h"
+#include "cuda/dense/store_map.h"
+
+namespace transfuse::cuda {
+
+struct StoreText {
+    StoreText(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
+    StoreText(const StoreText&) = delete;   // chain and statistics refer to their neighbours
+
+    const Epilogue& epilogue;
+    const TileProgram& program;
+    const Schedule& s;
+    const Config& c;
+    const StoreMap m;
+    Lines t;
+    ChunkChain chain;
+    Statistics statistics;
+    const std::string value;   // the accumulators' name
+};
+
+void tile_place(StoreText& role);
+void chunk_place(StoreText& role);
+// Opens the loops over a chunk's columns and outer phases, and says where each lies.
+void columns_begin(StoreText& role);
+
+}  // namespace transfuse::cuda
