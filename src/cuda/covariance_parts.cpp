@@ -7,7 +7,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t gather_threads = 128, fold_slices = 8;
+constexpr int64_t gather_threads = 128, gather_lanes = 8, fold_slices = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -65,7 +65,7 @@ Launch CovarianceParts::fold() {
 Launch CovarianceParts::gather() {
     KernelText kernel(s_, places_);
     write_gather(kernel);
-    return kernel.launch("tf_covariance_gather", ceil_div(numel(graph_[id_].type.shape), gather_threads),
+    return kernel.launch("tf_covariance_gather", ceil_div(numel(graph_[id_].type.shape), gather_threads / gather_lanes),
                          gather_threads, "covariance" + to_string(graph_[id_].type.shape));
 }
 
@@ -103,11 +103,19 @@ Index CovarianceParts::at(const std::string& n, const std::string& channel, cons
     return index;
 }
 
+void CovarianceParts::write_part(Body& body, int64_t threads) const {
+    body.line("__shared__ int tf_part;");
+    body.line("for (int i = (int)threadIdx.x; i < " + number(static_cast<int64_t>(first_block_.size()) - 1) + "; i += " +
+              number(threads) + ") if (tf_first[i] <= block && block < tf_first[i + 1]) tf_part = i;");
+    body.line("__syncthreads();");
+    body.line("const int part = tf_part;");
+}
+
 void CovarianceParts::table(KernelText& kernel, const std::string& name, const std::vector<int64_t>& values) {
     kernel.body.line("__shared__ int " + name + "[" + number(static_cast<int64_t>(values.size())) + "];");
     kernel.body.open("if (threadIdx.x == 0)");
     for (size_t i = 0; i < values.size(); ++i)
-        kernel.body.line(name + "[" + number(static_cast<int64_t>(i)) + "] = " + kernel.integer(values[i]) + ";");
+        kernel.body.line(name + "[" + number(static_cast<int64_t>(i)) + "] = " + kernel.size(values[i]) + ";");
     kernel.body.close();
 }
 
@@ -124,17 +132,19 @@ void CovarianceParts::write_fold(KernelText& k) const {
     const std::string to = k.parameters.pointer(Argument::of_scratch(parts_at()), "double", false);
     body.line("const int chunk = (int)blockIdx.x % " + number(chunks()) + ", q = (int)blockIdx.x / " +
               number(chunks()) + ", part = q % " + number(parts()) + ", tile = q / " + number(parts()) + ";");
-    body.line("const int wide = part % " + S + ", beyond = part / " + S + ";");  // beyond: segments on d and h
+    const std::string H = number(axes_[1].segments()), slots = number(slot_segments());
+    body.line("const int wide = part % " + S + ", high = part / " + S + " % " + H + ", deep = part / (" + S + " * " + H + ");");
     body.line("const int lane = (int)threadIdx.x % 32, slice = (int)threadIdx.x / 32, value = min(chunk * 32 + lane, " +
               V + " - 1);");
     body.line("double sum = 0.0;");
-    body.open("for (int run = 0; run < " + number(runs_) + "; ++run)");
-    body.line("const int s = wide - tf_segment[2 * run], first = tf_first[beyond * " + number(runs_) +
-              " + run], end = tf_first[beyond * " + number(runs_) + " + run + 1];");
-    body.line("if (s < 0 || s >= tf_segment[2 * run + 1]) continue;");
+    body.open("for (int runs = 0; runs < " + number(high_runs_ * runs_) + "; ++runs)");
+    body.line("const int run = runs % " + number(runs_) + ", tall = runs / " + number(runs_) + ", at = deep * " +
+              number(high_runs_ * runs_) + " + runs, first = tf_first[at], end = tf_first[at + 1];");
+    body.line("const int s = wide - tf_run_segment[2 * run], t = high - tf_tall_segment[2 * tall];");
+    body.line("if (s < 0 || s >= tf_run_segment[2 * run + 1] || t < 0 || t >= tf_tall_segment[2 * tall + 1]) continue;");
     body.line("#pragma unroll 8");
     body.line("for (int block = first + slice; block < end; block += " + number(fold_slices) + ") sum += " + from +
-              "[(((long long)tile * " + k.integer(blocks_) + " + block) * " + S + " + s) * " + V + " + value];");
+              "[(((long long)tile * " + k.size(blocks_) + " + block) * " + slots + " + t * " + S + " + s) * " + V + " + value];");
     body.close();
     body.line("tf_parts[slice][lane] = sum;");
     body.line("__syncthreads();");
@@ -144,7 +154,7 @@ void CovarianceParts::write_fold(KernelText& k) const {
     body.close();
 }
 
-// A thread an element: it adds the parts that the pair of taps takes. Where sums are of d = x − m,
+// Eight lanes an element: they add the parts that the pair of taps takes. Where sums are of d = x − m,
 // Σ x·x' = Σ d·d' + m'·Σ d + m·Σ d' + m·m'·count, the last three over places whose partner lies inside x.
 void CovarianceParts::write_gather(KernelText& k) const {
     Body& body = k.body;
@@ -159,8 +169,9 @@ void CovarianceParts::write_gather(KernelText& k) const {
     const std::string from = k.parameters.pointer(Argument::of_scratch(parts_at()), "const double", false);
     const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
     const std::string means = k.parameters.pointer(Argument::of_scratch(means_at()), "const double", false);
-    body.line("const int element = (int)blockIdx.x * " + number(gather_threads) + " + (int)threadIdx.x;");
-    body.line("if (element >= " + number(numel(shape)) + ") return;");
+    const std::string lanes = number(gather_lanes);
+    body.line("const int all = (int)blockIdx.x * " + number(gather_threads / gather_lanes) + " + (int)threadIdx.x / " + lanes +
+              ", element = min(all, " + number(numel(shape) - 1) + "), lane = (int)threadIdx.x % " + lanes + ";");
     body.line("const int row = element / " + number(shape[1]) + ", group = element % " + number(shape[1]) + " / " +
               number(shape[0]) + ", column = element % " + number(shape[0]) + ";");
     // Sums over pairs (a, b): of products; of a alone; of b alone. Then each with itself: sums alone.
@@ -171,10 +182,10 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.line("int a = pair == 2 ? column : row, b = pair == 1 ? row : column;");
     body.line("int lag[3], range[2][3][2], inner[2][3][2];");
     body.line("bool meets = true;");
-    body.line("double met = " + k.integer(batch_) + ";");
+    body.line("double met = " + k.size(batch_) + ";");
     // Of δ and −δ the first kernel summed one.
     body.open("for (int turn = 0; turn < 2; ++turn)");
-    body.line("met = " + k.integer(batch_) + ";");
+    body.line("met = " + k.size(batch_) + ";");
     body.open("for (int side = 0; side < 2; ++side)");
     body.line("const int p = side ? b : a, q = side ? a : b;");
     const int64_t taps[] = {deep.taps, high.taps, wide.taps};
@@ -206,14 +217,15 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.line("if (what > 0) lag[0] = lag[1] = lag[2] = 0;");
     write_slot(body);
     body.line("const int (*in)[2] = what == 0 ? range[0] : inner[what - 1];");
-    body.line("#pragma unroll 9");
-    body.open("for (int part = 0; part < " + number(parts()) + "; ++part)");
+    body.line("#pragma unroll 4");
+    body.open("for (int part = lane; part < " + number(parts()) + "; part += " + lanes + ")");
     body.line("const int d = part / (" + H + " * " + W + "), h = part / " + W + " % " + H + ", w = part % " + W + ";");
     body.line("const bool taken = meets && d >= in[0][0] && d < in[0][1] && h >= in[1][0] && h < in[1][1] && w >= in[2][0] && "
               "w < in[2][1];");
     body.line("if (taken) sums[what] += " + from + "[((long long)tile * " + number(parts()) + " + part) * " +
               number(values()) + " + value];");
     body.close();
+    body.line("for (int i = " + number(gather_lanes / 2) + "; i > 0; i /= 2) sums[what] += __shfl_down_sync(0xffffffffu, sums[what], i, " + lanes + ");");
     body.close();
     if (centred_)
         body.line("const double first = " + means + "[group * " + number(channels_) + " + a / " + number(points) +
@@ -224,13 +236,13 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.line("if (pair == 0) product = sums[0] + second * sums[1] + first * sums[2] + first * second * met;");
     body.line("else mean[pair - 1] = (sums[1] + first * met) / count;");
     body.close();
-    body.line(to + "[element] = product / count - mean[0] * mean[1];");
+    body.line("if (lane == 0 && all == element) " + to + "[element] = product / count - mean[0] * mean[1];");
 }
 
 // How many outputs: a product of sizes.
 std::string CovarianceParts::counted(KernelText& k) const {
-    std::string text = "(double)" + k.integer(batch_);
-    for (int64_t out : graph_[id_].attributes.integers(Key::out)) text += " * (double)" + k.integer(out);
+    std::string text = "(double)" + k.size(batch_);
+    for (int64_t out : graph_[id_].attributes.integers(Key::out)) text += " * (double)" + k.size(out);
     return text;
 }
 

@@ -1,9 +1,10 @@
 // What the kernels that sum products of a tensor with itself have in common: the parts of the input they keep apart, the
 // slots they leave their sums in, and the two kernels that make the covariance of them.
 //
-// A kernel's blocks take tiles: some lags, some pairs of channels. On d and h a block stays inside one segment (see
-// algebra/lags.h); along w it takes a run, which may reach over several segments, and leaves sums of each. The second
-// kernel adds up the blocks of each part (a segment on each axis), the third the parts that each pair of taps needs.
+// A kernel's blocks take tiles: some lags, some pairs of channels. On d a block stays inside one segment (see
+// algebra/lags.h); along h and w it takes a run, which may reach over several segments, and leaves sums of each. The
+// second kernel adds up the blocks of each part (a segment on each axis), the third the parts that each pair of taps
+// needs.
 #pragma once
 
 #include "algebra/lags.h"
@@ -22,13 +23,16 @@ protected:
 
     virtual Launch sum() = 0;
     virtual int64_t values() const = 0;  // of a tile: products, then numbers alone
-    // Declares tf_segment: of each run the first segment along w, and how many.
+    virtual int64_t slot_segments() const = 0;  // that a block may leave sums of
+    // Declares tf_tall_segment and tf_run_segment: of each run along h and w the first segment, and how many.
     virtual void write_runs(KernelText& kernel) const = 0;
     // Declares `tile` and `value`, where the sums of channels ca and cb that lie lag[3] apart are; of ca alone if `which`.
     virtual void write_slot(Body& body) const = 0;
 
-    // Blocks for each part on d and h and each run, as the work they have; all at once on the device.
+    // Blocks for each segment on d and runs along h and w, as the work they have; all at once on the device.
     void share(const std::vector<double>& work, int64_t resident);
+    // Declares `part`, the one that `block` belongs to.
+    void write_part(Body& body, int64_t threads) const;
     // " && in its group": where blocks of channels end beyond it.
     std::string in_group(const char* block, int64_t size, const char* channel) const;
     // x at one place: its axes of d, h and w are those x has.
@@ -39,7 +43,7 @@ protected:
     int64_t parts() const { return axes_[0].segments() * axes_[1].segments() * segments_; }
     int64_t chunks() const { return (values() + 31) / 32; }  // of values that a block folds
     int64_t parts_at() const {
-        return (tiles_ * groups_ * values() * segments_ * blocks_ * bytes(slots_) + 255) / 256 * 256;
+        return (tiles_ * groups_ * values() * slot_segments() * blocks_ * bytes(slots_) + 255) / 256 * 256;
     }
     int64_t result_at() const { return parts_at() + (tiles_ * groups_ * values() * parts() * 8 + 255) / 256 * 256; }
     int64_t means_at() const { return result_at() + (numel(graph_[id_].type.shape) * 8 + 255) / 256 * 256; }
@@ -49,13 +53,14 @@ protected:
     const Graph& graph_;
     const Places& places_;
     const ValueId id_, x_;
-    const DType slots_;           // what sums of a block are stored as: [tile][block][segment along w][value]
+    const DType slots_;           // what sums of a block are stored as: [tile][block][segment along h][along w][value]
     std::vector<AxisLags> axes_;  // d, h, w
     Sizes extent_;                // of x along them
     bool centred_ = false;  // sums are of x less a number for each channel, which the first kernel leaves at means_at()
     int64_t batch_ = 1, groups_ = 1, channels_ = 1;
-    int64_t tiles_ = 1, segments_ = 1, runs_ = 1, blocks_ = 0;  // tiles of a group; segments along w; blocks of a tile
-    std::vector<int64_t> first_block_;  // of each part on d, on h, and run; then how many in all
+    int64_t tiles_ = 1, segments_ = 1, blocks_ = 0;  // tiles of a group; segments along w; blocks of a tile
+    int64_t high_runs_ = 1, runs_ = 1;               // along h and w
+    std::vector<int64_t> first_block_;               // of each segment on d and runs along h and w; then how many in all
 
 private:
     Launch fold();

@@ -40,6 +40,7 @@ public:
             planes_ = std::max(planes_, last / plane - first / plane + 1);
         }
         last_lag_ = first_lag_ + half - 1;
+        high_runs_ = high.segments();
         staged_rows_ = rows + 2 * high.most * high.step;
         columns_ = strip + 2 * wide.most * wide.step;
         pitch_ = (columns_ + 3) / 8 * 8 + 4;  // odd multiples of four: rows of fragments touch every bank once
@@ -73,9 +74,13 @@ private:
     }
     static constexpr int64_t near_pitch = strip + 4;
 
-    void write_runs(KernelText& k) const override {  // one, of all segments
-        k.body.line("__shared__ int tf_segment[2];");
-        k.body.line("if (threadIdx.x == 0) tf_segment[0] = 0, tf_segment[1] = " + number(segments_) + ";");
+    int64_t slot_segments() const override { return segments_; }
+    void write_runs(KernelText& k) const override {  // along h each segment, along w one of all segments
+        k.body.line("__shared__ int tf_tall_segment[2 * " + number(high_runs_) + "], tf_run_segment[2];");
+        k.body.open("if (threadIdx.x == 0)");
+        k.body.line("for (int tall = 0; tall < " + number(high_runs_) + "; ++tall) tf_tall_segment[2 * tall] = tall, tf_tall_segment[2 * tall + 1] = 1;");
+        k.body.line("tf_run_segment[0] = 0, tf_run_segment[1] = " + number(segments_) + ";");
+        k.body.close();
     }
     void write_slot(Body& body) const override {
         const AxisLags &high = axes_[1], &wide = axes_[2];
@@ -127,9 +132,7 @@ private:
         take(lag_groups_, "lag_group"), take(blocks_of_channels_, "second_block");
         take(blocks_of_channels_, "first_block"), take(groups_, "group");
         body.line("const int block = " + rest + ";");
-        body.line("int part = 0;");
-        body.line("while (part + 1 < " + number(deep.segments() * high.segments()) +
-                  " && block >= tf_first[part + 1]) ++part;");
+        write_part(body, threads());
         body.line("const int high_segment = part % " + number(high.segments()) + ", deep_segment = part / " +
                   number(high.segments()) + ";");
         body.line("const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, g = lane / 4, t = lane % 4;");
@@ -152,15 +155,15 @@ private:
             "const int first_d = tf_deep[deep_segment], first_h = tf_high[high_segment], last_h = tf_high[high_segment "
             "+ 1];");
         body.line("const int planes = tf_deep[deep_segment + 1] - first_d, stacks = (last_h - first_h + ROWS - 1) / ROWS;");
-        body.line("const int strips = (" + k.integer(extent_[2]) + " + STRIP - 1) / STRIP, units = planes * stacks * strips * " +
-                  k.integer(batch_) + ";");
+        body.line("const int strips = (" + k.size(extent_[2]) + " + STRIP - 1) / STRIP, units = planes * stacks * strips * " +
+                  k.size(batch_) + ";");
         k.emitter.open("for (int unit = block - tf_first[part]; unit < units; unit += tf_first[part + 1] - tf_first[part])");
         body.line("const int place = unit % strips, above = unit / strips, stack = above % stacks, beyond = above / stacks;");
         body.line("const int n = beyond / planes, d = first_d + beyond % planes, h = first_h + stack * ROWS, w = place * STRIP;");
         stage(k, planes_ * staged_rows_ * side, "second_block", "tf_far", "PITCH", columns_,
               "d + (first_plane + line / (SIDE * STAGED_ROWS)) * " + number(deep.step),
               "h + line / SIDE % STAGED_ROWS - " + number(high.most * high.step), number(wide.most * wide.step),
-              k.integer(extent_[1]));
+              k.size(extent_[1]));
         stage(k, rows * side, "first_block", "tf_near", "NEAR_PITCH", strip, "d", "h + line / SIDE", "0",
               "last_h");
         body.line("__syncthreads();");
@@ -182,7 +185,7 @@ private:
         body.line("#pragma unroll");
         k.emitter.open("for (int i = 0; i < " + number(batch) + "; ++i)");
         body.line("const int line = first_line + i * WARPS, c = line % SIDE, d2 = " + d + ", h2 = " + h + ";");
-        body.line("const bool met = line < " + number(lines) + " && d2 < " + k.integer(extent_[0]) +
+        body.line("const bool met = line < " + number(lines) + " && d2 < " + k.size(extent_[0]) +
                   " && h2 >= 0 && h2 < " + beyond_h + in_group(channels, side, "c") + ";");
         body.line("#pragma unroll");
         k.emitter.open("for (int turn = 0; turn < " + number(turns) + "; ++turn)");
@@ -190,7 +193,7 @@ private:
         body.line("loaded[i][turn] = 0.0f;");
         const std::string channel =
             k.let("group * " + number(channels_) + " + " + channels + " * SIDE + c", "channel");
-        k.emitter.open("if (met && column < " + number(columns) + " && w2 >= 0 && w2 < " + k.integer(extent_[2]) + ")");
+        k.emitter.open("if (met && column < " + number(columns) + " && w2 >= 0 && w2 < " + k.size(extent_[2]) + ")");
         body.line("loaded[i][turn] = (float)" + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");
         k.emitter.close();
         k.emitter.close();
@@ -256,7 +259,7 @@ private:
         const std::string pointer = k.parameters.pointer(Argument::of_scratch(0), "float", false);
         const std::string B = number(blocks_of_channels_), S = number(segments_);
         body.line("const long long slot = ((((long long)group * " + B + " + first_block) * " + B +
-                  " + second_block) * " + number(lag_groups_) + " + lag_group) * " + k.integer(blocks_) + " + block;");
+                  " + second_block) * " + number(lag_groups_) + " + lag_group) * " + k.size(blocks_) + " + block;");
         body.line("for (int i = (int)threadIdx.x; i < " + S + " * VALUES; i += WARPS * 32) " + pointer + "[slot * (" +
                   S + " * VALUES) + i] = tf_tiles[i];");
     }

@@ -20,6 +20,8 @@ public:
     KernelText& operator=(const KernelText&) = delete;
 
     std::string integer(int64_t value) { return parameters.integer(value, true); }
+    // A size as a parameter of its own: the text stays where it becomes 1 or equals another.
+    std::string size(int64_t value) { return parameters.count(value); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter.let("int", text, prefix); }
 
     // It starts while its predecessor ends, so the body waits (TF_SEQUENCE). `code`: device functions it calls.

@@ -112,8 +112,8 @@ const char* const correlations[] = {
     "%x = input f32[2,40,7,61]  %g = input f32[2,70,7,30]  %w = correlate(%x, %g) down=[1,2] offset=[1,2] taps=[3,5]",
 };
 
-// Cut borders, phases, groups, lags beyond the input, more channels than a block of them, edges inside a chunk of lanes
-// and whole chunks beside them, a prologue.
+// Cut borders, phases, groups, lags beyond the input and farther apart than shared memory reaches, more channels than a
+// block of them, edges inside a chunk of places and whole chunks beside them, sums too long for fp32, a prologue.
 TEST(CudaHost, Covariances) {
     std::vector<HostCase> cases;
     uint64_t seed = 9800;
@@ -125,7 +125,11 @@ TEST(CudaHost, Covariances) {
           "%x = input f32[2,8,9,31]  %v = covariance(%x) up=[2,3] dil=[2,1] offset=[1,2] out=[19,93] taps=[3,5] groups=4",
           "%x = input f32[3,5,12,80]  %r = relu(%x)  %v = covariance(%r) offset=[1,1] out=[12,80] taps=[3,3]",
           "%x = input f32[2,2,300]  %v = covariance(%x) up=[2] offset=[3] out=[590] taps=[7]",
-          "%x = input f64[2,1,30,4]  %v = covariance(%x) dil=[2,3] offset=[7,1] out=[30,9] taps=[9,3]"}) {
+          "%x = input f64[2,1,30,4]  %v = covariance(%x) dil=[2,3] offset=[7,1] out=[30,9] taps=[9,3]",
+          "%x = input f32[2,2,9,40,70]  %v = covariance(%x) offset=[1,1,1] out=[9,40,70] taps=[3,3,3]",
+          "%x = input f32[1,10,9,40]  %v = covariance(%x) up=[2,2] offset=[1,1] out=[17,79] taps=[3,3]",
+          "%x = input f32[1,2,150,150]  %v = covariance(%x) dil=[40,35] offset=[40,35] out=[150,150] taps=[3,3]",
+          "%x = input f32[40,1,3,600]  %v = covariance(%x) offset=[1,1] out=[3,600] taps=[3,3]"}) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %v\n}\n");
         auto leaves = random_leaves(graph, ++seed);
         for (double& value : leaves[0]) value += 50;
@@ -133,7 +137,7 @@ TEST(CudaHost, Covariances) {
         for (const BoundLaunch& bound : cases.back().assembly.launches)
             summed += bound.launch.source->entry == "tf_covariance";
     }
-    EXPECT_EQ(summed, 5);
+    EXPECT_EQ(summed, 9);
     check(cases, 1e-9);
 }
 
