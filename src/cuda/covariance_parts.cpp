@@ -69,10 +69,10 @@ Launch CovarianceParts::gather() {
                          gather_threads, "covariance" + to_string(graph_[id_].type.shape));
 }
 
-void CovarianceParts::share(const std::vector<double>& work, int64_t resident) {
+void CovarianceParts::share(const std::vector<double>& work, int64_t resident, double most) {
     const int64_t wanted = resident * s_.target.multiprocessors / (tiles_ * groups_);
     std::vector<int64_t> shares;
-    for (double own : work) shares.push_back(own == 0 && !s_.target.stated() ? 0 : 1);
+    for (double own : work) shares.push_back(own == 0 && !s_.target.stated() ? 0 : std::max<int64_t>(1, static_cast<int64_t>(own / most)));
     // The next block to the part whose blocks have most to do.
     for (int64_t given = std::accumulate(shares.begin(), shares.end(), int64_t{0}); given < wanted; ++given) {
         auto busy = [&](size_t i) { return shares[i] ? work[i] / static_cast<double>(shares[i]) : 0; };
@@ -88,12 +88,6 @@ void CovarianceParts::share(const std::vector<double>& work, int64_t resident) {
     first_block_.push_back(blocks_);
 }
 
-std::string CovarianceParts::in_group(const char* block, int64_t size, const char* channel) const {
-    return channels_ % size
-               ? std::string(" && ") + block + " * " + number(size) + " + " + channel + " < " + number(channels_)
-               : std::string();
-}
-
 Index CovarianceParts::at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
                             const std::string& w) const {
     const std::string space[] = {d, h, w};
@@ -101,14 +95,6 @@ Index CovarianceParts::at(const std::string& n, const std::string& channel, cons
     const auto rank = static_cast<size_t>(graph_[x_].type.rank());
     for (size_t a = 5 - rank; a < 3; ++a) index.push_back({space[a]});
     return index;
-}
-
-void CovarianceParts::write_part(Body& body, int64_t threads) const {
-    body.line("__shared__ int tf_part;");
-    body.line("for (int i = (int)threadIdx.x; i < " + number(static_cast<int64_t>(first_block_.size()) - 1) + "; i += " +
-              number(threads) + ") if (tf_first[i] <= block && block < tf_first[i + 1]) tf_part = i;");
-    body.line("__syncthreads();");
-    body.line("const int part = tf_part;");
 }
 
 void CovarianceParts::table(KernelText& kernel, const std::string& name, const std::vector<int64_t>& values) {

@@ -29,12 +29,9 @@ protected:
     // Declares `tile` and `value`, where the sums of channels ca and cb that lie lag[3] apart are; of ca alone if `which`.
     virtual void write_slot(Body& body) const = 0;
 
-    // Blocks for each segment on d and runs along h and w, as the work they have; all at once on the device.
-    void share(const std::vector<double>& work, int64_t resident);
-    // Declares `part`, the one that `block` belongs to.
-    void write_part(Body& body, int64_t threads) const;
-    // " && in its group": where blocks of channels end beyond it.
-    std::string in_group(const char* block, int64_t size, const char* channel) const;
+    // Blocks for each segment on d and runs along h and w, as the work they have, about `most` at most; else all at once
+    // on the device.
+    void share(const std::vector<double>& work, int64_t resident, double most = 1e30);
     // x at one place: its axes of d, h and w are those x has.
     Index at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
              const std::string& w) const;

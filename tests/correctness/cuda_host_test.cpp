@@ -153,7 +153,7 @@ TEST(CudaHost, CovariancesOnTensorCores) {
          {"%x = input f16[2,16,5,6,7]  %v = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[9,11,13] taps=[3,3,3]",
           "%x = input bf16[2,40,6,9]  %v = covariance(%x) up=[2,2] offset=[1,1] out=[11,17] taps=[3,3] groups=2",
           "%x = input f16[1,9,9,70]  %r = relu(%x)  %v = covariance(%r) offset=[1,1] out=[9,70] taps=[3,3]",
-          "%x = input f16[2,18,11,9]  %v = covariance(%x) dil=[2,1] offset=[3,4] out=[13,9] taps=[5,4]",
+          "%x = input f16[2,18,11,9]  %v = covariance(%x) dil=[1,1] offset=[3,4] out=[13,9] taps=[5,4]",
           "%x = input f16[3,8,100]  %v = covariance(%x) up=[2] offset=[3] out=[190] taps=[7]"}) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %v\n}\n");
         auto leaves = random_leaves(graph, ++seed);

@@ -1,0 +1,264 @@
+#include "cuda/covariance_stream.h"
+
+#include <algorithm>
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t few = 8;       // numbers of a thread whose places registers hold
+constexpr int64_t samples = 64;  // of a channel, for a number near its mean
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+void CovarianceStream::divide(int64_t channel_block, int64_t most_lags) {
+    const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
+    channel_block_ = channel_block;
+    channel_blocks_ = ceil_div(channels_, channel_block_);
+    sides_ = channel_blocks_ > 1 ? 2 : 1;
+    // Of δ and −δ one: in the order of d, w, h those from zero on.
+    const int64_t half = (deep.count() * wide.count() * high.count() + 1) / 2;
+    lag_groups_ = ceil_div(half, most_lags);
+    lags_ = ceil_div(half, lag_groups_);
+    first_lag_ = wide.most * high.count() + high.most;
+    last_lag_ = first_lag_ + half - 1;
+    sums_ = lags_ * channel_block_ * channel_block_;
+    tiles_ = channel_blocks_ * channel_blocks_ * lag_groups_;
+}
+
+void CovarianceStream::stage(int64_t rows, int64_t columns, bool fragments) {
+    const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
+    rows_ = rows, chunk_ = columns;
+    rows_before_ = deep.most > 0 || wide.most > 0 ? high.most * high.step : 0;
+    columns_before_ = deep.most > 0 ? wide.most * wide.step : 0;
+    reach_ = deep.most * deep.step;
+    staged_rows_ = rows_before_ + rows_ + high.most * high.step;
+    staged_columns_ = columns_before_ + chunk_ + wide.most * wide.step;
+    pitch_ = staged_columns_;
+    if (fragments) pitch_ = (pitch_ + 3) / 8 * 8 + 4;  // odd multiples of four: rows of fragments touch every bank once
+    plane_ = staged_rows_ * both() * pitch_;
+    ring_ = reach_ + 2;  // one more than is read, so that nobody waits for those who still read
+}
+
+double CovarianceStream::column_work(int64_t deep_segment) const {
+    const auto i = static_cast<size_t>(deep_segment);
+    return static_cast<double>(axes_[0].edges[i + 1] - axes_[0].edges[i]) + static_cast<double>(reach_) / 2;
+}
+
+void CovarianceStream::write_slot(Body& body) const {
+    const AxisLags &high = axes_[1], &wide = axes_[2];
+    const std::string C = number(channel_block_), B = number(channel_blocks_), L = number(lags_);
+    body.line("const int which_lag = which ? 0 : (lag[0] * " + number(wide.count()) + " + lag[2]) * " +
+              number(high.count()) + " + lag[1];");
+    body.line("const int tile = ((group * " + B + " + ca / " + C + ") * " + B + " + (which ? 0 : cb / " + C + ")) * " +
+              number(lag_groups_) + " + which_lag / " + L + ";");
+    body.line("const int value = which ? " + number(sums_) + " + ca % " + C + " : (which_lag % " + L + " * " + C +
+              " + ca % " + C + ") * " + C + " + cb % " + C + ";");
+}
+
+std::string CovarianceStream::tile() const {
+    return "(((group * " + number(channel_blocks_) + " + first_block) * " + number(channel_blocks_) +
+           " + second_block) * " + number(lag_groups_) + " + lag_group)";
+}
+
+void CovarianceStream::write_block(KernelText& k) const {
+    Body& body = k.body;
+    table(k, "tf_deep", axes_[0].edges), table(k, "tf_first", first_block_);
+    write_runs(k);
+    body.line("__shared__ float tf_mean[" + number(both()) + "];");
+    body.line("__syncthreads();");
+    body.line("TF_SEQUENCE();");
+    std::string rest = "(int)blockIdx.x";
+    auto take = [&](int64_t extent, const char* name) {
+        body.line("const int " + std::string(name) + " = " + rest + " % " + number(extent) + ";");
+        rest = k.let(rest + " / " + number(extent), "q");
+    };
+    take(lag_groups_, "lag_group"), take(channel_blocks_, "second_block"), take(channel_blocks_, "first_block");
+    take(groups_, "group");
+    body.line("const int block = " + rest + ";");
+    body.line("__shared__ int tf_part;");
+    body.line("for (int i = (int)threadIdx.x; i < " + number(static_cast<int64_t>(first_block_.size()) - 1) + "; i += " +
+              number(threads()) + ") if (tf_first[i] <= block && block < tf_first[i + 1]) tf_part = i;");
+    body.line("__syncthreads();");
+    body.line("const int part = tf_part, run = part % " + number(runs_) + ", tall = part / " + number(runs_) + " % " +
+              number(high_runs_) + ", deep_segment = part / " + number(runs_ * high_runs_) + ";");
+    body.line("const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;");
+    body.line("const int first_lag = " + number(first_lag_) + " + lag_group * " + number(lags_) + ";");
+    body.line("const int first_d = tf_deep[deep_segment], planes = tf_deep[deep_segment + 1] - first_d;");
+    body.line("const int stacks = (tf_tall_end[tall] - tf_tall_begin[tall] + " + number(rows_ - 1) + ") / " +
+              number(rows_) + ", strips = (tf_run_end[run] - tf_run_begin[run] + " + number(chunk_ - 1) + ") / " +
+              number(chunk_) + ";");
+    body.line("const int steps = planes * stacks * strips * " + k.size(batch_) +
+              ", blocks = tf_first[part + 1] - tf_first[part];");
+    if (centred_) write_means(k);
+    body.line("int at = (int)((long long)steps * (block - tf_first[part]) / blocks);");
+    body.line("const int end = (int)((long long)steps * (block - tf_first[part] + 1) / blocks);");
+}
+
+// Where the places of a column lie: its planes are steps that follow one another.
+void CovarianceStream::write_column(KernelText& k) const {
+    Body& body = k.body;
+    body.line("const int place = column % strips, above = column / strips, stack = above % stacks;");
+    body.line("n = above / stacks, h = tf_tall_begin[tall] + stack * " + number(rows_) +
+              ", w = tf_run_begin[run] + place * " + number(chunk_) + ";");
+}
+
+// A plane is staged, then the one that now has all its partners is multiplied, while the next is on its way.
+void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
+    Body& body = k.body;
+    const int64_t numbers = ceil_div(staged_rows_ * both() * staged_columns_, threads());
+    const bool early = numbers <= most_early();
+    const int64_t batch = std::min(numbers, most_early());
+    const std::string reach = number(reach_);
+    body.line(std::string(real_name(real_of(graph_[x_].type.dtype))) + " loaded[" + number(batch) + "];");
+    body.line("unsigned met = 0;");
+    body.line("int n = 0, h = 0, w = 0, d = 0, plane = 0, stop = 0, slot = 0;");
+    auto locate = [&] {
+        body.line("const int column = at / planes;");
+        body.line("d = plane = at - column * planes, stop = min(planes, d + end - at) + " + reach + ";");
+        write_column(k);
+    };
+    k.emitter.open("if (at < end)");
+    locate();
+    if (early) write_load(k, "0", batch);
+    k.emitter.close();
+    if (most_terms) {
+        body.line("bool again = false;");
+        body.open("do");
+    }
+    k.emitter.open(most_terms ? "for (int terms = 0; at < end && terms < " + number(most_terms) + ";)"
+                              : std::string("while (at < end)"));
+    if (early) {
+        write_store(k, "0", batch);
+    } else {
+        body.line("#pragma unroll 1");
+        k.emitter.open("for (int first = 0; first < " + number(numbers) + "; first += " + number(batch) + ")");
+        write_load(k, "first", batch), write_store(k, "first", batch);
+        k.emitter.close();
+    }
+    body.line("__syncthreads();");
+    body.line("const bool whole = plane - " + reach + " >= d;");
+    body.line("const int own_h = h, own_w = w;");
+    body.open("if (++plane == stop)");
+    body.line("at += stop - " + reach + " - d;");
+    locate();
+    body.close();
+    if (early) {
+        k.emitter.open("if (at < end)");
+        write_load(k, "0", batch);
+        k.emitter.close();
+    }
+    k.emitter.open("if (whole)");
+    if (most_terms) body.line("++terms;");
+    write_products(k);
+    k.emitter.close();
+    body.line("slot = slot + 1 == " + number(ring_) + " ? 0 : slot + 1;");
+    k.emitter.close();
+    write_finish(k);
+    if (most_terms) {
+        body.line("again = true;");
+        body.close();
+        body.line("while (at < end);");
+    }
+}
+
+void CovarianceStream::write_load(KernelText& k, const std::string& first, int64_t batch) const {
+    Body& body = k.body;
+    const std::string columns = number(staged_columns_), all = number(both());
+    body.line("met = 0;");
+    body.line("int thread = (int)threadIdx.x;");
+    if (batch > few) body.line("asm volatile(\"\" : \"+r\"(thread));");  // where each number lies is not kept: registers
+    body.line("#pragma unroll");
+    k.emitter.open("for (int i = 0; i < " + number(batch) + "; ++i)");
+    body.line("const int e = (" + first + " + i) * " + number(threads()) + " + thread, line = e / " + columns +
+              ", own = " + own_channel("(line % " + all + ")") + ";");
+    body.line("const int d2 = first_d + plane, h2 = h + line / " + all + " - " + number(rows_before_) +
+              ", w2 = w + e % " + columns + " - " + number(columns_before_) + ";");
+    body.line("loaded[i] = 0;");
+    k.emitter.open("if (e < " + number(staged_rows_ * both() * staged_columns_) + " && " + inside(k, "d2", "h2", "w2") +
+                   (channels_ % channel_block_ ? " && own < " + number(channels_) : std::string()) + ")");
+    body.line("met |= 1u << i;");
+    const std::string channel = k.let("group * " + number(channels_) + " + own", "channel");
+    body.line("loaded[i] = " + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");
+    k.emitter.close();
+    k.emitter.close();
+}
+
+// (Means are taken away here: a load that is used at once would be waited for before the next.)
+void CovarianceStream::write_store(KernelText& k, const std::string& first, int64_t batch) const {
+    Body& body = k.body;
+    const std::string columns = number(staged_columns_);
+    body.open("");
+    body.line("int thread = (int)threadIdx.x;");
+    if (batch > few) body.line("asm volatile(\"\" : \"+r\"(thread));");
+    body.line("#pragma unroll");
+    body.open("for (int i = 0; i < " + number(batch) + "; ++i)");
+    body.line("const int e = (" + first + " + i) * " + number(threads()) + " + thread, line = e / " + columns +
+              ";");
+    body.line("if (e < " + number(staged_rows_ * both() * staged_columns_) + ") tf_ring[slot * " + number(plane_) +
+              " + " + (pitch_ == staged_columns_ ? "e" : "line * " + number(pitch_) + " + e % " + columns) + "] = " +
+              (centred_ ? "met >> i & 1 ? " + staged("loaded[i] - tf_mean[line % " + number(both()) + "]") + " : 0.0f;"
+                        : staged("loaded[i]") + ";"));
+    body.close();
+    body.close();
+}
+
+std::string CovarianceStream::plane_at(const std::string& ahead) const {
+    return "(slot + " + number(ring_ - reach_) + " + " + ahead + ") % " + number(ring_) + " * " + number(plane_);
+}
+
+void CovarianceStream::write_lag(Body& body) const {
+    const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
+    body.line("const int ahead = lag / " + number(high.count() * wide.count()) + " * " + number(deep.step) +
+              ", below = (lag % " + number(high.count()) + " - " + number(high.most) + ") * " + number(high.step) +
+              ", right = (lag / " + number(high.count()) + " % " + number(wide.count()) + " - " + number(wide.most) +
+              ") * " + number(wide.step) + ";");
+}
+
+std::string CovarianceStream::own_channel(const std::string& c) const {
+    const std::string C = number(channel_block_);
+    if (sides_ == 1) return c;
+    return "(" + c + " < " + C + " ? first_block : second_block) * " + C + " + " + c + " % " + C;
+}
+
+std::string CovarianceStream::inside(KernelText& k, const std::string& d, const std::string& h,
+                                     const std::string& w) const {
+    return d + " < " + k.size(extent_[0]) + " && " + h + " >= 0 && " + h + " < " + k.size(extent_[1]) + " && " + w +
+           " >= 0 && " + w + " < " + k.size(extent_[2]);
+}
+
+// Of every channel about the mean: that of some numbers all over x, the same for all blocks.
+void CovarianceStream::write_means(KernelText& k) const {
+    Body& body = k.body;
+    Emitter& emitter = k.emitter;
+    const std::string all = number(both());
+    body.line("#pragma unroll 4");
+    emitter.open("for (int first = 0; first < " + all + "; first += " + number(threads() / 32) + ")");
+    body.line("const int which = first + warp, own = " + own_channel("which") + ";");
+    body.line("double mean = 0.0;");
+    emitter.open("if (which < " + all + " && own < " + number(channels_) + ")");
+    body.line("#pragma unroll");
+    emitter.open("for (int i = 0; i < " + number(samples / 32) + "; ++i)");
+    // One of each part of x, not all at the same distance from its end.
+    body.line("const int sample = i * 32 + lane, column0 = sample * 37 % " + k.size(extent_[2]) + ", row0 = sample * 29 % " +
+              k.size(extent_[1]) + ", plane0 = sample * 23 % " + k.size(extent_[0]) + ", image0 = sample * 19 % " +
+              k.size(batch_) + ";");
+    const std::string channel = k.let("group * " + number(channels_) + " + own", "channel");
+    body.line("mean += (double)" + emitter.value(x_, at("image0", channel, "plane0", "row0", "column0"))[0] + ";");
+    emitter.close();
+    emitter.close();
+    body.line("for (int i = 16; i > 0; i /= 2) mean += __shfl_down_sync(0xffffffffu, mean, i);");
+    body.open("if (lane == 0 && which < " + all + ")");
+    // Of few bits: what is left of numbers of few bits is exact.
+    body.line("tf_mean[which] = __uint_as_float(__float_as_uint((float)(mean / " + number(samples) + ".0)) & 0xfffc0000u);");
+    const std::string means = k.parameters.pointer(Argument::of_scratch(means_at()), "double", false);
+    body.line("if (which < " + number(channel_block_) + " && lag_group == 0 && second_block == 0 && block == 0 && own < " +
+              number(channels_) + ") " + means + "[group * " + number(channels_) + " + own] = (double)tf_mean[which];");
+    body.close();
+    emitter.close();
+    body.line("__syncthreads();");
+}
+
+}  // namespace transfuse::cuda
