@@ -21,7 +21,7 @@ constexpr int64_t most_sums = 126;      // of a lane, in registers
 constexpr int64_t most_wide_sums = 40;  // of fp64
 constexpr int64_t most_channels = 6;    // of a block of them
 constexpr int64_t most_terms = 128;     // of a sum in fp32
-constexpr int64_t most_shared = 44 * 1024;
+constexpr int64_t most_shared = 72 * 1024;  // a third of what a multiprocessor has
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -59,7 +59,9 @@ public:
         const int64_t rows = s_.target.decide(extent_[1] > 2 ? 4 : extent_[1]);
         stage(rows, lanes * (warps / rows));
         const int64_t left = most_shared - warps * lanes * ((lanes + 1) * (centred_ ? 4 : 8) + segments_ * 8);
-        in_shared_ = ring_numbers() * (real_of(graph_[x_].type.dtype) == Real::f64 ? 8 : 4) <= left;
+        copies_ = copyable();
+        if (staged_bytes() > left) copies_ = false;
+        in_shared_ = staged_bytes() <= left;
         if (!in_shared_) reach_ = 0;
         runs_ = 2 * segments_ - 1;
         high_runs_ = 2 * high.segments() - 1;
@@ -77,13 +79,19 @@ private:
     Launch sum() override {
         KernelText kernel = text();
         write_sums(kernel);
-        return kernel.launch("tf_covariance", tiles_ * groups_ * blocks_, threads(),
-                             "products of x" + to_string(graph_[x_].type.shape) + " with itself, " + number(tiles_) +
-                                 " tiles of " + number(values()) + " sums, " + number(blocks_) + " blocks each",
-                             "", resident);
+        Launch launch = kernel.launch(
+            "tf_covariance", tiles_ * groups_ * blocks_, threads(),
+            "products of x" + to_string(graph_[x_].type.shape) + " with itself, " + number(tiles_) + " tiles of " +
+                number(values()) + " sums, " + number(blocks_) + " blocks each",
+            in_shared_ ? staging_code(staged_bytes() / 4) : std::string(), resident);
+        launch.shared_bytes = static_cast<uint32_t>(in_shared_ ? staged_bytes() : 0);
+        return launch;
     }
     int64_t slot_segments() const override { return axes_[1].segments() * segments_; }
     int64_t threads() const override { return warps * lanes; }
+    int64_t staged_bytes() const {
+        return ring_numbers() * (real_of(graph_[x_].type.dtype) == Real::f64 ? 8 : 4) + coming_numbers() * 4;
+    }
     int64_t most_early() const override { return 8; }
     std::string term() const { return centred_ ? "float" : "double"; }
 
@@ -124,9 +132,11 @@ private:
         body.line("__shared__ double tf_parts[" + number(warps) + "][" + number(lanes) + "][" + number(segments_) +
                   "];");
         body.line("__shared__ int tf_rows[" + number(warps) + "];");
-        if (in_shared_)
-            body.line("__shared__ " + std::string(real_name(real_of(graph_[x_].type.dtype))) + " tf_ring[" +
-                      number(ring_numbers()) + "];");
+        if (in_shared_) {
+            const std::string real(real_name(real_of(graph_[x_].type.dtype)));
+            body.line(real + "* const tf_ring = (" + real + "*)tf_tiles;");
+            if (coming_numbers()) body.line("float* const tf_coming = tf_tiles + " + number(ring_numbers()) + ";");
+        }
         write_block(k);
         body.line("const int row = warp % " + number(rows_) + ", strip = warp / " + number(rows_) + ";");
         // Where a run is one segment all its rows are in it; else it is one chunk.
@@ -152,7 +162,7 @@ private:
                        "; ++at, ++terms)");
         body.line("const int column = at / planes, d = first_d + at % planes;");
         body.line("int n, h, w;");
-        write_column(k);
+        write_column(body, "n", "h", "w");
         write_products(k);
         k.emitter.close();
         write_finish(k);

@@ -7,7 +7,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t gather_threads = 128, gather_lanes = 8, fold_slices = 8;
+constexpr int64_t gather_threads = 128, few_elements = 1 << 16, fold_slices = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -65,9 +65,11 @@ Launch CovarianceParts::fold() {
 Launch CovarianceParts::gather() {
     KernelText kernel(s_, places_);
     write_gather(kernel);
-    return kernel.launch("tf_covariance_gather", ceil_div(numel(graph_[id_].type.shape), gather_threads / gather_lanes),
+    return kernel.launch("tf_covariance_gather", ceil_div(numel(graph_[id_].type.shape), gather_threads / gather_lanes()),
                          gather_threads, "covariance" + to_string(graph_[id_].type.shape));
 }
+
+int64_t CovarianceParts::gather_lanes() const { return numel(graph_[id_].type.shape) < few_elements ? 8 : 1; }
 
 void CovarianceParts::share(const std::vector<double>& work, int64_t resident, double most) {
     const int64_t wanted = resident * s_.target.multiprocessors / (tiles_ * groups_);
@@ -105,7 +107,7 @@ void CovarianceParts::table(KernelText& kernel, const std::string& name, const s
     kernel.body.close();
 }
 
-// The sums of the blocks of each part, in the order of the blocks: 32 values of a tile and part, 8 threads each.
+// The sums of the blocks of each part, in the order of the blocks: 32 values of a tile and part, 16 threads each.
 void CovarianceParts::write_fold(KernelText& k) const {
     Body& body = k.body;
     const std::string S = number(segments_), V = number(values());
@@ -140,7 +142,7 @@ void CovarianceParts::write_fold(KernelText& k) const {
     body.close();
 }
 
-// Eight lanes an element: they add the parts that the pair of taps takes. Where sums are of d = x − m,
+// A thread, or eight where there are few, an element: they add the parts that the pair of taps takes. Where sums are of d = x − m,
 // Σ x·x' = Σ d·d' + m'·Σ d + m·Σ d' + m·m'·count, the last three over places whose partner lies inside x.
 void CovarianceParts::write_gather(KernelText& k) const {
     Body& body = k.body;
@@ -155,15 +157,19 @@ void CovarianceParts::write_gather(KernelText& k) const {
     const std::string from = k.parameters.pointer(Argument::of_scratch(parts_at()), "const double", false);
     const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
     const std::string means = k.parameters.pointer(Argument::of_scratch(means_at()), "const double", false);
-    const std::string lanes = number(gather_lanes);
-    body.line("const int all = (int)blockIdx.x * " + number(gather_threads / gather_lanes) + " + (int)threadIdx.x / " + lanes +
-              ", element = min(all, " + number(numel(shape) - 1) + "), lane = (int)threadIdx.x % " + lanes + ";");
-    body.line("const int row = element / " + number(shape[1]) + ", group = element % " + number(shape[1]) + " / " +
-              number(shape[0]) + ", column = element % " + number(shape[0]) + ";");
+    const int64_t share = gather_lanes();
+    const std::string lanes = number(share), P = number(points), C = number(channels_);
+    body.line("const int all = (int)blockIdx.x * " + number(gather_threads / share) + " + (int)threadIdx.x / " + lanes +
+              ", place = min(all, " + number(numel(shape) - 1) + "), lane = (int)threadIdx.x % " + lanes + ";");
+    // Neighbours have the same taps: what they add lies together.
+    body.line("const int row = place / " + C + " % " + C + " * " + P + " + place / (" + C + " * " + C + ") % " + P +
+              ", column = place % " + C + " * " + P + " + place / (" + C + " * " + C + " * " + P + ") % " + P +
+              ", group = place / (" + C + " * " + C + " * " + P + " * " + P + ");");
+    body.line("const int element = row * " + number(shape[1]) + " + group * " + number(shape[0]) + " + column;");
     // Sums over pairs (a, b): of products; of a alone; of b alone. Then each with itself: sums alone.
     body.line("double product = 0.0, mean[2];");
     body.line("const double count = " + counted(k) + ";");
-    body.line("#pragma unroll 1");
+    body.line("#pragma unroll");
     body.open("for (int pair = 0; pair < 3; ++pair)");
     body.line("int a = pair == 2 ? column : row, b = pair == 1 ? row : column;");
     body.line("int lag[3], range[2][3][2], inner[2][3][2];");
@@ -211,7 +217,7 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.line("if (taken) sums[what] += " + from + "[((long long)tile * " + number(parts()) + " + part) * " +
               number(values()) + " + value];");
     body.close();
-    body.line("for (int i = " + number(gather_lanes / 2) + "; i > 0; i /= 2) sums[what] += __shfl_down_sync(0xffffffffu, sums[what], i, " + lanes + ");");
+    if (share > 1) body.line("for (int i = " + number(share / 2) + "; i > 0; i /= 2) sums[what] += __shfl_down_sync(0xffffffffu, sums[what], i, " + lanes + ");");
     body.close();
     if (centred_)
         body.line("const double first = " + means + "[group * " + number(channels_) + " + a / " + number(points) +
@@ -222,7 +228,7 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.line("if (pair == 0) product = sums[0] + second * sums[1] + first * sums[2] + first * second * met;");
     body.line("else mean[pair - 1] = (sums[1] + first * met) / count;");
     body.close();
-    body.line("if (lane == 0 && all == element) " + to + "[element] = product / count - mean[0] * mean[1];");
+    body.line("if (lane == 0 && all == place) " + to + "[element] = product / count - mean[0] * mean[1];");
 }
 
 // How many outputs: a product of sizes.

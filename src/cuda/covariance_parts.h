@@ -62,6 +62,7 @@ protected:
 private:
     Launch fold();
     Launch gather();
+    int64_t gather_lanes() const;
     void write_fold(KernelText& kernel) const;
     void write_gather(KernelText& kernel) const;
     std::string counted(KernelText& kernel) const;

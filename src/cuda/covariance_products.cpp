@@ -38,6 +38,8 @@ public:
             const int64_t size = s_.target.decide(wide.edges[i + 1] - wide.edges[i] <= narrow ? 1 : rows);
             for (int64_t rank = 0; rank < size; ++rank) teams_.insert(teams_.end(), {s, rank, size});
         }
+        copies_ = copyable();
+        if (shared_floats() * 4 + 2048 > s_.target.shared_bytes) copies_ = false;
         if (warps() > most_warps || shared_floats() * 4 + 2048 > s_.target.shared_bytes) return false;
         std::vector<double> work;
         for (int64_t d = 0; d < axes_[0].segments(); ++d)
@@ -59,8 +61,8 @@ private:
     }
     int64_t most_early() const override { return 9; }
     int64_t slot_segments() const override { return segments_; }
-    // The ring, and in its place at the end the sums of the segments.
-    int64_t shared_floats() const { return std::max(ring_numbers(), segments_ * values()); }
+    // The ring and what is on its way, and in their place at the end the sums of the segments.
+    int64_t shared_floats() const { return std::max(ring_numbers() + coming_numbers(), segments_ * values()); }
     std::string staged(const std::string& number) const override {
         return "__uint_as_float(tf_tf32((float)(" + number + ")))";
     }
@@ -85,20 +87,18 @@ private:
         KernelText kernel = text();
         Body& body = kernel.body;
         const std::string teams = kernel.emitter.integer_table(teams_);
-        body.line("float* const tf_ring = tf_tiles;");
+        body.line("float *const tf_ring = tf_tiles, *const tf_coming = tf_tiles + " + number(ring_numbers()) + ";");
         write_block(kernel);
         body.line("const int g = lane / 4, t = lane % 4, segment = " + teams + "[3 * warp], rank = " + teams +
                   "[3 * warp + 1], team = " + teams + "[3 * warp + 2];");
         body.line("float sums[LAGS][2][4] = {}, alone[4] = {};");
         write_steps(kernel, 0);
-        std::string constants = product_code(false);
+        std::string constants = product_code(false) + staging_code(shared_floats());
         auto constant = [&](const char* name, int64_t value) {
             constants += "constexpr int " + std::string(name) + " = " + number(value) + ";\n";
         };
         constant("SIDE", side), constant("ROWS", rows), constant("STRIP", strip), constant("WARPS", warps());
         constant("LAGS", lags_), constant("PITCH", pitch_), constant("ROW", both() * pitch_), constant("VALUES", values());
-        constants += "#ifdef __CUDACC_RTC__\nextern __shared__ __align__(16) float tf_tiles[];\n#else\nstatic float tf_tiles[" +
-                     number(shared_floats()) + "];\n#endif\n";
         Launch launch = kernel.launch(
             "tf_covariance", tiles_ * groups_ * blocks_, threads(),
             "products of x" + to_string(graph_[x_].type.shape) + " with itself on tensor cores, " + number(lags_) +

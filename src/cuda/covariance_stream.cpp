@@ -6,7 +6,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t few = 8;       // numbers of a thread whose places registers hold
+constexpr int64_t stages = 3;   // planes that are on their way
 constexpr int64_t samples = 64;  // of a channel, for a number near its mean
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -44,7 +44,7 @@ void CovarianceStream::stage(int64_t rows, int64_t columns, bool fragments) {
 
 double CovarianceStream::column_work(int64_t deep_segment) const {
     const auto i = static_cast<size_t>(deep_segment);
-    return static_cast<double>(axes_[0].edges[i + 1] - axes_[0].edges[i]) + static_cast<double>(reach_) / 2;
+    return static_cast<double>(axes_[0].edges[i + 1] - axes_[0].edges[i] + reach_);
 }
 
 void CovarianceStream::write_slot(Body& body) const {
@@ -98,63 +98,94 @@ void CovarianceStream::write_block(KernelText& k) const {
 }
 
 // Where the places of a column lie: its planes are steps that follow one another.
-void CovarianceStream::write_column(KernelText& k) const {
-    Body& body = k.body;
+void CovarianceStream::write_column(Body& body, const std::string& n, const std::string& h, const std::string& w) const {
     body.line("const int place = column % strips, above = column / strips, stack = above % stacks;");
-    body.line("n = above / stacks, h = tf_tall_begin[tall] + stack * " + number(rows_) +
-              ", w = tf_run_begin[run] + place * " + number(chunk_) + ";");
+    body.line(n + " = above / stacks, " + h + " = tf_tall_begin[tall] + stack * " + number(rows_) + ", " + w +
+              " = tf_run_begin[run] + place * " + number(chunk_) + ";");
 }
 
-// A plane is staged, then the one that now has all its partners is multiplied, while the next is on its way.
+// A cursor goes through the planes of the block's columns; from its step `position` on they are those of one column,
+// from d to before `stop`, with what the last of them meet.
+struct CovarianceStream::Cursor {
+    std::string position, d, plane, stop, n, h, w;
+};
+
+void CovarianceStream::write_locate(Body& body, const Cursor& c) const {
+    body.line("const int column = " + c.position + " / planes;");
+    body.line(c.d + " = " + c.plane + " = " + c.position + " - column * planes, " + c.stop + " = min(planes, " + c.d +
+              " + end - " + c.position + ") + " + number(reach_) + ";");
+    write_column(body, c.n, c.h, c.w);
+}
+
+void CovarianceStream::write_advance(Body& body, const Cursor& c) const {
+    body.open("if (++" + c.plane + " == " + c.stop + ")");
+    body.line(c.position + " += " + c.stop + " - " + number(reach_) + " - " + c.d + ";");
+    write_locate(body, c);
+    body.close();
+}
+
+// A plane that has come is staged, then the one that now has all its partners is multiplied, while others are on their
+// way.
 void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     Body& body = k.body;
-    const int64_t numbers = ceil_div(staged_rows_ * both() * staged_columns_, threads());
-    const bool early = numbers <= most_early();
-    const int64_t batch = std::min(numbers, most_early());
-    const std::string reach = number(reach_);
-    body.line(std::string(real_name(real_of(graph_[x_].type.dtype))) + " loaded[" + number(batch) + "];");
-    body.line("unsigned met = 0;");
-    body.line("int n = 0, h = 0, w = 0, d = 0, plane = 0, stop = 0, slot = 0;");
-    auto locate = [&] {
-        body.line("const int column = at / planes;");
-        body.line("d = plane = at - column * planes, stop = min(planes, d + end - at) + " + reach + ";");
-        write_column(k);
+    const Cursor own = {"at", "d", "plane", "stop", "own_n", "own_h", "own_w"},
+                 next = {"next", "next_d", "next_plane", "next_stop", "n", "h", "w"};
+    const int64_t batch = std::min(numbers(), most_early());
+    const bool copies = copies_, early = copies || numbers() <= most_early();
+    if (!copies) body.line(std::string(real_name(real_of(graph_[x_].type.dtype))) + " loaded[" + number(batch) + "];");
+    if (!copies) body.line("unsigned met = 0;");
+    body.line("int d, plane, stop, own_n, own_h, own_w, next = at, next_d, next_plane, next_stop, n, h, w, slot = 0;");
+    body.open("");
+    write_locate(body, own);
+    body.line("next_d = d, next_plane = plane, next_stop = stop, n = own_n, h = own_h, w = own_w;");
+    body.close();
+    auto issue = [&](const std::string& stage) {
+        k.emitter.open("if (next < end)");
+        if (copies)
+            write_copies(k, stage);
+        else
+            write_load(k, "0", batch);
+        write_advance(body, next);
+        k.emitter.close();
+        if (copies) body.line("tf_copy_commit();");
     };
-    k.emitter.open("if (at < end)");
-    locate();
-    if (early) write_load(k, "0", batch);
-    k.emitter.close();
+    if (copies) {
+        body.line("int stage = 0;");
+        body.line("#pragma unroll 1");
+        body.open("for (int early = 0; early < " + number(stages) + "; ++early)");
+        issue("early");
+        body.close();
+    } else if (early) {
+        issue("");
+    }
     if (most_terms) {
         body.line("bool again = false;");
         body.open("do");
     }
     k.emitter.open(most_terms ? "for (int terms = 0; at < end && terms < " + number(most_terms) + ";)"
                               : std::string("while (at < end)"));
-    if (early) {
+    if (copies) {
+        body.line("tf_copy_wait<" + number(stages - 1) + ">();");
+        write_copied(k);
+        issue("stage");
+        body.line("stage = stage + 1 == " + number(stages) + " ? 0 : stage + 1;");
+    } else if (early) {
         write_store(k, "0", batch);
+        issue("");
     } else {
         body.line("#pragma unroll 1");
-        k.emitter.open("for (int first = 0; first < " + number(numbers) + "; first += " + number(batch) + ")");
+        k.emitter.open("for (int first = 0; first < " + number(numbers()) + "; first += " + number(batch) + ")");
         write_load(k, "first", batch), write_store(k, "first", batch);
         k.emitter.close();
+        write_advance(body, next);
     }
     body.line("__syncthreads();");
-    body.line("const bool whole = plane - " + reach + " >= d;");
-    body.line("const int own_h = h, own_w = w;");
-    body.open("if (++plane == stop)");
-    body.line("at += stop - " + reach + " - d;");
-    locate();
-    body.close();
-    if (early) {
-        k.emitter.open("if (at < end)");
-        write_load(k, "0", batch);
-        k.emitter.close();
-    }
-    k.emitter.open("if (whole)");
+    k.emitter.open("if (plane - " + number(reach_) + " >= d)");
     if (most_terms) body.line("++terms;");
     write_products(k);
     k.emitter.close();
     body.line("slot = slot + 1 == " + number(ring_) + " ? 0 : slot + 1;");
+    write_advance(body, own);
     k.emitter.close();
     write_finish(k);
     if (most_terms) {
@@ -164,45 +195,138 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     }
 }
 
+// Declares of the thread's number i of a plane: e, which it is; its line, row and column; `own`, its channel.
+void CovarianceStream::write_number_of_plane(Body& body, const std::string& first) const {
+    const std::string columns = number(staged_columns_), all = number(both());
+    body.line("const int e = " + (first == "0" ? std::string("i") : "(" + first + " + i)") + " * " + number(threads()) +
+              " + thread, line = e / " + columns + ", r = line / " + all + ", c = line % " + all + ", column = e % " +
+              columns + ";");
+}
+
+// What a block stages of x are the places from (h − before, w − before) on.
+std::string CovarianceStream::met(KernelText& k) const {
+    std::string text = "(unsigned)(h - " + number(rows_before_) + " + r) < rows_met && (unsigned)(w - " +
+                       number(columns_before_) + " + column) < (unsigned)" + k.size(extent_[2]);
+    if (staged_rows_ * both() * staged_columns_ % threads()) text += " && e < " + number(staged_rows_ * both() * staged_columns_);
+    if (channels_ % channel_block_) text += " && " + own_channel("c") + " < " + number(channels_);
+    return text;
+}
+
+// Where each number of the thread lies is found anew: registers.
+void CovarianceStream::write_forget(Body& body) const {
+    body.line("asm volatile(\"\" : \"+r\"(thread));");
+}
+
+void CovarianceStream::write_plane_met(KernelText& k) const {
+    k.body.line("const int d2 = first_d + next_plane;");
+    k.body.line("const unsigned rows_met = d2 < " + k.size(extent_[0]) + " ? " + k.size(extent_[1]) + " : 0;");
+    k.body.line("int thread = (int)threadIdx.x;");
+    write_forget(k.body);
+}
+
 void CovarianceStream::write_load(KernelText& k, const std::string& first, int64_t batch) const {
     Body& body = k.body;
-    const std::string columns = number(staged_columns_), all = number(both());
     body.line("met = 0;");
-    body.line("int thread = (int)threadIdx.x;");
-    if (batch > few) body.line("asm volatile(\"\" : \"+r\"(thread));");  // where each number lies is not kept: registers
+    write_plane_met(k);
     body.line("#pragma unroll");
     k.emitter.open("for (int i = 0; i < " + number(batch) + "; ++i)");
-    body.line("const int e = (" + first + " + i) * " + number(threads()) + " + thread, line = e / " + columns +
-              ", own = " + own_channel("(line % " + all + ")") + ";");
-    body.line("const int d2 = first_d + plane, h2 = h + line / " + all + " - " + number(rows_before_) +
-              ", w2 = w + e % " + columns + " - " + number(columns_before_) + ";");
+    write_number_of_plane(body, first);
     body.line("loaded[i] = 0;");
-    k.emitter.open("if (e < " + number(staged_rows_ * both() * staged_columns_) + " && " + inside(k, "d2", "h2", "w2") +
-                   (channels_ % channel_block_ ? " && own < " + number(channels_) : std::string()) + ")");
+    k.emitter.open("if (" + met(k) + ")");
     body.line("met |= 1u << i;");
-    const std::string channel = k.let("group * " + number(channels_) + " + own", "channel");
+    body.line("const int h2 = h - " + number(rows_before_) + " + r, w2 = w - " + number(columns_before_) + " + column;");
+    const std::string channel = k.let("group * " + number(channels_) + " + " + own_channel("c"), "channel");
     body.line("loaded[i] = " + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");
     k.emitter.close();
     k.emitter.close();
 }
 
+std::string CovarianceStream::ring_place() const {
+    return "tf_ring[slot * " + number(plane_) + " + " +
+           (pitch_ == staged_columns_ ? "e" : "line * " + number(pitch_) + " + column") + "]";
+}
+
 // (Means are taken away here: a load that is used at once would be waited for before the next.)
 void CovarianceStream::write_store(KernelText& k, const std::string& first, int64_t batch) const {
     Body& body = k.body;
-    const std::string columns = number(staged_columns_);
     body.open("");
     body.line("int thread = (int)threadIdx.x;");
-    if (batch > few) body.line("asm volatile(\"\" : \"+r\"(thread));");
+    write_forget(body);
     body.line("#pragma unroll");
     body.open("for (int i = 0; i < " + number(batch) + "; ++i)");
-    body.line("const int e = (" + first + " + i) * " + number(threads()) + " + thread, line = e / " + columns +
-              ";");
-    body.line("if (e < " + number(staged_rows_ * both() * staged_columns_) + ") tf_ring[slot * " + number(plane_) +
-              " + " + (pitch_ == staged_columns_ ? "e" : "line * " + number(pitch_) + " + e % " + columns) + "] = " +
-              (centred_ ? "met >> i & 1 ? " + staged("loaded[i] - tf_mean[line % " + number(both()) + "]") + " : 0.0f;"
-                        : staged("loaded[i]") + ";"));
+    write_number_of_plane(body, first);
+    body.line("if (e < " + number(staged_rows_ * both() * staged_columns_) + ") " + ring_place() + " = " +
+              (centred_ ? "met >> i & 1 ? " + staged("loaded[i] - tf_mean[c]") + " : 0.0f;" : staged("loaded[i]") + ";"));
     body.close();
     body.close();
+}
+
+// fp32 that lies in memory comes by copies that no register waits for, several planes ahead, to places of its thread;
+// what lies outside x has the mean there.
+bool CovarianceStream::copyable() const {
+    const auto place = places_.find(x_);
+    return place != places_.end() && place->second.storage == DType::f32 && graph_[x_].type.dtype == DType::f32 &&
+           !place->second.partials;
+}
+
+void CovarianceStream::write_copies(KernelText& k, const std::string& stage) const {
+    Body& body = k.body;
+    const Place& place = places_.at(x_);
+    const std::string pointer = k.parameters.pointer(place.base, "const float", place.read_only);
+    write_plane_met(k);
+    auto sum = [&](const Index& index) {
+        std::string text = "0";
+        for (size_t a = 0; a < index.size(); ++a)
+            if (!index[a].text.empty()) text = plus(text, times(index[a].text, k.integer(place.strides[a])));
+        return text;
+    };
+    const std::string before_h = "(h - " + number(rows_before_) + ")", before_w = "(w - " + number(columns_before_) + ")";
+    body.line("const float* corner = " + pointer + " + " +
+              sum(at("n", "(group * " + number(channels_) + ")", "d2", before_h, before_w)) + ";");
+    body.line("#pragma unroll");
+    body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
+    write_number_of_plane(body, "0");
+    body.line("const int own = " + own_channel("c") + ";");
+    body.line("float* to = tf_coming + (" + stage + " * " + number(numbers()) + " + i) * " + number(threads()) +
+              " + (int)threadIdx.x;");
+    body.line("if (" + met(k) + ") tf_copy(to, corner + " + sum(at("", "own", "", "r", "column")) + ");");
+    body.line("else *to = " + std::string(centred_ ? "tf_mean[c < " + number(both()) + " ? c : 0];" : "0.0f;"));
+    body.close();
+}
+
+void CovarianceStream::write_copied(KernelText& k) const {
+    Body& body = k.body;
+    body.open("");
+    body.line("int thread = (int)threadIdx.x;");
+    write_forget(body);
+    body.line("#pragma unroll");
+    body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
+    write_number_of_plane(body, "0");
+    const std::string number_come =
+        "tf_coming[(stage * " + number(numbers()) + " + i) * " + number(threads()) + " + (int)threadIdx.x]";
+    body.line("if (e < " + number(staged_rows_ * both() * staged_columns_) + ") " + ring_place() + " = " +
+              staged(number_come + (centred_ ? " - tf_mean[c]" : "")) + ";");
+    body.close();
+    body.close();
+}
+
+int64_t CovarianceStream::numbers() const { return ceil_div(staged_rows_ * both() * staged_columns_, threads()); }
+int64_t CovarianceStream::coming_numbers() const { return copies_ ? stages * numbers() * threads() : 0; }
+
+std::string CovarianceStream::staging_code(int64_t floats) {
+    return std::string(R"cuda(
+#ifdef __CUDACC_RTC__
+extern __shared__ __align__(16) float tf_tiles[];
+TF_FUNCTION void tf_copy(float* to, const float* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+TF_FUNCTION void tf_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING> TF_FUNCTION void tf_copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+#else
+TF_FUNCTION void tf_copy(float* to, const float* from) { *to = *from; }
+TF_FUNCTION void tf_copy_commit() {}
+template <int PENDING> TF_FUNCTION void tf_copy_wait() {}
+alignas(16) static float tf_tiles[)cuda") + number(floats) + "];\n#endif\n";
 }
 
 std::string CovarianceStream::plane_at(const std::string& ahead) const {

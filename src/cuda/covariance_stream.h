@@ -23,7 +23,7 @@ protected:
     void write_slot(Body& body) const override;
 
     virtual int64_t threads() const = 0;
-    virtual int64_t most_early() const = 0;  // numbers a thread loads ahead
+    virtual int64_t most_early() const = 0;  // numbers of a plane that a thread's registers hold
     // Of a number less its channel's mean, what is staged.
     virtual std::string staged(const std::string& number) const { return number; }
     // Multiplies the plane of which all partners are staged, the last in `slot`; its rows begin at own_h, its columns at
@@ -43,8 +43,12 @@ protected:
     // x of both sides' channel c, as the kernel counts them.
     std::string own_channel(const std::string& c) const;
     std::string inside(KernelText& k, const std::string& d, const std::string& h, const std::string& w) const;
-    void write_column(KernelText& kernel) const;
-    int64_t ring_numbers() const { return ring_ * plane_; }
+    // Assigns n, h and w of `column`.
+    void write_column(Body& body, const std::string& n, const std::string& h, const std::string& w) const;
+    int64_t ring_numbers() const { return ring_ * plane_; }  // in shared memory: tf_ring
+    int64_t coming_numbers() const;                          // and tf_coming
+    bool copyable() const;
+    static std::string staging_code(int64_t floats);         // shared memory as tf_tiles, copies into it
     int64_t both() const { return sides_ * channel_block_; }  // channels of a plane
     std::string tile() const;
 
@@ -53,11 +57,23 @@ protected:
     int64_t rows_before_ = 0, columns_before_ = 0;
     int64_t staged_rows_ = 1, staged_columns_ = 1, pitch_ = 1;  // of a plane in shared memory: [row][channel][pitch]
     int64_t sides_ = 1, plane_ = 1, ring_ = 1, reach_ = 0;      // blocks of channels, numbers of a plane, planes, lags along d
+    bool copies_ = false;  // planes come by copies, several ahead
 
 private:
+    struct Cursor;
+    void write_locate(Body& body, const Cursor& cursor) const;
+    void write_advance(Body& body, const Cursor& cursor) const;
     void write_means(KernelText& kernel) const;
+    void write_number_of_plane(Body& body, const std::string& first) const;
+    void write_plane_met(KernelText& kernel) const;
+    void write_forget(Body& body) const;
+    std::string met(KernelText& kernel) const;
+    std::string ring_place() const;
     void write_load(KernelText& kernel, const std::string& first, int64_t batch) const;
     void write_store(KernelText& kernel, const std::string& first, int64_t batch) const;
+    void write_copies(KernelText& kernel, const std::string& stage) const;
+    void write_copied(KernelText& kernel) const;
+    int64_t numbers() const;  // of a plane, that a thread brings
 };
 
 }  // namespace transfuse::cuda

@@ -141,7 +141,7 @@ TEST(CudaHost, Covariances) {
     check(cases, 1e-9);
 }
 
-// On tensor cores: what 16 bits hold is multiplied exactly. Channels that do not fill blocks, several blocks of them,
+// On tensor cores: what few bits hold is multiplied exactly. Channels that do not fill blocks, several blocks of them,
 // several groups of lags, strips with edges in them and without, rows that end beside a stack.
 TEST(CudaHost, CovariancesOnTensorCores) {
     std::vector<HostCase> cases;
@@ -154,15 +154,16 @@ TEST(CudaHost, CovariancesOnTensorCores) {
           "%x = input bf16[2,40,6,9]  %v = covariance(%x) up=[2,2] offset=[1,1] out=[11,17] taps=[3,3] groups=2",
           "%x = input f16[1,9,9,70]  %r = relu(%x)  %v = covariance(%r) offset=[1,1] out=[9,70] taps=[3,3]",
           "%x = input f16[2,18,11,9]  %v = covariance(%x) dil=[1,1] offset=[3,4] out=[13,9] taps=[5,4]",
-          "%x = input f16[3,8,100]  %v = covariance(%x) up=[2] offset=[3] out=[190] taps=[7]"}) {
+          "%x = input f16[3,8,100]  %v = covariance(%x) up=[2] offset=[3] out=[190] taps=[7]",
+          "%x = input f32[2,20,3,6,34]  %v = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[5,11,67] taps=[3,3,3]"}) {
         const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %v\n}\n");
         auto leaves = random_leaves(graph, ++seed);
-        for (double& value : leaves[0]) value += 2;
-        cases.push_back(make(graph, leaves, seed % 2 == 0, true, target));
+        for (double& value : leaves[0]) value = std::round(64 * value) / 64 + 2;
+        cases.push_back(make(graph, leaves, seed % 2 == 0, true, target, Fp32Precision::tf32));
         for (const BoundLaunch& bound : cases.back().assembly.launches)
             summed += bound.launch.note.find("tensor cores") != std::string::npos;
     }
-    EXPECT_EQ(summed, 5);
+    EXPECT_EQ(summed, 6);
     check(cases, 1e-6);
 }
 

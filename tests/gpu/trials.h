@@ -146,9 +146,23 @@ inline Trial row_trial(uint64_t n) {
 }
 
 // Every kind of kernel once or twice: tiles with each chain, precision, loader and sink; moments and their tails;
-// statistics; weight gradients; general kernels.
+// statistics; weight gradients; covariances in ordinary arithmetic and on tensor cores; general kernels.
+constexpr const char* weight_gradient =
+    "%x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]";
+constexpr const char* few_channels =
+    "%x = input f32[3,3,9,14,40]\n  %c = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[17,27,79] taps=[3,3,3]\n"
+    "  %z = cast(%c) dtype=f32";
+constexpr const char* more_channels =
+    "%x = input f32[2,20,5,16,37]\n  %c = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[9,31,73] taps=[3,3,3]\n"
+    "  %z = cast(%c) dtype=f32";
+constexpr const char* half_channels =
+    "%x = input f32[2,40,6,9]\n  %c = covariance(%x) up=[2,2] offset=[1,1] out=[11,17] taps=[3,3] groups=2\n"
+    "  %z = cast(%c) dtype=f16";
+constexpr const char* far_apart =
+    "%x = input f32[1,2,150,150]\n  %c = covariance(%x) dil=[40,35] offset=[40,35] out=[150,150] taps=[3,3]\n"
+    "  %z = cast(%c) dtype=f32";
 struct Family {
-    const char* row;  // nullptr: a weight gradient; with a space in it: the body of a graph
+    const char* row;  // or, with a space in it, the statements of a graph of %z
     DType dtype;
     Fp32Precision precision;
     bool last;
@@ -180,12 +194,15 @@ constexpr Family families[] = {
     {"f11", DType::f32, Fp32Precision::tf32, false},  {"f12", DType::f32, Fp32Precision::tf32, false},
     {"A", DType::f32, Fp32Precision::tf32, false},    {"A", DType::f16, Fp32Precision::strict, true},
     {"B", DType::f32, Fp32Precision::tf32, false},    {"C", DType::f32, Fp32Precision::tf32, false},
-    {"C", DType::f32, Fp32Precision::strict, false},  {nullptr, DType::f32, Fp32Precision::strict, false},
-    {nullptr, DType::f32, Fp32Precision::tf32, true}, {upsampled, DType::f32, Fp32Precision::strict, false},
+    {"C", DType::f32, Fp32Precision::strict, false},  {weight_gradient, DType::f32, Fp32Precision::strict, false},
+    {weight_gradient, DType::f32, Fp32Precision::tf32, true}, {upsampled, DType::f32, Fp32Precision::strict, false},
     {upsampled, DType::f16, Fp32Precision::strict, false}, {upsampled, DType::f32, Fp32Precision::strict, true},
     {segments, DType::f32, Fp32Precision::strict, false}, {segments, DType::bf16, Fp32Precision::strict, true},
     {separable, DType::f32, Fp32Precision::strict, false}, {separable, DType::f16, Fp32Precision::strict, true},
     {vocoder, DType::f32, Fp32Precision::strict, false}, {vocoder, DType::f64, Fp32Precision::strict, false},
+    {few_channels, DType::f32, Fp32Precision::strict, false}, {more_channels, DType::f32, Fp32Precision::strict, true},
+    {more_channels, DType::f32, Fp32Precision::tf32, false}, {half_channels, DType::f16, Fp32Precision::strict, false},
+    {far_apart, DType::f32, Fp32Precision::strict, false},
 };
 
 inline uint64_t family_count() { return std::size(families); }
@@ -193,17 +210,15 @@ inline Trial family_trial(uint64_t n) {
     const Family& family = families[n];
     Setting setting;
     setting.precision = family.precision, setting.last = family.last;
-    if (family.row == nullptr)
-        return {"weight gradient",
-                parse("graph g {\n  %x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %w = correlate(%x, %g) "
-                      "up=[2,2] offset=[1,1] taps=[3,3]\n  return %w\n}\n"),
-                n, setting};
     const std::string row = family.row, dtype(name(family.dtype));
     if (row.find(' ') == std::string::npos)
         return {row + " " + dtype, tests::row(row, tests::Scale::small, family.dtype), n, setting};
     std::string body = row;
     for (size_t at = 0; (at = body.find("f32[", at)) != std::string::npos; at += dtype.size()) body.replace(at, 3, dtype);
-    return {"groups " + dtype, parse("graph g {\n  " + body + "\n  return %z\n}\n"), n, setting};
+    const std::string kind = row.find("correlate") != std::string::npos    ? "weight gradient "
+                             : row.find("covariance") != std::string::npos ? "covariance "
+                                                                           : "groups ";
+    return {kind + dtype, parse("graph g {\n  " + body + "\n  return %z\n}\n"), n, setting};
 }
 
 }  // namespace transfuse::cuda
