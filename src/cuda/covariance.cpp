@@ -61,7 +61,7 @@ public:
         const int64_t left = most_shared - warps * lanes * ((lanes + 1) * (centred_ ? 4 : 8) + segments_ * 8);
         copies_ = copyable();
         if (staged_bytes() > left) copies_ = false;
-        in_shared_ = staged_bytes() <= left;
+        in_shared_ = staged_bytes() <= left && counted();
         if (!in_shared_) reach_ = 0;
         runs_ = 2 * segments_ - 1;
         high_runs_ = 2 * high.segments() - 1;
@@ -90,7 +90,8 @@ private:
     int64_t slot_segments() const override { return axes_[1].segments() * segments_; }
     int64_t threads() const override { return warps * lanes; }
     int64_t staged_bytes() const {
-        return ring_numbers() * (real_of(graph_[x_].type.dtype) == Real::f64 ? 8 : 4) + coming_numbers() * 4;
+        return ring_numbers() * (real_of(graph_[x_].type.dtype) == Real::f64 ? 8 : 4) +
+               (coming_numbers() + place_numbers()) * 4;
     }
     int64_t most_early() const override { return 8; }
     std::string term() const { return centred_ ? "float" : "double"; }
@@ -136,6 +137,7 @@ private:
             const std::string real(real_name(real_of(graph_[x_].type.dtype)));
             body.line(real + "* const tf_ring = (" + real + "*)tf_tiles;");
             if (coming_numbers()) body.line("float* const tf_coming = tf_tiles + " + number(ring_numbers()) + ";");
+            body.line("int* const tf_places = (int*)tf_tiles + " + number(staged_bytes() / 4 - place_numbers()) + ";");
         }
         write_block(k);
         body.line("const int row = warp % " + number(rows_) + ", strip = warp / " + number(rows_) + ";");
@@ -176,7 +178,7 @@ private:
                       const std::string& h, const std::string& w) {
         Body& body = k.body;
         if (in_shared_) {
-            body.line("const " + term() + " " + name + " = from[" + c + " * " + number(pitch_) + "];");
+            body.line("const " + term() + " " + name + " = from[" + c + " * " + number(staged_columns_) + "];");
             return;
         }
         body.line(term() + " " + name + " = 0;");
@@ -191,7 +193,7 @@ private:
     // Of one place: its channels alone, and with those of each lag.
     void write_products(KernelText& k) override {
         Body& body = k.body;
-        const std::string C = number(channel_block_), row = number(both() * pitch_);
+        const std::string C = number(channel_block_), row = number(both() * staged_columns_);
         if (in_shared_)
             body.line("const auto* here = tf_ring + (row + " + number(rows_before_) + ") * " + row +
                       " + strip * 32 + lane + " + number(columns_before_) + ";");

@@ -7,7 +7,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t gather_threads = 128, few_elements = 1 << 16, fold_slices = 16;
+constexpr int64_t gather_threads = 128, few_elements = 1 << 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -58,7 +58,7 @@ GridProgram CovarianceParts::program() {
 Launch CovarianceParts::fold() {
     KernelText kernel(s_, places_);
     write_fold(kernel);
-    return kernel.launch("tf_covariance_fold", tiles_ * groups_ * parts() * chunks(), fold_slices * 32,
+    return kernel.launch("tf_covariance_fold", tiles_ * groups_ * parts() * chunks(), fold_slices_ * 32,
                          "sums of " + number(blocks_) + " blocks in " + number(parts()) + " parts");
 }
 
@@ -72,22 +72,27 @@ Launch CovarianceParts::gather() {
 int64_t CovarianceParts::gather_lanes() const { return numel(graph_[id_].type.shape) < few_elements ? 8 : 1; }
 
 void CovarianceParts::share(const std::vector<double>& work, int64_t resident, double most) {
+    const double fair = std::accumulate(work.begin(), work.end(), 0.0) * static_cast<double>(tiles_ * groups_) /
+                        static_cast<double>(resident * s_.target.multiprocessors);
     const int64_t wanted = resident * s_.target.multiprocessors / (tiles_ * groups_);
     std::vector<int64_t> shares;
-    for (double own : work) shares.push_back(own == 0 && !s_.target.stated() ? 0 : std::max<int64_t>(1, static_cast<int64_t>(own / most)));
+    for (double own : work)
+        shares.push_back(own == 0 && !s_.target.stated() ? 0 : std::max<int64_t>(1, static_cast<int64_t>(own / most)));
     // The next block to the part whose blocks have most to do.
-    for (int64_t given = std::accumulate(shares.begin(), shares.end(), int64_t{0}); given < wanted; ++given) {
-        auto busy = [&](size_t i) { return shares[i] ? work[i] / static_cast<double>(shares[i]) : 0; };
-        size_t most = 0;
+    auto busy = [&](size_t i) { return shares[i] ? work[i] / static_cast<double>(shares[i]) : 0; };
+    for (int64_t given = std::accumulate(shares.begin(), shares.end(), int64_t{0});; ++given) {
+        size_t most_busy = 0;
         for (size_t i = 1; i < work.size(); ++i)
-            if (busy(i) > busy(most)) most = i;
-        ++shares[most];
+            if (busy(i) > busy(most_busy)) most_busy = i;
+        if (given >= wanted && busy(most_busy) <= 1.5 * fair) break;
+        ++shares[most_busy];
     }
     for (int64_t share : shares) {
         first_block_.push_back(blocks_);
         blocks_ += s_.target.decide(share);
     }
     first_block_.push_back(blocks_);
+    fold_slices_ = s_.target.decide(blocks_ >= 128 ? 16 : 4);
 }
 
 Index CovarianceParts::at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
@@ -107,13 +112,13 @@ void CovarianceParts::table(KernelText& kernel, const std::string& name, const s
     kernel.body.close();
 }
 
-// The sums of the blocks of each part, in the order of the blocks: 32 values of a tile and part, 16 threads each.
+// The sums of the blocks of each part, in the order of the blocks: 32 values of a tile and part, as many warps as its blocks are worth.
 void CovarianceParts::write_fold(KernelText& k) const {
     Body& body = k.body;
     const std::string S = number(segments_), V = number(values());
     table(k, "tf_first", first_block_);
     write_runs(k);
-    body.line("__shared__ double tf_parts[" + number(fold_slices) + "][" + number(32) + "];");
+    body.line("__shared__ double tf_parts[" + number(fold_slices_) + "][" + number(32) + "];");
     body.line("__syncthreads();");
     body.line("TF_SEQUENCE();");
     const std::string from = k.parameters.pointer(Argument::of_scratch(0), "const " + std::string(real_name(real_of(slots_))), false);
@@ -131,13 +136,13 @@ void CovarianceParts::write_fold(KernelText& k) const {
     body.line("const int s = wide - tf_run_segment[2 * run], t = high - tf_tall_segment[2 * tall];");
     body.line("if (s < 0 || s >= tf_run_segment[2 * run + 1] || t < 0 || t >= tf_tall_segment[2 * tall + 1]) continue;");
     body.line("#pragma unroll 8");
-    body.line("for (int block = first + slice; block < end; block += " + number(fold_slices) + ") sum += " + from +
+    body.line("for (int block = first + slice; block < end; block += " + number(fold_slices_) + ") sum += " + from +
               "[(((long long)tile * " + k.size(blocks_) + " + block) * " + slots + " + t * " + S + " + s) * " + V + " + value];");
     body.close();
     body.line("tf_parts[slice][lane] = sum;");
     body.line("__syncthreads();");
     body.open("if (slice == 0 && chunk * 32 + lane < " + V + ")");
-    body.line("for (int i = 1; i < " + number(fold_slices) + "; ++i) sum += tf_parts[i][lane];");
+    body.line("for (int i = 1; i < " + number(fold_slices_) + "; ++i) sum += tf_parts[i][lane];");
     body.line(to + "[(long long)q * " + V + " + value] = sum;");
     body.close();
 }

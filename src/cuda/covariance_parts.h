@@ -60,6 +60,7 @@ protected:
     std::vector<int64_t> first_block_;               // of each segment on d and runs along h and w; then how many in all
 
 private:
+    int64_t fold_slices_ = 4;  // of the blocks whose sums one block adds
     Launch fold();
     Launch gather();
     int64_t gather_lanes() const;

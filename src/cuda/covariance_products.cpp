@@ -40,7 +40,7 @@ public:
         }
         copies_ = copyable();
         if (shared_floats() * 4 + 2048 > s_.target.shared_bytes) copies_ = false;
-        if (warps() > most_warps || shared_floats() * 4 + 2048 > s_.target.shared_bytes) return false;
+        if (!counted() || warps() > most_warps || shared_floats() * 4 + 2048 > s_.target.shared_bytes) return false;
         std::vector<double> work;
         for (int64_t d = 0; d < axes_[0].segments(); ++d)
             for (int64_t h = 0; h < high.segments(); ++h) {
@@ -61,8 +61,8 @@ private:
     }
     int64_t most_early() const override { return 9; }
     int64_t slot_segments() const override { return segments_; }
-    // The ring and what is on its way, and in their place at the end the sums of the segments.
-    int64_t shared_floats() const { return std::max(ring_numbers() + coming_numbers(), segments_ * values()); }
+    // The ring, what is on its way and the places, and instead of them at the end the sums of the segments.
+    int64_t shared_floats() const { return std::max(ring_numbers() + coming_numbers() + place_numbers(), segments_ * values()); }
     std::string staged(const std::string& number) const override {
         return "__uint_as_float(tf_tf32((float)(" + number + ")))";
     }
@@ -88,6 +88,7 @@ private:
         Body& body = kernel.body;
         const std::string teams = kernel.emitter.integer_table(teams_);
         body.line("float *const tf_ring = tf_tiles, *const tf_coming = tf_tiles + " + number(ring_numbers()) + ";");
+        body.line("int* const tf_places = (int*)tf_coming + " + number(coming_numbers()) + ";");
         write_block(kernel);
         body.line("const int g = lane / 4, t = lane % 4, segment = " + teams + "[3 * warp], rank = " + teams +
                   "[3 * warp + 1], team = " + teams + "[3 * warp + 2];");
@@ -98,7 +99,7 @@ private:
             constants += "constexpr int " + std::string(name) + " = " + number(value) + ";\n";
         };
         constant("SIDE", side), constant("ROWS", rows), constant("STRIP", strip), constant("WARPS", warps());
-        constant("LAGS", lags_), constant("PITCH", pitch_), constant("ROW", both() * pitch_), constant("VALUES", values());
+        constant("LAGS", lags_), constant("PITCH", staged_columns_), constant("ROW", both() * staged_columns_), constant("VALUES", values());
         Launch launch = kernel.launch(
             "tf_covariance", tiles_ * groups_ * blocks_, threads(),
             "products of x" + to_string(graph_[x_].type.shape) + " with itself on tensor cores, " + number(lags_) +

@@ -36,9 +36,8 @@ void CovarianceStream::stage(int64_t rows, int64_t columns, bool fragments) {
     reach_ = deep.most * deep.step;
     staged_rows_ = rows_before_ + rows_ + high.most * high.step;
     staged_columns_ = columns_before_ + chunk_ + wide.most * wide.step;
-    pitch_ = staged_columns_;
-    if (fragments) pitch_ = (pitch_ + 3) / 8 * 8 + 4;  // odd multiples of four: rows of fragments touch every bank once
-    plane_ = staged_rows_ * both() * pitch_;
+    if (fragments) staged_columns_ = (staged_columns_ + 3) / 8 * 8 + 4;  // odd multiples of four: rows of fragments touch every bank once
+    plane_ = staged_rows_ * both() * staged_columns_;
     ring_ = reach_ + 2;  // one more than is read, so that nobody waits for those who still read
 }
 
@@ -134,6 +133,7 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     const bool copies = copies_, early = copies || numbers() <= most_early();
     if (!copies) body.line(std::string(real_name(real_of(graph_[x_].type.dtype))) + " loaded[" + number(batch) + "];");
     if (!copies) body.line("unsigned met = 0;");
+    write_places(k);
     body.line("int d, plane, stop, own_n, own_h, own_w, next = at, next_d, next_plane, next_stop, n, h, w, slot = 0;");
     body.open("");
     write_locate(body, own);
@@ -195,33 +195,44 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     }
 }
 
-// Declares of the thread's number i of a plane: e, which it is; its line, row and column; `own`, its channel.
-void CovarianceStream::write_number_of_plane(Body& body, const std::string& first) const {
+// What a thread brings of every plane are the same places of it. Where they lie is found once: how far from the plane's
+// corner in memory, and row, channel and column; negative where there is none.
+void CovarianceStream::write_places(KernelText& k) const {
+    Body& body = k.body;
     const std::string columns = number(staged_columns_), all = number(both());
-    body.line("const int e = " + (first == "0" ? std::string("i") : "(" + first + " + i)") + " * " + number(threads()) +
-              " + thread, line = e / " + columns + ", r = line / " + all + ", c = line % " + all + ", column = e % " +
-              columns + ";");
+    body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
+    body.line("const int e = i * " + number(threads()) + " + (int)threadIdx.x, line = e / " + columns + ", r = line / " +
+              all + ", c = line % " + all + ", column = e % " + columns + ";");
+    body.line("const int own = " + own_channel("c") + ";");
+    std::string there = "e < " + number(plane_);
+    if (channels_ % channel_block_) there += " && own < " + number(channels_);
+    body.line("tf_places[2 * e] = " + (copies_ ? offset(k, at("", "own", "", "r", "column")) : "own") + ";");
+    body.line("tf_places[2 * e + 1] = " + there + " ? r << 24 | c << 16 | column : -1 << 24;");
+    body.close();
 }
 
-// What a block stages of x are the places from (h − before, w − before) on.
-std::string CovarianceStream::met(KernelText& k) const {
-    std::string text = "(unsigned)(h - " + number(rows_before_) + " + r) < rows_met && (unsigned)(w - " +
-                       number(columns_before_) + " + column) < (unsigned)" + k.size(extent_[2]);
-    if (staged_rows_ * both() * staged_columns_ % threads()) text += " && e < " + number(staged_rows_ * both() * staged_columns_);
-    if (channels_ % channel_block_) text += " && " + own_channel("c") + " < " + number(channels_);
-    return text;
-}
-
-// Where each number of the thread lies is found anew: registers.
-void CovarianceStream::write_forget(Body& body) const {
-    body.line("asm volatile(\"\" : \"+r\"(thread));");
+// Of the thread's number i of a plane: its row and column, and whether that lies inside x.
+void CovarianceStream::write_place(Body& body, const std::string& first) const {
+    const std::string e = (first == "0" ? std::string("i") : "(" + first + " + i)") + " * " + number(threads()) +
+                          " + (int)threadIdx.x";
+    body.line("const int e = " + e + ", from = tf_places[2 * e], packed = tf_places[2 * e + 1];");
+    body.line("const int h2 = corner_h + (packed >> 24 & 255), w2 = corner_w + (packed & 0xffff);");
+    body.line("const bool inside = packed >= 0 && (unsigned)h2 < rows_met && (unsigned)w2 < columns_met;");
 }
 
 void CovarianceStream::write_plane_met(KernelText& k) const {
-    k.body.line("const int d2 = first_d + next_plane;");
-    k.body.line("const unsigned rows_met = d2 < " + k.size(extent_[0]) + " ? " + k.size(extent_[1]) + " : 0;");
-    k.body.line("int thread = (int)threadIdx.x;");
-    write_forget(k.body);
+    Body& body = k.body;
+    body.line("const int d2 = first_d + next_plane, corner_h = h - " + number(rows_before_) + ", corner_w = w - " +
+              number(columns_before_) + ";");
+    body.line("const unsigned rows_met = d2 < " + k.size(extent_[0]) + " ? " + k.size(extent_[1]) +
+              " : 0, columns_met = " + k.size(extent_[2]) + ";");
+}
+
+std::string CovarianceStream::offset(KernelText& k, const Index& index) const {
+    std::string text = "0";
+    for (size_t a = 0; a < index.size(); ++a)
+        if (!index[a].text.empty()) text = plus(text, times(index[a].text, k.integer(places_.at(x_).strides[a])));
+    return text;
 }
 
 void CovarianceStream::write_load(KernelText& k, const std::string& first, int64_t batch) const {
@@ -230,34 +241,28 @@ void CovarianceStream::write_load(KernelText& k, const std::string& first, int64
     write_plane_met(k);
     body.line("#pragma unroll");
     k.emitter.open("for (int i = 0; i < " + number(batch) + "; ++i)");
-    write_number_of_plane(body, first);
+    if (numbers() % batch) k.emitter.open("if (" + first + " + i < " + number(numbers()) + ")");
+    write_place(body, first);
     body.line("loaded[i] = 0;");
-    k.emitter.open("if (" + met(k) + ")");
+    k.emitter.open("if (inside)");
     body.line("met |= 1u << i;");
-    body.line("const int h2 = h - " + number(rows_before_) + " + r, w2 = w - " + number(columns_before_) + " + column;");
-    const std::string channel = k.let("group * " + number(channels_) + " + " + own_channel("c"), "channel");
+    const std::string channel = k.let("group * " + number(channels_) + " + from", "channel");
     body.line("loaded[i] = " + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");
     k.emitter.close();
+    if (numbers() % batch) k.emitter.close();
     k.emitter.close();
 }
 
-std::string CovarianceStream::ring_place() const {
-    return "tf_ring[slot * " + number(plane_) + " + " +
-           (pitch_ == staged_columns_ ? "e" : "line * " + number(pitch_) + " + column") + "]";
-}
-
-// (Means are taken away here: a load that is used at once would be waited for before the next.)
+// Takes the mean away. (Not when it is loaded: a load that is used at once would be waited for before the next.)
 void CovarianceStream::write_store(KernelText& k, const std::string& first, int64_t batch) const {
     Body& body = k.body;
-    body.open("");
-    body.line("int thread = (int)threadIdx.x;");
-    write_forget(body);
     body.line("#pragma unroll");
     body.open("for (int i = 0; i < " + number(batch) + "; ++i)");
-    write_number_of_plane(body, first);
-    body.line("if (e < " + number(staged_rows_ * both() * staged_columns_) + ") " + ring_place() + " = " +
-              (centred_ ? "met >> i & 1 ? " + staged("loaded[i] - tf_mean[c]") + " : 0.0f;" : staged("loaded[i]") + ";"));
-    body.close();
+    body.line("const int e = " + (first == "0" ? std::string("i") : "(" + first + " + i)") + " * " + number(threads()) +
+              " + (int)threadIdx.x;");
+    const std::string mean = "tf_mean[tf_places[2 * e + 1] >> 16 & 255]";
+    body.line("if (e < " + number(plane_) + ") tf_ring[slot * " + number(plane_) + " + e] = " +
+              (centred_ ? "met >> i & 1 ? " + staged("loaded[i] - " + mean) + " : 0.0f;" : staged("loaded[i]") + ";"));
     body.close();
 }
 
@@ -272,46 +277,33 @@ bool CovarianceStream::copyable() const {
 void CovarianceStream::write_copies(KernelText& k, const std::string& stage) const {
     Body& body = k.body;
     const Place& place = places_.at(x_);
-    const std::string pointer = k.parameters.pointer(place.base, "const float", place.read_only);
     write_plane_met(k);
-    auto sum = [&](const Index& index) {
-        std::string text = "0";
-        for (size_t a = 0; a < index.size(); ++a)
-            if (!index[a].text.empty()) text = plus(text, times(index[a].text, k.integer(place.strides[a])));
-        return text;
-    };
-    const std::string before_h = "(h - " + number(rows_before_) + ")", before_w = "(w - " + number(columns_before_) + ")";
-    body.line("const float* corner = " + pointer + " + " +
-              sum(at("n", "(group * " + number(channels_) + ")", "d2", before_h, before_w)) + ";");
+    body.line("const float* corner = " + k.parameters.pointer(place.base, "const float", place.read_only) + " + " +
+              offset(k, at("n", "(group * " + number(channels_) + ")", "d2", "corner_h", "corner_w")) + ";");
+    body.line("float* const own = tf_coming + " + stage + " * " + number(numbers() * threads()) + " + (int)threadIdx.x;");
     body.line("#pragma unroll");
     body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
-    write_number_of_plane(body, "0");
-    body.line("const int own = " + own_channel("c") + ";");
-    body.line("float* to = tf_coming + (" + stage + " * " + number(numbers()) + " + i) * " + number(threads()) +
-              " + (int)threadIdx.x;");
-    body.line("if (" + met(k) + ") tf_copy(to, corner + " + sum(at("", "own", "", "r", "column")) + ");");
-    body.line("else *to = " + std::string(centred_ ? "tf_mean[c < " + number(both()) + " ? c : 0];" : "0.0f;"));
+    write_place(body, "0");
+    body.line("if (inside) tf_copy(own + i * " + number(threads()) + ", corner + from);");
+    body.line("else own[i * " + number(threads()) + "] = " + (centred_ ? "tf_mean[packed >> 16 & 255];" : "0.0f;"));
     body.close();
 }
 
 void CovarianceStream::write_copied(KernelText& k) const {
     Body& body = k.body;
-    body.open("");
-    body.line("int thread = (int)threadIdx.x;");
-    write_forget(body);
+    body.line("const float* const come = tf_coming + stage * " + number(numbers() * threads()) + " + (int)threadIdx.x;");
     body.line("#pragma unroll");
     body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
-    write_number_of_plane(body, "0");
-    const std::string number_come =
-        "tf_coming[(stage * " + number(numbers()) + " + i) * " + number(threads()) + " + (int)threadIdx.x]";
-    body.line("if (e < " + number(staged_rows_ * both() * staged_columns_) + ") " + ring_place() + " = " +
-              staged(number_come + (centred_ ? " - tf_mean[c]" : "")) + ";");
-    body.close();
+    body.line("const int e = i * " + number(threads()) + " + (int)threadIdx.x;");
+    const std::string mean = centred_ ? " - tf_mean[tf_places[2 * e + 1] >> 16 & 255]" : "";
+    body.line(std::string(plane_ % threads() ? "if (e < " + number(plane_) + ") " : "") + "tf_ring[slot * " + number(plane_) +
+              " + e] = " + staged("come[i * " + number(threads()) + "]" + mean) + ";");
     body.close();
 }
 
-int64_t CovarianceStream::numbers() const { return ceil_div(staged_rows_ * both() * staged_columns_, threads()); }
-int64_t CovarianceStream::coming_numbers() const { return copies_ ? stages * numbers() * threads() : 0; }
+int64_t CovarianceStream::numbers() const { return ceil_div(plane_, threads()); }
+int64_t CovarianceStream::coming_numbers() const { return (copies_ ? stages : 0) * numbers() * threads(); }
+int64_t CovarianceStream::place_numbers() const { return 2 * numbers() * threads(); }
 
 std::string CovarianceStream::staging_code(int64_t floats) {
     return std::string(R"cuda(

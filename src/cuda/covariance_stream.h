@@ -46,8 +46,10 @@ protected:
     // Assigns n, h and w of `column`.
     void write_column(Body& body, const std::string& n, const std::string& h, const std::string& w) const;
     int64_t ring_numbers() const { return ring_ * plane_; }  // in shared memory: tf_ring
-    int64_t coming_numbers() const;                          // and tf_coming
+    int64_t coming_numbers() const;                          // tf_coming
+    int64_t place_numbers() const;                           // tf_places: integers
     bool copyable() const;
+    bool counted() const { return staged_rows_ < 128 && both() < 256 && staged_columns_ < 1 << 16; }  // as tf_places counts
     static std::string staging_code(int64_t floats);         // shared memory as tf_tiles, copies into it
     int64_t both() const { return sides_ * channel_block_; }  // channels of a plane
     std::string tile() const;
@@ -55,7 +57,7 @@ protected:
     int64_t channel_block_ = 1, channel_blocks_ = 1, lags_ = 1, lag_groups_ = 1, first_lag_ = 0, last_lag_ = 0, sums_ = 1;
     int64_t rows_ = 1, chunk_ = 1;              // of a block's places: along h, along w
     int64_t rows_before_ = 0, columns_before_ = 0;
-    int64_t staged_rows_ = 1, staged_columns_ = 1, pitch_ = 1;  // of a plane in shared memory: [row][channel][pitch]
+    int64_t staged_rows_ = 1, staged_columns_ = 1;              // of a plane in shared memory: [row][channel][column]
     int64_t sides_ = 1, plane_ = 1, ring_ = 1, reach_ = 0;      // blocks of channels, numbers of a plane, planes, lags along d
     bool copies_ = false;  // planes come by copies, several ahead
 
@@ -64,11 +66,10 @@ private:
     void write_locate(Body& body, const Cursor& cursor) const;
     void write_advance(Body& body, const Cursor& cursor) const;
     void write_means(KernelText& kernel) const;
-    void write_number_of_plane(Body& body, const std::string& first) const;
+    void write_places(KernelText& kernel) const;
+    void write_place(Body& body, const std::string& first) const;
     void write_plane_met(KernelText& kernel) const;
-    void write_forget(Body& body) const;
-    std::string met(KernelText& kernel) const;
-    std::string ring_place() const;
+    std::string offset(KernelText& kernel, const Index& index) const;
     void write_load(KernelText& kernel, const std::string& first, int64_t batch) const;
     void write_store(KernelText& kernel, const std::string& first, int64_t batch) const;
     void write_copies(KernelText& kernel, const std::string& stage) const;
