@@ -89,8 +89,8 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_AFTER()
 #define TF_CLUSTER_BARRIER() __syncthreads()
 #endif
-__device__ const double tf_table_23[] = {1.0, 1.0, 1.0, 1.0, 1.0};
 __device__ const double tf_table_27[] = {1.0, 1.0, 1.0, 1.0, 1.0};
+__device__ const double tf_table_31[] = {1.0, 1.0, 1.0, 1.0, 1.0};
 typedef unsigned long long Barrier;
 DEVICE unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 // mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
@@ -124,10 +124,10 @@ DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
 }
 constexpr int STORE_GROUPS = 0, THREADS = 384, LOADERS = 128, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5;
 constexpr int FIRST_D = -4, PERIOD_D = 1, TILE_H = 4, RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36;
-constexpr int EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1, PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, STAGE_CHANNELS = 8;
-constexpr int KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048;
-constexpr int OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040, STAGES_AT = 81920;
-constexpr int RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32;
+constexpr int EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1, PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2;
+constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480;
+constexpr int TILE_BYTES = 2048, OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040;
+constexpr int STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32;
 DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3,
     -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1,
@@ -203,6 +203,7 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
     return at.u[1] + reach[0] < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && at.u[2] + reach[2] < s.in[2] && at.u[2] + TILE_H - 1
         + reach[3] >= 0;
 }
+struct OfChannel {};
 
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
@@ -251,27 +252,38 @@ struct Pump {
 // The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
 // the other warps transpose them.
 constexpr int TRANSPOSERS = LOADERS - 32;
+// Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns
+// between them in the patch are zeros that nobody writes.
+constexpr int WORD = 1, WORDS = RAW_PIXELS;  // a word: one pixel or two
+constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
+DEVICE int in_patch(int raw) { return raw; }
 
-// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors.
-DEVICE void transpose(const Cursor& c, const unsigned char* raw, unsigned char* stage, int t) {
-    constexpr int CHANNELS = LANES, WORD = 1, WORDS = PIXELS / WORD;  // a word: one pixel or two
-    constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = HELD_VALUES / CHANNELS;
-    const unsigned* in = (const unsigned*)(raw + c.slot * RAW_BYTES);
+// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
+// reads something for every channel, one vector after another, so that it is read once for all pixels.
+DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned char* stage, int t) {
+    constexpr int CHANNELS = LANES, TURNS = WORD_TURNS;
+    constexpr int AT_ONCE = HELD_VALUES / CHANNELS;
+    const unsigned* in = (const unsigned*)(shared + RAW_AT + c.slot * RAW_BYTES);
     stage += c.piece * PLANE * 16;
-    UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
-        unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
-        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-            const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
-            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
-        }
-        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-            const int p = (turn + f) * TRANSPOSERS + t;
-            if (p >= WORDS) continue;
-            float v[CHANNELS];
-            UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-            // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-            uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-            *(uint4*)(stage + p * 16) = high;
+#pragma unroll 1
+    for (int first = c.piece * LANES; first < (c.piece + 1) * LANES; first += CHANNELS, in += CHANNELS * WORDS,
+        stage += CHANNELS / LANES * PLANE * 16) {
+        OfChannel of[1];
+        UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+            unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
+            UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
+                UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
+            }
+            UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(p);
+                if (p >= WORDS) continue;
+                float v[CHANNELS];
+                UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+                // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
+                uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
+                *(uint4*)(stage + to * 16) = high;
+            }
         }
     }
 }
@@ -286,7 +298,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         if (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1)) continue;
         Barrier& bar = b.raw_full[slot];
         const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1] + FIRST_D, n = next.at.u[0];
-        barrier_expect(bar, LANES * PIXELS * (int)sizeof(float));
+        barrier_expect(bar, LANES * RAW_PIXELS * (int)sizeof(float));
         copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.channel() + next.piece * (LANES), bar);
         if (++slot == RAW) { slot = 0; turn++; }
         next.next(s);
@@ -303,7 +315,7 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
     for (Cursor now(s); now.tile < s.total; now.next(s)) {
         if (now.piece == 0 && turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
         barrier_wait(b.raw_full[now.slot], taken & 1);
-        transpose(now, shared + RAW_AT, shared + STAGES_AT + stage * STAGE_BYTES, t);
+        transpose(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, t);
         barrier_arrive(b.raw_empty[now.slot]);
         if (now.piece == PIECES - 1) {
             fence_proxy();
@@ -502,8 +514,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     }
     fragments.finish();
 }
-__device__ const double tf_table_5[] = {1.0, 1.0, 1.0, 1.0, 1.0};
 __device__ const double tf_table_9[] = {1.0, 1.0, 1.0, 1.0, 1.0};
+__device__ const double tf_table_13[] = {1.0, 1.0, 1.0, 1.0, 1.0};
 static __device__ __forceinline__ int table_1(int i) { return 124 - i / 4; }
 static __device__ __forceinline__ int table_2(int i) { return i % 2; }
 // The sum over a warp in a fixed order: lane 0 has it.
@@ -561,39 +573,39 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
     unsigned char* p4) {
     TF_BESIDE();
     const int block1 = blockIdx.x;
-    if (block1 < 32) {
-        const int t1 = (int)block1 * 256 + threadIdx.x;
-        if (t1 < 8192) {
-            const int i3 = t1 / 128, i4 = t1 - i3 * 128;
-            double a6 = 0.0;
-            for (int r1 = 0; r1 < 5; ++r1) {
-                const double m8 = tf_table_5[r1];
-                if (m8 != 0) {
-                    double a10 = 0.0;
-                    for (int r2 = 0; r2 < 5; ++r2) {
-                        const double m12 = tf_table_9[r2];
-                        if (m12 != 0) {
-                            const float v2 = (float)p0[i3 * 16000 + i4 * 125 + r2 * 5 + r1] * 2.0f;
-                            const float v4 = (float)p0[i3 * 16000 + i4 * 125 + 25 + r2 * 5 + r1] * 2.0f;
-                            const float v6 = (float)p0[i3 * 16000 + i4 * 125 + 50 + r2 * 5 + r1] * 2.0f;
-                            const float v8 = (float)p0[i3 * 16000 + i4 * 125 + 75 + r2 * 5 + r1] * 2.0f;
-                            const float v10 = (float)p0[i3 * 16000 + i4 * 125 + 100 + r2 * 5 + r1] * 2.0f;
-                            const double v11 = (double)v2 * 1.0 + (double)v4 * 1.0 + (double)v6 * 1.0 + (double)v8 * 1.0
-                                + (double)v10 * 1.0;
-                            a10 += v11 * m12;
-                        }
-                    }
-                    a6 += (double)a10 * m8;
-                }
-            }
-            const double v13 = (double)a6;
-            p1[i3 * 128 + i4] = v13;
+    if (block1 < 1) {
+        const int t1 = 0 * 256 + threadIdx.x;
+        if (t1 < 128) {
+            const float v2 = (float)p0[t1] * 2.0f;
+            p1[t1] = v2;
         }
     } else if (block1 < 33) {
-        const int block3 = block1 - 32, t2 = (int)block3 * 256 + threadIdx.x;
-        if (t2 < 128) {
-            const float v15 = (float)p2[t2] * 2.0f;
-            p3[t2] = v15;
+        const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
+        if (t2 < 8192) {
+            const int i7 = t2 / 128, i8 = t2 - i7 * 128;
+            double a10 = 0.0;
+            for (int r1 = 0; r1 < 5; ++r1) {
+                const double m12 = tf_table_9[r1];
+                if (m12 != 0) {
+                    double a14 = 0.0;
+                    for (int r2 = 0; r2 < 5; ++r2) {
+                        const double m16 = tf_table_13[r2];
+                        if (m16 != 0) {
+                            const float v4 = (float)p2[i7 * 16000 + i8 * 125 + r2 * 5 + r1] * 2.0f;
+                            const float v6 = (float)p2[i7 * 16000 + i8 * 125 + 25 + r2 * 5 + r1] * 2.0f;
+                            const float v8 = (float)p2[i7 * 16000 + i8 * 125 + 50 + r2 * 5 + r1] * 2.0f;
+                            const float v10 = (float)p2[i7 * 16000 + i8 * 125 + 75 + r2 * 5 + r1] * 2.0f;
+                            const float v12 = (float)p2[i7 * 16000 + i8 * 125 + 100 + r2 * 5 + r1] * 2.0f;
+                            const double v13 = (double)v4 * 1.0 + (double)v6 * 1.0 + (double)v8 * 1.0 + (double)v10 * 1.0
+                                + (double)v12 * 1.0;
+                            a14 += v13 * m16;
+                        }
+                    }
+                    a10 += (double)a14 * m12;
+                }
+            }
+            const double v15 = (double)a10;
+            p3[i7 * 128 + i8] = v15;
         }
     } else {
         const int block4 = block1 - 33;
@@ -605,7 +617,7 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
         float v[LANES];
         UNROLL for (int j = 0; j < LANES; j++) {
             v[j] = 0;
-            const float v16 = p0[(first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5];
+            const float v16 = p2[(first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5];
             v[j] = (float)(v16 * 2.0f);
         }
         const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
@@ -648,7 +660,7 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4,
-    const float* p5, float* p6, int count_1, int n18, int count_3, int count8, double scale0) {
+    const float* p5, float* p6, int count_1, int n26, int count_3, int count8, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
@@ -671,7 +683,7 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
 #pragma unroll 4
             for (int t3 = slice12; t3 < 64; t3 += 32) {
                 double a19 = 0.0;
-                for (int r1 = 0; r1 < count_1; ++r1) a19 += (double)p4[i15 * 64 + t3 + r1 * n18];
+                for (int r1 = 0; r1 < count_1; ++r1) a19 += (double)p4[i15 * 64 + t3 + r1 * n26];
                 a17 += ((double)(a19) * (double)(float)p5[t3 * 128 + i16]);
             }
             a17 = tf_sum_slices(a17, tf_shared, slice12, lane11, 16, 8);
@@ -764,57 +776,57 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
     }
 }
 
-__global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0, const float* __restrict__ p1, float* p2,
-    const float* __restrict__ p3, const float* __restrict__ p4, float* p5, const float* __restrict__ p6, float* p7,
+__global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0, float* p1, const float* __restrict__ p2,
+    const float* __restrict__ p3, float* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7,
     const float* __restrict__ p8, float* p9) {
     TF_BESIDE();
     const int block1 = blockIdx.x;
     if (block1 < 1) {
         const int t1 = 0 * 256 + threadIdx.x;
         if (t1 < 128) {
-            const float v3 = tf_rsqrt((float)((float)p0[t1] + 9.99999975e-06f)), v5 = v3 * (float)p1[t1];
-            p2[t1] = v5;
+            const float v2 = (float)p0[t1] * 2.0f;
+            p1[t1] = v2;
         }
     } else if (block1 < 2) {
         const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
         if (t2 < 128) {
-            const float v6 = p3[t2], v7 = p4[t2], v10 = tf_rsqrt((float)((float)p0[t2] + 9.99999975e-06f));
-            const float v14 = v6 - (float)(v7 * (float)(v10 * (float)p1[t2]));
-            p5[t2] = v14;
+            const float v5 = tf_rsqrt((float)((float)p2[t2] + 9.99999975e-06f)), v7 = v5 * (float)p3[t2];
+            p4[t2] = v7;
         }
-    } else if (block1 < 34) {
+    } else if (block1 < 3) {
         const int block4 = block1 - 2, t3 = (int)block4 * 256 + threadIdx.x;
-        if (t3 < 8192) {
-            const int i21 = t3 / 128, i22 = t3 - i21 * 128;
-            double a24 = 0.0;
-            for (int r1 = 0; r1 < 5; ++r1) {
-                const double m26 = tf_table_23[r1];
-                if (m26 != 0) {
-                    double a28 = 0.0;
-                    for (int r2 = 0; r2 < 5; ++r2) {
-                        const double m30 = tf_table_27[r2];
-                        if (m30 != 0) {
-                            const float v16 = (float)p6[i21 * 16000 + i22 * 125 + r2 * 5 + r1] * 2.0f;
-                            const float v18 = (float)p6[i21 * 16000 + i22 * 125 + 25 + r2 * 5 + r1] * 2.0f;
-                            const float v20 = (float)p6[i21 * 16000 + i22 * 125 + 50 + r2 * 5 + r1] * 2.0f;
-                            const float v22 = (float)p6[i21 * 16000 + i22 * 125 + 75 + r2 * 5 + r1] * 2.0f;
-                            const float v24 = (float)p6[i21 * 16000 + i22 * 125 + 100 + r2 * 5 + r1] * 2.0f;
-                            const double v25 = (double)v16 * 1.0 + (double)v18 * 1.0 + (double)v20 * 1.0 + (double)v22 * 1.0
-                                + (double)v24 * 1.0;
-                            a28 += v25 * m30;
-                        }
-                    }
-                    a24 += (double)a28 * m26;
-                }
-            }
-            const double v27 = (double)a24;
-            p7[i21 * 128 + i22] = v27;
+        if (t3 < 128) {
+            const float v8 = p5[t3], v9 = p6[t3], v12 = tf_rsqrt((float)((float)p2[t3] + 9.99999975e-06f));
+            const float v16 = v8 - (float)(v9 * (float)(v12 * (float)p3[t3]));
+            p7[t3] = v16;
         }
     } else {
-        const int block5 = block1 - 34, t4 = (int)block5 * 256 + threadIdx.x;
-        if (t4 < 128) {
-            const float v29 = (float)p8[t4] * 2.0f;
-            p9[t4] = v29;
+        const int block5 = block1 - 3, t4 = (int)block5 * 256 + threadIdx.x;
+        if (t4 < 8192) {
+            const int i25 = t4 / 128, i26 = t4 - i25 * 128;
+            double a28 = 0.0;
+            for (int r1 = 0; r1 < 5; ++r1) {
+                const double m30 = tf_table_27[r1];
+                if (m30 != 0) {
+                    double a32 = 0.0;
+                    for (int r2 = 0; r2 < 5; ++r2) {
+                        const double m34 = tf_table_31[r2];
+                        if (m34 != 0) {
+                            const float v18 = (float)p8[i25 * 16000 + i26 * 125 + r2 * 5 + r1] * 2.0f;
+                            const float v20 = (float)p8[i25 * 16000 + i26 * 125 + 25 + r2 * 5 + r1] * 2.0f;
+                            const float v22 = (float)p8[i25 * 16000 + i26 * 125 + 50 + r2 * 5 + r1] * 2.0f;
+                            const float v24 = (float)p8[i25 * 16000 + i26 * 125 + 75 + r2 * 5 + r1] * 2.0f;
+                            const float v26 = (float)p8[i25 * 16000 + i26 * 125 + 100 + r2 * 5 + r1] * 2.0f;
+                            const double v27 = (double)v18 * 1.0 + (double)v20 * 1.0 + (double)v22 * 1.0 + (double)v24 * 1.0
+                                + (double)v26 * 1.0;
+                            a32 += v27 * m34;
+                        }
+                    }
+                    a28 += (double)a32 * m30;
+                }
+            }
+            const double v29 = (double)a28;
+            p9[i25 * 128 + i26] = v29;
         }
     }
     TF_AFTER();
@@ -994,7 +1006,7 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
         if (asks) return at_11 + 1024;
         launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
             32 * depth * height, 64 * batch, divisor(count_1), divisor(batch));
-        launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[1], at_0, leaf[2], at_1, at_4);
+        launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
         launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
             1.0 / (36 * mid_depth * mid_height));
         launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch,
@@ -1023,8 +1035,8 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
         if (asks) return at_4 + 512 * batch * count_1;
         launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_4, count_1, batch, count_2,
             64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
-        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2, leaf[2],
-            at_3);
+        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1],
+            at_2);
         launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch,
             16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         return (long long)cudaGetLastError();
@@ -1037,7 +1049,7 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     if (asks) return at_4 + 512 * batch;
     launch(eval_general_moments, 64 * batch, 256, 0, 1, false, stream, leaf[0], at_4, batch, count_1, 64 * depth * height * width,
         depth * height * width, 64 * batch, divisor(batch));
-    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2, leaf[2], at_3);
+    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2);
     launch(eval_general_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], 64 * batch,
         16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
@@ -1059,7 +1071,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_065f82e8b1a2", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_eecc95189fd8", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -54,7 +54,7 @@ DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 constexpr int STORE_GROUPS = 1, THREADS = 512, LOADERS = 128, TILE_H = 2, RUN_H = 2, EXTENT_H = 4, FIRST_H = -2, TILE_W = 88, RUN_W = 88;
-constexpr int EXTENT_W = 92, FIRST_W = -4, PIXELS = 368, PLANE = 368, RUN_PIXELS = 184, LANES = 4, STAGE_CHANNELS = 8, KSTAGES = 8;
+constexpr int EXTENT_W = 92, FIRST_W = -4, RAW_PIXELS = 368, PLANE = 368, RUN_PIXELS = 184, LANES = 4, STAGE_CHANNELS = 8, KSTAGES = 8;
 constexpr int KSTEPS = 8, STAGES = 2, RAW = 2, PIECE = 2, SLABS = 3, SLAB_BYTES = 32768, TILE_BYTES = 2048, OPERAND_TILES = 30;
 constexpr int BUFFERS = 4, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, BLOCKS = 1, ACCUMULATORS = 92, STAGE_BYTES = 11776;
 constexpr int RAW_BYTES = 11776, CHUNK_BYTES = 18432, STAGES_AT = 98304, RAW_AT = 121856, CHUNKS_AT = 145408, HELD_VALUES = 32;
@@ -124,6 +124,7 @@ DEVICE int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
+struct OfChannel {};
 
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
@@ -167,26 +168,36 @@ struct Pump {
 // The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
 // the other warps transpose them.
 constexpr int TRANSPOSERS = LOADERS - 32;
+// Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns
+// between them in the patch are zeros that nobody writes.
+constexpr int WORD = 1, WORDS = RAW_PIXELS;  // a word: one pixel or two
+constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
+DEVICE int in_patch(int raw) { return raw; }
 
-// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors.
-DEVICE void transpose(const Cursor& c, const unsigned char* raw, unsigned char* stage, int t) {
-    constexpr int CHANNELS = PIECE * LANES, WORD = 1, WORDS = PIXELS / WORD;  // a word: one pixel or two
-    constexpr int TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS, AT_ONCE = HELD_VALUES / CHANNELS;
-    const unsigned* in = (const unsigned*)(raw + c.slot * RAW_BYTES);
-    unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
-    UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
-        const int p = min(f * TRANSPOSERS + t, WORDS - 1);
-        UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
-    }
-    UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
-        const int p = f * TRANSPOSERS + t;
-        if (p >= WORDS) continue;
-        float v[CHANNELS];
-        UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-        // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-        UNROLL for (int k = 0; k < CHANNELS / LANES; k++) {
-            uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
-            *(uint4*)(stage + (k * PLANE + p) * 16) = high;
+// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
+// reads something for every channel, one vector after another, so that it is read once for all pixels.
+DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned char* stage, int t) {
+    constexpr int CHANNELS = PIECE * LANES, TURNS = WORD_TURNS;
+    constexpr int AT_ONCE = HELD_VALUES / CHANNELS;
+    const unsigned* in = (const unsigned*)(shared + RAW_AT + c.slot * RAW_BYTES);
+#pragma unroll 1
+    for (int first = 0; first < PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16) {
+        OfChannel of[1];
+        unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
+        UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
+            const int p = min(f * TRANSPOSERS + t, WORDS - 1);
+            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
+        }
+        UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
+            const int p = f * TRANSPOSERS + t, to = in_patch(p);
+            if (p >= WORDS) continue;
+            float v[CHANNELS];
+            UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+            // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
+            UNROLL for (int k = 0; k < CHANNELS / LANES; k++) {
+                uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
+                *(uint4*)(stage + (k * PLANE + to) * 16) = high;
+            }
         }
     }
 }
@@ -201,7 +212,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         if (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1)) continue;
         Barrier& bar = b.raw_full[slot];
         const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1], n = next.at.u[0];
-        barrier_expect(bar, PIECE * LANES * PIXELS * (int)sizeof(float));
+        barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(float));
         copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.channel(), bar);
         if (++slot == RAW) { slot = 0; turn++; }
         next.next(s);
@@ -218,7 +229,7 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
     for (Cursor now(s); now.tile < s.total; now.next(s)) {
         if (turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
         barrier_wait(b.raw_full[now.slot], taken & 1);
-        transpose(now, shared + RAW_AT, shared + STAGES_AT + stage * STAGE_BYTES, t);
+        transpose(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, t);
         barrier_arrive(b.raw_empty[now.slot]);
         fence_proxy();
         barrier_arrive(b.full[stage]);
@@ -484,7 +495,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_0d4acd49cd7d", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_75fe3c389c9e", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
