@@ -271,7 +271,8 @@ class Run(torch.autograd.Function):
         program, sizes, mode = ctx.call
         needed, saved = ctx.needs_input_grad[1:], ctx.saved_tensors
         count = len(needed)
-        if program.reaches_all and None not in gradients:
+        # (`None not in gradients` would compare tensors with None, for 50 µs.)
+        if program.reaches_all and all([gradient is not None for gradient in gradients]):
             wanted, _ = program.roles(needed)
         else:
             wanted = _reached(program.reach, needed, gradients)
