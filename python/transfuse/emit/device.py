@@ -10,6 +10,7 @@ from transfuse.emit.conversions import CONVERSIONS, converted, tables_as_functio
 from transfuse.emit.passes import (
     aliases_gone,
     called_once,
+    members_used_once,
     numbers_for_functions,
     numbers_for_names,
     one_number_tables,
@@ -68,6 +69,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
     aliases_gone(every)
     operands_read(every)
     one_overload(every)
+    members_used_once(every)
     for source in every:
         _sums_by_name(source)
     for source in every:

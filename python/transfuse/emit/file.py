@@ -299,6 +299,12 @@ class {part.name.capitalize()}(torch.autograd.Function):
 def _as_written(part, names: list[str]) -> str:
     at = part.sized
     lines = as_written(at.region.eager, [*names, *(s.name for s in at.symbols)][: len(names) + len(at.numbers)])
+    if (
+        len(lines) > 1
+        and (match := re.fullmatch(r"return \[(\w+)\]", lines[-1]))
+        and lines[-2].startswith(f"{match[1]} = ")
+    ):
+        lines[-2:] = [f"return [{lines[-2].removeprefix(f'{match[1]} = ')}]"]
     also = " and the portable path computes" if part.falls else ""
     return "\n".join([
         f"def {part.name}_as_written({', '.join(['convolve', *names])}):",

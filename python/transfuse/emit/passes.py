@@ -233,6 +233,21 @@ SINGLE = [  # one term a product: what is there for several is the accumulators 
 ]
 
 
+MEMBER = re.compile(r"\n    DEVICE int (\w+)\(\) const \{ return (\w+) \* ([A-Z_]+); \}")
+
+
+def members_used_once(sources: list[list[Chunk]]) -> None:
+    """A struct's function that is one product and asked for once: the product."""
+    for source in sources:
+        for i, c in enumerate(source):
+            match = MEMBER.search(c.text)
+            calls = [k for k, other in enumerate(source) if match and f".{match[1]}()" in other.text]
+            if len(calls) == 1 and source[calls[0]].text.count(f".{match[1]}()") == 1:
+                source[i] = replace(c, text=c.text.replace(match[0], ""))
+                text = source[calls[0]].text.replace(f".{match[1]}()", f".{match[2]} * {match[3]}")
+                source[calls[0]] = replace(source[calls[0]], text=text)
+
+
 def without_idle(source: list[Chunk], known: dict[str, int]) -> list[Chunk]:
     """Structs whose functions do nothing are gone, with everything said to them; so are members that nobody reads."""
     texts = {i: c.text for i, c in enumerate(source)}

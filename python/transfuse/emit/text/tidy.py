@@ -6,6 +6,7 @@ import re
 
 
 TIDY = [
+    (re.compile(r"Held held;\n\s+held\.group = (\w+);"), r"Held held{-1, -1, \1};"),
     (re.compile(r"const (tf_vector<[^;=]*>) (\w+) = \*\(const \1\*\)"), r"const auto \2 = *(const \1*)"),
     (re.compile(r"min\(\(int\)blockIdx\.x, \d+ - 1\)"), "blockIdx.x"),
     (re.compile(r"\((float|double)\)\(\(\1\)([\w.]+\[(?:[^][]|\[[^][]*\])*\])\)"), r"(\1)\2"),
