@@ -7,8 +7,7 @@ import re
 
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.tokens import CLOSING, Token, closing, find, split
-from transfuse.emit.text.ranges import interval
-from transfuse.emit.text.values import value
+from transfuse.emit.text.ranges import interval, value
 
 BREAKS = {",", ";", "=", "+=", "-=", "*=", "|=", "&=", ":", "{", "}"}
 

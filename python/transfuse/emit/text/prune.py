@@ -8,10 +8,10 @@ from dataclasses import replace
 from transfuse.emit.text.blocks import changed, copies_gone, negated, parameter_itself, tidied, without_early_return
 from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
-from transfuse.emit.text.ranges import THREADS, WARPGROUP, Range, interval, parted, turns
+from transfuse.emit.text.ranges import THREADS, WARPGROUP, Range, interval, parted, turns, value
 from transfuse.emit.text.statements import Node, every
 from transfuse.emit.text.tokens import Token, split
-from transfuse.emit.text.values import Function, declared, value, vector
+from transfuse.emit.text.values import Function, declared, vector
 
 
 def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = frozenset()) -> list[Node]:

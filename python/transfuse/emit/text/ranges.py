@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from transfuse.emit.text.tokens import Token, closing, split, tokens
-from transfuse.emit.text.values import LEVELS, Function, Unknown, Value
+from transfuse.emit.text.values import LEVELS, Function, Unknown, Value, agreed, vector
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,14 @@ def interval(items: list[Token], known: dict) -> Range | None:
     except (Unknown, IndexError, ValueError, RecursionError):
         return None
     return None if found.table else found
+
+
+def value(items: list[Token], known: dict) -> int | None:
+    """The number an expression is in all builds, or that all numbers in its range agree upon."""
+    found = agreed(vector(items, known))
+    if found is None and (range_ := interval(items, known)) and range_.lo == range_.hi:
+        return range_.lo
+    return found
 
 
 def parted(condition: list[Token], known: dict) -> tuple[dict, dict]:

@@ -146,16 +146,6 @@ def vector(items: list[Token], known: dict) -> int | tuple | None:
         return None
 
 
-def value(items: list[Token], known: dict) -> int | None:
-    """The number an expression is in all builds, or that all numbers in a range agree upon."""
-    from transfuse.emit.text.ranges import interval
-
-    found = agreed(vector(items, known))
-    if found is None and (range_ := interval(items, known)) and range_.lo == range_.hi:
-        return range_.lo
-    return found
-
-
 SIZES = {"float": 4, "double": 8, "tf_half": 2, "tf_bfloat": 2, "STORED": 2, "int": 4, "long": 8}
 
 
