@@ -203,7 +203,6 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
     return at.u[1] + reach[0] < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && at.u[2] + reach[2] < s.in[2] && at.u[2] + TILE_H - 1
         + reach[3] >= 0;
 }
-struct OfChannel {};
 
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
@@ -220,7 +219,6 @@ struct Cursor {
         tile = next_tile(tile);
         settle(s);
     }
-    DEVICE int channel() const { return stage * STAGE_CHANNELS; }
 };
 
 // Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The fetchers among the load
@@ -256,7 +254,6 @@ constexpr int TRANSPOSERS = LOADERS - 32;
 // between them in the patch are zeros that nobody writes.
 constexpr int WORD = 1, WORDS = RAW_PIXELS;  // a word: one pixel or two
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
-DEVICE int in_patch(int raw) { return raw; }
 
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
 // reads something for every channel, one vector after another, so that it is read once for all pixels.
@@ -267,8 +264,7 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
     stage += c.piece * PLANE * 16;
 #pragma unroll 1
     for (int first = c.piece * LANES; first < (c.piece + 1) * LANES; first += CHANNELS, in += CHANNELS * WORDS,
-        stage += CHANNELS / LANES * PLANE * 16) {
-        OfChannel of[1];
+        stage += CHANNELS / LANES * PLANE * 16)
         UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
             unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
             UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
@@ -276,7 +272,7 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
                 UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
             }
             UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(p);
+                const int p = (turn + f) * TRANSPOSERS + t, to = p;
                 if (p >= WORDS) continue;
                 float v[CHANNELS];
                 UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
@@ -285,7 +281,6 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
                 *(uint4*)(stage + to * 16) = high;
             }
         }
-    }
 }
 
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
@@ -299,7 +294,8 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         Barrier& bar = b.raw_full[slot];
         const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1] + FIRST_D, n = next.at.u[0];
         barrier_expect(bar, LANES * RAW_PIXELS * (int)sizeof(float));
-        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.channel() + next.piece * (LANES), bar);
+        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.stage * STAGE_CHANNELS + next.piece * (LANES),
+            bar);
         if (++slot == RAW) { slot = 0; turn++; }
         next.next(s);
     }
@@ -491,8 +487,7 @@ template <int WG> struct Fragments {
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held;
-    held.group = WG;
+    Held held{-1, -1, WG};
     Fragments<WG> fragments(shared, s, operands, t);
     // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands
     // over and is behind from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
@@ -979,8 +974,6 @@ static tf_divisor divisor(long long d) {
     return {(unsigned)((((1ull << shift) - d) << 32) / d + 1), shift};
 }
 
-template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
-
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
 static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
     typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
@@ -1071,7 +1064,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_eecc95189fd8", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_83c43df2e336", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

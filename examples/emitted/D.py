@@ -124,7 +124,6 @@ DEVICE int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
-struct OfChannel {};
 
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
@@ -139,7 +138,6 @@ struct Cursor {
         tile = next_tile(tile);
         settle(s);
     }
-    DEVICE int channel() const { return stage * STAGE_CHANNELS; }
 };
 
 // Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The fetchers among the load
@@ -172,7 +170,6 @@ constexpr int TRANSPOSERS = LOADERS - 32;
 // between them in the patch are zeros that nobody writes.
 constexpr int WORD = 1, WORDS = RAW_PIXELS;  // a word: one pixel or two
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
-DEVICE int in_patch(int raw) { return raw; }
 
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
 // reads something for every channel, one vector after another, so that it is read once for all pixels.
@@ -180,24 +177,20 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
     constexpr int CHANNELS = PIECE * LANES, TURNS = WORD_TURNS;
     constexpr int AT_ONCE = HELD_VALUES / CHANNELS;
     const unsigned* in = (const unsigned*)(shared + RAW_AT + c.slot * RAW_BYTES);
-#pragma unroll 1
-    for (int first = 0; first < PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16) {
-        OfChannel of[1];
-        unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
-        UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
-            const int p = min(f * TRANSPOSERS + t, WORDS - 1);
-            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
-        }
-        UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
-            const int p = f * TRANSPOSERS + t, to = in_patch(p);
-            if (p >= WORDS) continue;
-            float v[CHANNELS];
-            UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-            // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-            UNROLL for (int k = 0; k < CHANNELS / LANES; k++) {
-                uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
-                *(uint4*)(stage + (k * PLANE + to) * 16) = high;
-            }
+    unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
+    UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
+        const int p = min(f * TRANSPOSERS + t, WORDS - 1);
+        UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
+    }
+    UNROLL for (int f = 0; f < AT_ONCE && f < TURNS; f++) {
+        const int p = f * TRANSPOSERS + t, to = p;
+        if (p >= WORDS) continue;
+        float v[CHANNELS];
+        UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+        // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
+        UNROLL for (int k = 0; k < CHANNELS / LANES; k++) {
+            uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
+            *(uint4*)(stage + (k * PLANE + to) * 16) = high;
         }
     }
 }
@@ -213,7 +206,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         Barrier& bar = b.raw_full[slot];
         const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1], n = next.at.u[0];
         barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(float));
-        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.channel(), bar);
+        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.stage * STAGE_CHANNELS, bar);
         if (++slot == RAW) { slot = 0; turn++; }
         next.next(s);
     }
@@ -281,8 +274,7 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held;
-    held.group = WG;
+    Held held{-1, -1, WG};
     // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands
     // over and is behind from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
     constexpr int FIRST_SLOT = WG * BUFFERS_0, SLOTS = WG == 0 ? BUFFERS_0 : BUFFERS - BUFFERS_0;
@@ -447,8 +439,6 @@ static void launch(void (*kernel)(P...), long long grid, int block, int shared, 
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
 
-template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
-
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
 static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
     typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
@@ -495,7 +485,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_75fe3c389c9e", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_758526dcd228", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -574,8 +564,7 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, *rest):
 
 def forward_as_written(convolve, x, conv_transpose_weight):
     """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes."""
-    conv_transpose2d = convolve(x, conv_transpose_weight, None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1)
-    return [conv_transpose2d]
+    return [convolve(x, conv_transpose_weight, None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1)]
 
 
 def forward_by_kernels(*leaves):

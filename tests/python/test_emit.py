@@ -381,6 +381,14 @@ def test_rows_of_the_examples_length_share_padding():
 
 
 @pytest.mark.parametrize("row", SEEDS)
+def test_host_code_defines_everything_once(row):
+    source = namespace(example(row))["SOURCE"]
+    host = source[source.index("#include <algorithm>") :]
+    found = re.findall(r"^(?:template <[^>]*>\s)?(?:static |extern \"C\" )[^=;\n]*?(\w+)\(", host, re.M)
+    assert "launch" in found and len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("row", SEEDS)
 def test_files_are_short(row):
     lines = example(row).count("\n")
     assert lines < (600 if row != "C" else 1300), "C has two modes, one of them with kernels for statistics"

@@ -65,7 +65,7 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
     for word, texts in CLUSTERS.items():
         launch = launch.replace(word, texts[clusters])
     element = "sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9" if half else "7"
-    called = {"divisor(": DIVISOR, "sizes_of(": SIZES, "boxes_of(": BOXES.replace("@ELEMENT@", element)}
+    called = {"divisor(": DIVISOR, "boxes_of(": BOXES.replace("@ELEMENT@", element)}
     heads = ["algorithm", *(["array", "dlfcn.h"] if "boxes_of(" in functions else [])]
     launch = launch.replace("@HEADS@", "\n".join(f"#include <{head}>" for head in heads))
     launch = launch.replace("@SIZES@", SIZES if "sizes_of(" in functions else "")

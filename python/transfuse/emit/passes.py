@@ -113,6 +113,22 @@ NUMBER = re.compile(
 )
 
 
+ITSELF = re.compile(r"(?:static )?(?:__device__ __forceinline__|DEVICE) int (\w+)\(int (\w+)\) \{ return \2; \}")
+EMPTY = re.compile(r"struct (\w+) \{\};")
+
+
+def _code(text: str) -> str:
+    return re.sub(r"//.*", "", text).strip()
+
+
+def _without_empty(text: str, type_: str) -> str:
+    """Without variables of a type that holds nothing, where nothing is said of them."""
+    for match in list(re.finditer(rf"\n\s*{type_} (\w+)(?:\[\d+\])?;", text)):
+        if len(re.findall(rf"\b{match[1]}\b", re.sub("//.*", "", text))) == 1:
+            text = text.replace(match[0], "")
+    return text
+
+
 def numbers_for_functions(sources: list[list[Chunk]]) -> None:
     """Functions of nothing that are one number, in every kernel that has them or none."""
     found: dict[str, set[bool]] = {}
@@ -122,6 +138,12 @@ def numbers_for_functions(sources: list[list[Chunk]]) -> None:
                 for name in c.names:
                     found.setdefault(name, set()).add(NUMBER.fullmatch(c.text.strip()) is not None)
     for source in sources:
+        for same in [m[1] for c in source if (m := ITSELF.fullmatch(_code(c.text)))]:
+            source[:] = [
+                replace(c, text=re.sub(rf"\b{same}\(([^()]*)\)", r"\1", c.text)) for c in source if same not in c.names
+            ]
+        for empty in [m[1] for c in source if (m := EMPTY.fullmatch(_code(c.text)))]:
+            source[:] = [replace(c, text=_without_empty(c.text, empty)) for c in source]
         numbers = {m[1]: m[2] for c in source if (m := NUMBER.fullmatch(c.text.strip())) and found[m[1]] == {True}}
         for name, number in numbers.items():
             source[:] = [

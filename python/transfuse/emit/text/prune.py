@@ -56,7 +56,7 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
             out.append(Node("if", condition, then or [Node("block")], other, node.note, node.flat))
         elif (
             node.kind == "loop"
-            and (name := _single(node, known))
+            and (name := _single(node, known, nodes[position + 1 :]))
             and not _leaves(once := pruned(_nested(_substituted(node.children, name)), known, holds))
         ):
             while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
@@ -114,8 +114,8 @@ def _one(nodes: list[Node]) -> list[Node]:
     return nodes
 
 
-def _single(node: Node, known: dict[str, int]) -> str | None:
-    """The variable of a loop that runs once, from 0."""
+def _single(node: Node, known: dict[str, int], behind: list[Node]) -> str | None:
+    """The variable of a loop that runs once, from 0; what else it counts on is not read behind it."""
     items = node.items
     if [t.text for t in items[:5]][:3] != ["for", "(", "int"] or [t.text for t in items[4:7]] != ["=", "0", ";"]:
         return None
@@ -124,6 +124,9 @@ def _single(node: Node, known: dict[str, int]) -> str | None:
     if [t.text for t in condition[:2]] != [name, "<"]:
         return None
     bound = value(condition[2:], known)
+    step, *others = split(step, {","})
+    if {part[0].text for part in others} & {t.text for n in behind for t in every(n)}:
+        return None
     by = 1 if name in [t.text for t in step] and "++" in [t.text for t in step] and len(step) == 2 else None
     if [t.text for t in step[:2]] == [name, "+="]:
         by = value(step[2:], known)
