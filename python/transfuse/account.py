@@ -107,8 +107,11 @@ def _precision(key: tuple, mode: int) -> str:
     """TF32 is allowed: who uses it where."""
     forward = "TF32" if mode & library.TF32 else "full fp32"
     backward = "TF32" if mode & library.TF32_BACKWARD else "full fp32"
-    where = forward if key[0] & library.INFERENCE else f"{forward} forward and {backward} backward"
-    return f"{_call(key)}: PyTorch multiplies in {where} here, ours too"
+    if key[0] & library.INFERENCE:
+        return f"{_call(key)}: PyTorch multiplies in {forward} here, ours too"
+    if not mode & library.TF32:  # then ours does without it in backward as well
+        return f"{_call(key)}: PyTorch multiplies in full fp32 forward here, ours forward and backward"
+    return f"{_call(key)}: PyTorch multiplies in {forward} forward and {backward} backward here, ours too"
 
 
 def graph_report(cut: Cut, title: str) -> GraphReport:

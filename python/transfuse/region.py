@@ -178,6 +178,8 @@ class Region:
             try:
                 wanted = [i for i in self.multiplied if grad and leaves[i].requires_grad]
                 forward, backward = uses_tf32(self.eager, leaves, sizes, wanted)
+                # Backward computes the convolution again where it needs its sign: as exactly as PyTorch, which kept it.
+                backward = backward and forward
             except RuntimeError:  # PyTorch cannot run it here, for want of memory say: the switches decide
                 forward = backward = True
             settled = mode & ~(0 if forward else library.TF32) & ~(0 if backward else library.TF32_BACKWARD)

@@ -129,7 +129,8 @@ def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
             assert torch.allclose(ours(x), model(x), atol=1e-5)
     assert probes == [0] * 2 and seen == [0] * 3
     ours(torch.randn(2, 3, 8, 8)).sum().backward()
-    assert probes == [0, 0, 1] and seen[3:] == [library.TF32_BACKWARD] * 2
+    # What backward computes again must be as exact as the forward that PyTorch keeps.
+    assert probes == [0, 0, 1] and seen[3:] == [0] * 2
     text = str(transfuse.report(ours))
     assert "2×3×40×8 forward: PyTorch multiplies in full fp32 here, ours too" in text
-    assert "with gradients: PyTorch multiplies in full fp32 forward and TF32 backward here, ours too" in text
+    assert "with gradients: PyTorch multiplies in full fp32 forward" in text
