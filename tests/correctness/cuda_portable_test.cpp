@@ -29,7 +29,7 @@ const char* const passes[] = {
     // a strided convolution with a prologue
     "%x = input f32[2,9,13,15]  %w = param f32[24,9,3,3]  %r = relu(%x)  %z = conv(%r, %w) stride=[2,3] padding=[1,1]",
     // groups, dilation, residues without taps
-    "%x = input f32[2,12,6,8]  %w = param f32[12,5,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] "
+    "%x = input f32[2,36,6,8]  %w = param f32[36,13,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] "
     "dilation=[2,1] groups=3",
     // softmax over channels
     "%x = input f32[2,8,7,10]  %w = param f32[8,33,2,2]  %y = conv_transpose(%x, %w) stride=[2,2]  %z = softmax(%y) "
