@@ -16,6 +16,7 @@
 #include "cuda/dense/pack.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/tile_program.h"
+#include "transfuse/error.h"
 
 namespace transfuse::cuda {
 
@@ -127,6 +128,9 @@ std::vector<Choice> choices_of(Request& request, const Target& target, size_t mo
 
 // The best estimate, or the configuration that was decided for another shape.
 std::optional<Choice> decided(const Problem& problem, const Needs& needs, const Target& target) {
+    // At other sizes another family may have had the pass: then what was decided next is no configuration.
+    constexpr int64_t mark = 0x64656e7365;
+    require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
     std::vector<Choice> choices;
     if (!target.decisions || !target.decisions->repeating()) choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
     if (!target.decide(!choices.empty())) return std::nullopt;
