@@ -98,7 +98,7 @@ TEST(CudaHost, BoxSpread) {
 const char* const correlations[] = {
     "%x = input f32[2,5,12,13]  %g = input f32[2,7,14,15]  %w = correlate(%x, %g) taps=[3,3]",
     "%x = input f32[2,4,12,13]  %g = input f32[2,6,24,26]  %w = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]",
-    "%x = input f32[2,6,25,26]  %g = input f32[2,4,12,13]  %w = correlate(%x, %g) down=[2,2] offset=[1,1] taps=[3,3] "
+    "%x = input f32[2,12,25,26]  %g = input f32[2,10,12,13]  %w = correlate(%x, %g) down=[2,2] offset=[1,1] taps=[3,3] "
     "groups=2",
     "%x = input f32[1,70,260]  %g = input f32[1,40,262]  %w = correlate(%x, %g) taps=[3]",
     "%x = input f32[1,3,6,7,8]  %g = input f32[1,33,6,7,8]  %w = correlate(%x, %g) offset=[1,1,1] taps=[3,3,3]",
