@@ -26,6 +26,7 @@ constexpr int64_t widest_span = 2 * depth;   // this step's positions, those of 
 constexpr int64_t longest_chain = 8192;      // tensor cores cut what they add towards zero
 constexpr int64_t accumulators = 160;        // registers of a thread that sums may take
 constexpr int64_t accumulators_strict = 64;  // each with its two parts beside it
+constexpr int64_t held = 200;                // of those and of numbers on their way to shared memory
 
 struct TapRange {
     int64_t first_i = 0, first_o = 0, count = 0;
@@ -169,7 +170,7 @@ private:
     bool bundled() {
         const int64_t most = (strict() ? accumulators_strict : accumulators) / (8 * fragments());
         const int64_t planes = row_.advance() == 1 || row_.period() != 1 ? columns_ : rows_;
-        const int64_t staged = (accumulators + 40 - 8 * fragments() * std::min<int64_t>(most, 4)) / (planes / 8);
+        const int64_t staged = (held - 8 * fragments() * std::min<int64_t>(most, 4)) / (planes / 8);
         taps_ = tap_bundles(row_, static_cast<size_t>(std::clamp<int64_t>(most, 1, 8)),
                             static_cast<size_t>(std::clamp<int64_t>(staged, 1, 4)), widest_span);
         int64_t taken = 0;

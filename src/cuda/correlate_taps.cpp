@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
 
 namespace {
-
-int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Turns, in ascending order, cut into runs of at most `most` that span at most `span`.
 std::vector<std::vector<Turn>> runs_of(const std::vector<Turn>& turns, size_t most, int64_t span) {
@@ -55,7 +53,7 @@ TapBundles tap_bundles(const Lattice& row, size_t taps, size_t planes, int64_t s
     std::map<int64_t, std::map<int64_t, std::vector<Turn>>> by_plane;  // turned residue, still residue
     for (const Phase& phase : row.phases())
         for (const PhaseTap& tap : phase.taps) {
-            const int64_t v = floor_of(tap.shift, row.advance()), x_residue = tap.shift - v * row.advance();
+            const int64_t v = floor_div(tap.shift, row.advance()), x_residue = tap.shift - v * row.advance();
             const int64_t turn = result.turns_x ? v : -v;
             result.least_turn = std::min(result.least_turn, turn), result.most_turn = std::max(result.most_turn, turn);
             by_plane[result.turns_x ? x_residue : phase.residue][result.turns_x ? phase.residue : x_residue].push_back(
@@ -78,8 +76,8 @@ TapBundles tap_bundles(const Lattice& row, size_t taps, size_t planes, int64_t s
         bundle(std::move(list), count, by_plane.begin()->first, result.bundles);
     } else {
         // Equal runs of turns, and as many of them as a bundle holds.
-        const size_t runs = static_cast<size_t>(over(static_cast<int64_t>(most), static_cast<int64_t>(taps)));
-        const size_t length = static_cast<size_t>(over(static_cast<int64_t>(most), static_cast<int64_t>(runs)));
+        const size_t runs = static_cast<size_t>(ceil_div(static_cast<int64_t>(most), static_cast<int64_t>(taps)));
+        const size_t length = static_cast<size_t>(ceil_div(static_cast<int64_t>(most), static_cast<int64_t>(runs)));
         std::map<int64_t, std::vector<Plane>> lists;
         size_t longest = 1;
         for (auto& [turned, planes_of] : by_plane) {
@@ -92,8 +90,8 @@ TapBundles tap_bundles(const Lattice& row, size_t taps, size_t planes, int64_t s
         }
         size_t together = std::min(planes, taps / length);
         if (most_turn - least_turn > span) together = 1;  // turns of different planes may lie far apart
-        const int64_t parts = over(static_cast<int64_t>(longest), static_cast<int64_t>(std::max<size_t>(1, together)));
-        together = static_cast<size_t>(over(static_cast<int64_t>(longest), parts));
+        const int64_t parts = ceil_div(static_cast<int64_t>(longest), static_cast<int64_t>(std::max<size_t>(1, together)));
+        together = static_cast<size_t>(ceil_div(static_cast<int64_t>(longest), parts));
         for (auto& [turned, list] : lists) bundle(std::move(list), together, turned, result.bundles);
     }
     for (const Bundle& bundle : result.bundles)

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "algebra/integer.h"
 #include "cuda/covariance_stream.h"
 
 namespace transfuse::cuda {
@@ -22,8 +23,6 @@ constexpr int64_t most_wide_sums = 40;  // of fp64
 constexpr int64_t most_channels = 6;    // of a block of them
 constexpr int64_t most_terms = 128;     // of a sum in fp32
 constexpr int64_t most_shared = 72 * 1024;  // a third of what a multiprocessor has
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // An axis in chunks, which warps take place by place. For each edge between segments, the chunks before the one it lies
 // in, which are inside one segment, and that one; then the rest. Some of these runs are empty. The kernels find them,

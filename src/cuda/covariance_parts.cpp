@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
 
 namespace {
 
 constexpr int64_t gather_threads = 128, few_elements = 1 << 16;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // What the pairs of one axis' taps need: whether they meet, lag, segments.
 std::string pairs(KernelText& k, const AxisLags& axis) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/covariance_stream.h"
+#include "algebra/integer.h"
 #include "cuda/product_code.h"
 
 namespace transfuse::cuda {
@@ -18,8 +19,6 @@ constexpr int64_t most_lags = 14;    // of a warp, in registers: eight each
 constexpr int64_t most_warps = 16;
 constexpr int64_t narrow = 8;        // a segment of so few places has one warp, others one a row
 constexpr double most_steps = 128;   // of a sum: tensor cores cut what they add, and long sums drift
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class CovarianceProducts : public CovarianceStream {
 public:

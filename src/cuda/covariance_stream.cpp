@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
 
 namespace {
 
 constexpr int64_t stages = 3;   // planes that are on their way
 constexpr int64_t samples = 64;  // of a channel, for a number near its mean
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

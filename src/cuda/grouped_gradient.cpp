@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "algebra/integer.h"
 #include "cuda/grouped_window.h"
 #include "cuda/kernel_text.h"
 
@@ -16,8 +17,6 @@ namespace {
 constexpr int64_t threads = 256, warp = 32;
 constexpr int64_t most_sums = 64;        // of a thread: a tap each
 constexpr int64_t most_products = 2048;  // of a thread, written out
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class GradientWriter {
 public:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
 
 namespace {
@@ -11,8 +13,6 @@ constexpr int64_t most_sums = 96;           // of a thread, in registers
 constexpr int64_t most_products = 4096;     // of a thread, written out
 constexpr int64_t most_shared = 40 * 1024;  // bytes of staged weights
 constexpr int64_t rows = 4;                 // of a thread, or a few more: inputs above and below serve all of them
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class Chooser {
 public:

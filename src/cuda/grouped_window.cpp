@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
-
-namespace {
-
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
-
-}  // namespace
 
 RunWindow::RunWindow(const Lattice& axis, int64_t run) : axis_(axis), run_(run) {
     classes_ = axis.period() / std::gcd(axis.period(), run);

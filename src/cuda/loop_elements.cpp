@@ -4,11 +4,11 @@
 
 #include "cuda/loop_writer.h"
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
 
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class ElementWriter : public LoopWriter {
 public:

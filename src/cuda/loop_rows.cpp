@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cuda/loop_writer.h"
+#include "algebra/integer.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -11,8 +12,6 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int64_t most_in_registers = 64;  // elements of a row a thread holds
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t power_of_two(int64_t at_least) {
     int64_t n = 1;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
 
 namespace {
@@ -10,8 +12,6 @@ constexpr int64_t block_bytes = 32 * 1024;   // of the input that a block reads,
 constexpr int64_t shared_doubles = 4096;     // for the sums of its rows
 constexpr int64_t cell_doubles = 1536;       // for those of its cells
 constexpr int at_once = 4;                   // rows whose loads are in flight together
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

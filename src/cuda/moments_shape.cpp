@@ -4,13 +4,13 @@
 
 #include "cuda/moments_writer.h"
 
+#include "algebra/integer.h"
+
 namespace transfuse::cuda {
 
 namespace {
 
 constexpr int64_t chunk_bytes = 256 * 1024;  // measured: 64 KB is 6 % slower on 1 GB, no difference on 64 MB
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "algebra/integer.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -30,8 +31,6 @@ std::string sequence_code() {
 namespace {
 
 constexpr int threads = 256;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class KernelWriter {
 public:
