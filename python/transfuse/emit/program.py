@@ -348,6 +348,8 @@ class _Stating:
         if any(s[6] for s in series):
             raise Unstated("a tensor map that rounds")
         at = self._pointer([s[:3] for s in series], begins)
+        if series[0][0] == "workspace":
+            at = f"(void*){at}"
         lists = [
             "{"
             + ", ".join(self.statement.state([s[k][i] for s in series]).text for i in range(len(series[0][k])))

@@ -113,11 +113,13 @@ ARRAY = re.compile(r"(float|REAL|double) (\w+(?:\[\w+\])+(?:, \w+(?:\[\w+\])+)*)
 
 
 def _arrays_together(nodes: list[Node]) -> list[Node]:
-    """Arrays of a block that begin empty are declared together, where the first of them is."""
+    """Arrays of a block that begin empty are declared together, where the first of them is and their extents are known."""
     first: dict[str, Node] = {}
     out: list[Node] = []
     for node in nodes:
         match = ARRAY.fullmatch(plain(node.items)) if node.kind == "leaf" and not node.note else None
+        if node.kind == "leaf" and node.items and node.items[0].text == "constexpr":
+            first = {}  # what it names may be an extent of the arrays that follow
         if match and match[1] in first:
             mine = first[match[1]]
             mine.items = [*mine.items[:-1], Token("operator", ",", ""), *node.items[1:]]
