@@ -198,6 +198,18 @@ def test_collapsed_models_compile_for_other_gpus_and_dtypes(row):
         assert compiled(device, arch, [f"-DSTORED={stored}"])[1] == ""
 
 
+def test_statistics_compile_for_16_bits():
+    """f10's covariance copies words ahead, which elements of 16 bits are not: they are converted on the way."""
+    device = device_part(namespace(emit.emit(root / "bench" / "models" / "f10.py"))["SOURCE"])
+    for arch, stored in (("sm_90a", "Half"), ("sm_80", "Bfloat")):
+        assert compiled(device, arch, [f"-DSTORED={stored}"])[1] == ""
+
+
+def test_strict_fp32_takes_kernels_that_do_not_round():
+    """C in eval mode has no tensor-core kernel: PyTorch's operators stand in for those of train mode alone."""
+    assert 'if need in (-2, -3) or (name in ["train"] and not torch.backends.cudnn.allow_tf32' in example("C")
+
+
 def instructions(ptx: str, kernel: str) -> dict[str, int]:
     """How often each instruction stands in a kernel and the functions it calls."""
     parts = re.split(r"\n(?=(?:\.visible |\.weak )?\.(?:entry|func) )", ptx)

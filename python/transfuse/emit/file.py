@@ -70,7 +70,8 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     regions = [_region(part, statistics) for part in parts]
     transposed = "], False, [" not in "".join(regions)
     source = source.replace(BETWEEN, portable.kernel(transposed) if falls else "") + (portable.HOST if falls else "")
-    tensor_cores = any("half" in part.programs for part in parts)
+    rounding = [part.name for part in parts if "half" in part.programs]
+    tensor_cores = bool(rounding)
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", source).strip("\n"))
@@ -80,7 +81,9 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + (_served(arithmetics) if tensor_cores else "")
         + _strings(source),
-        runtime.text(arithmetics, falls, tensor_cores, transposed, statistics, source),
+        runtime.text(
+            arithmetics, falls, tensor_cores, rounding * (len(rounding) < len(parts)), transposed, statistics, source
+        ),
         runtime.helpers("\n".join(regions)),
         *regions,
         lines_of(ref.helpers).strip("\n"),

@@ -321,18 +321,20 @@ class _Stating:
         parameters += literals
         text = _whole_vectors(text, declared, values)
         head = re.search(rf'extern "C" __global__ void (__launch_bounds__\([^)]*\)) {entry}\(([^)]*)\) \{{', text)
-        body = text[head.end() :]
+        before, body = text[: head.start()], text[head.end() :]
         if entry.startswith("tf_"):
             results = (
                 self.sized.region.differentiable
             )  # outputs behind them are statistics, fp32 whatever the leaves are
             kinds = [v[0] if isinstance(v, tuple) and (v[0] == "leaf" or v[1] < results) else "" for v in values[0]]
             body = _stored(body, parameters, kinds)
+            if re.search(r"const STORED\* (\w+) = [^;]*;.*?\btf_copy\([^;]*, \1 ", body, re.S):
+                before += CONVERTING_COPY
         body, parameters = _merge(body, parameters)
         if "wgmma" in text:  # other GPUs take the general kernels, and see none of this
             body = f"\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n{body.strip()[:-1].rstrip()}\n#endif\n}}\n"
         signature = ", ".join(f"{p.type} {p.name}" for p in parameters)
-        return f"{text[: head.start()]}__global__ void {head[1]} @ENTRY@({signature}) {{{body}", parameters
+        return f"{before}__global__ void {head[1]} @ENTRY@({signature}) {{{body}", parameters
 
     def _pointer(self, series, begins) -> str:
         """An address, whose type is the parameter's; in the workspace a number."""
@@ -406,6 +408,10 @@ class _Stating:
         return "".join([*out, texts[0][last:]]), list(names.values())
 
 
+# The copy engine moves whole words; of 16 bits a thread makes the float it would have waited for.
+CONVERTING_COPY = "template <class S> TF_FUNCTION void tf_copy(float* to, const S* from) { *to = (float)*from; }\n"
+
+
 def _stored(body: str, parameters: list[Parameter], kinds: list[str]) -> str:
     """Leaves and outputs may lie in memory as fp32, fp16 or bf16: STORED says which. Arithmetic stays as it is."""
     names = set()
@@ -413,11 +419,11 @@ def _stored(body: str, parameters: list[Parameter], kinds: list[str]) -> str:
         if kind in ("leaf", "output") and re.match(r"(?:const )?float\*", p.type):
             p.type = p.type.replace("float", "STORED", 1)
             names.add(p.name)
-    for match in re.finditer(r"const float\* __restrict__ (\w+) = (\w+) ", body):
+    for match in re.finditer(r"const float\* (?:__restrict__ )?(\w+) = (\w+) ", body):
         if match[2] in names:
             names.add(match[1])
     for name in names:
-        body = re.sub(rf"const float\* __restrict__ (\w+ = {name} )", r"const STORED* __restrict__ \1", body)
+        body = re.sub(rf"const float\* ((?:__restrict__ )?\w+ = {name} )", r"const STORED* \1", body)
         body = re.sub(
             rf"(?:tf_vector<float, (\d+)> (\w+) = )\*\(const tf_vector<float, \d+>\*\)\({name} ",
             rf"tf_vector<STORED, \1> \2 = *(const tf_vector<STORED, \1>*)({name} ",

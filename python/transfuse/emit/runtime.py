@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from transfuse.emit import derived, portable
@@ -117,9 +118,18 @@ def imports() -> str:
     return "import ctypes\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
 
 
-def text(builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, statistics: bool, source: str) -> str:
+def text(
+    builds: list[str],
+    falls: bool,
+    tensor_cores: bool,
+    rounding: list[str],
+    transposed: bool,
+    statistics: bool,
+    source: str,
+) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. tensor_cores: kernels are for
-    one arithmetic each. statistics: there are outputs that stay fp32 whatever the leaves are."""
+    one arithmetic each. rounding: programs that round to TF32, where others do not. statistics: there are outputs that stay fp32
+    whatever the leaves are."""
     others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
     other = "; ".join(
         [*(["small: fp32 though TF32 is allowed, as PyTorch does"] if "strict" in builds else []),
@@ -131,6 +141,7 @@ def text(builds: list[str], falls: bool, tensor_cores: bool, transposed: bool, s
     portable_when = "need == -2"
     if tensor_cores and "strict" not in builds and not halves:  # strict fp32 as written, by PyTorch's operators
         strict = "not torch.backends.cudnn.allow_tf32"
+        strict = f"name in {json.dumps(rounding)} and {strict}" if rounding else strict
         portable_when = (
             f"need in (-2, -3) or ({strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32)"
         )
