@@ -81,7 +81,7 @@ template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int 
 __device__ const int table_1[] = {2, 0, 3, 0};
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height,
-    int width, int n13, int height_x_width, int n28, int n48, tf_divisor per_count_1) {
+    int width, int n13, int height_x_width, int n16, int n24, tf_divisor per_count_1) {
     __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
     __shared__ int tf_cells[6];
@@ -93,84 +93,57 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     const int begin2 = chunk1 * 64, end3 = min(begin2 + 64, height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
     const int line6 = (int)threadIdx.x / 32, vectors7 = width / 4;
     for (int t1 = 0; t1 < rows4; t1 += 32) {
-        const int row9 = min(t1 + line6, rows4 - 1);
-        float sum10 = 0, sum11 = 0;
-        const int row12 = min(t1 + line6 + 8, rows4 - 1);
-        float sum13 = 0, sum14 = 0;
-        const int row15 = min(t1 + line6 + 16, rows4 - 1);
-        float sum16 = 0, sum17 = 0;
-        const int row18 = min(t1 + line6 + 24, rows4 - 1);
-        float sum19 = 0, sum20 = 0;
+        float sum12[4][2] = {};
         if (lane5 < vectors7) {
-            const int column21 = lane5 * 4, i22 = begin2 + row9, q23 = q0 / 64, outer24 = q0 - q23 * 64;
-            const auto pack25 = *(const tf_vector<STORED, 4>*)(p0 + (column21 + i22 * width + q23 * n13 + outer24 * height_x_width));
-            const int i26 = begin2 + row12, q27 = q0 / 64, outer28 = q0 - q27 * 64;
-            const auto pack29 = *(const tf_vector<STORED, 4>*)(p0 + (column21 + i26 * width + q27 * n13 + outer28 * height_x_width));
-            const int i30 = begin2 + row15, q31 = q0 / 64, outer32 = q0 - q31 * 64;
-            const auto pack33 = *(const tf_vector<STORED, 4>*)(p0 + (column21 + i30 * width + q31 * n13 + outer32 * height_x_width));
-            const int i34 = begin2 + row18, q35 = q0 / 64, outer36 = q0 - q35 * 64;
-            const auto pack37 = *(const tf_vector<STORED, 4>*)(p0 + (column21 + i34 * width + q35 * n13 + outer36 * height_x_width));
-            const bool in38 = column21 >= 1 && column21 <= n28, in39 = column21 + 1 <= n28, in40 = column21 + 2 <= n28;
-            const bool in41 = column21 + 3 <= n28, in42 = column21 <= n28, in43 = column21 + 1 <= n28;
-            const bool in44 = column21 + 2 <= n28, in45 = column21 + 3 <= n28;
-            sum10 += (float)((in38 ? (float)pack25.lane[0] : 0.0f) + (in39 ? (float)pack25.lane[1] : 0.0f)
-                + (in40 ? (float)pack25.lane[2] : 0.0f) + (in41 ? (float)pack25.lane[3] : 0.0f));
-            sum11 += (float)((in42 ? (float)pack25.lane[0] : 0.0f) + (in43 ? (float)pack25.lane[1] : 0.0f)
-                + (in44 ? (float)pack25.lane[2] : 0.0f) + (in45 ? (float)pack25.lane[3] : 0.0f));
-            sum13 += (float)((in38 ? (float)pack29.lane[0] : 0.0f) + (in39 ? (float)pack29.lane[1] : 0.0f)
-                + (in40 ? (float)pack29.lane[2] : 0.0f) + (in41 ? (float)pack29.lane[3] : 0.0f));
-            sum14 += (float)((in42 ? (float)pack29.lane[0] : 0.0f) + (in43 ? (float)pack29.lane[1] : 0.0f)
-                + (in44 ? (float)pack29.lane[2] : 0.0f) + (in45 ? (float)pack29.lane[3] : 0.0f));
-            sum16 += (float)((in38 ? (float)pack33.lane[0] : 0.0f) + (in39 ? (float)pack33.lane[1] : 0.0f)
-                + (in40 ? (float)pack33.lane[2] : 0.0f) + (in41 ? (float)pack33.lane[3] : 0.0f));
-            sum17 += (float)((in42 ? (float)pack33.lane[0] : 0.0f) + (in43 ? (float)pack33.lane[1] : 0.0f)
-                + (in44 ? (float)pack33.lane[2] : 0.0f) + (in45 ? (float)pack33.lane[3] : 0.0f));
-            sum19 += (float)((in38 ? (float)pack37.lane[0] : 0.0f) + (in39 ? (float)pack37.lane[1] : 0.0f)
-                + (in40 ? (float)pack37.lane[2] : 0.0f) + (in41 ? (float)pack37.lane[3] : 0.0f));
-            sum20 += (float)((in42 ? (float)pack37.lane[0] : 0.0f) + (in43 ? (float)pack37.lane[1] : 0.0f)
-                + (in44 ? (float)pack37.lane[2] : 0.0f) + (in45 ? (float)pack37.lane[3] : 0.0f));
+            const int column15 = lane5 * 4;
+            float value13[4][4];
+            UNROLL for (int u9 = 0; u9 < 4; ++u9) {
+                const int row16 = min(t1 + line6 + u9 * 8, rows4 - 1), i17 = begin2 + row16, q18 = q0 / 64;
+                const int outer19 = q0 - q18 * 64;
+                const auto pack20 = *(const tf_vector<STORED, 4>*)(p0 + (column15 + i17 * width + q18 * n13 + outer19 * height_x_width));
+                UNROLL for (int l10 = 0; l10 < 4; ++l10) value13[u9][l10] = (float)pack20.lane[l10];
+            }
+            bool in14[2][4];
+            UNROLL for (int l10 = 0; l10 < 4; ++l10) {
+                const int i21 = column15 + l10;
+                in14[0][l10] = i21 >= 1 && i21 <= n16;
+                in14[1][l10] = i21 <= n16;
+            }
+            UNROLL for (int u9 = 0; u9 < 4; ++u9)
+                UNROLL for (int j11 = 0; j11 < 2; ++j11) {
+                    float part22 = in14[j11][0] ? value13[u9][0] : 0.0f;
+                    UNROLL for (int l10 = 1; l10 < 4; ++l10) part22 += in14[j11][l10] ? value13[u9][l10] : 0.0f;
+                    sum12[u9][j11] += (float)part22;
+                }
         }
-        UNROLL for (int d = 16; d > 0; d /= 2) sum10 += __shfl_down_sync(0xffffffffu, sum10, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum11 += __shfl_down_sync(0xffffffffu, sum11, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum13 += __shfl_down_sync(0xffffffffu, sum13, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum14 += __shfl_down_sync(0xffffffffu, sum14, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum16 += __shfl_down_sync(0xffffffffu, sum16, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum17 += __shfl_down_sync(0xffffffffu, sum17, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum19 += __shfl_down_sync(0xffffffffu, sum19, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum20 += __shfl_down_sync(0xffffffffu, sum20, d, 32);
-        if (lane5 == 0) {
-            if (t1 + line6 < rows4) tf_rows[row9 * 2] = (double)sum10;
-            if (t1 + line6 < rows4) tf_rows[row9 * 2 + 1] = (double)sum11;
-            if (t1 + line6 + 8 < rows4) tf_rows[row12 * 2] = (double)sum13;
-            if (t1 + line6 + 8 < rows4) tf_rows[row12 * 2 + 1] = (double)sum14;
-            if (t1 + line6 + 16 < rows4) tf_rows[row15 * 2] = (double)sum16;
-            if (t1 + line6 + 16 < rows4) tf_rows[row15 * 2 + 1] = (double)sum17;
-            if (t1 + line6 + 24 < rows4) tf_rows[row18 * 2] = (double)sum19;
-            if (t1 + line6 + 24 < rows4) tf_rows[row18 * 2 + 1] = (double)sum20;
-        }
+        UNROLL for (int u9 = 0; u9 < 4; ++u9)
+            UNROLL for (int j11 = 0; j11 < 2; ++j11) {
+                UNROLL for (int d = 16; d > 0; d /= 2) sum12[u9][j11] += __shfl_down_sync(0xffffffffu, sum12[u9][j11], d, 32);
+                if (lane5 == 0 && t1 + line6 + u9 * 8 < rows4) tf_rows[(t1 + line6 + u9 * 8) * 2 + j11] = (double)sum12[u9][j11];
+            }
     }
     __syncthreads();
-    const int warp47 = (int)threadIdx.x / 32, lane48 = (int)threadIdx.x % 32, task50 = min(warp47, 2 - 1), at53 = task50 * 3;
-    const int lo54 = tf_cells[at53], hi55 = tf_cells[at53 + 1], step56 = tf_cells[at53 + 2];
-    const int first57 = begin2 <= lo54 ? lo54 : lo54 + (begin2 - lo54 + step56 - 1) / step56 * step56;
-    const int last58 = min(hi55, end3 - 1), count59 = last58 < first57 ? 0 : (last58 - first57) / step56 + 1;
-    double sum61[2] = {};
-    for (int t2 = lane48; t2 < count59; t2 += 32) {
-        const int i63 = first57 + t2 * step56, at64 = (i63 - begin2) * 2;
-        sum61[0] += tf_rows[at64]; sum61[1] += tf_rows[at64 + 1];
+    const int warp24 = (int)threadIdx.x / 32, lane25 = (int)threadIdx.x % 32, task27 = min(warp24, 2 - 1), at30 = task27 * 3;
+    const int lo31 = tf_cells[at30], hi32 = tf_cells[at30 + 1], step33 = tf_cells[at30 + 2];
+    const int first34 = begin2 <= lo31 ? lo31 : lo31 + (begin2 - lo31 + step33 - 1) / step33 * step33;
+    const int last35 = min(hi32, end3 - 1), count36 = last35 < first34 ? 0 : (last35 - first34) / step33 + 1;
+    double sum38[2] = {};
+    for (int t2 = lane25; t2 < count36; t2 += 32) {
+        const int i40 = first34 + t2 * step33, at41 = (i40 - begin2) * 2;
+        sum38[0] += tf_rows[at41]; sum38[1] += tf_rows[at41 + 1];
     }
-    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum61[j] += __shfl_down_sync(0xffffffffu, sum61[j], d);
-    if (lane48 == 0) { tf_sums[task50 * 2] = sum61[0]; tf_sums[task50 * 2 + 1] = sum61[1]; }
+    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum38[j] += __shfl_down_sync(0xffffffffu, sum38[j], d);
+    if (lane25 == 0) { tf_sums[task27 * 2] = sum38[0]; tf_sums[task27 * 2 + 1] = sum38[1]; }
     __syncthreads();
-    for (int task66 = (int)threadIdx.x; task66 < 4; task66 += 256) {
-        const int which67 = task66 % 2, rest68 = task66 / 2;
-        double sum71 = 0.0;
-        for (int c72 = 0; c72 < 2; ++c72) {
-            if (!(table_1[2 * c72] >> rest68 & 1)) continue;
-            sum71 += tf_sums[c72 * 2 + which67];
+    for (int task43 = (int)threadIdx.x; task43 < 4; task43 += 256) {
+        const int which44 = task43 % 2, rest45 = task43 / 2;
+        double sum48 = 0.0;
+        for (int c49 = 0; c49 < 2; ++c49) {
+            if (!(table_1[2 * c49] >> rest45 & 1)) continue;
+            sum48 += tf_sums[c49 * 2 + which44];
         }
-        const int q73 = q0 / 64, outer74 = q0 - q73 * 64;
-        p1[task66 + q73 * 256 + outer74 * 4 + (begin2 / 64) * n48] = sum71;
+        const int q50 = q0 / 64, outer51 = q0 - q50 * 64;
+        p1[task43 + q50 * 256 + outer51 * 4 + (begin2 / 64) * n24] = sum48;
     }
 }
 
@@ -246,7 +219,7 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
 }
 
 __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n4, int height, int width,
-    int n13, int height_x_width, int n28) {
+    int n13, int height_x_width, int n16) {
     __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
     __shared__ int tf_cells[6];
@@ -258,74 +231,52 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     const int end3 = min(begin2 + height, height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
     const int line6 = (int)threadIdx.x / 32;
     for (int t1 = 0; t1 < rows4; t1 += 32) {
-        const int row9 = min(t1 + line6, rows4 - 1);
-        double sum10 = 0, sum11 = 0;
-        const int row12 = min(t1 + line6 + 8, rows4 - 1);
-        double sum13 = 0, sum14 = 0;
-        const int row15 = min(t1 + line6 + 16, rows4 - 1);
-        double sum16 = 0, sum17 = 0;
-        const int row18 = min(t1 + line6 + 24, rows4 - 1);
-        double sum19 = 0, sum20 = 0;
+        double sum12[4][2] = {};
         for (int v1 = lane5; v1 < width; v1 += 32) {
-            const int i23 = begin2 + row9, q24 = q0 / 64, outer25 = q0 - q24 * 64;
-            const float v2 = p0[v1 + i23 * width + q24 * n13 + outer25 * height_x_width];
-            const int i27 = begin2 + row12, q28 = q0 / 64, outer29 = q0 - q28 * 64;
-            const float v3 = p0[v1 + i27 * width + q28 * n13 + outer29 * height_x_width];
-            const int i31 = begin2 + row15, q32 = q0 / 64, outer33 = q0 - q32 * 64;
-            const float v4 = p0[v1 + i31 * width + q32 * n13 + outer33 * height_x_width];
-            const int i35 = begin2 + row18, q36 = q0 / 64, outer37 = q0 - q36 * 64;
-            const float v5 = p0[v1 + i35 * width + q36 * n13 + outer37 * height_x_width];
-            const bool in39 = v1 >= 1 && v1 <= n28, in40 = v1 >= 0 && v1 <= n28;
-            sum10 += (double)((in39 ? (float)v2 : 0.0f));
-            sum11 += (double)((in40 ? (float)v2 : 0.0f));
-            sum13 += (double)((in39 ? (float)v3 : 0.0f));
-            sum14 += (double)((in40 ? (float)v3 : 0.0f));
-            sum16 += (double)((in39 ? (float)v4 : 0.0f));
-            sum17 += (double)((in40 ? (float)v4 : 0.0f));
-            sum19 += (double)((in39 ? (float)v5 : 0.0f));
-            sum20 += (double)((in40 ? (float)v5 : 0.0f));
+            float value13[4][1];
+            UNROLL for (int u9 = 0; u9 < 4; ++u9) {
+                const int row17 = min(t1 + line6 + u9 * 8, rows4 - 1), i18 = begin2 + row17, q19 = q0 / 64;
+                const int outer20 = q0 - q19 * 64;
+                value13[u9][0] = (float)p0[v1 + i18 * width + q19 * n13 + outer20 * height_x_width];
+            }
+            bool in14[2][1];
+            in14[0][0] = v1 >= 1 && v1 <= n16;
+            in14[1][0] = v1 >= 0 && v1 <= n16;
+            UNROLL for (int u9 = 0; u9 < 4; ++u9)
+                UNROLL for (int j11 = 0; j11 < 2; ++j11) {
+                    float part23 = in14[j11][0] ? value13[u9][0] : 0.0f;
+                    UNROLL for (int l10 = 1; l10 < 1; ++l10) part23 += in14[j11][l10] ? value13[u9][l10] : 0.0f;
+                    sum12[u9][j11] += (double)part23;
+                }
         }
-        UNROLL for (int d = 16; d > 0; d /= 2) sum10 += __shfl_down_sync(0xffffffffu, sum10, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum11 += __shfl_down_sync(0xffffffffu, sum11, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum13 += __shfl_down_sync(0xffffffffu, sum13, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum14 += __shfl_down_sync(0xffffffffu, sum14, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum16 += __shfl_down_sync(0xffffffffu, sum16, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum17 += __shfl_down_sync(0xffffffffu, sum17, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum19 += __shfl_down_sync(0xffffffffu, sum19, d, 32);
-        UNROLL for (int d = 16; d > 0; d /= 2) sum20 += __shfl_down_sync(0xffffffffu, sum20, d, 32);
-        if (lane5 == 0) {
-            if (t1 + line6 < rows4) tf_rows[row9 * 2] = (double)sum10;
-            if (t1 + line6 < rows4) tf_rows[row9 * 2 + 1] = (double)sum11;
-            if (t1 + line6 + 8 < rows4) tf_rows[row12 * 2] = (double)sum13;
-            if (t1 + line6 + 8 < rows4) tf_rows[row12 * 2 + 1] = (double)sum14;
-            if (t1 + line6 + 16 < rows4) tf_rows[row15 * 2] = (double)sum16;
-            if (t1 + line6 + 16 < rows4) tf_rows[row15 * 2 + 1] = (double)sum17;
-            if (t1 + line6 + 24 < rows4) tf_rows[row18 * 2] = (double)sum19;
-            if (t1 + line6 + 24 < rows4) tf_rows[row18 * 2 + 1] = (double)sum20;
-        }
+        UNROLL for (int u9 = 0; u9 < 4; ++u9)
+            UNROLL for (int j11 = 0; j11 < 2; ++j11) {
+                UNROLL for (int d = 16; d > 0; d /= 2) sum12[u9][j11] += __shfl_down_sync(0xffffffffu, sum12[u9][j11], d, 32);
+                if (lane5 == 0 && t1 + line6 + u9 * 8 < rows4) tf_rows[(t1 + line6 + u9 * 8) * 2 + j11] = (double)sum12[u9][j11];
+            }
     }
     __syncthreads();
-    const int warp42 = (int)threadIdx.x / 32, lane43 = (int)threadIdx.x % 32, task45 = min(warp42, 2 - 1), at48 = task45 * 3;
-    const int lo49 = tf_cells[at48], hi50 = tf_cells[at48 + 1], step51 = tf_cells[at48 + 2];
-    const int first52 = begin2 <= lo49 ? lo49 : lo49 + (begin2 - lo49 + step51 - 1) / step51 * step51;
-    const int last53 = min(hi50, end3 - 1), count54 = last53 < first52 ? 0 : (last53 - first52) / step51 + 1;
-    double sum56[2] = {};
-    for (int t2 = lane43; t2 < count54; t2 += 32) {
-        const int i58 = first52 + t2 * step51, at59 = (i58 - begin2) * 2;
-        sum56[0] += tf_rows[at59]; sum56[1] += tf_rows[at59 + 1];
+    const int warp25 = (int)threadIdx.x / 32, lane26 = (int)threadIdx.x % 32, task28 = min(warp25, 2 - 1), at31 = task28 * 3;
+    const int lo32 = tf_cells[at31], hi33 = tf_cells[at31 + 1], step34 = tf_cells[at31 + 2];
+    const int first35 = begin2 <= lo32 ? lo32 : lo32 + (begin2 - lo32 + step34 - 1) / step34 * step34;
+    const int last36 = min(hi33, end3 - 1), count37 = last36 < first35 ? 0 : (last36 - first35) / step34 + 1;
+    double sum39[2] = {};
+    for (int t2 = lane26; t2 < count37; t2 += 32) {
+        const int i41 = first35 + t2 * step34, at42 = (i41 - begin2) * 2;
+        sum39[0] += tf_rows[at42]; sum39[1] += tf_rows[at42 + 1];
     }
-    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum56[j] += __shfl_down_sync(0xffffffffu, sum56[j], d);
-    if (lane43 == 0) { tf_sums[task45 * 2] = sum56[0]; tf_sums[task45 * 2 + 1] = sum56[1]; }
+    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum39[j] += __shfl_down_sync(0xffffffffu, sum39[j], d);
+    if (lane26 == 0) { tf_sums[task28 * 2] = sum39[0]; tf_sums[task28 * 2 + 1] = sum39[1]; }
     __syncthreads();
-    for (int task61 = (int)threadIdx.x; task61 < 4; task61 += 256) {
-        const int which62 = task61 % 2, rest63 = task61 / 2;
-        double sum66 = 0.0;
-        for (int c67 = 0; c67 < 2; ++c67) {
-            if (!(table_1[2 * c67] >> rest63 & 1)) continue;
-            sum66 += tf_sums[c67 * 2 + which62];
+    for (int task44 = (int)threadIdx.x; task44 < 4; task44 += 256) {
+        const int which45 = task44 % 2, rest46 = task44 / 2;
+        double sum49 = 0.0;
+        for (int c50 = 0; c50 < 2; ++c50) {
+            if (!(table_1[2 * c50] >> rest46 & 1)) continue;
+            sum49 += tf_sums[c50 * 2 + which45];
         }
-        const int q68 = q0 / 64, outer69 = q0 - q68 * 64;
-        p1[task61 + q68 * 256 + outer69 * 4] = sum66;
+        const int q51 = q0 / 64, outer52 = q0 - q51 * 64;
+        p1[task44 + q51 * 256 + outer52 * 4] = sum49;
     }
 }
 
@@ -407,7 +358,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_7c44769b2161", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_b8809237d5b3", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -82,7 +82,7 @@ private:
             "tf_covariance", tiles_ * groups_ * blocks_, threads(),
             "products of x" + to_string(graph_[x_].type.shape) + " with itself, " + number(tiles_) + " tiles of " +
                 number(values()) + " sums, " + number(blocks_) + " blocks each",
-            in_shared_ ? staging_code(staged_bytes() / 4) : std::string(), resident);
+            runs_code() + (in_shared_ ? staging_code(staged_bytes() / 4) : std::string()), resident);
         launch.shared_bytes = static_cast<uint32_t>(in_shared_ ? staged_bytes() : 0);
         return launch;
     }
@@ -98,26 +98,28 @@ private:
     // runs_of, in the kernel: where each begins and ends, its first segment and how many.
     static void write_runs_of(KernelText& k, const AxisLags& axis, int64_t chunk, const std::string& edges,
                               const std::string& name) {
-        Body& body = k.body;
-        const std::string count = number(2 * axis.segments() - 1), segments = number(axis.segments()),
-                          last = edges + "[" + segments + "]", size = number(chunk);
+        const std::string count = number(2 * axis.segments() - 1);
         table(k, edges, axis.edges);
-        body.line("__shared__ int " + name + "_begin[" + count + "], " + name + "_end[" + count + "], " + name +
-                  "_segment[2 * " + count + "];");
-        body.open("if (threadIdx.x == 0)");
-        body.line("int at = 0, segment = 0;");
-        body.open("for (int run = 0; run < " + count + "; ++run)");
-        body.line("const int chunk = run + 1 < " + count + " ? " + edges + "[run / 2 + 1] / " + size + " * " + size +
-                  " + run % 2 * " + size + " : " + last + ";");
-        body.line(name + "_begin[run] = at, at = max(at, min(chunk, " + last + ")), " + name + "_end[run] = at;");
-        body.line("while (segment + 1 < " + segments + " && " + edges + "[segment + 1] <= " + name +
-                  "_begin[run]) ++segment;");
-        body.line("int beyond = segment;");
-        body.line("while (beyond < " + segments + " && " + edges + "[beyond] < at) ++beyond;");
-        body.line(name + "_segment[2 * run] = segment, " + name + "_segment[2 * run + 1] = " + name +
-                  "_begin[run] < at ? beyond - segment : 0;");
-        body.close();
-        body.close();
+        k.body.line("__shared__ int " + name + "_begin[" + count + "], " + name + "_end[" + count + "], " + name + "_segment[2 * " + count + "];");
+        k.body.line("if (threadIdx.x == 0) tf_runs<" + number(axis.segments()) + ", " + number(chunk) + ">(" + edges + ", " + name + "_begin, " +
+                    name + "_end, " + name + "_segment);");
+    }
+    std::string runs_code() const override {
+        return R"cuda(
+// Runs of chunks of an axis that is cut at `edges`: beside every cut one chunk, what lies between in one; and of each the first
+// segment it meets and how many.
+template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, int* begin, int* end, int* segments) {
+    int at = 0, segment = 0;
+    for (int run = 0; run < 2 * SEGMENTS - 1; ++run) {
+        const int until = run + 2 < 2 * SEGMENTS ? edges[run / 2 + 1] / CHUNK * CHUNK + run % 2 * CHUNK : edges[SEGMENTS];
+        begin[run] = at, at = max(at, min(until, edges[SEGMENTS])), end[run] = at;
+        while (segment + 1 < SEGMENTS && edges[segment + 1] <= begin[run]) ++segment;
+        int beyond = segment;
+        while (beyond < SEGMENTS && edges[beyond] < at) ++beyond;
+        segments[2 * run] = segment, segments[2 * run + 1] = begin[run] < at ? beyond - segment : 0;
+    }
+}
+)cuda";
     }
     void write_runs(KernelText& k) const override {
         write_runs_of(k, axes_[1], rows_, "tf_high", "tf_tall");
@@ -157,8 +159,7 @@ private:
     // Straight from memory, where lags are too far apart.
     void write_far_steps(KernelText& k) {
         Body& body = k.body;
-        body.line("bool again = false;");
-        body.open("do");
+        body.open("for (bool again = false; !again || at < end; again = true)");
         k.emitter.open("for (int terms = 0; at < end && terms < " + number(centred_ ? most_terms : int64_t{1} << 30) +
                        "; ++at, ++terms)");
         body.line("const int column = at / planes, d = first_d + at % planes;");
@@ -167,9 +168,7 @@ private:
         write_products(k);
         k.emitter.close();
         write_finish(k);
-        body.line("again = true;");
         body.close();
-        body.line("while (at < end);");
     }
 
     // Declares `name`: x of channel c (of both sides) at one place.
@@ -229,45 +228,42 @@ private:
         Body& body = k.body;
         const std::string pointer = k.parameters.pointer(Argument::of_scratch(0), "double", false);
         body.line("const int tall_segments = tf_tall_segment[2 * tall + 1], run_segments = tf_run_segment[2 * run + 1];");
-        for (int64_t first = 0; first < values(); first += lanes) {
-            const int64_t here = std::min(lanes, values() - first);
-            body.line("#pragma unroll");
-            body.line("for (int i = 0; i < " + number(here) + "; ++i) tf_lanes[warp][i][lane] = " + nth(first) + ";");
-            body.line("__syncthreads();");
-            body.open("if (lane < " + number(here) + ")");
-            body.open("for (int s = 0; s < run_segments; ++s)");
-            // Where a run is inside one segment, all lanes belong to it; else it is one chunk.
-            body.line("const int segment = tf_run_segment[2 * run] + s, from = tf_run_begin[run] + strip * 32;");
-            body.line("const int begin = run_segments == 1 ? 0 : max(tf_wide[segment] - from, 0), beyond = run_segments == 1 ? 32 : "
-                      "min(tf_wide[segment + 1] - from, 32);");
-            body.line("double sum = 0.0;");
-            body.line("for (int l = begin; l < beyond; ++l) sum += (double)tf_lanes[warp][lane][l];");
-            body.line("tf_parts[warp][lane][s] = sum;");
-            body.close();
-            body.close();
-            body.line("__syncthreads();");
-            body.open("for (int i = (int)threadIdx.x; i < " + number(here) +
-                      " * run_segments * tall_segments; i += " + number(threads()) + ")");
-            body.line("const int value = i % " + number(here) + ", s = i / " + number(here) +
-                      " % run_segments, t = i / " + number(here) + " / run_segments;");
-            body.line("double* to = " + pointer + " + ((((long long)" + tile() + " * " + k.size(blocks_) +
-                      " + block) * " + number(axes_[1].segments()) + " + t) * " + number(segments_) + " + s) * " +
-                      number(values()) + " + " + number(first) + " + value;");
-            body.line("double total = again ? *to : 0.0;");
-            body.line("for (int i = 0; i < " + number(warps) + "; ++i) total += tf_rows[i] == t ? tf_parts[i][value][s] : 0.0;");
-            body.line("*to = total;");
-            body.close();
-            if (first + lanes < values()) body.line("__syncthreads();");
-        }
+        const std::string at_once = number(lanes), all = number(values());
+        body.line("#pragma unroll");
+        body.open("for (int first = 0; first < " + all + "; first += " + at_once + ")");
+        body.line("const int here = min(" + at_once + ", " + all + " - first);");
+        body.line("#pragma unroll");
+        body.line("for (int i = 0; i < " + at_once + "; ++i) if (i < here) tf_lanes[warp][i][lane] = " + nth("first + i") + ";");
+        body.line("__syncthreads();");
+        // Where a run is inside one segment, all lanes belong to it; else it is one chunk.
+        body.open("for (int s = 0; s < run_segments && lane < here; ++s)");
+        body.line("const int segment = tf_run_segment[2 * run] + s, from = tf_run_begin[run] + strip * 32;");
+        body.line("const int begin = run_segments == 1 ? 0 : max(tf_wide[segment] - from, 0), beyond = run_segments == 1 ? 32 : "
+                  "min(tf_wide[segment + 1] - from, 32);");
+        body.line("double sum = 0.0;");
+        body.line("for (int l = begin; l < beyond; ++l) sum += (double)tf_lanes[warp][lane][l];");
+        body.line("tf_parts[warp][lane][s] = sum;");
+        body.close();
+        body.line("__syncthreads();");
+        body.open("for (int i = (int)threadIdx.x; i < here * run_segments * tall_segments; i += " + number(threads()) + ")");
+        body.line("const int value = i % here, s = i / here % run_segments, t = i / here / run_segments;");
+        body.line("double* to = " + pointer + " + ((((long long)" + tile() + " * " + k.size(blocks_) + " + block) * " +
+                  number(axes_[1].segments()) + " + t) * " + number(segments_) + " + s) * " + all + " + first + value;");
+        body.line("double total = again ? *to : 0.0;");
+        body.line("for (int w = 0; w < " + number(warps) + "; ++w) total += tf_rows[w] == t ? tf_parts[w][value][s] : 0.0;");
+        body.line("*to = total;");
+        body.close();
+        body.line("__syncthreads();");
+        body.close();
         body.line("_Pragma(\"unroll\") for (int i = 0; i < " + number(sums_) + "; ++i) (&sums[0][0][0])[i] = 0;");
         body.line("_Pragma(\"unroll\") for (int c = 0; c < " + number(channel_block_) + "; ++c) alone[c] = 0;");
     }
 
-    // The value first + i of a tile: sums, then numbers alone; i is a loop that unrolls.
-    std::string nth(int64_t first) const {
-        const std::string i = "(i + " + number(first) + ")";
-        return i + " < " + number(sums_) + " ? (&sums[0][0][0])[" + i + " < " + number(sums_) + " ? " + i +
-               " : 0] : alone[" + i + " >= " + number(sums_) + " ? " + i + " - " + number(sums_) + " : 0]";
+    // Value i of a tile: sums, then numbers alone; i is known when loops are unrolled.
+    std::string nth(const std::string& i) const {
+        const std::string all = number(sums_);
+        return i + " < " + all + " ? (&sums[0][0][0])[" + i + " < " + all + " ? " + i + " : 0] : alone[" + i + " >= " + all + " ? " + i +
+               " - " + all + " : 0]";
     }
 
     bool in_shared_ = true;

@@ -59,7 +59,7 @@ Launch CovarianceParts::fold() {
     KernelText kernel(s_, places_);
     write_fold(kernel);
     return kernel.launch("tf_covariance_fold", tiles_ * groups_ * parts() * chunks(), fold_slices_ * 32,
-                         "sums of " + number(blocks_) + " blocks in " + number(parts()) + " parts");
+                         "sums of " + number(blocks_) + " blocks in " + number(parts()) + " parts", runs_code());
 }
 
 Launch CovarianceParts::gather() {

@@ -26,6 +26,7 @@ protected:
     virtual int64_t slot_segments() const = 0;  // that a block may leave sums of
     // Declares tf_tall_segment and tf_run_segment: of each run along h and w the first segment, and how many.
     virtual void write_runs(KernelText& kernel) const = 0;
+    virtual std::string runs_code() const { return {}; }  // what write_runs calls
     // Declares `tile` and `value`, where the sums of channels ca and cb that lie lag[3] apart are; of ca alone if `which`.
     virtual void write_slot(Body& body) const = 0;
 

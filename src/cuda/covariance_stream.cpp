@@ -158,10 +158,7 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     } else if (early) {
         issue("");
     }
-    if (most_terms) {
-        body.line("bool again = false;");
-        body.open("do");
-    }
+    if (most_terms) body.open("for (bool again = false; !again || at < end; again = true)");
     k.emitter.open(most_terms ? "for (int terms = 0; at < end && terms < " + number(most_terms) + ";)"
                               : std::string("while (at < end)"));
     if (copies) {
@@ -188,11 +185,7 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     write_advance(body, own);
     k.emitter.close();
     write_finish(k);
-    if (most_terms) {
-        body.line("again = true;");
-        body.close();
-        body.line("while (at < end);");
-    }
+    if (most_terms) body.close();
 }
 
 // What a thread brings of every plane are the same places of it. Where they lie is found once: how far from the plane's

@@ -55,32 +55,33 @@ void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector
                                       const std::string& place, const std::string& line, const std::string& inside,
                                       int64_t width) {
     Body& body = *body_;
-    for (size_t l = 0; l < sums.size(); ++l) {
-        const std::string slot = "tf_sums[" +
-                                 plus(times(cell, number(width * vector_)),
-                                      plus(times(place, number(vector_)), number(static_cast<int64_t>(l)))) +
-                                 "]";
-        if (lines_ == 1) {
-            body.line("if (" + inside + ") " + slot + " = " + sums[l] + ";");
-        } else {
-            body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + number(static_cast<int64_t>(l)) +
-                      "] = " + inside + " ? " + sums[l] + " : 0.0;");
-        }
+    const bool several = sums.size() > 1;
+    const std::string l = several ? body.fresh("l") : "0", sum = several ? sums[0].substr(0, sums[0].find('[')) + "[" + l + "]" : sums[0];
+    const std::string slot = "tf_sums[" + plus(times(cell, number(width * vector_)), plus(times(place, number(vector_)), l)) + "]";
+    const auto open_lanes = [&] {
+        if (several) body.line("#pragma unroll");
+        emitter_->open(several ? "for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")" : "");
+    };
+    if (lines_ == 1) {
+        emitter_->open("if (" + inside + ")");
+        open_lanes();
+        body.line(slot + " = " + sum + ";");
+        emitter_->close();
+        emitter_->close();
+        return;
     }
-    if (lines_ == 1) return;
+    open_lanes();
+    body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + l + "] = " + inside + " ? " + sum + " : 0.0;");
+    emitter_->close();
     body.line("__syncthreads();");
     emitter_->open("if (" + line + " == 0)");
-    for (size_t l = 0; l < sums.size(); ++l) {
-        const std::string total = body.fresh("total"), other = body.fresh("line");
-        body.line("double " + total + " = 0.0;");
-        body.line("for (int " + other + " = 0; " + other + " < " + integer(lines_) + "; ++" + other + ") " + total +
-                  " += tf_lines[(" + other + " * " + integer(columns_) + " + " + place + ") * " + number(vector_) +
-                  " + " + number(static_cast<int64_t>(l)) + "];");
-        body.line("tf_sums[" +
-                  plus(times(cell, number(width * vector_)),
-                       plus(times(place, number(vector_)), number(static_cast<int64_t>(l)))) +
-                  "] = " + total + ";");
-    }
+    open_lanes();
+    const std::string total = body.fresh("total"), other = body.fresh("line");
+    body.line("double " + total + " = 0.0;");
+    body.line("for (int " + other + " = 0; " + other + " < " + integer(lines_) + "; ++" + other + ") " + total + " += tf_lines[(" + other +
+              " * " + integer(columns_) + " + " + place + ") * " + number(vector_) + " + " + l + "];");
+    body.line(slot + " = " + total + ";");
+    emitter_->close();
     emitter_->close();
     body.line("__syncthreads();");
 }
@@ -183,18 +184,19 @@ void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const s
         return;
     }
     emitter_->open("if (" + inside + " && " + line + " == 0)");
-    for (int64_t b = 0; b < boxes; ++b)
-        for (int l = 0; l < vector_; ++l) {
-            const std::string at = plus(times(place, number(vector_)), number(l));
-            const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) {
-                return "tf_sums[" + plus(number(cell * width * vector_), at) + "]";
-            });
-            const std::string saved = offset;
-            add(inner_, let(plus(column, number(l)), "column"));
-            body.line("tf_store(" + pointer + " + " + plus(offset, times(number(b), integer(channel_stride))) + ", " +
-                      sum + ");");
-            offset = saved;
-        }
+    const std::string l = body.fresh("l");
+    body.line("#pragma unroll");
+    emitter_->open("for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")");
+    const std::string from = let(plus(times(place, number(vector_)), l), "from");
+    add(inner_, let(plus(column, l), "column"));
+    offset = emitter_->let("long long", offset, "to");
+    for (int64_t b = 0; b < boxes; ++b) {
+        const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) {
+            return "tf_sums[" + plus(number(cell * width * vector_), from) + "]";
+        });
+        body.line("tf_store(" + pointer + " + (" + plus(offset, times(number(b), integer(channel_stride))) + "), " + sum + ");");
+    }
+    emitter_->close();
     emitter_->close();
 }
 

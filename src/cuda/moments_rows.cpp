@@ -149,9 +149,8 @@ void RowSumsWriter::write_tables() {
     body.close();
 }
 
-std::string RowSumsWriter::inside(int64_t j, const std::string& column, int l) {
+std::string RowSumsWriter::inside(int64_t j, const std::string& i) {
     const Interval& interval = inner_.intervals[static_cast<size_t>(j)];
-    const std::string i = plus(column, number(l));
     std::string test = i + " >= " + integer(interval.lo) + " && " + i + " <= " + integer(interval.hi);
     if (interval.step > 1) test += " && (" + i + " - " + integer(interval.lo) + ") % " + integer(interval.step) + " == 0";
     return "(" + test + ")";
@@ -163,20 +162,17 @@ void RowSumsWriter::sum_rows() {
     const std::string lane = let("(int)threadIdx.x % " + number(columns_), "lane"), line = let("(int)threadIdx.x / " + number(columns_), "line");
     const int64_t lines = threads / columns_;
     const std::string vectors = let(integer(inner_.extent) + " / " + number(vector_), "vectors");
-    const std::string sum = long_rows_ ? "double" : "float";
-    const std::string real = real_ == Real::f64 ? "double" : sum;
-    const std::string t = body.fresh("t");
+    const std::string value_type(real_name(real_)), zero = literal(0, real_);
+    const std::string real = long_rows_ ? "double" : value_type;
+    const std::string t = body.fresh("t"), u = body.fresh("u"), l = body.fresh("l"), j = body.fresh("j"), sum = body.fresh("sum");
+    const std::string value = body.fresh("value"), in = body.fresh("in"), at = plus(t + " + " + line, times(u, number(lines)));
+    const auto every = [&](const std::string& i, int64_t count) {
+        body.line("#pragma unroll");
+        return "for (int " + i + " = 0; " + i + " < " + number(count) + "; ++" + i + ")";
+    };
     // All lanes go round together; rows beyond the last are the last one once more.
     emitter_->open("for (int " + t + " = 0; " + t + " < " + rows_here_ + "; " + t + " += " + number(lines * at_once) + ")");
-    std::vector<std::string> row(at_once);
-    std::vector<std::vector<std::string>> sums(at_once);
-    for (int u = 0; u < at_once; ++u) {
-        row[static_cast<size_t>(u)] = let("min(" + plus(t + " + " + line, number(u * lines)) + ", " + rows_here_ + " - 1)", "row");
-        for (int64_t j = 0; j < inner_boxes(); ++j) {
-            sums[static_cast<size_t>(u)].push_back(body.fresh("sum"));
-            body.line(real + " " + sums[static_cast<size_t>(u)].back() + " = 0;");
-        }
-    }
+    body.line(real + " " + sum + "[" + number(at_once) + "][" + number(inner_boxes()) + "] = {};");
     std::string vector = lane;
     if (long_rows_) {
         vector = body.fresh("v");
@@ -185,31 +181,44 @@ void RowSumsWriter::sum_rows() {
         emitter_->open("if (" + vector + " < " + vectors + ")");
     }
     const std::string column = let(times(vector, number(vector_)), "column");
-    std::vector<Lanes> loaded;
-    for (int u = 0; u < at_once; ++u) loaded.push_back(load(row[static_cast<size_t>(u)], column));
-    std::vector<std::string> tests;  // [interval][lane]
-    if (masks)
-        for (int64_t j = 0; j < inner_boxes(); ++j)
-            for (int l = 0; l < vector_; ++l) tests.push_back(emitter_->let("bool", inside(j, column, l), "in"));
-    const std::string value_type(real_name(real_)), zero = literal(0, real_);
-    for (int u = 0; u < at_once; ++u)
-        for (int64_t j = 0; j < inner_boxes(); ++j) {
-            std::string text;
-            for (int l = 0; l < vector_; ++l) {
-                const std::string value = "(" + value_type + ")" + loaded[static_cast<size_t>(u)][static_cast<size_t>(l)];
-                text += (l ? " + " : "") + (masks ? "(" + tests[static_cast<size_t>(j * vector_ + l)] + " ? " + value + " : " + zero + ")" : value);
-            }
-            body.line(sums[static_cast<size_t>(u)][static_cast<size_t>(j)] + " += (" + real + ")(" + text + ");");
-        }
+    // Loads of several rows before any is added: so many are in flight together.
+    body.line(value_type + " " + value + "[" + number(at_once) + "][" + number(vector_) + "];");
+    emitter_->open(every(u, at_once));
+    const Lanes loaded = load(let("min(" + at + ", " + rows_here_ + " - 1)", "row"), column);
+    if (!pack_.empty())
+        body.line(every(l, vector_) + " " + value + "[" + u + "][" + l + "] = tf_to<" + value_type + ">(" + pack_ + ".lane[" + l + "]);");
+    else
+        for (int lane = 0; lane < vector_; ++lane)
+            body.line(value + "[" + u + "][" + number(lane) + "] = (" + value_type + ")" + loaded[static_cast<size_t>(lane)] + ";");
     emitter_->close();
-    for (int u = 0; u < at_once; ++u)
-        for (const std::string& one : sums[static_cast<size_t>(u)])
-            for (int64_t d = columns_ / 2; d > 0; d /= 2)
-                body.line(one + " += __shfl_down_sync(0xffffffffu, " + one + ", " + number(d) + ", " + number(columns_) + ");");
-    emitter_->open("if (" + lane + " == 0)");
-    for (int u = 0; u < at_once; ++u)
-        for (int64_t j = 0; j < inner_boxes(); ++j)
-            body.line("if (" + plus(t + " + " + line, number(u * lines)) + " < " + rows_here_ + ") tf_rows[" + plus(times(row[static_cast<size_t>(u)], number(inner_boxes())), number(j)) + "] = (double)" + sums[static_cast<size_t>(u)][static_cast<size_t>(j)] + ";");
+    if (masks) {
+        body.line("bool " + in + "[" + number(inner_boxes()) + "][" + number(vector_) + "];");
+        emitter_->open(every(l, vector_));
+        const std::string i = let(plus(column, l), "i");
+        for (int64_t k = 0; k < inner_boxes(); ++k) body.line(in + "[" + number(k) + "][" + l + "] = " + inside(k, i) + ";");
+        emitter_->close();
+    }
+    emitter_->open(every(u, at_once));
+    emitter_->open(every(j, inner_boxes()));
+    const auto part = [&](const std::string& i) {
+        const std::string own = value + "[" + u + "][" + i + "]";
+        return masks ? "(" + in + "[" + j + "][" + i + "] ? " + own + " : " + zero + ")" : own;
+    };
+    const std::string all = body.fresh("part");
+    body.line(value_type + " " + all + " = " + part("0") + ";");
+    body.line("#pragma unroll");
+    body.line("for (int " + l + " = 1; " + l + " < " + number(vector_) + "; ++" + l + ") " + all + " += " + part(l) + ";");
+    body.line(sum + "[" + u + "][" + j + "] += (" + real + ")" + all + ";");
+    emitter_->close();
+    emitter_->close();
+    emitter_->close();
+    const std::string own = sum + "[" + u + "][" + j + "]";
+    emitter_->open(every(u, at_once));
+    emitter_->open(every(j, inner_boxes()));
+    body.line("#pragma unroll");
+    body.line("for (int d = " + number(columns_ / 2) + "; d > 0; d /= 2) " + own + " += __shfl_down_sync(0xffffffffu, " + own + ", d, " + number(columns_) + ");");
+    body.line("if (" + lane + " == 0 && " + at + " < " + rows_here_ + ") tf_rows[" + plus(times("(" + at + ")", number(inner_boxes())), j) + "] = (double)" + own + ";");
+    emitter_->close();
     emitter_->close();
     emitter_->close();
 }
@@ -229,8 +238,9 @@ std::vector<std::string> RowSumsWriter::outer_of(const std::string& plane) {
     return outer;
 }
 
-// One vector of a block's row.
+// One vector of a block's row: its elements, or, as it lies in memory, pack_.
 Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
+    pack_.clear();
     std::string plane = group_, rest = row;
     if (planes_ > 1) {
         int64_t count = row_count();
@@ -268,8 +278,7 @@ Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
         return lanes;
     }
     const std::string type = "tf_vector<" + storage + ", " + number(vector_) + ">";
-    const std::string pack = emitter_->let(type, "*(const " + type + "*)(" + pointer + " + " + at + ")", "pack");
-    for (int l = 0; l < vector_; ++l) lanes.text.push_back("tf_to<" + real + ">(" + pack + ".lane[" + number(l) + "])");
+    pack_ = emitter_->let(type, "*(const " + type + "*)(" + pointer + " + " + at + ")", "pack");
     return lanes;
 }
 

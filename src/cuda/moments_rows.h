@@ -30,14 +30,15 @@ private:
     // The indices of a plane's outer axes, of its number.
     std::vector<std::string> outer_of(const std::string& plane);
     Lanes load(const std::string& row, const std::string& column);
-    // Whether element `l` of the vector at `column` lies in interval j.
-    std::string inside(int64_t j, const std::string& column, int l);
+    // Whether column i lies in interval j.
+    std::string inside(int64_t j, const std::string& i);
 
     bool long_rows_ = false;  // more vectors than lanes
     int64_t columns_ = 1;     // lanes that share a row
     int64_t planes_ = 1;      // of a block
     int64_t room_ = 1;        // rows of a block, at most
     std::string group_, begin_, end_, rows_here_;  // texts
+    std::string pack_;                             // the vector that was loaded last
 };
 
 }  // namespace transfuse::cuda

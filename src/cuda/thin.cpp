@@ -4,7 +4,7 @@
 #include "cuda/thin.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 
 #include "cuda/kernel_text.h"
 #include "transfuse/error.h"
@@ -178,12 +178,9 @@ private:
         Body& body = *body_;
         const size_t h = axes_.size() - 2, w = axes_.size() - 1;
         const Lattice& along = axes_[h];
-        // Inputs of the column relative to the first output's: down·r - dil·k over all rows r and taps k.
-        std::map<int64_t, size_t> inputs;
-        for (int64_t r = 0; r < rows_; ++r)
-            for (int64_t k = 0; k < along.taps; ++k) inputs.emplace(along.down * r - along.dil * k, 0);
-        size_t count = 0;
-        for (auto& [distance, position] : inputs) position = count++;
+        // Inputs of the column relative to the first output's: down·r - dil·k over all rows r and taps k, from the last tap's on.
+        const int64_t step = std::gcd(along.down, along.dil), before = along.dil * (along.taps - 1);
+        const int64_t count = (along.down * (rows_ - 1) + before) / step + 1;
         body.line("#pragma unroll " + number(std::max<int64_t>(1, 4 / rows_)));
         emitter_->open("for (int ci = 0; ci < " + channels + "; ++ci)");
         std::vector<std::string> outer_k(h, "0");
@@ -206,29 +203,31 @@ private:
         body.line("#pragma unroll");
         emitter_->open("for (int kw = 0; kw < " + number(axes_[w].taps) + "; ++kw)");
         const auto [column, in_row] = met(w, at_[w + 2].text, "kw");
-        body.line("float x[" + number(static_cast<int64_t>(count)) + "];");
-        for (const auto& [distance, position] : inputs) {
-            const std::string i = let(plus(base, number(distance)), "i"), x = "x[" + number(static_cast<int64_t>(position)) + "]";
-            body.line(x + " = 0.0f;");
-            emitter_->open("if (" + in_row + " && " + i + " >= 0 && " + i + " < " + integer(along.in) + ")");
-            Index here = at_x;
-            here.push_back({i}), here.push_back({column});
-            body.line(x + " = (float)" + emitter_->value(x_, here)[0] + ";");
-            emitter_->close();
-        }
-        for (int64_t k = 0; k < along.taps; ++k) {
-            const std::string vector = times(plus(times(plus(times(tap, number(along.taps)), number(k)), number(axes_[w].taps)), "kw"), number(block_ / 4));
-            body.line("#pragma unroll");
-            body.open("for (int c = 0; c < " + number(block_ / 4) + "; ++c)");
-            body.line("const float4 v = tf_weights[" + plus(vector, "c") + "];");
-            for (int64_t r = 0; r < rows_; ++r) {
-                const std::string x = "x[" + number(static_cast<int64_t>(inputs.at(along.down * r - along.dil * k))) + "]", sum = "sums[" + number(r) + "][4 * c";
-                std::string products;
-                for (int64_t lane = 0; lane < std::min<int64_t>(4, cout_); ++lane) products += (lane ? " " : "") + sum + (lane ? " + " + number(lane) : "") + "] += v." + "xyzw"[lane] + " * " + x + ";";
-                body.line(products);
-            }
-            body.close();
-        }
+        body.line("float x[" + number(count) + "];");
+        body.line("#pragma unroll");
+        emitter_->open("for (int j = 0; j < " + number(count) + "; ++j)");
+        const std::string i = let(minus(plus(base, times(number(step), "j")), number(before)), "i");
+        body.line("x[j] = 0.0f;");
+        emitter_->open("if (" + in_row + " && (unsigned)" + i + " < (unsigned)" + integer(along.in) + ")");
+        at_x.push_back({i}), at_x.push_back({column});
+        body.line("x[j] = (float)" + emitter_->value(x_, at_x)[0] + ";");
+        emitter_->close();
+        emitter_->close();
+        body.line("#pragma unroll");
+        body.open("for (int kh = 0; kh < " + number(along.taps) + "; ++kh)");
+        body.line("#pragma unroll");
+        body.open("for (int c = 0; c < " + number(block_ / 4) + "; ++c)");
+        const std::string vector = times(plus(times(plus(times(tap, number(along.taps)), "kh"), number(axes_[w].taps)), "kw"), number(block_ / 4));
+        body.line("const float4 v = tf_weights[" + plus(vector, "c") + "];");
+        body.line("#pragma unroll");
+        body.open("for (int r = 0; r < " + number(rows_) + "; ++r)");
+        const std::string first = minus(times("r", number(along.down / step)), times("kh", number(along.dil / step)));
+        body.line("const float here = x[" + plus(first, number(before / step)) + "];");
+        for (int64_t lane = 0; lane < std::min<int64_t>(4, cout_); ++lane)
+            body.line("sums[r][" + plus("4 * c", number(lane)) + "] += v." + "xyzw"[lane] + " * here;");
+        body.close();
+        body.close();
+        body.close();
         emitter_->close();
         if (!inside.empty()) emitter_->close();
         for (size_t a = 0; a < h; ++a)
