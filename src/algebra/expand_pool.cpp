@@ -46,12 +46,29 @@ std::optional<double> uniform_divisor(const Node& node, const std::vector<PoolAx
     return window;
 }
 
+// Every window is one element, and every element a window.
+bool of_single_elements(const std::vector<PoolAxis>& axes) {
+    return std::all_of(axes.begin(), axes.end(), [](const PoolAxis& axis) {
+        return axis.kernel == 1 && axis.stride == 1 && axis.padding == 0 && axis.in == axis.out;
+    });
+}
+
+ValueId drop_max_pool(Rewriter& r, ValueId id) {
+    if (!of_single_elements(pool_axes(r, id))) return -1;
+    r.say("windows of one element");
+    return r.arg(id);
+}
+
 ValueId expand_avg_pool(Rewriter& r, ValueId id) {
     const Node node = r[id];
     const std::vector<PoolAxis> pool = pool_axes(r, id);
     const std::optional<double> divisor = uniform_divisor(node, pool);
     if (!divisor) return -1;
     ValueId x = node.args[0];
+    if (of_single_elements(pool)) {
+        r.say("windows of one element: avg_pool is a scale");
+        return scaled(r, x, 1 / *divisor);
+    }
     const bool everything = std::all_of(pool.begin(), pool.end(), [](const PoolAxis& axis) {
         return axis.out == 1 && axis.padding == 0 && axis.kernel == axis.in;
     });
@@ -111,6 +128,7 @@ ValueId expand_adaptive_pool(Rewriter& r, ValueId id) {
 
 std::span<const Rule> expand_pool_rules() {
     static const std::vector<Rule> rules = {
+        {"drop_max_pool", Family::simplify, {Op::max_pool, Op::min_pool}, drop_max_pool},
         {"expand_avg_pool", Family::expand, {Op::avg_pool}, expand_avg_pool, true},
         {"expand_adaptive_pool",
          Family::expand,

@@ -75,6 +75,12 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
     return std::nullopt;
 }
 
+// Channels last or not: no text serves both.
+const char* layout(const Surroundings& around, ValueId memory) {
+    const Sizes& strides = around.strides[static_cast<size_t>(memory)];
+    return strides.size() >= 3 && strides[1] == 1 && strides.back() != 1 ? ";last" : ";";
+}
+
 }  // namespace
 
 std::string structure_of(const Surroundings& around) {
@@ -85,6 +91,8 @@ std::string structure_of(const Surroundings& around) {
                        (around.aligned ? "a" : "") + std::to_string(static_cast<int>(around.precision)) + ";";
     for (const Lattice& axis : lattices(graph, around.pass.anchor)) text += words(axis);
     text += to_string(graph[graph[around.pass.anchor].args[1]].type);
+    for (ValueId read : around.pass.reads) text += layout(around, view_root(around.plan, read));
+    for (const Store& store : around.pass.stores) text += layout(around, store.target);
     for (const TileStep& step : around.pass.steps) {
         const Node& node = graph[step.value];
         text += ";" + std::string(name(node.op)) + std::to_string(step.value) + "@" +

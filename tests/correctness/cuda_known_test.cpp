@@ -84,6 +84,36 @@ TEST_F(CudaKnown, HundredLengthsOfAVocoderCompileAtMostTwoKernelsALayer) {
             }
 }
 
+// Channels last is another structure: its first size gets the kernel that a program gets which has seen nothing else. A product that
+// hides behind memory stays in full fp32 there as well.
+TEST_F(CudaKnown, LayoutsDoNotServeOneAnother) {
+    const Graph graph = parse(
+        "graph g {\n  %x = input f32[4,64,16,32,32]\n  %w = param f32[64,32,2,2,2]\n  %y = conv_transpose(%x, %w) stride=[2,2,2]\n  %r = "
+        "relu(%y)\n  %v = param f32[4,32,1,1,1]\n  %c = conv(%r, %v)\n  %z = softmax(%c) dims=[1]\n  return %z\n}\n");
+    const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
+    const auto texts = [&](bool last, KnownKernels* known) {
+        CompileOptions options;
+        options.precision = Fp32Precision::tf32;
+        for (ValueId leaf : planned.graph.leaves()) {
+            const Node& node = planned.graph[leaf];
+            options.leaf_strides.push_back(last && node.op == Op::input ? channels_last(node.type.shape) : contiguous_strides(node.type.shape));
+        }
+        const Sizes& result = planned.graph[planned.graph.outputs()[0]].type.shape;
+        options.output_strides = {last ? channels_last(result) : contiguous_strides(result)};
+        const Assembly assembly = assemble(planned, options, Target{}, true, {}, known);
+        std::vector<std::string> list;
+        for (const BoundLaunch& bound : assembly.launches) list.push_back(bound.launch.source->text);
+        if (known)
+            for (const auto& [pass, taken] : assembly.taken) known->remember(taken);
+        return list;
+    };
+    KnownKernels known;
+    const auto contiguous = texts(false, &known), last = texts(true, &known);
+    EXPECT_EQ(last, texts(true, nullptr));
+    EXPECT_NE(contiguous, last);
+    EXPECT_NE(last.back().find("constexpr int TERMS = 2"), std::string::npos);
+}
+
 // Widths that are no multiple of 16 bytes, and areas that differ sixtyfold, ask for a third at times.
 TEST_F(CudaKnown, ImagesOfManySizesCompileAFewKernels) {
     for (const char* body : {"[64,32,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %z = relu(%y)",

@@ -23,6 +23,9 @@ const char* const small_passes[] = {
     // one pixel, on both axes or on one: an output's phase is its place
     "%x = input f32[9,12,1,1]  %w = param f32[12,70,4,4]  %b = param f32[70]  %y = conv_transpose(%x, %w, %b)  %m = mean(%y) dims=[0,2,3] keepdim=1  %d = sub(%y, %m)  %z = relu(%d)",
     "%x = input f32[3,8,1,8]  %w = param f32[8,24,5,3]  %z = conv_transpose(%x, %w) padding=[1,1] output_padding=[0,0]",
+    // a pool whose windows are single outputs, several images a tile
+    "%x = input f32[6,12,2,4]  %w = param f32[12,24,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %t = tanh(%y)  %k = full() dtype=f32 shape=[24,1,1,1,1] value=0.5  %z = "
+    "lattice(%t, %k) out=[2,4]",
     // columns of the input that no output needs
     "%x = input f32[2,8,6,16]  %w = param f32[8,16,3,3]  %z = conv_transpose(%x, %w) padding=[2,5]",
 };

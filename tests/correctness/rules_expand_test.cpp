@@ -41,6 +41,14 @@ TEST(rules_expand, average_pools_with_one_divisor) {
     const Derivation all = expect_fires("expand_avg_pool", x + "%y = avg_pool(%x) kernel=[7,8] divisor=10\nreturn %y");
     EXPECT_EQ(count(all.rewritten, Op::mean), 1);
     expect_fires("expand_avg_pool", "%x = input f64[3,7,8]\n%y = avg_pool(%x) kernel=[2,2]\nreturn %y");
+    // Windows of one element: a scale, or nothing at all.
+    const std::string one = "kernel=[1,1] stride=[1,1]";
+    const Derivation scale = expect_fires("expand_avg_pool", x + "%y = avg_pool(%x) " + one + " divisor=3\nreturn %y");
+    EXPECT_EQ(count(scale.rewritten, Op::lattice), 0);
+    expect_fires("expand_avg_pool", x + "%y = avg_pool(%x) " + one + " ceil_mode=1 count_include_pad=0\nreturn %y");
+    expect_fires("drop_max_pool", x + "%y = max_pool(%x) " + one + "\nreturn %y");
+    expect_stays("drop_max_pool", x + "%y = max_pool(%x) kernel=[1,1] stride=[2,1]\nreturn %y");
+    expect_stays("drop_max_pool", x + "%y = max_pool(%x) kernel=[1,2] stride=[1,1]\nreturn %y");
     // 1/9 has no 16-bit form: the pool stays a pool.
     EXPECT_EQ(count(rewrite(graph_of("%x = input f16[1,2,6,6]\n%y = avg_pool(%x) kernel=[3,3]\nreturn %y")).rewritten,
                     Op::avg_pool),

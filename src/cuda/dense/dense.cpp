@@ -93,8 +93,8 @@ struct Request {
     Request(const Request&) = delete;   // the epilogue refers to its neighbours
 };
 
-// What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32, from which small ones
-// gain nothing); right for any size; or as another size's.
+// What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32 where those gain from
+// it, though small ones do not); right for any size; or as another size's.
 struct Wish {
     int larger = 0;
     bool loose = false;
@@ -107,7 +107,7 @@ std::unique_ptr<Request> read_request(const Surroundings& around, Family family,
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return nullptr;
     program->vector = store_vector(*program, *problem);
-    if (wish.larger && tf32_allowed(around, *problem)) problem->arithmetic = Arithmetic::tf32;
+    if (wish.larger && tf32_pays(around, *problem, true)) problem->arithmetic = Arithmetic::tf32;
     if (wish.loose || wish.manner) {
         const Manner own{problem->load, program->vector, problem->arithmetic, problem->any_size};
         const Manner manner = wish.manner ? *wish.manner : loosest(own, problem->axes[3]);

@@ -349,7 +349,8 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
         m.line("fence_proxy();");
     } else if (s.tail > 0) {
         m.line("for (int i = t; i < STAGES * VECTORS * TERMS * (PLANE - PIXELS); i += THREADS)   // zeros after the last row; nobody writes there again");
-        m.line("*(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);");
+        const bool apart = s.stage_bytes != s.vectors * problem.terms() * s.plane * 16;
+        m.line(std::string("*(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16") + (apart ? " + i / ((PLANE - PIXELS) * VECTORS * TERMS) * (STAGE_BYTES - VECTORS * TERMS * PLANE * 16)" : "") + ") = make_uint4(0, 0, 0, 0);");
         m.line("fence_proxy();");
     }
     // What lies before this touches no memory of others: it runs while the kernel before ends.

@@ -149,7 +149,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.first[3] = floor_div(s.first[3], grain) * grain;
     if (s.tile[3] % grain != 0) return std::nullopt;
     for (int a = 0; a < 4; ++a) s.extent[a] = s.tile[a] + last[a] - s.first[a];
-    const bool tall = needs.pooled() && config.run[0] * config.run[1] * config.run[2] > 1;
+    const bool tall = needs.pooled && config.run[0] * config.run[1] * config.run[2] > 1;
     const int pitch_grain = std::max({tall ? 8 : 2, needs.vector, grain});
     const int64_t used = u_extent(problem.axes[3]) + last[3];   // end of what stored outputs read, from column 0
     s.extent[3] = round_up(s.extent[3], pitch_grain);
@@ -394,7 +394,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     const int chunk_pixels = s.chunk_rows * config.chunk_width;
     s.pitch = needs.pixel_major ? s.chunk_height + 4 : chunk_pixels + (chunk_pixels % 16 == 0 ? 8 : 0);
     s.chunk_bytes = (needs.pixel_major ? chunk_pixels : s.chunk_height) * s.pitch * problem.real_bytes();
-    if (needs.folded && (s.segments > 1 || s.chunk_count > 1 || !empty.empty() || needs.pooled() || needs.pixel_major)) return std::nullopt;
+    if (needs.folded && (s.segments > 1 || s.chunk_count > 1 || !empty.empty() || needs.pooled || needs.pixel_major)) return std::nullopt;
     if (needs.fragments) s.chunk_bytes = needs.boxed ? boxes_bytes(box_shape(problem, needs, config, s)) : 0;
     else if (!s.joint && config.buffers < 2) return std::nullopt;
 
@@ -404,7 +404,10 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     const int turn = 128 * problem.word_pixels(), turns = (s.pixels + turn - 1) / turn;
     if (problem.load == LoadMode::boxes && s.vectors % config.piece != 0) return std::nullopt;
     s.pieces = problem.load == LoadMode::boxes ? s.vectors / config.piece : (turns + config.piece - 1) / config.piece;
-    s.stage_bytes = s.vectors * problem.terms() * s.plane * 16;
+    // Portable warps load blocks of 8 pixels two or four at a time: what they meet beyond a run of the last plane, and make nothing of, is
+    // not the next stage, which may be being written.
+    const int at_once = problem.family == Family::wgmma ? 8 : problem.arithmetic == Arithmetic::f64 ? 16 : 32;
+    s.stage_bytes = (s.vectors * problem.terms() * s.plane + round_up(s.run_pixels, at_once) - s.run_pixels) * 16;
     s.raw_bytes = s.raw_piece_bytes(problem, config);
     int at = 0;
     s.weights_at = at;

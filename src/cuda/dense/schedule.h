@@ -44,6 +44,7 @@ struct Problem {
 // What the tile program asks of a chunk.
 struct Needs {
     bool all_channels = false;               // channel reductions: every output channel of a pixel in one chunk
+    bool pooled = false;                     // chunks are made of whole rows of windows, be those of one output
     std::array<int64_t, 4> pool{1, 1, 1, 1}; // windows side by side that must lie in one chunk
     bool pixel_major = false;                // channels_last stores
     int vector = 1;                          // outputs along w a store thread takes at once
@@ -58,7 +59,6 @@ struct Needs {
     bool fragments = false;                  // the tile program runs on the accumulators: no chunks, no store role
     int boxed = 0;                           // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
     int folded = 0;                          // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
-    bool pooled() const { return pool[1] * pool[2] * pool[3] > 1; }
 };
 
 enum class Split : uint8_t { channels, pixels, phases };   // what the two product warpgroups divide

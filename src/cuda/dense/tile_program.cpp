@@ -227,6 +227,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 Needs TileProgram::needs(int phases_w) const {
     Needs n;
     n.all_channels = channel_reductions;
+    n.pooled = pool.has_value();
     if (pool)
         for (size_t k = 0; k < pool->window.size(); ++k) n.pool[4 - pool->window.size() + k] = pool->window[k];
     n.pixel_major = pixel_major;
@@ -255,8 +256,8 @@ static bool sums_products(const Graph& graph, ValueId w, const std::vector<Latti
 // TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is allowed: with
 // groups, with few channels in one or two dimensions, and in small problems. Not where a sum or an average moved before the
 // product: PyTorch's roundings average out there, one rounding of the sum would not. Not where the three products of strict
-// fp32 hide behind memory, in less than half its time, or behind two launches.
-bool tf32_allowed(const Surroundings& around, const Problem& problem) {
+// fp32 hide behind memory, in less than half its time (at sizes many times larger they do as well), or behind two launches.
+static bool tf32_allowed(const Surroundings& around, const Problem& problem) {
     if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
@@ -268,9 +269,13 @@ bool tf32_allowed(const Surroundings& around, const Problem& problem) {
     return graph[x].op != Op::box_sums && !sums_products(graph, anchor.args[1], axes);
 }
 
-static bool tf32_pays(const Surroundings& around, const Problem& problem) {
+bool tf32_pays(const Surroundings& around, const Problem& problem, bool at_larger_sizes) {
     const Machine& machine = around.plan.machine;
-    return tf32_allowed(around, problem) && 3 * around.pass.cost.flops / machine.flops > std::max(0.5 * around.pass.cost.bytes / machine.bandwidth, 2 * machine.launch);
+    const Type& w = around.plan.graph[around.plan.graph[around.pass.anchor].args[1]].type;
+    const double products = 3 * around.pass.cost.flops / machine.flops;
+    // Larger sizes have the same weights, and a launch is nothing to them.
+    const double bytes_moved = around.pass.cost.bytes - (at_larger_sizes ? static_cast<double>(numel(w.shape) * bytes(w.dtype)) : 0);
+    return tf32_allowed(around, problem) && products > std::max(0.5 * bytes_moved / machine.bandwidth, at_larger_sizes ? 0 : 2 * machine.launch);
 }
 
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not) {
@@ -293,7 +298,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const DType dtype = graph[anchor.args[0]].type.dtype;
     if (dtype == DType::f64 && family == Family::wgmma) return no("wgmma has no fp64");
     if (w.dtype != dtype) return no("x and w of different dtypes");
-    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem) ? Arithmetic::tf32 : Arithmetic::strict;
+    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem, false) ? Arithmetic::tf32 : Arithmetic::strict;
     const auto& s = program.input.strides;
     auto multiples_of = [&](int lanes) {   // steps along an axis of one pixel do not matter
         for (size_t a = 0; a < 4; ++a)

@@ -62,7 +62,7 @@ struct TileProgram {
 // nullopt with a sentence when the pass asks for something this family does not do.
 std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not);
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not);
-// Whether fp32 products may be made in TF32, be it worth it or not: true or false for all sizes.
-bool tf32_allowed(const Surroundings& around, const Problem& problem);
+// Whether fp32 products are made in TF32: at this size, or at sizes many times larger.
+bool tf32_pays(const Surroundings& around, const Problem& problem, bool at_larger_sizes);
 
 }  // namespace transfuse::cuda
