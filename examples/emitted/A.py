@@ -78,6 +78,8 @@ template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int 
     }
     return sum;
 }
+__device__ const double tf_table_13[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
+__device__ const double tf_table_14[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
 __device__ const int table_1[] = {2, 0, 3, 0};
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height,
@@ -160,36 +162,16 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
         const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
         if (t2 < 32768) {
             const int i7 = t2 / 128, i8 = t2 - i7 * 128, i9 = i7 / 2, i10 = i7 - i9 * 2, i11 = i9 / 2, i12 = i9 - i11 * 2;
-            const float v4 = (float)p2[i11 * 1152 + i8 * 9] * 0.5f;
-            const double m15 = i12 == 1 ? 0.0 : 1.0;
-            const float v6 = (float)p2[i11 * 1152 + i8 * 9 + 3] * 0.5f;
-            const double m18 = i12 == 1 ? 1.0 : 0.0;
-            const float v8 = (float)p2[i11 * 1152 + i8 * 9 + 6] * 0.5f;
-            const double m21 = i12 == 1 ? 1.0 : 0.0;
-            const double v9 = (m15 != 0.0 ? (double)v4 * m15 : 0.0) + (m18 != 0.0 ? (double)v6 * m18 : 0.0)
-                + (m21 != 0.0 ? (double)v8 * m21 : 0.0);
-            const double m23 = i10 == 1 ? 0.0 : 1.0;
-            const float v11 = (float)p2[i11 * 1152 + i8 * 9 + 1] * 0.5f;
-            const double m26 = i12 == 1 ? 0.0 : 1.0;
-            const float v13 = (float)p2[i11 * 1152 + i8 * 9 + 3 + 1] * 0.5f;
-            const double m29 = i12 == 1 ? 1.0 : 0.0;
-            const float v15 = (float)p2[i11 * 1152 + i8 * 9 + 6 + 1] * 0.5f;
-            const double m32 = i12 == 1 ? 1.0 : 0.0;
-            const double v16 = (m26 != 0.0 ? (double)v11 * m26 : 0.0) + (m29 != 0.0 ? (double)v13 * m29 : 0.0)
-                + (m32 != 0.0 ? (double)v15 * m32 : 0.0);
-            const double m34 = i10 == 1 ? 1.0 : 0.0;
-            const float v18 = (float)p2[i11 * 1152 + i8 * 9 + 2] * 0.5f;
-            const double m37 = i12 == 1 ? 0.0 : 1.0;
-            const float v20 = (float)p2[i11 * 1152 + i8 * 9 + 3 + 2] * 0.5f;
-            const double m40 = i12 == 1 ? 1.0 : 0.0;
-            const float v22 = (float)p2[i11 * 1152 + i8 * 9 + 6 + 2] * 0.5f;
-            const double m43 = i12 == 1 ? 1.0 : 0.0;
-            const double v23 = (m37 != 0.0 ? (double)v18 * m37 : 0.0) + (m40 != 0.0 ? (double)v20 * m40 : 0.0)
-                + (m43 != 0.0 ? (double)v22 * m43 : 0.0);
-            const double m45 = i10 == 1 ? 1.0 : 0.0;
-            const double v24 = (m23 != 0.0 ? (double)v9 * m23 : 0.0) + (m34 != 0.0 ? (double)v16 * m34 : 0.0)
-                + (m45 != 0.0 ? (double)v23 * m45 : 0.0);
-            p3[i7 * 128 + i8] = v24;
+            double a15 = 0.0;
+            for (int r1 = 0; r1 < 3; ++r1)
+                for (int r2 = 0; r2 < 3; ++r2) {
+                    const double m18 = tf_table_13[i10 * 3 + r1] * tf_table_14[i12 * 3 + r2];
+                    if (m18 != 0) {
+                        a15 += (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f) * m18;
+                    }
+                }
+            const double v5 = (double)a15;
+            p3[i7 * 128 + i8] = v5;
         }
     }
     TF_AFTER();
@@ -358,7 +340,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_b8809237d5b3", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6c06eb56e2fb", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -162,22 +162,17 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
         const int t1 = (int)block1 * 256 + threadIdx.x;
         if (t1 < 8192) {
             const int i3 = t1 / 128, i4 = t1 - i3 * 128;
-            const float v1 = p0[i3 * 1152 + i4 * 9], v2 = p0[i3 * 1152 + i4 * 9 + 3];
-            const double v4 = (double)v1 * 1.0 + (double)v2 * 1.0 + (double)(float)p0[i3 * 1152 + i4 * 9 + 6] * 1.0;
-            const float v5 = p0[i3 * 1152 + i4 * 9 + 1], v6 = p0[i3 * 1152 + i4 * 9 + 3 + 1];
-            const float v7 = p0[i3 * 1152 + i4 * 9 + 6 + 1];
-            const double v8 = (double)v5 * 1.0 + (double)v6 * 1.0 + (double)v7 * 1.0;
-            const float v9 = p0[i3 * 1152 + i4 * 9 + 2], v10 = p0[i3 * 1152 + i4 * 9 + 3 + 2];
-            const float v11 = p0[i3 * 1152 + i4 * 9 + 6 + 2];
-            const double v12 = (double)v9 * 1.0 + (double)v10 * 1.0 + (double)v11 * 1.0;
-            const double v13 = (double)v4 * 1.0 + (double)v8 * 1.0 + (double)v12 * 1.0;
-            p1[i3 * 128 + i4] = v13;
+            double a5 = 0.0;
+            for (int r1 = 0; r1 < 3; ++r1)
+                for (int r2 = 0; r2 < 3; ++r2) a5 += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
+            const double v2 = (double)a5;
+            p1[i3 * 128 + i4] = v2;
         }
     } else {
         const int block3 = block1 - 32, t2 = (int)block3 * 256 + threadIdx.x;
         if (t2 < 128) {
-            const float v16 = (float)p2[t2] + (float)p3[t2];
-            p4[t2] = v16;
+            const float v5 = (float)p2[t2] + (float)p3[t2];
+            p4[t2] = v5;
         }
     }
     TF_AFTER();
@@ -349,7 +344,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d2108ad1550e", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_b8577fcd9d74", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

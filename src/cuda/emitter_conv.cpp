@@ -117,29 +117,73 @@ Fold Emitter::correlate_fold(ValueId id, const Index& index) {
     return fold;
 }
 
+namespace {
+
+// What taps do to one axis: w'[r] = Σ_k matrix[r, k]·w[k].
+struct AxisTaps {
+    size_t axis;
+    int64_t columns;
+    std::vector<double> matrix;
+
+    // After what was done to it before.
+    void behind(int64_t inner_columns, const std::vector<double>& inner) {
+        const int64_t rows = static_cast<int64_t>(matrix.size()) / columns;
+        std::vector<double> product(static_cast<size_t>(rows * inner_columns), 0.0);
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t k = 0; k < columns; ++k)
+                for (int64_t c = 0; c < inner_columns; ++c)
+                    product[static_cast<size_t>(r * inner_columns + c)] +=
+                        matrix[static_cast<size_t>(r * columns + k)] * inner[static_cast<size_t>(k * inner_columns + c)];
+        matrix = std::move(product), columns = inner_columns;
+    }
+    bool ones() const {
+        return std::all_of(matrix.begin(), matrix.end(), [](double entry) { return entry == 1; });
+    }
+};
+
+}  // namespace
+
+// Taps of several axes, one after another, as one sum where the text is for a reader: matrices of an axis are multiplied here.
 Fold Emitter::taps_fold(ValueId id, const Index& index) {
-    const Node& node = graph_[id];
-    const auto axis = static_cast<size_t>(node.attributes.integer(Key::axis));
-    const ValueId w = node.args[0];
-    const int64_t K = graph_[w].type.shape[axis];
-    const Real real = wide_ ? Real::f64 : real_of(node.type.dtype);
-    const std::string matrix = table(node.attributes.numbers(Key::matrix), real);
+    std::vector<AxisTaps> axes;
+    ValueId w = id;
+    do {
+        const Node& taps = graph_[w];
+        const auto axis = static_cast<size_t>(taps.attributes.integer(Key::axis));
+        const std::vector<double>& matrix = taps.attributes.numbers(Key::matrix);
+        w = taps.args[0];
+        const int64_t columns = graph_[w].type.shape[axis];
+        const auto known = std::find_if(axes.begin(), axes.end(), [&](const AxisTaps& a) { return a.axis == axis; });
+        if (known == axes.end())
+            axes.push_back({axis, columns, matrix});
+        else
+            known->behind(columns, matrix);
+    } while (parameters_.stated() && graph_[w].op == Op::taps && !places_.contains(w));
+    const Real real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
     Fold fold;
-    fold.loops.push_back({K, false});
-    fold.term = [this, w, axis, index, matrix, K, real](const std::vector<Coordinate>& loop,
-                                                        const std::function<void(const Lanes&)>& take) {
+    std::vector<std::string> tables;
+    for (const AxisTaps& axis : axes) {
+        fold.loops.push_back({axis.columns, false});
+        tables.push_back(axis.ones() ? "" : table(axis.matrix, real));
+    }
+    fold.term = [this, w, axes, index, tables, real](const std::vector<Coordinate>& loop,
+                                                     const std::function<void(const Lanes&)>& take) {
         Index at = index;
-        at[axis] = loop[0];
-        const std::string factor =
-            let(std::string(real_name(real)),
-                matrix + "[" + plus(times(index[axis].text, number(K)), loop[0].text) + "]", "m");
-        open("if (" + factor + " != 0)");
+        std::string product;
+        for (size_t j = 0; j < axes.size(); ++j) {
+            at[axes[j].axis] = loop[j];
+            const std::string entry = "[" + plus(times(index[axes[j].axis].text, number(axes[j].columns)), loop[j].text) + "]";
+            if (!tables[j].empty()) product += (product.empty() ? "" : " * ") + tables[j] + entry;
+        }
+        const std::string factor = product.empty() ? "" : let(std::string(real_name(real)), product, "m");
+        if (!factor.empty()) open("if (" + factor + " != 0)");
         const Lanes x = value(w, at);
         Lanes term;
         term.real = x.real == Real::f64 || real == Real::f64 ? Real::f64 : Real::f32;
-        for (const std::string& text : x.text) term.text.push_back(text + " * " + factor);
+        for (const std::string& text : x.text)
+            term.text.push_back(factor.empty() ? "(" + std::string(real_name(term.real)) + ")" + text : text + " * " + factor);
         take(term);
-        close();
+        if (!factor.empty()) close();
     };
     fold.finish = [this, real](const Lanes& folded) {
         Lanes result;

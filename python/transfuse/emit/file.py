@@ -22,19 +22,28 @@ LONGEST = 600  # lines of a file
 
 
 def write(found, ref: Reference, modes, half: bool = False) -> str:
-    """With kernels of their own for as many arithmetics as leave the file short enough to read. Without them rows of another length
-    than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
+    """With kernels of their own for as many sizes and arithmetics as leave the file short enough to read. Without them rows of another
+    length than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
     PyTorch's operators. half: kernels for 16 bits alone, where tensor cores have them."""
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs))
     if half and "half" in every:
         return _file(found, ref, modes, ["half"])
     taken, text = ["fp32"], _file(found, ref, modes, ["fp32"])
+    if text.count("\n") >= LONGEST:
+        modes = [replace(mode, parts=[_without_general(part) for part in mode.parts]) for mode in modes]
+        text = _file(found, ref, modes, taken)
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
             longer = _file(found, ref, modes, [a for a in every if a in (*taken, arithmetic)])
             if longer.count("\n") < LONGEST:
                 taken, text = [*taken, arithmetic], longer
     return text
+
+
+def _without_general(part):
+    """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""
+    kept = {key: [v for v in variants if v[0]] or variants for key, variants in part.programs.items()}
+    return replace(part, programs=kept)
 
 
 def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
@@ -265,10 +274,10 @@ def _region(part, any_statistics: bool) -> str:
         f"({', '.join(python_of(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
         for _, shape in program.outputs
     )
-    formula = None if part.falls else derived.written(at, names, program.extents)
+    formula = None if "half" in part.programs else derived.written(at, names, program.extents)
     kind = "derived" if formula else "written"
     statistics = len(program.outputs) > region.differentiable
-    otherwise = f" or {part.name}_as_written(convolve, *leaves)" if part.falls else ""
+    otherwise = f" or {part.name}_as_{kind}(convolve, *leaves)" if part.falls else ""
     forward = f"        return tuple({part.name}_by_kernels(*leaves))"
     if statistics:
         forward = (
