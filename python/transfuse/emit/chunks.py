@@ -32,16 +32,19 @@ class Chunk:
         return bool(self.names & (calls if self.function else words))
 
 
+FLAG = re.compile(r"^#define (TF_\w+)$", re.M)  # says no more than that it is defined
+
+
 def resolved(text: str) -> str:
     """The branches a CUDA compiler takes where the text can also be read by a plain C++ compiler, or asks what was defined."""
-    defined = {"__CUDACC__", "__CUDACC_RTC__", *re.findall(r"^#define (TF_AFTER_PRODUCT)", text, re.M)}
+    defined = {"__CUDACC__", "__CUDACC_RTC__", *FLAG.findall(text)}
     out, stack = [], []  # stack: None where the compiler decides, else [taken, keeping]
     for line in text.split("\n"):
         word = line.strip()
         keeping = all(entry is None or entry[1] for entry in stack)
         if match := re.match(r"#(ifdef|ifndef|if|elif) ?(?:defined\()?(\w+)?\)?(.*)", word):
             asks = match[1] in ("ifdef", "ifndef") or ((match[2] or "").startswith("__CUDACC") and not match[3].strip())
-            ours = asks and (match[2].startswith("__CUDACC") or match[2] == "TF_AFTER_PRODUCT")
+            ours = asks and match[2].startswith(("__CUDACC", "TF_"))
             if match[1] == "elif":
                 if stack[-1] is not None:
                     stack[-1] = [True, not stack[-1][0] and match[2] in defined]
@@ -68,7 +71,7 @@ def resolved(text: str) -> str:
             if stack.pop() is not None:
                 continue
             keeping = all(entry is None or entry[1] for entry in stack)
-        elif word == "#define TF_AFTER_PRODUCT":
+        elif FLAG.fullmatch(word):
             continue
         if keeping:
             out.append(line)

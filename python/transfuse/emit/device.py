@@ -19,6 +19,7 @@ from transfuse.emit.passes import (
     renumbered,
     shortened,
     unread_parameters,
+    variants_chosen,
     without_idle,
 )
 from transfuse.emit.rolled import rolled
@@ -66,6 +67,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
             shortened(every)
             called_once(every)
             numbers_for_names(every)
+    variants_chosen(every)
     aliases_gone(every)
     operands_read(every)
     one_overload(every)

@@ -121,7 +121,7 @@ def source_apart(text: str, change) -> str:
     return "".join(part if i % 2 else "\n".join(map(change, part.split("\n"))) for i, part in enumerate(parts))
 
 
-WIDTH = 140
+WIDTH = 150
 
 
 def folded(line: str) -> str:
@@ -405,8 +405,10 @@ def _guarded(found, init: str) -> str:
         wanted = ", ".join(repr(v) for _, v in checks)
         mine = ", ".join(m for m, _ in checks)
         comma = "," if len(checks) == 1 else ""
+        said = f"{indent}given, expected = ({mine}{comma}), ({wanted}{comma})"
+        apart = [f"{indent}given = ({mine}{comma})", f"{indent}expected = ({wanted}{comma})"]
         guard = [
-            f"{indent}given, expected = ({mine}{comma}), ({wanted}{comma})",
+            *([said] if len(said) < WIDTH - 4 else apart),
             f"{indent}if given != expected:",
             f'{indent}    raise ValueError(f"the kernels of this file were written for ModelNew{{expected}}, got ModelNew{{given}}")',
         ]
@@ -464,4 +466,16 @@ def _forward(ref: Reference, mode) -> list[str]:
                 )
             else:
                 raise ProblemError("forward returns something other than a tensor or a tuple of tensors")
-    return printer.lines
+    return _layers_named(printer.lines, {*user_inputs(ref, len(inputs))})
+
+
+def _layers_named(lines: list[str], taken: set[str]) -> list[str]:
+    """Layers of which several parameters are read are looked up once: a module's attributes are not found fast."""
+    text = "\n".join(lines)
+    for layer in dict.fromkeys(re.findall(r"\bself((?:\.\w+)+)\.\w+\b(?!\()", text)):
+        name = layer.split(".")[-1]
+        uses = re.findall(rf"\bself{re.escape(layer)}\.\w+", text)
+        if len(uses) > 1 and name.isidentifier() and name not in taken and not re.search(rf"(?<![.\w]){name}\b", text):
+            text = f"{name} = self{layer}\n" + re.sub(rf"\bself{re.escape(layer)}\.", f"{name}.", text)
+            taken.add(name)
+    return text.split("\n")

@@ -101,7 +101,38 @@ def _text(source: str, node) -> str:
     first = getattr(node, "body", [None])[0]
     if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str) and len(node.body) > 1:
         del lines[first.lineno - node.lineno : first.end_lineno - node.lineno + 1]
-    return textwrap.dedent("\n".join(lines))
+    return _unbroken(textwrap.dedent("\n".join(lines)))
+
+
+WIDTH = 142
+
+
+def _unbroken(text: str) -> str:
+    """Lists that were broken to a line an item, on one line where there is room for them."""
+    out, opened, inside = (
+        [],
+        [],
+        0,
+    )  # opened: the lines of a list that has not ended; inside: how many brackets are open
+    for line in text.split("\n"):
+        opened.append(line)
+        code = re.sub(r"""("|')(?:\\.|(?!\1).)*\1""", "", line)
+        inside += sum(c in "([{" for c in code) - sum(c in ")]}" for c in code)
+        if inside <= 0:
+            out += _beside(opened)
+            opened, inside = [], 0
+    result = "\n".join([*out, *opened])
+    return result if ast.dump(ast.parse(result)) == ast.dump(ast.parse(text)) else text
+
+
+def _beside(lines: list[str]) -> list[str]:
+    whole = lines[0]
+    for line in lines[1:]:
+        closes = line.strip().startswith((")", "]", "}"))
+        whole = whole.removesuffix(",") if closes else whole + " " * whole.endswith(",")
+        whole += line.strip()
+    plain = not any("#" in line or '"""' in line for line in lines)
+    return [whole] if plain and len(whole) <= WIDTH else lines
 
 
 def _helpers(source: str, tree, words: set[str]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from transfuse.emit.chunks import WORD, Chunk, needed
 from transfuse.emit.conversions import TABLE
+from transfuse.emit.selected import chosen
 from transfuse.emit.text.once import short, written_out
 from transfuse.emit.text.values import agreed
 from transfuse.emit.text.whole import without_constant_members, without_unread_members, without_unused_parameters
@@ -256,6 +257,13 @@ SINGLE = [  # one term a product: what is there for several is the accumulators 
 
 
 MEMBER = re.compile(r"\n    DEVICE int (\w+)\(\) const \{ return (\w+) \* ([A-Z_]+); \}")
+
+
+def variants_chosen(sources: list[list[Chunk]]) -> None:
+    """Products are multiplied by a function for each variant: which one is asked where it is called."""
+    for source in sources:
+        if any("multiply" in c.names and "int VARIANT" in c.text for c in source):
+            source[:] = [replace(c, text=chosen(c.text)) if "multiply<WG>(" in c.text else c for c in source]
 
 
 def members_used_once(sources: list[list[Chunk]]) -> None:

@@ -4,17 +4,16 @@ It runs where the generated kernels cannot: on another GPU than they are for, at
 """
 
 KERNEL = r"""
-// The portable path, for any GPU and any size: a thread computes eight output channels at one place. Along each axis output o,
-// input i and tap k belong together where @RULE@.
+// The portable path, for any GPU and any size: a thread computes one output. Along each axis output o, input i and tap k belong
+// together where @RULE@.
 struct Geometry { int in[3], out[3], taps[3], stride[3], dilation[3], padding[3], batch, groups, cin, cout@TRANSPOSED@; };
 __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, const STORED* bias, STORED* y, Geometry g) {
-    const int blocks = (g.cout + 7) / 8, taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2];
-    long long rest = blockIdx.x * 256ll + threadIdx.x;
-    int o[3];
-    for (int a = 2; a >= 0; rest /= g.out[a], a--) o[a] = rest % g.out[a];
-    const int first = rest % blocks * 8, group = rest / blocks % g.groups, n = rest / blocks / g.groups;
-    if (n >= g.batch) return;
-    double sum[8] = {};
+    const int taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2], channels = g.groups * g.cout;
+    const long long at = blockIdx.x * 256ll + threadIdx.x, plane = at / g.out[2] / g.out[1] / g.out[0];
+    const int o[3] = {int(at / g.out[2] / g.out[1] % g.out[0]), int(at / g.out[2] % g.out[1]), int(at % g.out[2])};
+    const int channel = plane % channels, group = channel / g.cout, first = group * g.cin;
+    if (plane >= 1ll * g.batch * channels) return;
+    double sum = bias ? (float)bias[channel] : 0.f;
     for (int k = 0; k < taps; k++) {
         const int tap[3] = {k / (g.taps[1] * g.taps[2]), k / g.taps[2] % g.taps[1], k % g.taps[2]};
         int pixel = 0, inside = 1;
@@ -22,16 +21,12 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, 
 @PLACE@
             pixel = pixel * g.in[a] + i;
         }
-        float part[8] = {};
-        for (int c = group * g.cin; c < (group + 1) * g.cin && inside; c++)
-            for (int j = 0; j < 8 && first + j < g.cout; j++)
-                part[j] += (float)x[(1ll * n * g.groups * g.cin + c) * image + pixel] * (float)w[@WEIGHT@ * taps + k];
-        for (int j = 0; j < 8; j++) sum[j] += part[j];
+        float part = 0;
+        for (int c = first; c < first + g.cin && inside; c++)
+            part += (float)x[(plane / channels * g.groups * g.cin + c) * image + pixel] * (float)w[@WEIGHT@ * taps + k];
+        sum += part;
     }
-    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++) {
-        const long long plane = 1ll * n * g.groups * g.cout + c;
-        y[((plane * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[c] : 0.f));
-    }
+    y[at] = float(sum);
 }
 """
 
@@ -39,7 +34,7 @@ TRANSPOSED = {
     "@RULE@": "o + padding = stride * i + dilation * k",
     "@PLACE@": """            const int up = o[a] + g.padding[a] - g.dilation[a] * tap[a], i = up / g.stride[a];
             inside = inside && up >= 0 && up % g.stride[a] == 0 && i < g.in[a];""",
-    "@WEIGHT@": "(c * g.cout + first + j)",
+    "@WEIGHT@": "(c * g.cout + channel % g.cout)",
     "@TRANSPOSED@": "",
 }
 EITHER = {
@@ -47,14 +42,14 @@ EITHER = {
     "@PLACE@": """            const int far = g.dilation[a] * tap[a], up = o[a] + g.padding[a] - far;
             const int i = g.transposed ? up / g.stride[a] : o[a] * g.stride[a] + far - g.padding[a];
             inside = inside && (g.transposed ? up >= 0 && up % g.stride[a] == 0 : i >= 0) && i < g.in[a];""",
-    "@WEIGHT@": "(g.transposed ? c * g.cout + first + j : (group * g.cout + first + j) * g.cin + c % g.cin)",
+    "@WEIGHT@": "(g.transposed ? c * g.cout + channel % g.cout : channel * g.cin + c - first)",
     "@TRANSPOSED@": ", transposed",
 }
 
 HOST = r"""
 extern "C" long long convolve(STORED* const* at, const Geometry* g, cudaStream_t stream, int, int) {
-    const long long threads = g->batch * g->groups * ((g->cout + 7ll) / 8) * g->out[0] * g->out[1] * g->out[2];
-    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>(at[0], at[1], at[2], at[3], *g);
+    const long long outputs = 1ll * g->batch * g->groups * g->cout * g->out[0] * g->out[1] * g->out[2];
+    direct<<<(unsigned)ceil_div(outputs, 256), 256, 0, stream>>>(at[0], at[1], at[2], at[3], *g);
     return (long long)cudaGetLastError();
 }
 """

@@ -9,6 +9,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
+from transfuse.emit.selected import selected
 from transfuse.emit.text.layout import ENDLESS, plain, printed, wide
 from transfuse.emit.text.statements import Node, Parser
 from transfuse.emit.text.tokens import Token, tokens
@@ -31,10 +32,18 @@ def rolled(text: str) -> str:
     chains = "promote(" in text  # strict arithmetic: short chains of products, each with a beginning of its own
     for node in top:
         if node.kind == "definition":
-            node.children[0].children = _roll(node.children[0].children, chains)
+            node.children[0].children = selected(_roll(node.children[0].children, chains))
             node.children[0].flat = False
     with wide(ENDLESS):
-        return "\n".join(printed(top))
+        return _by_template("\n".join(printed(top)).replace(" + 0 + ", " + ").replace("[0 + ", "["))
+
+
+def _by_template(text: str) -> str:
+    """A function whose phases are chosen by a number the compiler knows."""
+    if not re.search(r"\bVARIANT\b", text):
+        return text
+    text = text.replace("template <int WG>", "template <int WG, int VARIANT>", 1)
+    return text if re.search(r"\bat\.", text) else text.replace("const Place& at, ", "", 1)
 
 
 def _roll(nodes: list[Node], chains: bool) -> list[Node]:
@@ -242,13 +251,19 @@ def _stated(of: dict[int, Run], parts: int, tables: dict[str, list[int]]) -> lis
             values.append(str(row[0]))
         elif regular and step > 0 and (most > 1 or len(of) == parts):
             scaled = variable if step == 1 else f"{step} * {variable}"
-            values.append(f"{longest[0]} + {scaled}" if longest[0] else scaled)
-        elif name == "again" and counts[0] and row[0] == 0 and all(v == 1 for v in row[1:]):
-            values.append(("part + j" if parts > 1 and most > 1 else variable) + " > 0")
+            values.append(f"{longest[0]} + {scaled}" if longest[0] or word == "product" else scaled)
+        elif name == "again" and counts[0] and row == sorted(row):  # from some product on
+            first_ones = row.index(1)
+            both = "part + j" if parts > 1 and most > 1 and first_ones == 1 else index
+            values.append(f"{both} > 0" if first_ones == 1 else f"{both} >= {first_ones}")
         else:
+            row, index_here, further = _period(row, parts, most, index) if not ragged else (row, index, "")
+            if index_here == "j" and not further and (said := _counted(row, name)):
+                values.append(said)
+                continue
             while tables.setdefault(name, row) != row:
                 name += "_"
-            values.append(f"{name}[{index}]")
+            values.append(f"{name}[{index_here}]{further}")
     given = iter(values)
     items = [
         Token("word", next(given), t.space) if t.kind == "number" and t.text.rstrip("uUlL").isdigit() else t
@@ -267,6 +282,29 @@ def _stated(of: dict[int, Run], parts: int, tables: dict[str, list[int]]) -> lis
         return [f"if ({begins}[part + 1] > {begins}[part]) {text}" if ragged else text]
     guard = f"if (j < {begins}[part + 1] - {begins}[part]) " if ragged else ""
     return [f"#pragma unroll\nfor (int j = 0; j < {most}; j++) {guard}{text}"]
+
+
+def _counted(row: list[int], name: str) -> str | None:
+    """A table that needs none: the first is another, or numbers go round."""
+    if name == "again" and row == [0] + [1] * (len(row) - 1):
+        return "j > 0"
+    most = max(row) + 1
+    return f"j % {most}" if most > 1 and row == [i % most for i in range(len(row))] else None
+
+
+def _period(row: list[int], parts: int, most: int, index: str) -> tuple[list[int], str, str]:
+    """Of a table in which parts repeat, one period; where to look in it, and what is added in later ones."""
+    for period in range(1, parts // 2 + 1):
+        length = period * most
+        step = row[length] - row[0]
+        if parts % period == 0 and step >= 0 and all(b - a == step for a, b in zip(row, row[length:])):
+            turn, within = ("part", "") if period == 1 else (f"part / {period}", f"part % {period}")
+            at = " + ".join(
+                [*([f"{within} * {most}" if most > 1 else within] if within else []), *(["j"] if most > 1 else [])]
+            )
+            scaled = f" + {step} * {turn if period == 1 else f'({turn})'}" if step else ""
+            return row[:length], at or "0", scaled
+    return row, index, ""
 
 
 def _guards_joined(lines: list[str]) -> list[str]:

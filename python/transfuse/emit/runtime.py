@@ -57,7 +57,7 @@ def call(function, tensors, sizes, arch, asks=False):
     if index != torch._C._cuda_getDevice():
         with torch.cuda.device(index):
             return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
+    addresses = struct.pack(f"{len(tensors)}P", *[0 if t is None else t.data_ptr() for t in tensors])
     return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
@@ -115,7 +115,7 @@ def differentiated(written, leaves, gradients):
 
 
 def imports() -> str:
-    return "import ctypes\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
+    return "import ctypes\nimport struct\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
 
 
 def text(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from transfuse.emit.text.statements import Node
 from transfuse.emit.text.tokens import Token
 
-WIDTH = 140  # of a line
+WIDTH = 150  # of a line
 ASM_WIDTH = 165  # where an instruction is spelled out
 FLAT = 110  # where a loop or a condition has its statements beside it
 ENDLESS = 100000  # lines are broken later, when it is known what they say

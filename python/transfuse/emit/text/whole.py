@@ -336,4 +336,4 @@ def _variables(items: list[Token], owner: str):
 
 def _unwritten(text: str, member: str) -> str:
     text = re.sub(rf"\n    Place {member};[^\n]*", "", text)
-    return re.sub(rf"\n +{member} = [^;\n]*;", "", text)
+    return re.sub(rf"(?:\n +|(?<=[;{{]) ){member} = [^;\n]*;", "", text)
