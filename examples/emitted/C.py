@@ -53,6 +53,7 @@
 # the sizes of get_inputs(); the operators one by one, as written, not less than 1.34 ms.
 
 import ctypes
+import struct
 
 import torch
 import torch.nn as nn
@@ -127,10 +128,9 @@ constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, 
 constexpr int TILE_BYTES = 2048, OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040;
 constexpr int STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32;
 DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
-__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3,
-    -3, -3, -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1,
-    -4, -4, -1, -1, -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0,
-    0, 0, 0, 0, 0};  // first and last shift along d, along h
+__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3,
+    -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1,
+    -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};  // first and last shift along d, along h
 DEVICE const int* slab_reach(int slab) { return slab_reaches + 4 * slab; }
 DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
@@ -292,8 +292,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         Barrier& bar = b.raw_full[slot];
         const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1] + FIRST_D, n = next.at.u[0];
         barrier_expect(bar, LANES * RAW_PIXELS * (int)sizeof(float));
-        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.stage * STAGE_CHANNELS + next.piece * (LANES),
-            bar);
+        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.stage * STAGE_CHANNELS + next.piece * (LANES), bar);
         if (++slot == RAW) { slot = 0; turn++; }
         next.next(s);
     }
@@ -339,14 +338,14 @@ struct Held {
         barrier_wait(barrier, parity);
     }
 };
-__constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 288,
-    289, 290, 291, 292, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 576, 577, 578,
-    579, 580, 612, 613, 614, 615, 616, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 864, 865, 866, 867, 868,
-    900, 901, 902, 903, 904, 936, 937, 938, 939, 940, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1152, 1153, 1154, 1155, 1156,
-    1188, 1189, 1190, 1191, 1192, 1224, 1225, 1226, 1227, 1228, 1260, 1261, 1262, 1263, 1264, 1296, 1297, 1298, 1299, 1300};  // first pixel of each tap's window
+__constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 288, 289, 290,
+    291, 292, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 576, 577, 578, 579, 580, 612, 613,
+    614, 615, 616, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 864, 865, 866, 867, 868, 900, 901, 902, 903, 904, 936,
+    937, 938, 939, 940, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1152, 1153, 1154, 1155, 1156, 1188, 1189, 1190, 1191, 1192, 1224, 1225,
+    1226, 1227, 1228, 1260, 1261, 1262, 1263, 1264, 1296, 1297, 1298, 1299, 1300};  // first pixel of each tap's window
 
-template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage,
-    int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
+    const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
     bool met = false;
     for (int part = 0; part < 25; part++) {
@@ -367,19 +366,18 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
     held.stage = slot;
 }
 constexpr int RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
-__constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97,
-    104, 105, 112, 113, 120, 121, 128, 129, 136, 137};  // each result's first pixel, but for the lane's own
+__constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105,
+    112, 113, 120, 121, 128, 129, 136, 137};  // each result's first pixel, but for the lane's own
 // A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.
 DEVICE constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }
 
 // Whether result k of some lane lies in the last column or in the padding between rows.
 DEVICE constexpr bool at_the_end(int k) {
-    constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105,
-        112, 113, 120, 121, 128, 129, 136, 137};
+    constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105, 112, 113,
+        120, 121, 128, 129, 136, 137};
     for (int c = 0; c < 8; c += 2) {
         const int p = pixels[k] + c, r = p / EXTENT_W;
-        if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N)
-            return true;
+        if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N) return true;
     }
     return false;
 }
@@ -403,8 +401,8 @@ template <int WG> struct Fragments {
         top = now;
     }
     DEVICE void clear(float (&to)[RESULT_ROWS][STATS]) { UNROLL for (int i = 0; i < RESULT_ROWS; i++) { to[i][0] = 0.f; to[i][1] = 0.f; } }
-    DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int t)
-        : table((const float*)(shared + TABLES_AT)), s(sizes), operands(given) {
+    DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int t) : table((const float*)(shared + TABLES_AT)),
+        s(sizes), operands(given) {
         const int lane = t % 32, row = lane / 4, warp = t / 32;
         column = lane % 4 * 2;
         channel = WG * 64 + (warp * 16 + row);  // the second row: one more
@@ -495,8 +493,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[0][i] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(b.full[stage], turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s, slab,
-                slab_turn, held);
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s, slab, slab_turn,
+                held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
@@ -515,8 +513,8 @@ DEVICE double tf_warp_sum(double v) {
     return v;
 }
 
-__global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
-    int n10, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
+__global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10,
+    int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
@@ -600,8 +598,8 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
     TF_AFTER();
 }
 
-__global__ void __launch_bounds__(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4,
-    int batch, int count_1, int n7, double scale0) {
+__global__ void __launch_bounds__(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int batch,
+    int count_1, int n7, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 1; block1 += gridDim.x) {
@@ -690,8 +688,7 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
     TF_SEQUENCE();
     for (int c = t; c < 128; c += THREADS) ((float*)(shared + TABLES_AT))[c] = (float)r0[c * rs0.c];
     for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512))[c] = 0.f;
-    for (int c = t; c < 128; c += THREADS)
-        for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512))[128 + c] = 0.f;
+    for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512))[128 + c] = 0.f;
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<88>(); load_boxes(shared, b, packed, s, &boxes, t); }
@@ -700,9 +697,9 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
 #endif
 }
 
-__global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4,
-    const double* p5, float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n7,
-    int count_5, int count9, double scale0) {
+__global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5,
+    float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n7, int count_5, int count9,
+    double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x) {
@@ -751,8 +748,8 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
 }
 
 __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0, float* p1, const float* __restrict__ p2,
-    const float* __restrict__ p3, float* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7,
-    const float* __restrict__ p8, float* p9) {
+    const float* __restrict__ p3, float* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7, const float* __restrict__ p8,
+    float* p9) {
     TF_BESIDE();
     const int block1 = blockIdx.x;
     if (block1 < 1) {
@@ -781,8 +778,7 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
             double a27 = 0.0;
             for (int r1 = 0; r1 < 5; ++r1)
                 for (int r2 = 0; r2 < 5; ++r2)
-                    for (int r3 = 0; r3 < 5; ++r3)
-                        a27 += (double)(float)((float)p8[i25 * 16000 + i26 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
+                    for (int r3 = 0; r3 < 5; ++r3) a27 += (double)(float)((float)p8[i25 * 16000 + i26 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
             const double v19 = (double)a27;
             p9[i25 * 128 + i26] = v19;
         }
@@ -790,8 +786,8 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
     TF_AFTER();
 }
 
-__global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3,
-    const float* p4, float* p5, int count_1, int n6, int count0, int count1, double scale0) {
+__global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4,
+    float* p5, int count_1, int n6, int count0, int count1, double scale0) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
@@ -814,17 +810,16 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
     }
 }
 
-// The portable path, for any GPU and any size: a thread computes eight output channels at one place. Along each axis output o,
-// input i and tap k belong together where o + padding = stride * i + dilation * k.
+// The portable path, for any GPU and any size: a thread computes one output. Along each axis output o, input i and tap k belong
+// together where o + padding = stride * i + dilation * k.
 struct Geometry { int in[3], out[3], taps[3], stride[3], dilation[3], padding[3], batch, groups, cin, cout; };
 __global__ void __launch_bounds__(256) direct(const float* x, const float* w, const float* bias, float* y, Geometry g) {
-    const int blocks = (g.cout + 7) / 8, taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2];
-    long long rest = blockIdx.x * 256ll + threadIdx.x;
-    int o[3];
-    for (int a = 2; a >= 0; rest /= g.out[a], a--) o[a] = rest % g.out[a];
-    const int first = rest % blocks * 8, group = rest / blocks % g.groups, n = rest / blocks / g.groups;
-    if (n >= g.batch) return;
-    double sum[8] = {};
+    const int taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2], channels = g.groups * g.cout;
+    const long long at = blockIdx.x * 256ll + threadIdx.x, plane = at / g.out[2] / g.out[1] / g.out[0];
+    const int o[3] = {int(at / g.out[2] / g.out[1] % g.out[0]), int(at / g.out[2] % g.out[1]), int(at % g.out[2])};
+    const int channel = plane % channels, group = channel / g.cout, first = group * g.cin;
+    if (plane >= 1ll * g.batch * channels) return;
+    double sum = bias ? (float)bias[channel] : 0.f;
     for (int k = 0; k < taps; k++) {
         const int tap[3] = {k / (g.taps[1] * g.taps[2]), k / g.taps[2] % g.taps[1], k % g.taps[2]};
         int pixel = 0, inside = 1;
@@ -833,16 +828,12 @@ __global__ void __launch_bounds__(256) direct(const float* x, const float* w, co
             inside = inside && up >= 0 && up % g.stride[a] == 0 && i < g.in[a];
             pixel = pixel * g.in[a] + i;
         }
-        float part[8] = {};
-        for (int c = group * g.cin; c < (group + 1) * g.cin && inside; c++)
-            for (int j = 0; j < 8 && first + j < g.cout; j++)
-                part[j] += (float)x[(1ll * n * g.groups * g.cin + c) * image + pixel] * (float)w[(c * g.cout + first + j) * taps + k];
-        for (int j = 0; j < 8; j++) sum[j] += part[j];
+        float part = 0;
+        for (int c = first; c < first + g.cin && inside; c++)
+            part += (float)x[(plane / channels * g.groups * g.cin + c) * image + pixel] * (float)w[(c * g.cout + channel % g.cout) * taps + k];
+        sum += part;
     }
-    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++) {
-        const long long plane = 1ll * n * g.groups * g.cout + c;
-        y[((plane * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[c] : 0.f));
-    }
+    y[at] = float(sum);
 }
 
 #include <algorithm>
@@ -898,13 +889,12 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
         launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
         launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
             1.0 / (36 * mid_depth * mid_height));
-        launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch,
-            count_3, 128 * batch, 1.0 / (36 * mid_depth * mid_height));
+        launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch, count_3,
+            128 * batch, 1.0 / (36 * mid_depth * mid_height));
         launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
-            sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1, batch * mid_depth * count_4),
-            at_2, Strides{0, 1, 0, 0, 0}, at_8,
-            boxes_of(leaf[0], {32, height, depth, batch, 64}, {128, 128 * height, 8192 * depth * height, 128 * depth * height},
-            {36, 8, 5, 1, 4}));
+            sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1, batch * mid_depth * count_4), at_2,
+            Strides{0, 1, 0, 0, 0}, at_8,
+            boxes_of(leaf[0], {32, height, depth, batch, 64}, {128, 128 * height, 8192 * depth * height, 128 * depth * height}, {36, 8, 5, 1, 4}));
         launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
             36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
         return (long long)cudaGetLastError();
@@ -922,19 +912,18 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
         const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768;
         const long long at_4 = at_3 + 512;
         if (asks) return at_4 + 512 * batch * count_1;
-        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_4, count_1, batch, count_2,
-            64 * depth * height * width, depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
-        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1],
-            at_2);
-        launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch,
-            16 * batch, 128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
+            depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
+        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2);
+        launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
+            128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
         return (long long)cudaGetLastError();
     }
     return -2;
 }
 extern "C" long long convolve(float* const* at, const Geometry* g, cudaStream_t stream, int, int) {
-    const long long threads = g->batch * g->groups * ((g->cout + 7ll) / 8) * g->out[0] * g->out[1] * g->out[2];
-    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>(at[0], at[1], at[2], at[3], *g);
+    const long long outputs = 1ll * g->batch * g->groups * g->cout * g->out[0] * g->out[1] * g->out[2];
+    direct<<<(unsigned)ceil_div(outputs, 256), 256, 0, stream>>>(at[0], at[1], at[2], at[3], *g);
     return (long long)cudaGetLastError();
 }
 """
@@ -949,7 +938,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6af87dc86661", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d1724a72d215", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -961,7 +950,7 @@ def call(function, tensors, sizes, arch, asks=False):
     if index != torch._C._cuda_getDevice():
         with torch.cuda.device(index):
             return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
+    addresses = struct.pack(f"{len(tensors)}P", *[0 if t is None else t.data_ptr() for t in tensors])
     return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
@@ -1135,10 +1124,14 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         if self.training:
-            y = (Train.apply if torch.is_grad_enabled() else train_by_kernels)(x, self.conv_transpose.weight, self.conv_transpose.bias,
-                    self.batch_norm.weight, self.batch_norm.bias)
-            update([self.batch_norm.running_mean, self.batch_norm.running_var], [y[1], y[2]], 0.1)
-            self.batch_norm.num_batches_tracked.add_(1)
+            batch_norm = self.batch_norm
+            conv_transpose = self.conv_transpose
+            y = (Train.apply if torch.is_grad_enabled() else train_by_kernels)(x, conv_transpose.weight, conv_transpose.bias, batch_norm.weight,
+                    batch_norm.bias)
+            update([batch_norm.running_mean, batch_norm.running_var], [y[1], y[2]], 0.1)
+            batch_norm.num_batches_tracked.add_(1)
             return y[0]
-        return (Eval.apply if torch.is_grad_enabled() else eval_by_kernels)(x, self.conv_transpose.weight, self.conv_transpose.bias,
-                self.batch_norm.running_mean, self.batch_norm.running_var, self.batch_norm.weight, self.batch_norm.bias)[0]
+        batch_norm = self.batch_norm
+        conv_transpose = self.conv_transpose
+        return (Eval.apply if torch.is_grad_enabled() else eval_by_kernels)(x, conv_transpose.weight, conv_transpose.bias, batch_norm.running_mean,
+                batch_norm.running_var, batch_norm.weight, batch_norm.bias)[0]

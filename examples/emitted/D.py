@@ -17,6 +17,7 @@
 # the sizes of get_inputs(); the operators one by one, as written, not less than 1.29 ms.
 
 import ctypes
+import struct
 
 import torch
 import torch.nn as nn
@@ -251,8 +252,8 @@ struct Held {
     }
 };
 
-template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage,
-    int slot, int& slab, int& slab_turn, Held& held) {
+template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
+    int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
     static constexpr int begin[] = {0, 8, 15}, pixel[] = {0, 1, 2, 3, 4, 92, 93, 94, 95, 96, 184, 185, 186, 187, 188};
     UNROLL for (int part = 0; part < 2; part++) {
@@ -260,8 +261,7 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
         tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + WG * (TILE_BYTES / 16);
         products_begin();
         UNROLL for (int j = 0; j < 8; j++)
-            if (j < begin[part + 1] - begin[part])
-                product(acc[0], tiles + 256 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
+            if (j < begin[part + 1] - begin[part]) product(acc[0], tiles + 256 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
         products_commit();
         products_wait<1>();
         held.release(b);
@@ -284,8 +284,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         float acc[BLOCKS][ACCUMULATORS];
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(b.full[stage], turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, slab,
-                slab_turn, held);
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
@@ -391,17 +390,16 @@ __global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char*
 #endif
 }
 
-// The portable path, for any GPU and any size: a thread computes eight output channels at one place. Along each axis output o,
-// input i and tap k belong together where o + padding = stride * i + dilation * k.
+// The portable path, for any GPU and any size: a thread computes one output. Along each axis output o, input i and tap k belong
+// together where o + padding = stride * i + dilation * k.
 struct Geometry { int in[3], out[3], taps[3], stride[3], dilation[3], padding[3], batch, groups, cin, cout; };
 __global__ void __launch_bounds__(256) direct(const float* x, const float* w, const float* bias, float* y, Geometry g) {
-    const int blocks = (g.cout + 7) / 8, taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2];
-    long long rest = blockIdx.x * 256ll + threadIdx.x;
-    int o[3];
-    for (int a = 2; a >= 0; rest /= g.out[a], a--) o[a] = rest % g.out[a];
-    const int first = rest % blocks * 8, group = rest / blocks % g.groups, n = rest / blocks / g.groups;
-    if (n >= g.batch) return;
-    double sum[8] = {};
+    const int taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2], channels = g.groups * g.cout;
+    const long long at = blockIdx.x * 256ll + threadIdx.x, plane = at / g.out[2] / g.out[1] / g.out[0];
+    const int o[3] = {int(at / g.out[2] / g.out[1] % g.out[0]), int(at / g.out[2] % g.out[1]), int(at % g.out[2])};
+    const int channel = plane % channels, group = channel / g.cout, first = group * g.cin;
+    if (plane >= 1ll * g.batch * channels) return;
+    double sum = bias ? (float)bias[channel] : 0.f;
     for (int k = 0; k < taps; k++) {
         const int tap[3] = {k / (g.taps[1] * g.taps[2]), k / g.taps[2] % g.taps[1], k % g.taps[2]};
         int pixel = 0, inside = 1;
@@ -410,16 +408,12 @@ __global__ void __launch_bounds__(256) direct(const float* x, const float* w, co
             inside = inside && up >= 0 && up % g.stride[a] == 0 && i < g.in[a];
             pixel = pixel * g.in[a] + i;
         }
-        float part[8] = {};
-        for (int c = group * g.cin; c < (group + 1) * g.cin && inside; c++)
-            for (int j = 0; j < 8 && first + j < g.cout; j++)
-                part[j] += (float)x[(1ll * n * g.groups * g.cin + c) * image + pixel] * (float)w[(c * g.cout + first + j) * taps + k];
-        for (int j = 0; j < 8; j++) sum[j] += part[j];
+        float part = 0;
+        for (int c = first; c < first + g.cin && inside; c++)
+            part += (float)x[(plane / channels * g.groups * g.cin + c) * image + pixel] * (float)w[(c * g.cout + channel % g.cout) * taps + k];
+        sum += part;
     }
-    for (int j = 0, c = group * g.cout + first; j < 8 && first + j < g.cout; j++, c++) {
-        const long long plane = 1ll * n * g.groups * g.cout + c;
-        y[((plane * g.out[0] + o[0]) * g.out[1] + o[1]) * g.out[2] + o[2]] = float(sum[j] + (bias ? (float)bias[c] : 0.f));
-    }
+    y[at] = float(sum);
 }
 
 #include <algorithm>
@@ -461,16 +455,16 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
         if (asks) return at_0 + 491520;
         launch(forward_prepare, 120, 256, 0, false, stream, at_0, leaf[1]);
         launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, 223744, true, stream, at_0,
-            sizes_of(batch, 1, height, width, batch, 1, out_height, out_width, batch, 1, count_2, count_1, batch * count_1 * count_2),
-            out[0], Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
+            sizes_of(batch, 1, height, width, batch, 1, out_height, out_width, batch, 1, count_2, count_1, batch * count_1 * count_2), out[0],
+            Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
             boxes_of(leaf[0], {width, height, 1, batch, 64}, {4 * width, 16, 256 * height * width, 4 * height * width}, {92, 4, 1, 1, 8}));
         return (long long)cudaGetLastError();
     }
     return -2;
 }
 extern "C" long long convolve(float* const* at, const Geometry* g, cudaStream_t stream, int, int) {
-    const long long threads = g->batch * g->groups * ((g->cout + 7ll) / 8) * g->out[0] * g->out[1] * g->out[2];
-    direct<<<(unsigned)((threads + 255) / 256), 256, 0, stream>>>(at[0], at[1], at[2], at[3], *g);
+    const long long outputs = 1ll * g->batch * g->groups * g->cout * g->out[0] * g->out[1] * g->out[2];
+    direct<<<(unsigned)ceil_div(outputs, 256), 256, 0, stream>>>(at[0], at[1], at[2], at[3], *g);
     return (long long)cudaGetLastError();
 }
 """
@@ -485,7 +479,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_758526dcd228", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6b17804d7007", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -497,7 +491,7 @@ def call(function, tensors, sizes, arch, asks=False):
     if index != torch._C._cuda_getDevice():
         with torch.cuda.device(index):
             return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
+    addresses = struct.pack(f"{len(tensors)}P", *[0 if t is None else t.data_ptr() for t in tensors])
     return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
