@@ -21,6 +21,7 @@ from transfuse.emit.builds import merged, shared
 from transfuse.emit.formula import Statement, Unstated
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
+from transfuse.emit.text.brief import brief
 from transfuse.emit.text.values import constants
 from transfuse.problem import ProblemError
 
@@ -367,6 +368,45 @@ def test_products_written_out_become_a_loop_with_the_same_products():
             if j < tables["begin"][part + 1] - tables["begin"][part]:
                 found.append(tuple(eval(c, at) for c in call))
     assert found == expected and "if (part == 2) last();" in text
+
+
+def test_plain_kernels_are_said_briefly():
+    text = """__global__ void f(const double* p0, const float* p1, float* p2, int count0) {
+    __shared__ int tf_first[8];
+    if (threadIdx.x == 0) {
+        tf_first[0] = 0; tf_first[1] = 1; tf_first[2] = 4; tf_first[3] = 5;
+        tf_first[4] = 6; tf_first[5] = 7; tf_first[6] = 8; tf_first[7] = 9;
+    }
+    const int block1 = blockIdx.x;
+    if (block1 < 2) {
+        const int t1 = 0 * 256 + threadIdx.x;
+        if (t1 < count0) {
+            const double v3 = (double)((double)p0[t1] * 2.0) + (double)(float)p1[t1];
+            p2[t1] = v3;
+        }
+    } else {
+        const int block3 = block1 - 2, t2 = (int)block3 * 256 + threadIdx.x;
+        double a7 = 0.0;
+        for (int r1 = 0; r1 < 5; ++r1) {
+            a7 += (double)(p0[t2 + r1]);
+        }
+        p2[t2] = a7;
+    }
+}"""
+    assert brief(text).split("\n")[1:] == [
+        "    static const int tf_first[] = {0, 1, 4, 5, 6, 7, 8, 9};",
+        "    const int block = blockIdx.x;",
+        "    if (block < 2) {",
+        "        const int t1 = threadIdx.x;",
+        "        if (t1 < count) p2[t1] = (p0[t1] * 2.0) + (double)p1[t1];",
+        "    } else {",
+        "        const int t2 = (block - 2) * 256 + threadIdx.x;",
+        "        double a = 0.0;",
+        "        for (int r = 0; r < 5; ++r) a += p0[t2 + r];",
+        "        p2[t2] = a;",
+        "    }",
+        "}",
+    ]
 
 
 def test_builds_in_one_text():

@@ -24,6 +24,7 @@ from transfuse.emit.passes import (
 )
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
+from transfuse.emit.text.brief import brief
 from transfuse.emit.text.ranges import Range, tables
 from transfuse.emit.text.short import DEVICE, LISTS, product, shorter
 from transfuse.emit.text.sums import FUNCTION, inlined, summed
@@ -135,7 +136,12 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
             *_blocks(mine),
             f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
         ]
-    return "\n".join(tidy(block) for block in blocks)
+    return "\n".join(_said(block) for block in blocks)
+
+
+def _said(block: str) -> str:
+    plain = "__global__" in block and "__CUDA_ARCH_FEAT" not in block
+    return tidy(brief(tidy(inlined(block)))) if plain else tidy(block)
 
 
 def _constants(sources: list[list[Chunk]]) -> dict:

@@ -77,6 +77,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
     regions = [_region(part, statistics) for part in parts]
+    functions = _functions(parts, regions)
     transposed = "], False, [" not in "".join(regions)
     source = source.replace(BETWEEN, portable.kernel(transposed) if falls else "") + (portable.HOST if falls else "")
     rounding = [part.name for part in parts if "half" in part.programs]
@@ -95,6 +96,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         ),
         runtime.helpers("\n".join(regions)),
         *regions,
+        *functions,
         lines_of(ref.helpers).strip("\n"),
         model_class(found, ref, modes),
     ]
@@ -194,13 +196,20 @@ def _aligned(condition: str, part) -> str:
 def header(found, ref: Reference, modes, device: str = "cuda") -> str:
     lines = [f"{found.path.name} with its kernels: ModelNew computes what Model does. The model as written:", ""]
     lines += ["    " + line for line in ref.written.splitlines()]
+    said: set[str] = set()  # in the mode before
     for mode in modes:
         for part in mode.parts:
             told = part.summary
             before, after = told["before"], told["after"]
             title = "" if len(modes) == 1 else f" ({'train' if mode.training else 'eval'} mode)"
-            lines += ["", f"Derivation{title}, each rule exact:"]
-            lines += _steps(told["steps"])
+            steps = _steps(told["steps"])
+            own = [step for step in steps if step not in said]
+            lines += [
+                "",
+                f"Derivation{title}, each rule exact{', beside those above' if len(own) < len(steps) else ''}:",
+            ]
+            lines += _shortened(own, 14 if len(modes) == 1 else 9)
+            said |= {*steps}
             lines += [
                 f"  in all {_cost(before)} became {_cost(after)}.",
                 "Plan:",
@@ -232,9 +241,11 @@ def _steps(steps) -> list[str]:
         if text != last and len(text) < 400:
             out.append(text[:150])
         last = text
-    if len(out) > 14:
-        out = out[:13] + [f"  … and {len(out) - 13} more"]
     return out
+
+
+def _shortened(steps: list[str], most: int) -> list[str]:
+    return steps if len(steps) <= most else [*steps[: most - 1], f"  … and {len(steps) - most + 1} more"]
 
 
 def _cost(cost: dict) -> str:
@@ -276,15 +287,7 @@ def _region(part, any_statistics: bool) -> str:
     )
     formula = None if "half" in part.programs else derived.written(at, names, program.extents)
     kind = "derived" if formula else "written"
-    statistics = len(program.outputs) > region.differentiable
     otherwise = f" or {part.name}_as_{kind}(convolve, *leaves)" if part.falls else ""
-    forward = f"        return tuple({part.name}_by_kernels(*leaves))"
-    if statistics:
-        forward = (
-            f"        out = {part.name}_by_kernels(*leaves)\n"
-            f"        ctx.mark_non_differentiable(*out[{region.differentiable}:])\n        return tuple(out)"
-        )
-    given = f"gradients[:{region.differentiable}]" if statistics else "gradients"
     results = f", {region.differentiable}" if any_statistics else ""
     places = ", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols) + ("," if len(symbols) == 1 else "")
     return f'''
@@ -294,10 +297,32 @@ def _region(part, any_statistics: bool) -> str:
 def {part.name}_by_kernels(*leaves):
     expected = ({expected}{"," if len(names) == 1 else ""})  # words for sizes that vary
     sizes_at, outputs = ({places}), lambda {", ".join(symbols)}: [{shapes}]
-    return run("{part.name}", leaves, expected, sizes_at, outputs{results}){otherwise}
+    return run("{part.name}", leaves, expected, sizes_at, outputs{results}){otherwise}'''
 
 
-class {part.name.capitalize()}(torch.autograd.Function):
+def _functions(parts, regions: list[str]) -> list[str]:
+    """What autograd is given: of one region its own function, of several a function that makes them."""
+    every = [part.sized.region.differentiable for part in parts]
+    kinds = ["derived" if f"def {part.name}_as_derived(" in text else "written" for part, text in zip(parts, regions)]
+    statistics = [part.outputs > n for part, n in zip(parts, every)]
+    if len(parts) > 1 and (not any(statistics) or len({*every}) == 1):
+        forward, given = _kept("kernels", any(statistics), every[0])
+        names = ", ".join(part.name.capitalize() for part in parts)
+        made = [f"differentiable({p.name}_by_kernels, {p.name}_as_{kind})" for p, kind in zip(parts, kinds)]
+        text = textwrap.indent(_function("Function", forward, "written", given), "    ")
+        told = '"""For autograd: results by kernels, gradients of what is written."""'
+        return [
+            f"\ndef differentiable(kernels, written):\n    {told}\n{text}\n\n    return Function\n\n\n{names} = {', '.join(made)}"
+        ]
+    out = []
+    for part, kind, n, some in zip(parts, kinds, every, statistics):
+        forward, given = _kept(f"{part.name}_by_kernels", some, n)
+        out.append(f"\n{_function(part.name.capitalize(), forward, f'{part.name}_as_{kind}', given)}")
+    return out
+
+
+def _function(name: str, forward: str, written: str, given: str) -> str:
+    return f"""class {name}(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *leaves):
         ctx.save_for_backward(*leaves)
@@ -305,7 +330,15 @@ class {part.name.capitalize()}(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        return differentiated({part.name}_as_{kind}, ctx.saved_tensors, {given})'''
+        return differentiated({written}, ctx.saved_tensors, {given})"""
+
+
+def _kept(kernels: str, statistics: bool, results: int) -> tuple[str, str]:
+    """What forward returns, and the gradients that backward looks at: not those of statistics."""
+    if not statistics:
+        return f"        return tuple({kernels}(*leaves))", "gradients"
+    marked = f"        ctx.mark_non_differentiable(*out[{results}:])\n        return tuple(out)"
+    return f"        out = {kernels}(*leaves)\n{marked}", f"gradients[:{results}]"
 
 
 def _as_written(part, names: list[str]) -> str:
