@@ -88,115 +88,104 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
     __shared__ int tf_cells[6];
-    if (threadIdx.x == 0) {
-        tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1;
-    }
+    if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1; }
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1);
-    const int begin2 = chunk1 * 64, end3 = min(begin2 + 64, height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
-    const int line6 = (int)threadIdx.x / 32, vectors7 = width / 4;
-    for (int t1 = 0; t1 < rows4; t1 += 32) {
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = (int)blockIdx.x - q0 * count_1;
+    const int begin = chunk * 64, end = min(begin + 64, height), rows = end - begin, lane5 = (int)threadIdx.x % 32;
+    const int line = (int)threadIdx.x / 32, vectors = width / 4;
+    for (int t1 = 0; t1 < rows; t1 += 32) {
         float sum12[4][2] = {};
-        if (lane5 < vectors7) {
-            const int column15 = lane5 * 4;
-            float value13[4][4];
-            UNROLL for (int u9 = 0; u9 < 4; ++u9) {
-                const int row16 = min(t1 + line6 + u9 * 8, rows4 - 1), i17 = begin2 + row16, q18 = q0 / 64;
+        if (lane5 < vectors) {
+            const int column = lane5 * 4;
+            float value[4][4];
+            UNROLL for (int u = 0; u < 4; ++u) {
+                const int row16 = min(t1 + line + u * 8, rows - 1), i17 = begin + row16, q18 = q0 / 64;
                 const int outer19 = q0 - q18 * 64;
-                const auto pack20 = *(const tf_vector<STORED, 4>*)(p0 + (column15 + i17 * width + q18 * n13 + outer19 * height_x_width));
-                UNROLL for (int l10 = 0; l10 < 4; ++l10) value13[u9][l10] = (float)pack20.lane[l10];
+                const auto pack = *(const tf_vector<STORED, 4>*)(p0 + (column + i17 * width + q18 * n13 + outer19 * height_x_width));
+                UNROLL for (int l = 0; l < 4; ++l) value[u][l] = (float)pack.lane[l];
             }
             bool in14[2][4];
-            UNROLL for (int l10 = 0; l10 < 4; ++l10) {
-                const int i21 = column15 + l10;
-                in14[0][l10] = i21 >= 1 && i21 <= n16;
-                in14[1][l10] = i21 <= n16;
+            UNROLL for (int l = 0; l < 4; ++l) {
+                const int i21 = column + l;
+                in14[0][l] = i21 >= 1 && i21 <= n16;
+                in14[1][l] = i21 <= n16;
             }
-            UNROLL for (int u9 = 0; u9 < 4; ++u9)
+            UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j11 = 0; j11 < 2; ++j11) {
-                    float part22 = in14[j11][0] ? value13[u9][0] : 0.0f;
-                    UNROLL for (int l10 = 1; l10 < 4; ++l10) part22 += in14[j11][l10] ? value13[u9][l10] : 0.0f;
-                    sum12[u9][j11] += (float)part22;
+                    float part = in14[j11][0] ? value[u][0] : 0.0f;
+                    UNROLL for (int l = 1; l < 4; ++l) part += in14[j11][l] ? value[u][l] : 0.0f;
+                    sum12[u][j11] += part;
                 }
         }
-        UNROLL for (int u9 = 0; u9 < 4; ++u9)
+        UNROLL for (int u = 0; u < 4; ++u)
             UNROLL for (int j11 = 0; j11 < 2; ++j11) {
-                UNROLL for (int d = 16; d > 0; d /= 2) sum12[u9][j11] += __shfl_down_sync(0xffffffffu, sum12[u9][j11], d, 32);
-                if (lane5 == 0 && t1 + line6 + u9 * 8 < rows4) tf_rows[(t1 + line6 + u9 * 8) * 2 + j11] = (double)sum12[u9][j11];
+                UNROLL for (int d = 16; d > 0; d /= 2) sum12[u][j11] += __shfl_down_sync(0xffffffffu, sum12[u][j11], d, 32);
+                if (lane5 == 0 && t1 + line + u * 8 < rows) tf_rows[(t1 + line + u * 8) * 2 + j11] = (double)sum12[u][j11];
             }
     }
     __syncthreads();
-    const int warp24 = (int)threadIdx.x / 32, lane25 = (int)threadIdx.x % 32, task27 = min(warp24, 2 - 1), at30 = task27 * 3;
-    const int lo31 = tf_cells[at30], hi32 = tf_cells[at30 + 1], step33 = tf_cells[at30 + 2];
-    const int first34 = begin2 <= lo31 ? lo31 : lo31 + (begin2 - lo31 + step33 - 1) / step33 * step33;
-    const int last35 = min(hi32, end3 - 1), count36 = last35 < first34 ? 0 : (last35 - first34) / step33 + 1;
+    const int warp = (int)threadIdx.x / 32, lane25 = (int)threadIdx.x % 32, task27 = min(warp, 2 - 1), at30 = task27 * 3;
+    const int lo = tf_cells[at30], hi = tf_cells[at30 + 1], step = tf_cells[at30 + 2];
+    const int first = begin <= lo ? lo : lo + (begin - lo + step - 1) / step * step;
+    const int last = min(hi, end - 1), count = last < first ? 0 : (last - first) / step + 1;
     double sum38[2] = {};
-    for (int t2 = lane25; t2 < count36; t2 += 32) {
-        const int i40 = first34 + t2 * step33, at41 = (i40 - begin2) * 2;
+    for (int t2 = lane25; t2 < count; t2 += 32) {
+        const int i40 = first + t2 * step, at41 = (i40 - begin) * 2;
         sum38[0] += tf_rows[at41]; sum38[1] += tf_rows[at41 + 1];
     }
     UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum38[j] += __shfl_down_sync(0xffffffffu, sum38[j], d);
     if (lane25 == 0) { tf_sums[task27 * 2] = sum38[0]; tf_sums[task27 * 2 + 1] = sum38[1]; }
     __syncthreads();
     for (int task43 = (int)threadIdx.x; task43 < 4; task43 += 256) {
-        const int which44 = task43 % 2, rest45 = task43 / 2;
+        const int which = task43 % 2, rest = task43 / 2;
         double sum48 = 0.0;
-        for (int c49 = 0; c49 < 2; ++c49) {
-            if (!(table_1[2 * c49] >> rest45 & 1)) continue;
-            sum48 += tf_sums[c49 * 2 + which44];
+        for (int c = 0; c < 2; ++c) {
+            if (!(table_1[2 * c] >> rest & 1)) continue;
+            sum48 += tf_sums[c * 2 + which];
         }
         const int q50 = q0 / 64, outer51 = q0 - q50 * 64;
-        p1[task43 + q50 * 256 + outer51 * 4 + (begin2 / 64) * n24] = sum48;
+        p1[task43 + q50 * 256 + outer51 * 4 + (begin / 64) * n24] = sum48;
     }
 }
 
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2, float* p3) {
     TF_BESIDE();
-    const int block1 = blockIdx.x;
-    if (block1 < 1) {
-        const int t1 = 0 * 256 + threadIdx.x;
-        if (t1 < 128) {
-            const float v2 = (float)p0[t1] * 0.5f;
-            p1[t1] = v2;
-        }
+    const int block = blockIdx.x;
+    if (block < 1) {
+        const int t1 = threadIdx.x;
+        if (t1 < 128) p1[t1] = (float)((float)p0[t1] * 0.5f);
     } else {
-        const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
+        const int t2 = (block - 1) * 256 + threadIdx.x;
         if (t2 < 32768) {
             const int i7 = t2 / 128, i8 = t2 - i7 * 128, i9 = i7 / 2, i10 = i7 - i9 * 2, i11 = i9 / 2, i12 = i9 - i11 * 2;
-            double a15 = 0.0;
+            double a = 0.0;
             for (int r1 = 0; r1 < 3; ++r1)
                 for (int r2 = 0; r2 < 3; ++r2) {
-                    const double m18 = tf_table_13[i10 * 3 + r1] * tf_table_14[i12 * 3 + r2];
-                    if (m18 != 0) {
-                        a15 += (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f) * m18;
-                    }
+                    const double m = tf_table_13[i10 * 3 + r1] * tf_table_14[i12 * 3 + r2];
+                    if (m != 0) a += (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f) * m;
                 }
-            const double v5 = (double)a15;
-            p3[i7 * 128 + i8] = v5;
+            p3[i7 * 128 + i8] = a;
         }
     }
     TF_AFTER();
 }
 
 __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3, int count_1, int n5,
-    int count0, int count1, double scale0) {
+    int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
-        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane;
+        const int o4 = min(o3, count1 - 1), i5 = o4 / 128, i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (int t1 = slice2; t1 < 256; t1 += 32) {
+        for (int t = slice; t < 256; t += 32) {
             double a9 = 0.0;
-            for (int r1 = 0; r1 < count_1; ++r1) a9 += (double)p0[i5 * 256 + t1 + r1 * n5];
-            a7 += ((double)(a9) * (double)(float)p1[t1 * 128 + i6]);
+            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 256 + t + r * n5];
+            a7 += a9 * (double)p1[t * 128 + i6];
         }
-        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
-        if (slice2 == 0 && o3 < count1) {
-            const double v7 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
-            p3[i5 * 128 + i6] = v7;
-        }
+        a7 = tf_sum_slices(a7, tf_shared, slice, lane, 16, 8);
+        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
         __syncthreads();
     }
 }
@@ -206,57 +195,55 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
     __shared__ int tf_cells[6];
-    if (threadIdx.x == 0) {
-        tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1;
-    }
+    if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1; }
     TF_SEQUENCE();
-    const int q0 = (int)blockIdx.x, chunk1 = ((int)blockIdx.x - q0), begin2 = chunk1 * height;
-    const int end3 = min(begin2 + height, height), rows4 = end3 - begin2, lane5 = (int)threadIdx.x % 32;
-    const int line6 = (int)threadIdx.x / 32;
-    for (int t1 = 0; t1 < rows4; t1 += 32) {
+    const int q0 = (int)blockIdx.x, chunk = ((int)blockIdx.x - q0), begin = chunk * height;
+    const int end = min(begin + height, height), rows = end - begin, lane5 = (int)threadIdx.x % 32;
+    const int line = (int)threadIdx.x / 32;
+    for (int t1 = 0; t1 < rows; t1 += 32) {
         double sum12[4][2] = {};
         for (int v1 = lane5; v1 < width; v1 += 32) {
-            float value13[4][1];
-            UNROLL for (int u9 = 0; u9 < 4; ++u9) {
-                const int row17 = min(t1 + line6 + u9 * 8, rows4 - 1), i18 = begin2 + row17, q19 = q0 / 64;
+            float value[4][1];
+            UNROLL for (int u = 0; u < 4; ++u) {
+                const int row17 = min(t1 + line + u * 8, rows - 1), i18 = begin + row17, q19 = q0 / 64;
                 const int outer20 = q0 - q19 * 64;
-                value13[u9][0] = (float)p0[v1 + i18 * width + q19 * n13 + outer20 * height_x_width];
+                value[u][0] = (float)p0[v1 + i18 * width + q19 * n13 + outer20 * height_x_width];
             }
             bool in14[2][1];
             in14[0][0] = v1 >= 1 && v1 <= n16;
             in14[1][0] = v1 >= 0 && v1 <= n16;
-            UNROLL for (int u9 = 0; u9 < 4; ++u9)
+            UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j11 = 0; j11 < 2; ++j11) {
-                    float part23 = in14[j11][0] ? value13[u9][0] : 0.0f;
-                    UNROLL for (int l10 = 1; l10 < 1; ++l10) part23 += in14[j11][l10] ? value13[u9][l10] : 0.0f;
-                    sum12[u9][j11] += (double)part23;
+                    float part = in14[j11][0] ? value[u][0] : 0.0f;
+                    UNROLL for (int l = 1; l < 1; ++l) part += in14[j11][l] ? value[u][l] : 0.0f;
+                    sum12[u][j11] += (double)part;
                 }
         }
-        UNROLL for (int u9 = 0; u9 < 4; ++u9)
+        UNROLL for (int u = 0; u < 4; ++u)
             UNROLL for (int j11 = 0; j11 < 2; ++j11) {
-                UNROLL for (int d = 16; d > 0; d /= 2) sum12[u9][j11] += __shfl_down_sync(0xffffffffu, sum12[u9][j11], d, 32);
-                if (lane5 == 0 && t1 + line6 + u9 * 8 < rows4) tf_rows[(t1 + line6 + u9 * 8) * 2 + j11] = (double)sum12[u9][j11];
+                UNROLL for (int d = 16; d > 0; d /= 2) sum12[u][j11] += __shfl_down_sync(0xffffffffu, sum12[u][j11], d, 32);
+                if (lane5 == 0 && t1 + line + u * 8 < rows) tf_rows[(t1 + line + u * 8) * 2 + j11] = (double)sum12[u][j11];
             }
     }
     __syncthreads();
-    const int warp25 = (int)threadIdx.x / 32, lane26 = (int)threadIdx.x % 32, task28 = min(warp25, 2 - 1), at31 = task28 * 3;
-    const int lo32 = tf_cells[at31], hi33 = tf_cells[at31 + 1], step34 = tf_cells[at31 + 2];
-    const int first35 = begin2 <= lo32 ? lo32 : lo32 + (begin2 - lo32 + step34 - 1) / step34 * step34;
-    const int last36 = min(hi33, end3 - 1), count37 = last36 < first35 ? 0 : (last36 - first35) / step34 + 1;
+    const int warp = (int)threadIdx.x / 32, lane26 = (int)threadIdx.x % 32, task28 = min(warp, 2 - 1), at31 = task28 * 3;
+    const int lo = tf_cells[at31], hi = tf_cells[at31 + 1], step = tf_cells[at31 + 2];
+    const int first = begin <= lo ? lo : lo + (begin - lo + step - 1) / step * step;
+    const int last = min(hi, end - 1), count = last < first ? 0 : (last - first) / step + 1;
     double sum39[2] = {};
-    for (int t2 = lane26; t2 < count37; t2 += 32) {
-        const int i41 = first35 + t2 * step34, at42 = (i41 - begin2) * 2;
+    for (int t2 = lane26; t2 < count; t2 += 32) {
+        const int i41 = first + t2 * step, at42 = (i41 - begin) * 2;
         sum39[0] += tf_rows[at42]; sum39[1] += tf_rows[at42 + 1];
     }
     UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum39[j] += __shfl_down_sync(0xffffffffu, sum39[j], d);
     if (lane26 == 0) { tf_sums[task28 * 2] = sum39[0]; tf_sums[task28 * 2 + 1] = sum39[1]; }
     __syncthreads();
     for (int task44 = (int)threadIdx.x; task44 < 4; task44 += 256) {
-        const int which45 = task44 % 2, rest46 = task44 / 2;
+        const int which = task44 % 2, rest = task44 / 2;
         double sum49 = 0.0;
-        for (int c50 = 0; c50 < 2; ++c50) {
-            if (!(table_1[2 * c50] >> rest46 & 1)) continue;
-            sum49 += tf_sums[c50 * 2 + which45];
+        for (int c = 0; c < 2; ++c) {
+            if (!(table_1[2 * c] >> rest & 1)) continue;
+            sum49 += tf_sums[c * 2 + which];
         }
         const int q51 = q0 / 64, outer52 = q0 - q51 * 64;
         p1[task44 + q51 * 256 + outer52 * 4] = sum49;
@@ -264,20 +251,17 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
 }
 
 __global__ void __launch_bounds__(256) forward_general_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3, int count0,
-    int count1, double scale0) {
+    int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
-        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
-        double a7 = 0.0;
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane;
+        const int o4 = min(o3, count1 - 1), i5 = o4 / 128, i6 = o4 - i5 * 128;
+        double a = 0.0;
 #pragma unroll 4
-        for (int t1 = slice2; t1 < 256; t1 += 32) a7 += ((double)p0[i5 * 256 + t1] * (double)(float)p1[t1 * 128 + i6]);
-        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
-        if (slice2 == 0 && o3 < count1) {
-            const double v6 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
-            p3[i5 * 128 + i6] = v6;
-        }
+        for (int t = slice; t < 256; t += 32) a += p0[i5 * 256 + t] * (double)p1[t * 128 + i6];
+        a = tf_sum_slices(a, tf_shared, slice, lane, 16, 8);
+        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a * scale) + (double)p2[i6];
         __syncthreads();
     }
 }
@@ -341,7 +325,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f283c4a7ac26", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_2d54120acea5", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

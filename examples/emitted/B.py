@@ -114,90 +114,82 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0;
     const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
-    const int place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4, begin12 = chunk1 * 64;
-    const int end13 = min(begin12 + 64, count_2);
-    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
-    const int rows16 = end13 - begin12;
+    const int place = (int)threadIdx.x, column = (columns * 256 + place) * 4, begin = chunk * 64;
+    const int end = min(begin + 64, count_2);
+    const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
+    const int rows = end - begin;
     double sum18 = 0.0;
-    if (rows16 > 0)
-        for (int t1 = 0; t1 < rows16; t1 += 8) {
-            float part22[32];
-            UNROLL for (int u20 = 0; u20 < 8; ++u20) {
-                const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 1024 + column10;
-                const bool fits26 = row23 < rows16 && at25 < height_x_width;
+    if (rows > 0)
+        for (int t = 0; t < rows; t += 8) {
+            float part[32];
+            UNROLL for (int u = 0; u < 8; ++u) {
+                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 1024 + column;
+                const bool fits = row23 < rows && at25 < height_x_width;
                 const int at27 = min(at25, height_x_width - 4);
-                const auto pack28 = *(const tf_vector<STORED, 4>*)(from14 + at27);
-                UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part22[lane21 * 8 + u20] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
+                const auto pack = *(const tf_vector<STORED, 4>*)(from + at27);
+                UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part[lane21 * 8 + u] = fits ? (float)pack.lane[lane21] : 0.0f;
             }
-            UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
-                UNROLL for (int first30 = 0; first30 < 32; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
-            sum18 += (double)part22[0];
+            UNROLL for (int step = 1; step < 32; step *= 2)
+                UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
+            sum18 += (double)part[0];
         }
-    const double total31 = rows16 > 0 ? tf_warp_sum(sum18) : 0.0;
+    const double total31 = rows > 0 ? tf_warp_sum(sum18) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
-    for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
+    if (threadIdx.x == 0) {
         double total33 = 0.0;
-        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34];
+        for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
         tf_sums[0] = total33;
     }
     __syncthreads();
-    __syncthreads();
-    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk1 + columns3) * n17);
-    for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
+    if (threadIdx.x == 0) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of38 = tf_intervals;
-        sum37 += tf_sums[of38[0]];
-        p1[to35] = sum37;
+        const unsigned char* of = tf_intervals;
+        sum37 += tf_sums[of[0]];
+        p1[to] = sum37;
     }
 }
 
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
     const STORED* __restrict__ p3, float* p4) {
     TF_BESIDE();
-    const int block1 = blockIdx.x;
-    if (block1 < 32) {
-        const int t1 = (int)block1 * 256 + threadIdx.x;
+    const int block = blockIdx.x;
+    if (block < 32) {
+        const int t1 = block * 256 + threadIdx.x;
         if (t1 < 8192) {
             const int i3 = t1 / 128, i4 = t1 - i3 * 128;
-            double a5 = 0.0;
+            double a = 0.0;
             for (int r1 = 0; r1 < 3; ++r1)
-                for (int r2 = 0; r2 < 3; ++r2) a5 += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
-            const double v2 = (double)a5;
-            p1[i3 * 128 + i4] = v2;
+                for (int r2 = 0; r2 < 3; ++r2) a += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
+            p1[i3 * 128 + i4] = a;
         }
     } else {
-        const int block3 = block1 - 32, t2 = (int)block3 * 256 + threadIdx.x;
-        if (t2 < 128) {
-            const float v5 = (float)p2[t2] + (float)p3[t2];
-            p4[t2] = v5;
-        }
+        const int t2 = (block - 32) * 256 + threadIdx.x;
+        if (t2 < 128) p4[t2] = (float)((float)p2[t2] + (float)p3[t2]);
     }
     TF_AFTER();
 }
 
 __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, double* p3, int count_1, int n5,
-    int count0, int count1, double scale0) {
+    int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
-        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane;
+        const int o4 = min(o3, count1 - 1), i5 = o4 / 128, i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (int t1 = slice2; t1 < 64; t1 += 32) {
+        for (int t = slice; t < 64; t += 32) {
             double a9 = 0.0;
-            for (int r1 = 0; r1 < count_1; ++r1) a9 += (double)p0[i5 * 64 + t1 + r1 * n5];
-            a7 += ((double)(a9) * (double)(float)p1[t1 * 128 + i6]);
+            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 64 + t + r * n5];
+            a7 += a9 * (double)p1[t * 128 + i6];
         }
-        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
-        if (slice2 == 0 && o3 < count1) {
-            const double v7 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
-            p3[i5 * 128 + i6] = v7;
-        }
+        a7 = tf_sum_slices(a7, tf_shared, slice, lane, 16, 8);
+        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
         __syncthreads();
     }
 }
@@ -205,32 +197,28 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
 __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_3, int batch) {
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
-        const int o4 = min(o3, (int)(batch - 1));
+    for (int block = blockIdx.x; block < count_3; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, batch - 1);
         double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
 #pragma unroll 4
-        for (int t1 = slice2; t1 < 128; t1 += 32) {
-            const double v1 = p0[o4 * 128 + t1];
+        for (int t = slice; t < 128; t += 32) {
+            const double v1 = p0[o4 * 128 + t];
             tf_add_logsumexp(a5, a6, v1);
         }
-        const int s9 = slice2 * 8 + lane1;
-        tf_shared[s9] = (double)a5;
+        const int s9 = slice * 8 + lane;
+        tf_shared[s9] = a5;
         tf_shared[s9 + 256] = (double)a6;
         __syncthreads();
-        for (int half10 = 16; half10 > 0; half10 /= 2) {
-            if (slice2 < half10) {
-                const int s11 = s9 + half10 * 8;
+        for (int half = 16; half > 0; half /= 2) {
+            if (slice < half) {
+                const int s11 = s9 + half * 8;
                 tf_merge_logsumexp(a5, a6, tf_shared[s11], tf_shared[s11 + 256]);
-                tf_shared[s9] = (double)a5;
+                tf_shared[s9] = a5;
                 tf_shared[s9 + 256] = (double)a6;
             }
             __syncthreads();
         }
-        if (slice2 == 0 && o3 < batch) {
-            const double v3 = (double)((double)(tf_pivot(a5) + tf_log(a6))) * 10.0;
-            p1[o4] = v3;
-        }
+        if (slice == 0 && o3 < batch) p1[o4] = ((double)(tf_pivot(a5) + tf_log(a6))) * 10.0;
         __syncthreads();
     }
 }
@@ -239,43 +227,41 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0;
     const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
-    const int place9 = (int)threadIdx.x, column10 = columns3 * 256 + place9, begin12 = chunk1 * 258;
-    const int end13 = min(begin12 + 258, count_2);
-    const STORED* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
-    const int rows16 = end13 - begin12;
+    const int place = (int)threadIdx.x, column = columns * 256 + place, begin = chunk * 258, end = min(begin + 258, count_2);
+    const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
+    const int rows = end - begin;
     double sum18 = 0.0;
-    if (rows16 > 0)
-        for (int t1 = 0; t1 < rows16; t1 += 8) {
-            float part22[8];
-            UNROLL for (int u20 = 0; u20 < 8; ++u20) {
-                const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 256 + column10;
-                const bool fits26 = row23 < rows16 && at25 < height_x_width;
+    if (rows > 0)
+        for (int t = 0; t < rows; t += 8) {
+            float part[8];
+            UNROLL for (int u = 0; u < 8; ++u) {
+                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 256 + column;
+                const bool fits = row23 < rows && at25 < height_x_width;
                 const int at27 = min(at25, height_x_width - 1);
-                part22[u20] = fits26 ? (float)from14[at27] : 0.0f;
+                part[u] = fits ? (float)from[at27] : 0.0f;
             }
-            UNROLL for (int step29 = 1; step29 < 8; step29 *= 2)
-                UNROLL for (int first30 = 0; first30 < 8; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
-            sum18 += (double)part22[0];
+            UNROLL for (int step = 1; step < 8; step *= 2)
+                UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
+            sum18 += (double)part[0];
         }
-    const double total31 = rows16 > 0 ? tf_warp_sum(sum18) : 0.0;
+    const double total31 = rows > 0 ? tf_warp_sum(sum18) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
-    for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
+    if (threadIdx.x == 0) {
         double total33 = 0.0;
-        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34];
+        for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
         tf_sums[0] = total33;
     }
     __syncthreads();
-    __syncthreads();
-    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk1 + columns3) * n17);
-    for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
+    if (threadIdx.x == 0) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of38 = tf_intervals;
-        sum37 += tf_sums[of38[0]];
-        p1[to35] = sum37;
+        const unsigned char* of = tf_intervals;
+        sum37 += tf_sums[of[0]];
+        p1[to] = sum37;
     }
 }
 
@@ -345,7 +331,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_15a9b2d109d8", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_cc7b879cd218", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

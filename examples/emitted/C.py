@@ -23,12 +23,7 @@
 #   expand_adaptive_pool: adaptive_avg_pool to one element is a mean over [2,3,4]
 #   mean_of_centred: the mean over [2,3,4] of a centred value needs no rounded mean
 #   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box
-#   reduce_affine: mean over [0] commutes with 2 scales and shifts
-#   centred_variance: variance over [0,2,3,4] of f32[16,128,20,36,36] around the collapsed mean
-#   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box
-#   cancel_shift: the same shift on both sides of a difference cancels
-#   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box
-#   … and 9 more
+#   … and 14 more
 #   in all 538 Gflop and 1.77 GB became 537 Gflop and 1.21 GB.
 # Plan:
 #   prepare: 3.56 Mflop, 8.23 MB
@@ -37,14 +32,8 @@
 # Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 1.34 ms at
 # the sizes of get_inputs(); the operators one by one, as written, not less than 1.34 ms.
 #
-# Derivation (eval mode), each rule exact:
-#   expand_conv: conv_transpose f32[16,128,20,36,36] is a lattice convolution
-#   fold_scale: a scalar scale of f32[16,128,20,36,36] folds into the weights
+# Derivation (eval mode), each rule exact, beside those above:
 #   expand_batch_norm: batch_norm by running statistics is a scale and a shift
-#   expand_adaptive_pool: adaptive_avg_pool to one element is a mean over [2,3,4]
-#   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box
-#   permute_of_permute: permute of axes of extent 1 is a reshape
-#   reshape_of_reshape: reshape of reshape
 #   in all 537 Gflop and 1.35 GB became 20.6 Mflop and 81.5 MB.
 # Plan:
 #   prepare: 3.56 Mflop, 4.13 MB
@@ -517,44 +506,42 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk1 = ((int)blockIdx.x - q0 * count_1), columns3 = q0 - q0;
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0;
     const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
-    const int place9 = (int)threadIdx.x, column10 = (columns3 * 256 + place9) * 4, begin12 = chunk1 * 8;
-    const int end13 = min(begin12 + 8, count_2);
-    const float* __restrict__ from14 = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
-    const int rows16 = end13 - begin12;
+    const int place = (int)threadIdx.x, column = (columns * 256 + place) * 4, begin = chunk * 8, end = min(begin + 8, count_2);
+    const float* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
+    const int rows = end - begin;
     double sum18 = 0.0;
-    if (rows16 > 0)
-        for (int t1 = 0; t1 < rows16; t1 += 8) {
-            float part22[32];
-            UNROLL for (int u20 = 0; u20 < 8; ++u20) {
-                const int row23 = t1 + u20, row24 = min(row23, rows16 - 1), at25 = (begin12 + row24) * 1024 + column10;
-                const bool fits26 = row23 < rows16 && at25 < n10;
+    if (rows > 0)
+        for (int t = 0; t < rows; t += 8) {
+            float part[32];
+            UNROLL for (int u = 0; u < 8; ++u) {
+                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 1024 + column;
+                const bool fits = row23 < rows && at25 < n10;
                 const int at27 = min(at25, n10 - 4);
-                const auto pack28 = *(const tf_vector<float, 4>*)(from14 + at27);
-                UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part22[lane21 * 8 + u20] = fits26 ? (float)pack28.lane[lane21] : 0.0f;
+                const auto pack = *(const tf_vector<float, 4>*)(from + at27);
+                UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part[lane21 * 8 + u] = fits ? (float)pack.lane[lane21] : 0.0f;
             }
-            UNROLL for (int step29 = 1; step29 < 32; step29 *= 2)
-                UNROLL for (int first30 = 0; first30 < 32; first30 += 2 * step29) part22[first30] += part22[first30 + step29];
-            sum18 += (double)part22[0];
+            UNROLL for (int step = 1; step < 32; step *= 2)
+                UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
+            sum18 += (double)part[0];
         }
-    const double total31 = rows16 > 0 ? tf_warp_sum(sum18) : 0.0;
+    const double total31 = rows > 0 ? tf_warp_sum(sum18) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
-    for (int i32 = threadIdx.x; i32 < 1; i32 += 256) {
+    if (threadIdx.x == 0) {
         double total33 = 0.0;
-        for (int warp34 = 0; warp34 < 8; ++warp34) total33 += tf_warps[warp34];
+        for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
         tf_sums[0] = total33;
     }
     __syncthreads();
-    __syncthreads();
-    const long long to35 = ((((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk1 + columns3) * n17);
-    for (int box36 = threadIdx.x; box36 < 1; box36 += 256) {
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
+    if (threadIdx.x == 0) {
         double sum37 = 0.0;
         static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of38 = tf_intervals;
-        sum37 += tf_sums[of38[0]];
-        p1[to35] = sum37;
+        const unsigned char* of = tf_intervals;
+        sum37 += tf_sums[of[0]];
+        p1[to] = sum37;
     }
 }
 
@@ -563,21 +550,17 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
     TF_BESIDE();
     const int block1 = blockIdx.x;
     if (block1 < 1) {
-        const int t1 = 0 * 256 + threadIdx.x;
-        if (t1 < 128) {
-            const float v2 = (float)p0[t1] * 2.0f;
-            p1[t1] = v2;
-        }
+        const int t1 = threadIdx.x;
+        if (t1 < 128) p1[t1] = (float)((float)p0[t1] * 2.0f);
     } else if (block1 < 33) {
-        const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
+        const int t2 = (block1 - 1) * 256 + threadIdx.x;
         if (t2 < 8192) {
             const int i7 = t2 / 128, i8 = t2 - i7 * 128;
-            double a9 = 0.0;
+            double a = 0.0;
             for (int r1 = 0; r1 < 5; ++r1)
                 for (int r2 = 0; r2 < 5; ++r2)
-                    for (int r3 = 0; r3 < 5; ++r3) a9 += (double)(float)((float)p2[i7 * 16000 + i8 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
-            const double v5 = (double)a9;
-            p3[i7 * 128 + i8] = v5;
+                    for (int r3 = 0; r3 < 5; ++r3) a += (double)(float)((float)p2[i7 * 16000 + i8 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
+            p3[i7 * 128 + i8] = a;
         }
     } else {
         const int block4 = block1 - 33;
@@ -587,11 +570,8 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
         const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
         const int tap = table_1(tile * 2 + half), co = table_2(tile) * 64 + row, first = step * 2 * LANES + half * LANES;
         float v[LANES];
-        UNROLL for (int j = 0; j < LANES; j++) {
-            v[j] = 0;
-            const float v6 = p2[(first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5];
-            v[j] = (float)(v6 * 2.0f);
-        }
+        UNROLL for (int j = 0; j < LANES; j++)
+            v[j] = (float)((float)p2[(first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5] * 2.0f);
         const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
         *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
     }
@@ -599,70 +579,56 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int batch,
-    int count_1, int n7, double scale0) {
+    int count_1, int n7, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 1; block1 += gridDim.x) {
-        const int t1 = (int)block1 * 256 + threadIdx.x;
+        const int t1 = block1 * 256 + threadIdx.x;
         if (t1 < 64) {
             double a2 = 0.0;
             for (int r1 = 0; r1 < batch; ++r1) {
                 double a4 = 0.0;
-                for (int r2 = 0; r2 < count_1; ++r2) a4 += (double)p0[r1 * 64 + t1 + r2 * n7];
-                a2 += (double)(a4);
+                for (int r2 = 0; r2 < count_1; ++r2) a4 += p0[r1 * 64 + t1 + r2 * n7];
+                a2 += a4;
             }
-            const double v3 = (double)(a2 / (double)batch);
-            p1[t1] = v3;
+            p1[t1] = a2 / (double)batch;
         }
     }
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
-        const int lane10 = threadIdx.x % 8, slice11 = threadIdx.x / 8, o12 = (int)block2 * 8 + lane10;
-        const int o13 = min(o12, (int)(128 - 1));
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o12 = block2 * 8 + lane, o13 = min(o12, 127);
         double a14 = 0.0;
 #pragma unroll 4
-        for (int t2 = slice11; t2 < 64; t2 += 32) a14 += ((double)p2[t2] * (double)(float)p3[t2 * 128 + o13]);
-        a14 = tf_sum_slices(a14, tf_shared, slice11, lane10, 16, 8);
-        if (slice11 == 0 && o12 < 128) {
-            const double v7 = (double)a14 * scale0;
-            p4[o13] = v7;
-        }
+        for (int t2 = slice; t2 < 64; t2 += 32) a14 += p2[t2] * (double)p3[t2 * 128 + o13];
+        a14 = tf_sum_slices(a14, tf_shared, slice, lane, 16, 8);
+        if (slice == 0 && o12 < 128) p4[o13] = a14 * scale;
         __syncthreads();
     }
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4,
-    const float* p5, float* p6, int count_1, int n26, int count_3, int count8, double scale0) {
+    const float* p5, float* p6, int count_1, int n26, int count_3, int count, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
         if (block1 < 1) {
-            const int t1 = (int)block1 * 256 + threadIdx.x;
-            if (t1 < 128) {
-                const double v3 = (double)p0[t1] + (double)(float)p1[t1];
-                p2[t1] = v3;
-            }
+            const int t1 = block1 * 256 + threadIdx.x;
+            if (t1 < 128) p2[t1] = p0[t1] + (double)p1[t1];
         } else if (block1 < 2) {
-            const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
-            if (t2 < 128) {
-                const double v5 = -(double)p0[t2];
-                p3[t2] = v5;
-            }
+            const int t2 = (block1 - 1) * 256 + threadIdx.x;
+            if (t2 < 128) p3[t2] = -p0[t2];
         } else {
-            const int block4 = block1 - 2, lane11 = threadIdx.x % 8, slice12 = threadIdx.x / 8, o13 = (int)block4 * 8 + lane11;
-            const int o14 = min(o13, (int)(count8 - 1)), i15 = o14 / 128, i16 = o14 - i15 * 128;
+            const int block4 = block1 - 2, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o13 = block4 * 8 + lane;
+            const int o14 = min(o13, count - 1), i15 = o14 / 128, i16 = o14 - i15 * 128;
             double a17 = 0.0;
 #pragma unroll 4
-            for (int t3 = slice12; t3 < 64; t3 += 32) {
+            for (int t3 = slice; t3 < 64; t3 += 32) {
                 double a19 = 0.0;
-                for (int r1 = 0; r1 < count_1; ++r1) a19 += (double)p4[i15 * 64 + t3 + r1 * n26];
-                a17 += ((double)(a19) * (double)(float)p5[t3 * 128 + i16]);
+                for (int r = 0; r < count_1; ++r) a19 += p4[i15 * 64 + t3 + r * n26];
+                a17 += a19 * (double)p5[t3 * 128 + i16];
             }
-            a17 = tf_sum_slices(a17, tf_shared, slice12, lane11, 16, 8);
-            if (slice12 == 0 && o13 < count8) {
-                const double v12 = (double)((double)a17 * scale0) - (double)p0[i16];
-                p6[i15 * 128 + i16] = v12;
-            }
+            a17 = tf_sum_slices(a17, tf_shared, slice, lane, 16, 8);
+            if (slice == 0 && o13 < count) p6[i15 * 128 + i16] = (a17 * scale) - p0[i16];
             __syncthreads();
         }
     }
@@ -698,50 +664,45 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
 }
 
 __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5,
-    float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n7, int count_5, int count9,
-    double scale0) {
+    float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n7, int count_5, int count,
+    double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
-        const int o4 = min(o3, (int)(128 - 1));
+        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = block1 * 8 + lane1, o4 = min(o3, 127);
         double a5 = 0.0;
 #pragma unroll 4
         for (int t1 = slice2; t1 < 132; t1 += 32) a5 += (double)p0[o4 + t1 * 128];
         a5 = tf_sum_slices(a5, tf_shared, slice2, lane1, 16, 8);
-        if (slice2 == 0 && o3 < 128) { const double v2 = (double)(a5 / (double)n7); p1[o4] = v2; }
+        if (slice2 == 0 && o3 < 128) p1[o4] = a5 / (double)n7;
         __syncthreads();
     }
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
-        const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8, o15 = (int)block2 * 8 + lane13;
-        const int o16 = min(o15, (int)(128 - 1));
+        const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8, o15 = block2 * 8 + lane13, o16 = min(o15, 127);
         double a17 = 0.0;
 #pragma unroll 4
         for (int t2 = slice14; t2 < 132; t2 += 32) a17 += (double)p2[o16 + t2 * 128];
         a17 = tf_sum_slices(a17, tf_shared, slice14, lane13, 16, 8);
         if (slice14 == 0 && o15 < 128) {
-            const double v4 = (double)(a17 / (double)n7), v5 = p3[o16], v7 = v4 - (double)(v5 * v5);
-            p4[o16] = v7;
+            const double v4 = (double)(a17 / (double)n7), v5 = p3[o16];
+            p4[o16] = v4 - (double)(v5 * v5);
         }
         __syncthreads();
     }
     TF_CLUSTER_BARRIER();
     for (int block3 = blockIdx.x; block3 < count_5; block3 += gridDim.x) {
         if (block3 < 1) {
-            const int t3 = (int)block3 * 256 + threadIdx.x;
-            if (t3 < 128) {
-                const double v9 = (double)p5[t3] * scale0;
-                p6[t3] = v9;
-            }
+            const int t3 = block3 * 256 + threadIdx.x;
+            if (t3 < 128) p6[t3] = p5[t3] * scale;
         } else {
-            const int block5 = block3 - 1, t4 = (int)block5 * 256 + threadIdx.x;
-            if (t4 < count9) {
+            const int t4 = (block3 - 1) * 256 + threadIdx.x;
+            if (t4 < count) {
                 const int i34 = t4 / 128, i35 = t4 - i34 * 128;
                 const float v10 = p7[i34 * 128 + i35];
-                const double v13 = tf_rsqrt((double)((double)p5[i35] + 1.0000000000000001e-05));
-                const double v16 = (double)v10 * (double)(v13 * (double)(float)p8[i35]), v18 = v16 + (double)(float)p9[i35];
-                p10[i34 * 128 + i35] = v18;
+                const double v13 = tf_rsqrt(p5[i35] + 1.0000000000000001e-05);
+                const double v16 = (double)v10 * (double)(v13 * (double)(float)p8[i35]);
+                p10[i34 * 128 + i35] = v16 + (double)(float)p9[i35];
             }
         }
     }
@@ -751,60 +712,51 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
     const float* __restrict__ p3, float* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7, const float* __restrict__ p8,
     float* p9) {
     TF_BESIDE();
-    const int block1 = blockIdx.x;
-    if (block1 < 1) {
-        const int t1 = 0 * 256 + threadIdx.x;
-        if (t1 < 128) {
-            const float v2 = (float)p0[t1] * 2.0f;
-            p1[t1] = v2;
-        }
-    } else if (block1 < 2) {
-        const int block3 = block1 - 1, t2 = (int)block3 * 256 + threadIdx.x;
-        if (t2 < 128) {
-            const float v5 = tf_rsqrt((float)((float)p2[t2] + 9.99999975e-06f)), v7 = v5 * (float)p3[t2];
-            p4[t2] = v7;
-        }
-    } else if (block1 < 3) {
-        const int block4 = block1 - 2, t3 = (int)block4 * 256 + threadIdx.x;
+    const int block = blockIdx.x;
+    if (block < 1) {
+        const int t1 = threadIdx.x;
+        if (t1 < 128) p1[t1] = (float)((float)p0[t1] * 2.0f);
+    } else if (block < 2) {
+        const int t2 = (block - 1) * 256 + threadIdx.x;
+        if (t2 < 128) p4[t2] = (float)((float)(tf_rsqrt((float)((float)p2[t2] + 9.99999975e-06f))) * (float)p3[t2]);
+    } else if (block < 3) {
+        const int t3 = (block - 2) * 256 + threadIdx.x;
         if (t3 < 128) {
             const float v8 = p5[t3], v9 = p6[t3], v12 = tf_rsqrt((float)((float)p2[t3] + 9.99999975e-06f));
-            const float v16 = v8 - (float)(v9 * (float)(v12 * (float)p3[t3]));
-            p7[t3] = v16;
+            p7[t3] = (float)(v8 - (float)(v9 * (float)(v12 * (float)p3[t3])));
         }
     } else {
-        const int block5 = block1 - 3, t4 = (int)block5 * 256 + threadIdx.x;
+        const int t4 = (block - 3) * 256 + threadIdx.x;
         if (t4 < 8192) {
             const int i25 = t4 / 128, i26 = t4 - i25 * 128;
-            double a27 = 0.0;
+            double a = 0.0;
             for (int r1 = 0; r1 < 5; ++r1)
                 for (int r2 = 0; r2 < 5; ++r2)
-                    for (int r3 = 0; r3 < 5; ++r3) a27 += (double)(float)((float)p8[i25 * 16000 + i26 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
-            const double v19 = (double)a27;
-            p9[i25 * 128 + i26] = v19;
+                    for (int r3 = 0; r3 < 5; ++r3) a += (double)(float)((float)p8[i25 * 16000 + i26 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
+            p9[i25 * 128 + i26] = a;
         }
     }
     TF_AFTER();
 }
 
 __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4,
-    float* p5, int count_1, int n6, int count0, int count1, double scale0) {
+    float* p5, int count_1, int n6, int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count0; block1 += gridDim.x) {
-        const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = (int)block1 * 8 + lane1;
-        const int o4 = min(o3, (int)(count1 - 1)), i5 = o4 / 128, i6 = o4 - i5 * 128;
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane;
+        const int o4 = min(o3, count1 - 1), i5 = o4 / 128, i6 = o4 - i5 * 128;
         double a7 = 0.0;
 #pragma unroll 4
-        for (int t1 = slice2; t1 < 64; t1 += 32) {
+        for (int t = slice; t < 64; t += 32) {
             double a9 = 0.0;
-            for (int r1 = 0; r1 < count_1; ++r1) a9 += (double)p0[i5 * 64 + t1 + r1 * n6];
-            a7 += ((double)(a9) * (double)(float)p1[t1 * 128 + i6]);
+            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 64 + t + r * n6];
+            a7 += a9 * (double)p1[t * 128 + i6];
         }
-        a7 = tf_sum_slices(a7, tf_shared, slice2, lane1, 16, 8);
-        if (slice2 == 0 && o3 < count1) {
-            const double v7 = (double)((double)a7 * scale0) + (double)(float)p2[i6];
-            const double v11 = (double)(v7 * (double)(float)p3[i6]) + (double)(float)p4[i6];
-            p5[i5 * 128 + i6] = v11;
+        a7 = tf_sum_slices(a7, tf_shared, slice, lane, 16, 8);
+        if (slice == 0 && o3 < count1) {
+            const double v7 = (a7 * scale) + (double)p2[i6];
+            p5[i5 * 128 + i6] = (double)(v7 * (double)p3[i6]) + (double)p4[i6];
         }
         __syncthreads();
     }
@@ -938,7 +890,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d1724a72d215", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f27e805094c3", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -1061,19 +1013,6 @@ def train_by_kernels(*leaves):
     return run("train", leaves, expected, sizes_at, outputs, 1) or train_as_written(convolve, *leaves)
 
 
-class Train(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, *leaves):
-        ctx.save_for_backward(*leaves)
-        out = train_by_kernels(*leaves)
-        ctx.mark_non_differentiable(*out[1:])
-        return tuple(out)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        return differentiated(train_as_written, ctx.saved_tensors, gradients[:1])
-
-
 def eval_as_derived(_, x, *parameters):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype = x.dtype
@@ -1100,15 +1039,24 @@ def eval_by_kernels(*leaves):
     return run("eval", leaves, expected, sizes_at, outputs, 1) or eval_as_derived(convolve, *leaves)
 
 
-class Eval(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, *leaves):
-        ctx.save_for_backward(*leaves)
-        return tuple(eval_by_kernels(*leaves))
+def differentiable(kernels, written):
+    """For autograd: results by kernels, gradients of what is written."""
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *leaves):
+            ctx.save_for_backward(*leaves)
+            out = kernels(*leaves)
+            ctx.mark_non_differentiable(*out[1:])
+            return tuple(out)
 
-    @staticmethod
-    def backward(ctx, *gradients):
-        return differentiated(eval_as_derived, ctx.saved_tensors, gradients)
+        @staticmethod
+        def backward(ctx, *gradients):
+            return differentiated(written, ctx.saved_tensors, gradients[:1])
+
+    return Function
+
+
+Train, Eval = differentiable(train_by_kernels, train_as_written), differentiable(eval_by_kernels, eval_as_derived)
 
 
 class ModelNew(nn.Module):

@@ -184,19 +184,22 @@ void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const s
         return;
     }
     emitter_->open("if (" + inside + " && " + line + " == 0)");
-    const std::string l = body.fresh("l");
+    // Neighbouring elements one after another: memory takes them as one.
+    const std::string l = body.fresh("l"), at = body.fresh("at"), from = plus(times(place, number(vector_)), l);
+    const std::string lanes = "for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")";
+    body.line("long long " + at + "[" + number(vector_) + "];");
     body.line("#pragma unroll");
-    emitter_->open("for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")");
-    const std::string from = let(plus(times(place, number(vector_)), l), "from");
+    emitter_->open(lanes);
     add(inner_, let(plus(column, l), "column"));
-    offset = emitter_->let("long long", offset, "to");
+    body.line(at + "[" + l + "] = " + offset + ";");
+    emitter_->close();
     for (int64_t b = 0; b < boxes; ++b) {
         const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) {
             return "tf_sums[" + plus(number(cell * width * vector_), from) + "]";
         });
-        body.line("tf_store(" + pointer + " + (" + plus(offset, times(number(b), integer(channel_stride))) + "), " + sum + ");");
+        body.line("#pragma unroll");
+        body.line(lanes + " tf_store(" + pointer + " + (" + plus(at + "[" + l + "]", times(number(b), integer(channel_stride))) + "), " + sum + ");");
     }
-    emitter_->close();
     emitter_->close();
 }
 
