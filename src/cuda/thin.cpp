@@ -100,7 +100,7 @@ private:
         body.line("TF_SEQUENCE();");
         const std::string pixels = blocks == 1 ? "(int)blockIdx.x" : let("(int)blockIdx.x / " + number(blocks), "pixels");
         const std::string first = blocks == 1 ? "0" : let("(int)blockIdx.x % " + number(blocks) + " * " + number(block_), "first");
-        if (at_once_ == cin_) stage_weights(first, "", number(cin_ * taps * block_));
+        if (at_once_ == cin_) write_weights(first, "", number(cin_ * taps * block_));
         const std::string t = let(pixels + " * " + number(threads) + " + (int)threadIdx.x", "t"), inside = t + " < " + parameters_->count(total);
         if (at_once_ == cin_) emitter_->open("if (" + inside + ")");
         // Where this thread's outputs begin: n, d, h, w, some of them absent.
@@ -130,7 +130,7 @@ private:
             emitter_->open("for (int part = 0; part < " + number(cin_) + "; part += " + number(at_once_) + ")");
             const std::string count = let("min(" + number(at_once_) + ", " + number(cin_) + " - part)", "count");
             body.line("if (part > 0) __syncthreads();");
-            stage_weights(first, "part", count + " * " + number(taps * block_));
+            write_weights(first, "part", count + " * " + number(taps * block_));
             emitter_->open("if (" + inside + ")");
             multiply("part", count);
             emitter_->close();
@@ -146,25 +146,9 @@ private:
     }
 
     // `count` weights, of the input channels from `part` on.
-    void stage_weights(const std::string& first, const std::string& part, const std::string& count) {
-        Body& body = *body_;
-        emitter_->open("for (int i = (int)threadIdx.x; i < " + count + "; i += " + number(threads) + ")");
-        const std::string channel = let(plus(first, "(i % " + number(block_) + ")"), "channel");
-        std::string rest = let("i / " + number(block_), "k");
-        Index index(axes_.size() + 3, Coordinate{"0"});
-        for (size_t a = axes_.size(); a-- > 0;) {
-            if (axes_[a].taps == 1) continue;
-            index[a + 3] = {let(rest + " % " + number(axes_[a].taps), "k")};
-            rest = let(rest + " / " + number(axes_[a].taps), "k");
-        }
-        index[1] = {part.empty() ? rest : plus(rest, part)}, index[2] = {channel};
-        body.line("float weight = 0.0f;");
-        if (cout_ % block_) emitter_->open("if (" + channel + " < " + number(cout_) + ")");
-        body.line("weight = (float)" + emitter_->value(w_, index)[0] + ";");
-        if (cout_ % block_) emitter_->close();
-        body.line("((float*)tf_weights)[i] = weight;");
-        emitter_->close();
-        body.line("__syncthreads();");
+    void write_weights(const std::string& first, const std::string& part, const std::string& count) {
+        stage_weights(*emitter_, w_, axes_, {block_, cout_, threads, first, part}, count);
+        body_->line("__syncthreads();");
     }
 
     // i = down·o + offset - dil·k along an axis, and whether it lies inside.
@@ -297,6 +281,29 @@ private:
 };
 
 }  // namespace
+
+void stage_weights(Emitter& emitter, ValueId w, const std::vector<Lattice>& axes, const WeightBlock& block,
+                   const std::string& count) {
+    Body& body = emitter.body();
+    auto let = [&](const std::string& text, std::string_view prefix) { return emitter.let("int", text, prefix); };
+    emitter.open("for (int i = (int)threadIdx.x; i < " + count + "; i += " + number(block.threads) + ")");
+    const std::string channel = let(plus(block.first, "(i % " + number(block.channels) + ")"), "channel");
+    std::string rest = let("i / " + number(block.channels), "k");
+    Index index(axes.size() + 3, Coordinate{"0"});
+    for (size_t a = axes.size(); a-- > 0;) {
+        if (axes[a].taps == 1) continue;
+        index[a + 3] = {let(rest + " % " + number(axes[a].taps), "k")};
+        rest = let(rest + " / " + number(axes[a].taps), "k");
+    }
+    index[1] = {block.first_input.empty() ? rest : plus(rest, block.first_input)}, index[2] = {channel};
+    body.line("float weight = 0.0f;");
+    const bool cut = block.all_channels % block.channels != 0;
+    if (cut) emitter.open("if (" + channel + " < " + number(block.all_channels) + ")");
+    body.line("weight = (float)" + emitter.value(w, index)[0] + ";");
+    if (cut) emitter.close();
+    body.line("((float*)tf_weights)[i] = weight;");
+    emitter.close();
+}
 
 std::optional<Program> generate_thin(const Surroundings& surroundings, const Places& places, const std::vector<Sink>& sinks,
                                      std::string* why_not) {

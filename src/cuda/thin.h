@@ -12,4 +12,13 @@ namespace transfuse::cuda {
 std::optional<Program> generate_thin(const Surroundings& surroundings, const Places& places, const std::vector<Sink>& sinks,
                                      std::string* why_not = nullptr);
 
+// Weights of a block of channels in shared memory, `tf_weights` as float4: [input channel][tap][channel], zeros for
+// channels there are not. `count` of them; of input channels from first_input on.
+struct WeightBlock {
+    int64_t channels = 4, all_channels = 4, threads = 128;
+    std::string first = "0", first_input = "";
+};
+void stage_weights(Emitter& emitter, ValueId w, const std::vector<Lattice>& axes, const WeightBlock& block,
+                   const std::string& count);
+
 }  // namespace transfuse::cuda

@@ -33,6 +33,11 @@ const char* const passes[] = {
     "%x = input f32[3,3,6,7]  %w = param f32[3,8,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  "
     "%t = tanh(%y)  %a = amax(%t) dims=[2,3]  %i = amin(%t) dims=[2,3]  %v = var(%t) dims=[0,2,3]  %o = mean(%t) dims=[0,2,3]  "
     "%c = add(%a, %i)  %d = add(%v, %o)  %z = mul(%c, %d)",
+    // one channel: its statistics, its pool
+    "%x = input f32[2,2,9,10]  %w = param f32[2,1,3,3]  %b = param f32[1]  %y = conv_transpose(%x, %w, %b) stride=[2,2] "
+    "padding=[1,1]  %t = tanh(%y)  %z = var(%t) dims=[0,2,3] keepdim=1",
+    "%x = input f32[2,2,9,10]  %w = param f32[2,1,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  "
+    "%p = max_pool(%y) kernel=[2,2]  %t = tanh(%p)  %z = mean(%t) dims=[2,3]",
 };
 
 Graph graph_of(const char* body, const char* dtype) {
@@ -62,7 +67,7 @@ TEST(CudaCells, Float32) { run("f32", false, true, 3e-6); }
 TEST(CudaCells, ChannelsLast) { run("f32", true, true, 3e-6); }
 TEST(CudaCells, HalfUnaligned) { run("f16", false, false, 4e-3); }
 
-// Many channels, one alone, and outputs that are stored whole: threads of one cell after another would write far apart.
+// Many channels, and outputs that are stored whole: threads of one cell after another would write far apart.
 TEST(CudaCells, TheRestIsForTensorCores) {
     for (const char* body : {"%x = input f32[2,16,30,30]  %w = param f32[16,16,3,3]  %y = conv_transpose(%x, %w) stride=[2,2]  "
                              "%z = amax(%y) dims=[1]",
