@@ -30,7 +30,7 @@ public:
         : plan_(plan),
           graph_(plan.graph),
           options_(options),
-          target_(target),
+          target_(for_sizes_of(plan, target, known)),
           aligned_(aligned),
           configs_(configs),
           known_(known),
@@ -108,6 +108,7 @@ private:
     // on parameters alone.
     Program preparation(size_t begin, const std::set<ValueId>& read, bool beside) {
         PullRequest request{graph_, parameters_, {}, {}, target_, 0, "prepare", false, true, beside};
+        request.target.any_size = known_ != nullptr;  // nothing but a constant can depend on sizes
         bool writes_output = false;  // at every call then
         if (begin > 0) {
             request.places = places_of(plan_.passes[0]);
@@ -534,6 +535,12 @@ private:
         }
         if (request.sinks.empty() || plan_.passes.empty()) return;
         bind(pull(request), plan_.passes.size() - 1);
+    }
+
+    // The best texts for a program's first size; those that serve any size for all others.
+    static Target for_sizes_of(const Plan& plan, Target target, KnownKernels* known) {
+        target.any_size = target.any_size || getenv("TF_ANY_SIZE") || (known && !known->first_met(plan.graph));
+        return target;
     }
 
     const Plan& plan_;

@@ -33,7 +33,7 @@ public:
         place.strides = destination_ ? destination_->strides : contiguous_strides(graph_[box_].type.shape);
         place.aligned = destination_ ? destination_->aligned : true;
         place.read_only = false;
-        if (!destination_ && partial_) place.partials = Partials{slots(), numel(graph_[box_].type.shape), 1};
+        if (in_slots()) place.partials = Partials{slots(), numel(graph_[box_].type.shape), 1};
         return place;
     }
     int64_t scratch_bytes() const { return destination_ ? 0 : slots() * numel(graph_[box_].type.shape) * 8; }
@@ -45,6 +45,7 @@ public:
 
 protected:
     virtual int64_t slots() const = 0;
+    bool in_slots() const { return !destination_ && (partial_ || s_.target.any_size); }
 
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
@@ -61,6 +62,7 @@ protected:
             for (const auto* list : {&rows_, &outer_})
                 for (const Axis& axis : *list) fits = fits && (axis.extent == 1 || axis.stride % vector == 0);
             if (fits) break;
+            if (s_.target.any_size) return 1;
         }
         return vector;
     }

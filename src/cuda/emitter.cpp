@@ -140,7 +140,7 @@ Lanes Emitter::value(ValueId id, const Index& index) {
             result = load(id, place->second, index);
     } else if (node.op == Op::scalar || node.op == Op::full) {
         const Real real = wide_ ? Real::f64 : real_of(node.type.dtype);
-        result = {{literal(node.attributes.number(Key::value), real)}, {}, real};
+        result = {{constant(node.attributes.number(Key::value), real)}, {}, real};
     } else if (has_vector(index) && !transparent(id, index)) {
         result = per_lane(id, index);
     } else {
@@ -218,6 +218,7 @@ Lanes Emitter::pointwise(const Node& node, const Index& index) {
     if (node.type.dtype == DType::f64) real = Real::f64;
     size_t lanes = 1;
     const bool compares = node.op == Op::greater || node.op == Op::greater_equal || node.op == Op::equal;
+    const bool scales = node.op == Op::mul || node.op == Op::div || node.op == Op::add || node.op == Op::sub;
     for (ValueId arg : node.args) {
         if (graph_[arg].op == Op::scalar || graph_[arg].op == Op::full) {
             operands.emplace_back();
@@ -234,7 +235,8 @@ Lanes Emitter::pointwise(const Node& node, const Index& index) {
         for (size_t i = 0; i < operands.size(); ++i) {
             const Node& operand = graph_[node.args[i]];
             if (operands[i].text.empty()) {
-                texts.push_back(literal(operand.attributes.number(Key::value), real));
+                const double number = operand.attributes.number(Key::value);
+                texts.push_back(scales ? constant(number, real) : literal(number, real));
                 continue;
             }
             std::string text = operands[i][lane];

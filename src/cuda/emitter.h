@@ -106,6 +106,9 @@ public:
 
 private:
     Lanes compute(ValueId id, const Index& index);
+    std::string constant(double value, Real real) {
+        return parameters_.real(value, real == Real::f64, literal(value, real));
+    }
     Lanes load(ValueId id, const Place& place, const Index& index);
     Lanes pointwise(const Node& node, const Index& index);
     Lanes serial(const Fold& fold, bool wide, size_t lanes);

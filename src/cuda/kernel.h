@@ -36,6 +36,10 @@ private:
     bool repeating_ = false;
 };
 
+// For which sizes a kernel's text is written: for those at hand; for an emitted file, which states its arguments as
+// formulas of the sizes; or for all sizes a program will meet, so that none of them compiles it anew.
+enum class Texts : uint8_t { own, stated, lasting };
+
 // The device a kernel is generated for.
 struct Target {
     int arch = 90;  // 90 compiles as sm_90a
@@ -44,10 +48,12 @@ struct Target {
     bool general_only = false;      // only the general kernels (tests run them without a device)
     bool portable_only = false;     // dense passes never on wgmma (tests)
     Decisions* decisions = nullptr;  // given: what sizes alone decided is recorded or repeated, no size is taken for 1
+    bool any_size = false;           // few texts shall serve all sizes, if not each at its best
     bool operator==(const Target&) const = default;
 
     int64_t decide(int64_t chosen) const { return decisions ? decisions->take(chosen) : chosen; }
     bool stated() const { return decisions != nullptr; }
+    Texts texts() const { return stated() ? Texts::stated : any_size ? Texts::lasting : Texts::own; }
     bool has_wgmma() const { return arch == 90 && !portable_only; }
 };
 

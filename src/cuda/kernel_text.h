@@ -14,7 +14,7 @@ public:
     KernelText(const Surroundings& s, const Places& places, int vector = 1, bool wide_index = false)
         : values_(parameter_values(s.plan.graph)),
           wide_index_(wide_index),
-          parameters(wide_index, s.target.stated()),
+          parameters(wide_index, s.target.texts()),
           emitter(s.plan.graph, values_, places, parameters, body, tables_, false, vector) {}
     KernelText(const KernelText&) = delete;
     KernelText& operator=(const KernelText&) = delete;

@@ -101,6 +101,18 @@ std::string structure_of(const Surroundings& around) {
     return text;
 }
 
+bool KnownKernels::first_met(const Graph& graph) {
+    std::string graphs = std::to_string(graph.outputs().size());
+    std::vector<Sizes> sizes;
+    for (ValueId leaf : graph.leaves()) {
+        const Type& type = graph[leaf].type;
+        graphs += std::string(name(type.dtype)) + std::to_string(type.rank());
+        sizes.push_back(type.shape);
+    }
+    const std::lock_guard lock(mutex_);
+    return first_.try_emplace(std::move(graphs), sizes).first->second == sizes;
+}
+
 std::vector<KnownKernel> KnownKernels::of(const std::string& structure) {
     const std::lock_guard lock(mutex_);
     const auto [at, fresh] = entries_.try_emplace(structure);

@@ -30,6 +30,8 @@ struct Taken {
 
 class KnownKernels {
 public:
+    // Whether these are the sizes that a graph of the program had first. Others are given texts that serve any size.
+    bool first_met(const Graph& graph);
     // Also those that other processes compiled for many sizes: they are kept on disk, beside the kernels.
     std::vector<KnownKernel> of(const std::string& structure);
     // Whether sizes of this class were weighed against their own best.
@@ -47,6 +49,7 @@ private:
     };
     mutable std::mutex mutex_;
     std::map<std::string, Entry> entries_;
+    std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in
 };
 
 // All that a pass's kernels depend on beside sizes, roughly: texts are compared before one serves for another.

@@ -52,17 +52,16 @@ void MomentsWriter::add_warps(const std::string& first, int64_t count) {
 }
 
 void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums,
-                                      const std::string& place, const std::string& line, const std::string& inside,
-                                      int64_t width) {
+                                      const std::string& place, const std::string& line, const std::string& inside) {
     Body& body = *body_;
     const bool several = sums.size() > 1;
     const std::string l = several ? body.fresh("l") : "0", sum = several ? sums[0].substr(0, sums[0].find('[')) + "[" + l + "]" : sums[0];
-    const std::string slot = "tf_sums[" + plus(times(cell, number(width * vector_)), plus(times(place, number(vector_)), l)) + "]";
+    const std::string slot = "tf_sums[" + plus(times(cell, times(width_, number(vector_))), plus(times(place, number(vector_)), l)) + "]";
     const auto open_lanes = [&] {
         if (several) body.line("#pragma unroll");
         emitter_->open(several ? "for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")" : "");
     };
-    if (lines_ == 1) {
+    if (!has_lines()) {
         emitter_->open("if (" + inside + ")");
         open_lanes();
         body.line(slot + " = " + sum + ";");
@@ -111,7 +110,7 @@ std::vector<std::vector<int64_t>> MomentsWriter::box_intervals() const {
 
 void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const std::string& column_block,
                                 const std::string& column, const std::string& place, const std::string& line,
-                                const std::string& inside, const std::vector<std::string>& outer, int64_t width) {
+                                const std::string& inside, const std::vector<std::string>& outer) {
     Body& body = *body_;
     const Place to = this->place();
     const std::string pointer = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
@@ -136,7 +135,7 @@ void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const s
     };
     for (size_t i = 0; i < outer_.size(); ++i) add(outer_[i], outer[i]);
     const std::string slot = inner_.reduced ? plus(times(chunk, integer(column_blocks_)), column_block) : chunk;
-    if (!destination_ && partial_)
+    if (in_slots())
         offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
     offset = emitter_->let("long long", offset, "to");
     if (inner_.reduced) {
@@ -195,7 +194,7 @@ void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const s
     emitter_->close();
     for (int64_t b = 0; b < boxes; ++b) {
         const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) {
-            return "tf_sums[" + plus(number(cell * width * vector_), from) + "]";
+            return "tf_sums[" + plus(times(number(cell), times(width_, number(vector_))), from) + "]";
         });
         body.line("#pragma unroll");
         body.line(lanes + " tf_store(" + pointer + " + (" + plus(at + "[" + l + "]", times(number(b), integer(channel_stride))) + "), " + sum + ");");

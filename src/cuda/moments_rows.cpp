@@ -60,7 +60,7 @@ void RowSumsWriter::choose_shape() {
     columns_ = 1;
     while (columns_ < 32 && columns_ < vectors) columns_ *= 2;
     columns_ = s_.target.decide(columns_);
-    long_rows_ = s_.target.decide(vectors > columns_);
+    long_rows_ = s_.target.decide(vectors > columns_ || any_size());
     const int64_t plane_bytes = row_count() * row_bytes, most_rows = shared_doubles / inner_boxes();
     planes_ = std::max<int64_t>(1, std::min({block_bytes / 2 / plane_bytes, outer_count(), most_rows / row_count(),
                                                    cell_doubles / (cell_count_ * inner_boxes())}));
@@ -77,7 +77,7 @@ void RowSumsWriter::choose_shape() {
     const bool single = s_.target.decide(chunk_rows_ == row_extent_);
     chunk_rows_ = single ? row_extent_ : s_.target.decide(chunk_rows_);
     chunks_ = ceil_div(row_extent_, chunk_rows_);
-    partial_ = s_.target.stated() ? !single : chunks_ > 1;
+    partial_ = any_size() || (s_.target.stated() ? !single : chunks_ > 1);
     room_ = 1;
     while (room_ < planes_ * chunk_rows_ * slice_rows) room_ *= 2;
     room_ = s_.target.decide(room_);
@@ -87,10 +87,13 @@ Launch RowSumsWriter::write() {
     KernelText kernel(s_, places_, vector_);
     begin(kernel);
     write_body();
-    return kernel.launch(entry_, ceil_div(outer_count(), planes_) * chunks_, threads,
-                         "box sums" + to_string(graph_[box_].type.shape) + " of rows, " + number(vector_) + " x " +
-                             number(bytes(storage_)) + " B loads, " + number(planes_) + " planes a block, " +
-                             number(chunks_) + " chunks");
+    Launch launch = kernel.launch(entry_, ceil_div(outer_count(), planes_) * chunks_, threads,
+                                  "box sums" + to_string(graph_[box_].type.shape) + " of rows, " + number(vector_) +
+                                      " x " + number(bytes(storage_)) + " B loads, " + number(planes_) +
+                                      " planes a block, " + number(chunks_) + " chunks");
+    if (any_size())
+        launch.shared_bytes = static_cast<uint32_t>(8 * inner_boxes() * (planes_ * cell_count_ + room_));
+    return launch;
 }
 
 std::string RowSumsWriter::row_count_text() {
@@ -101,31 +104,39 @@ std::string RowSumsWriter::row_count_text() {
 
 // Planes of a block: fewer in the last.
 std::string RowSumsWriter::planes_here() {
-    if (planes_ == 1) return "1";
-    return let("min(" + number(planes_) + ", " + integer(outer_count()) + " - " + group_ + " * " + number(planes_) + ")", "planes");
+    if (!has_planes()) return "1";
+    const std::string planes = planes_text();
+    return let("min(" + planes + ", " + integer(outer_count()) + " - " + group_ + " * " + planes + ")", "planes");
 }
 
 void RowSumsWriter::write_body() {
     Body& body = *body_;
-    body.line("__shared__ double tf_sums[" + number(planes_ * cell_count_ * inner_boxes()) + "];  // [plane][cell][interval]");
-    body.line("__shared__ double tf_rows[" + number(room_ * inner_boxes()) + "];  // [row][interval of the contiguous axis]");
+    const std::string what_sums = "  // [plane][cell][interval]", what_rows = "  // [row][interval of the contiguous axis]";
+    if (any_size()) {
+        body.line("extern __shared__ __align__(1024) unsigned char shared[];");
+        body.line("double* const tf_sums = (double*)shared;" + what_sums);
+        body.line("double* const tf_rows = tf_sums + " + integer(planes_ * cell_count_ * inner_boxes()) + ";" + what_rows);
+    } else {
+        body.line("__shared__ double tf_sums[" + number(planes_ * cell_count_ * inner_boxes()) + "];" + what_sums);
+        body.line("__shared__ double tf_rows[" + number(room_ * inner_boxes()) + "];" + what_rows);
+    }
     write_tables();
     body.line("TF_SEQUENCE();");
     std::string chunk = "0";
     group_ = "(int)blockIdx.x";
-    if (partial_ || s_.target.stated()) {
+    if (partial_ || parameters_->apart()) {
         const std::string q = let(parameters_->quotient(group_, chunks_, true), "q");
         chunk = let(parameters_->remainder(group_, q, chunks_, true), "chunk");
         group_ = q;
     }
     begin_ = let(times(chunk, integer(chunk_rows_)), "begin");
     end_ = let("min(" + plus(begin_, integer(chunk_rows_)) + ", " + integer(row_extent_) + ")", "end");
-    if (planes_ > 1) {
+    if (planes_ > 1 && !any_size()) {
         rows_here_ = let(times(planes_here(), row_count_text()), "rows");
     } else {
         std::string rows = "(" + end_ + " - " + begin_ + ")";
         for (size_t i = 1; i < rows_.size(); ++i) rows = times(rows, integer(rows_[i].extent));
-        rows_here_ = let(rows, "rows");
+        rows_here_ = let(times(planes_here(), rows), "rows");
     }
     sum_rows();
     body.line("__syncthreads();");
@@ -158,25 +169,26 @@ std::string RowSumsWriter::inside(int64_t j, const std::string& i) {
 
 void RowSumsWriter::sum_rows() {
     Body& body = *body_;
-    const bool masks = !inner_.whole() || s_.target.stated();
-    const std::string lane = let("(int)threadIdx.x % " + number(columns_), "lane"), line = let("(int)threadIdx.x / " + number(columns_), "line");
-    const int64_t lines = threads / columns_;
+    const bool masks = !inner_.whole() || parameters_->apart();
+    const std::string columns = any_size() ? let(integer(columns_), "columns") : number(columns_);
+    const std::string lane = let("(int)threadIdx.x % " + columns, "lane"), line = let("(int)threadIdx.x / " + columns, "line");
+    const std::string lines = any_size() ? let(number(threads) + " / " + columns, "lines") : number(threads / columns_);
     const std::string vectors = let(integer(inner_.extent) + " / " + number(vector_), "vectors");
     const std::string value_type(real_name(real_)), zero = literal(0, real_);
     const std::string real = long_rows_ ? "double" : value_type;
     const std::string t = body.fresh("t"), u = body.fresh("u"), l = body.fresh("l"), j = body.fresh("j"), sum = body.fresh("sum");
-    const std::string value = body.fresh("value"), in = body.fresh("in"), at = plus(t + " + " + line, times(u, number(lines)));
+    const std::string value = body.fresh("value"), in = body.fresh("in"), at = plus(t + " + " + line, times(u, lines));
     const auto every = [&](const std::string& i, int64_t count) {
         body.line("#pragma unroll");
         return "for (int " + i + " = 0; " + i + " < " + number(count) + "; ++" + i + ")";
     };
     // All lanes go round together; rows beyond the last are the last one once more.
-    emitter_->open("for (int " + t + " = 0; " + t + " < " + rows_here_ + "; " + t + " += " + number(lines * at_once) + ")");
+    emitter_->open("for (int " + t + " = 0; " + t + " < " + rows_here_ + "; " + t + " += " + times(lines, number(at_once)) + ")");
     body.line(real + " " + sum + "[" + number(at_once) + "][" + number(inner_boxes()) + "] = {};");
     std::string vector = lane;
     if (long_rows_) {
         vector = body.fresh("v");
-        emitter_->open("for (int " + vector + " = " + lane + "; " + vector + " < " + vectors + "; " + vector + " += " + number(columns_) + ")");
+        emitter_->open("for (int " + vector + " = " + lane + "; " + vector + " < " + vectors + "; " + vector + " += " + columns + ")");
     } else {
         emitter_->open("if (" + vector + " < " + vectors + ")");
     }
@@ -215,8 +227,9 @@ void RowSumsWriter::sum_rows() {
     const std::string own = sum + "[" + u + "][" + j + "]";
     emitter_->open(every(u, at_once));
     emitter_->open(every(j, inner_boxes()));
-    body.line("#pragma unroll");
-    body.line("for (int d = " + number(columns_ / 2) + "; d > 0; d /= 2) " + own + " += __shfl_down_sync(0xffffffffu, " + own + ", d, " + number(columns_) + ");");
+    if (!any_size()) body.line("#pragma unroll");
+    const std::string half = any_size() ? columns + " / 2" : number(columns_ / 2);
+    body.line("for (int d = " + half + "; d > 0; d /= 2) " + own + " += __shfl_down_sync(0xffffffffu, " + own + ", d, " + columns + ");");
     body.line("if (" + lane + " == 0 && " + at + " < " + rows_here_ + ") tf_rows[" + plus(times("(" + at + ")", number(inner_boxes())), j) + "] = (double)" + own + ";");
     emitter_->close();
     emitter_->close();
@@ -242,16 +255,16 @@ std::vector<std::string> RowSumsWriter::outer_of(const std::string& plane) {
 Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
     pack_.clear();
     std::string plane = group_, rest = row;
-    if (planes_ > 1) {
-        int64_t count = row_count();
+    if (has_planes()) {
+        const int64_t count = chunk_row_count();
         const std::string q = let(parameters_->quotient(row, count, true), "q");
         rest = let(parameters_->remainder(row, q, count, true), "r");
-        plane = let(group_ + " * " + number(planes_) + " + " + q, "plane");
+        plane = let(group_ + " * " + planes_text() + " + " + q, "plane");
     }
     std::vector<std::string> index(rows_.size());
     for (size_t i = rows_.size(); i-- > 0;) {
         if (i == 0) {
-            index[i] = planes_ > 1 ? rest : let(plus(begin_, rest), "i");
+            index[i] = planes_ > 1 && !any_size() ? rest : let(plus(begin_, rest), "i");
             break;
         }
         const std::string q = let(parameters_->quotient(rest, rows_[i].extent, true), "q");
@@ -325,8 +338,8 @@ void RowSumsWriter::sum_cells() {
         }
         index[i] = let(plus(first[i], times(own, step[i])), "i");
     }
-    std::string row = planes_ > 1 ? plus(times("(" + task + " / " + number(cell_count_) + ")", integer(rows_[0].extent)), index[0])
-                                  : "(" + index[0] + " - " + begin_ + ")";
+    std::string row = planes_ > 1 && !any_size() ? index[0] : "(" + index[0] + " - " + begin_ + ")";
+    if (has_planes()) row = plus(times("(" + task + " / " + number(cell_count_) + ")", integer(chunk_rows_)), row);
     for (size_t i = 1; i < rows_.size(); ++i) row = plus(times(row, integer(rows_[i].extent)), index[i]);
     const std::string at = let(times(row, number(inner_boxes())), "at");
     for (int64_t j = 0; j < inner_boxes(); ++j) body.line(sum + "[" + number(j) + "] += tf_rows[" + plus(at, number(j)) + "];");
@@ -355,8 +368,8 @@ void RowSumsWriter::sum_boxes() {
     }
     const std::string task = body.fresh("task");
     emitter_->open("for (int " + task + " = (int)threadIdx.x; " + task + " < " + times(planes_here(), number(boxes)) + "; " + task + " += " + number(threads) + ")");
-    const std::string plane_here = planes_ > 1 ? let(task + " / " + number(boxes), "plane") : "0";
-    const std::string box = planes_ > 1 ? let(task + " % " + number(boxes), "box") : task;
+    const std::string plane_here = has_planes() ? let(task + " / " + number(boxes), "plane") : "0";
+    const std::string box = has_planes() ? let(task + " % " + number(boxes), "box") : task;
     // Which interval of each axis the box takes.
     std::vector<std::string> of_dim(dims.size());
     std::string rest = box;
@@ -389,7 +402,7 @@ void RowSumsWriter::sum_boxes() {
     // The element of the result.
     const Place to = place();
     const std::string pointer = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
-    const std::vector<std::string> outer = outer_of(planes_ > 1 ? let(group_ + " * " + number(planes_) + " + " + plane_here, "plane") : group_);
+    const std::vector<std::string> outer = outer_of(has_planes() ? let(group_ + " * " + planes_text() + " + " + plane_here, "plane") : group_);
     std::string offset = times(box, integer(to.strides[1]));
     for (size_t i = 0; i < outer_.size(); ++i) {
         std::string of_axis = outer[i];
@@ -404,7 +417,7 @@ void RowSumsWriter::sum_boxes() {
             offset = plus(offset, times(own, integer(axis == 1 ? to.strides[1] * boxes : to.strides[axis])));
         }
     }
-    if (!destination_ && partial_) offset = plus(offset, times("(" + begin_ + " / " + integer(chunk_rows_) + ")", integer(numel(node.type.shape))));
+    if (in_slots()) offset = plus(offset, times("(" + begin_ + " / " + integer(chunk_rows_) + ")", integer(numel(node.type.shape))));
     body.line("tf_store(" + pointer + " + (" + offset + "), " + sum + ");");
     emitter_->close();
 }

@@ -19,7 +19,11 @@ private:
     int64_t slots() const override { return chunks_; }
     int64_t inner_boxes() const { return static_cast<int64_t>(inner_.intervals.size()); }
     int64_t row_count() const;
+    int64_t chunk_row_count() const { return chunk_rows_ * (row_count() / row_extent_); }
+    bool any_size() const { return s_.target.any_size; }
     std::string row_count_text();  // of a plane
+    std::string planes_text() { return any_size() ? integer(planes_) : number(planes_); }
+    bool has_planes() const { return planes_ > 1 || any_size(); }
 
     void write_body();
     void write_tables();

@@ -37,7 +37,7 @@ bool MomentsWriter::arrange(std::string* why_not) {
     vector_ = static_cast<int>(s_.target.decide(widest_vector()));
     // A single long row becomes rows of one block's width.
     virtual_rows_ = s_.target.decide(rows_.empty() && inner_.reduced && inner_.whole() &&
-                                     inner_.extent > 4 * threads * vector_ && direct_);
+                                     (inner_.extent > 4 * threads * vector_ || s_.target.any_size) && direct_);
     for (const Axis& row : rows_) {
         cells_.push_back(cells_of(row.intervals, row.extent));
         if (cells_.back().empty()) return refuse(why_not, "all intervals are empty");
@@ -102,7 +102,7 @@ void MomentsWriter::choose_shape() {
     const bool single = s_.target.decide(chunk_rows_ == row_extent_);
     chunk_rows_ = single ? row_extent_ : s_.target.decide(chunk_rows_);
     chunks_ = ceil_div(row_extent_, chunk_rows_);
-    partial_ = s_.target.stated() ? inner_.reduced || !single : slots() > 1;
+    partial_ = s_.target.stated() ? inner_.reduced || !single : (s_.target.any_size && inner_.reduced) || slots() > 1;
 }
 
 }  // namespace transfuse::cuda

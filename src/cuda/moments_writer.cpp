@@ -19,11 +19,13 @@ Launch MomentsWriter::write() {
     KernelText kernel(s_, places_, vector_);  // offsets within one sum fit 32 bits, the base is a pointer
     begin(kernel);
     write_body();
-    return kernel.launch(entry_, outer_count() * column_blocks_ * chunks_, threads,
-                         "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " +
-                             number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " +
-                             number(cell_count_) + " cells",
-                         warp_sum_code());
+    Launch launch = kernel.launch(entry_, outer_count() * column_blocks_ * chunks_, threads,
+                                  "box sums" + to_string(graph_[box_].type.shape) + ", " + number(vector_) + " x " +
+                                      number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " +
+                                      number(cell_count_) + " cells",
+                                  warp_sum_code());
+    if (flexible()) launch.shared_bytes = static_cast<uint32_t>(8 * vector_ * (cell_count_ * columns_ + threads));
+    return launch;
 }
 
 std::string MomentsWriter::warp_sum_code() {
@@ -40,12 +42,16 @@ void MomentsWriter::write_body() {
     Body& body = *body_;
     const bool separate = !inner_.reduced || inner_.intervals.size() > 1 || !inner_.whole();
     const auto box_count = static_cast<int64_t>(box_intervals().size());
-    const int64_t width = columns_bound();
     if (inner_.reduced) {
         body.line("__shared__ double tf_warps[" + number(threads / 32 * sums_at_once()) + "], tf_sums[" +
                   number(cell_count_ * inner_boxes()) + "];");
+    } else if (flexible()) {
+        width_ = integer(columns_);
+        body.line("extern __shared__ __align__(1024) unsigned char shared[];");
+        body.line("double *const tf_lines = (double*)shared, *const tf_sums = tf_lines + " + number(threads * vector_) + ";");
     } else {
-        body.line("__shared__ double tf_sums[" + number(cell_count_ * width * vector_) + "];");
+        width_ = number(columns_bound());
+        body.line("__shared__ double tf_sums[" + number(cell_count_ * columns_bound() * vector_) + "];");
         if (lines_ > 1) body.line("__shared__ double tf_lines[" + number(threads * vector_) + "];");
     }
     const bool table = cell_count_ > 1;
@@ -67,7 +73,7 @@ void MomentsWriter::write_body() {
     // Which sum, which columns, which rows.
     std::string rest = "(int)blockIdx.x";
     auto take = [&](int64_t extent, std::string_view prefix) {
-        if (extent == 1 && !s_.target.stated()) return std::string("0");
+        if (extent == 1 && !parameters_->apart()) return std::string("0");
         const std::string q = let(parameters_->quotient(rest, extent, true), "q");
         const std::string r = let(parameters_->remainder(rest, q, extent, true), prefix);
         rest = q;
@@ -77,10 +83,10 @@ void MomentsWriter::write_body() {
     std::vector<std::string> outer(outer_.size());
     for (size_t i = outer_.size(); i-- > 0;) outer[i] = take(outer_[i].extent, "outer");
     const std::string columns = integer(columns_);
-    const std::string line =
-        let(columns_ == threads ? "0" : parameters_->quotient("(int)threadIdx.x", columns_, true), "line");
+    const bool full = columns_ == threads && !(s_.target.any_size && !virtual_rows_);
+    const std::string line = let(full ? "0" : parameters_->quotient("(int)threadIdx.x", columns_, true), "line");
     const std::string place =
-        let(columns_ == threads ? "(int)threadIdx.x" : minus("(int)threadIdx.x", times(line, columns)), "place");
+        let(full ? "(int)threadIdx.x" : minus("(int)threadIdx.x", times(line, columns)), "place");
     const std::string column =
         let("(" + plus(times(column_block, columns), place) + ") * " + number(vector_), "column");
     const std::string inside = emitter_->let(
@@ -116,11 +122,11 @@ void MomentsWriter::write_body() {
     if (inner_.reduced)
         finish_reduced_inner(cell, count, sums, separate, column, inside);
     else
-        finish_kept_inner(cell, sums, place, line, inside, width);
+        finish_kept_inner(cell, sums, place, line, inside);
     emitter_->close();
     if (inner_.reduced && sums_at_once() > inner_boxes()) add_warps("0", sums_at_once());
     body.line("__syncthreads();");
-    write_boxes(box_count, chunk, column_block, column, place, line, inside, outer, width);
+    write_boxes(box_count, chunk, column_block, column, place, line, inside, outer);
 }
 
 std::string MomentsWriter::integer64(int64_t value) {

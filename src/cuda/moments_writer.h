@@ -27,6 +27,9 @@ private:
         while (bound < columns_) bound *= 2;
         return bound;
     }
+    // Sums of kept columns lie in shared memory whose size is known at the launch.
+    bool flexible() const { return s_.target.any_size && !inner_.reduced; }
+    bool has_lines() const { return lines_ > 1 || flexible(); }
     struct CellText {
         std::string first, step, count;
     };
@@ -48,12 +51,12 @@ private:
     // tf_sums[first + i] = the sum of all warps' parts i, one thread each.
     void add_warps(const std::string& first, int64_t count);
     void finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums, const std::string& place,
-                           const std::string& line, const std::string& inside, int64_t width);
+                           const std::string& line, const std::string& inside);
     // For each box, which interval of each memory axis: [box][row axes …, inner].
     std::vector<std::vector<int64_t>> box_intervals() const;
     void write_boxes(int64_t boxes, const std::string& chunk, const std::string& column_block,
                      const std::string& column, const std::string& place, const std::string& line,
-                     const std::string& inside, const std::vector<std::string>& outer, int64_t width);
+                     const std::string& inside, const std::vector<std::string>& outer);
     // The sum of the cells that lie in a box. Which they are depends on the sizes only through their number: the masks
     // are known when the text is written, and part of it.
     std::string box_sum(const std::vector<int64_t>& interval,
@@ -65,6 +68,7 @@ private:
     std::string counted_;  // whether the row being read counts
     std::string pack_;     // the vector being read
     std::string pointer_;
+    std::string width_;    // columns that a cell has room for
 };
 
 }  // namespace transfuse::cuda

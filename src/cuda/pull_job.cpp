@@ -35,7 +35,7 @@ constexpr int threads = 256;
 class KernelWriter {
 public:
     KernelWriter(const PullRequest& request, const Places& kept, bool wide_index)
-        : request_(request), graph_(request.graph), kept_(kept), parameters_(wide_index, request.target.stated()) {}
+        : request_(request), graph_(request.graph), kept_(kept), parameters_(wide_index, request.target.texts()) {}
 
     Launch write(const std::vector<std::vector<const Job*>>& stages, int serial) {
         const bool staged = stages.size() > 1;

@@ -51,8 +51,8 @@ std::string Parameters::pointer(const Argument& argument, const std::string& typ
 }
 
 std::string Parameters::integer(int64_t value, bool dynamic) {
-    if (!dynamic || (value >= -1 && value <= 1 && !stated_)) return number(value);
-    if (stated_) integer_names_.clear();  // equal by chance
+    if (!dynamic || (value >= -1 && value <= 1 && !apart_)) return number(value);
+    if (apart_) integer_names_.clear();  // equal by chance
     auto [at, fresh] = integer_names_.try_emplace(value, "n" + std::to_string(integers_.size()));
     if (fresh)
         integers_.push_back(
@@ -66,6 +66,13 @@ std::string Parameters::count(int64_t value) {
         {wide_index_ ? "long long" : "int", "count" + std::to_string(counts_.size()),
          wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
     return counts_.back().name;
+}
+
+std::string Parameters::real(double value, bool f64, const std::string& literal) {
+    if (texts_ != Texts::lasting) return literal;
+    reals_.push_back({f64 ? "double" : "float", "real" + std::to_string(reals_.size()),
+                      f64 ? Argument::of(value) : Argument::of(static_cast<float>(value))});
+    return reals_.back().name;
 }
 
 namespace {
@@ -85,13 +92,13 @@ Divisor32 divisor32(uint32_t d) {
 }  // namespace
 
 std::string Parameters::quotient(const std::string& a, int64_t extent, bool dynamic) {
-    if (extent == 1 && !(stated_ && dynamic)) return a;
+    if (extent == 1 && !(apart_ && dynamic)) return a;
     if (is_number(a)) {
         if (!dynamic) return number(std::atoll(a.c_str()) / extent);
         if (a == "0") return a;
     }
     if (!dynamic) return "(" + a + " / " + number(extent) + ")";
-    if (stated_) divisor_names_.clear();
+    if (apart_) divisor_names_.clear();
     auto [at, fresh] = divisor_names_.try_emplace(extent, "d" + std::to_string(divisors_.size()));
     if (fresh)
         divisors_.push_back({"tf_divisor", at->second,
@@ -101,21 +108,21 @@ std::string Parameters::quotient(const std::string& a, int64_t extent, bool dyna
 }
 
 std::string Parameters::remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic) {
-    if (extent == 1 && !(stated_ && dynamic)) return "0";
+    if (extent == 1 && !(apart_ && dynamic)) return "0";
     if (is_number(a) && !dynamic) return number(std::atoll(a.c_str()) % extent);
     return minus(a, times(quotient, integer(extent, dynamic)));
 }
 
 std::string Parameters::declaration() const {
     std::string text;
-    for (const auto* list : {&pointers_, &integers_, &counts_, &divisors_})
+    for (const auto* list : {&pointers_, &integers_, &counts_, &reals_, &divisors_})
         for (const Item& item : *list) text += (text.empty() ? "" : ", ") + item.type + " " + item.name;
     return text;
 }
 
 std::vector<Argument> Parameters::arguments() const {
     std::vector<Argument> list;
-    for (const auto* items : {&pointers_, &integers_, &counts_, &divisors_})
+    for (const auto* items : {&pointers_, &integers_, &counts_, &reals_, &divisors_})
         for (const Item& item : *items) list.push_back(item.argument);
     return list;
 }

@@ -21,19 +21,23 @@ std::string number(int64_t value);
 // share a parameter); those the graph fixes (channels, taps) are written into the text.
 class Parameters {
 public:
-    explicit Parameters(bool wide_index, bool stated = false) : wide_index_(wide_index), stated_(stated) {}
+    explicit Parameters(bool wide_index, Texts texts = Texts::own)
+        : wide_index_(wide_index), texts_(texts), apart_(texts != Texts::own) {}
 
     // The name of a pointer parameter. `type` is the pointee, e.g. "const float"; read-only memory is marked restrict.
     std::string pointer(const Argument& argument, const std::string& type, bool read_only);
     std::string integer(int64_t value, bool dynamic);
     // A parameter of its own: a count that may by chance equal something else.
     std::string count(int64_t value);
+    // A factor or a summand: it may be one over a count, and then changes with sizes.
+    std::string real(double value, bool f64, const std::string& literal);
     // Texts of a / extent and of the remainder for 0 <= a.
     std::string quotient(const std::string& a, int64_t extent, bool dynamic);
     std::string remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic);
 
     bool wide_index() const { return wide_index_; }
-    bool stated() const { return stated_; }
+    bool stated() const { return texts_ == Texts::stated; }
+    bool apart() const { return apart_; }
     std::string declaration() const;  // "const float* __restrict__ p0, int n0, tf_divisor d0"
     std::vector<Argument> arguments() const;
 
@@ -43,8 +47,9 @@ private:
         Argument argument;
     };
     bool wide_index_;
-    bool stated_;  // every size has a parameter of its own: that it is 1, or equals another, holds at one shape only
-    std::vector<Item> pointers_, integers_, counts_, divisors_;
+    Texts texts_;
+    bool apart_;  // every size has a parameter of its own: that it is 1, or equals another, holds at one shape only
+    std::vector<Item> pointers_, integers_, counts_, reals_, divisors_;
     std::map<int64_t, std::string> integer_names_, divisor_names_;
 };
 

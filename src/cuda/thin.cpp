@@ -58,10 +58,12 @@ public:
         block_ = std::min<int64_t>(most_block, (cout_ + 3) / 4 * 4);
         at_once_ = thin ? cin_ : std::min(cin_, std::max<int64_t>(1, most_terms / taps));
         rows_ = std::min<int64_t>(sums / block_ / (at_once_ < cin_ ? 2 : 1), 8);
+        const int64_t most_rows = rows_;
         while (rows_ > 1 && rows_ / 2 >= axes_[axes_.size() - 2].out) rows_ /= 2;
         // Few pixels: more threads, and more channels under way in each.
         const int64_t pixels = numel(node.type.shape) / cout_;
         while (rows_ > 1 && pixels / rows_ < threads * s_.target.multiprocessors) rows_ /= 2;
+        if (s_.target.any_size && rows_ < most_rows) rows_ = 1;
         rows_ = s_.target.decide(rows_);
         return true;
     }

@@ -133,8 +133,7 @@ public:
         text.replace(text.find(extern_c), extern_c.size(), "static");
         const std::string dynamic = "extern __shared__ __align__(1024) unsigned char shared[];";
         if (const size_t at = text.find(dynamic); at != std::string::npos)
-            text.replace(at, dynamic.size(),
-                         "unsigned char* const shared = tf_share(" + std::to_string(launch.shared_bytes) + ");");
+            text.replace(at, dynamic.size(), "unsigned char* const shared = tf_share(tf_host_shared_bytes);");
         const size_t begin = text.find(launch.source->entry + "(") + launch.source->entry.size() + 1,
                      end = text.find(") {", begin);
         std::string call, rest = text.substr(begin, end - begin);
@@ -151,7 +150,7 @@ public:
                    " {\n#undef TF_FUNCTION\n#undef TF_SEQUENCE\n#undef TF_BESIDE\n#undef TF_AFTER\n#undef "
                    "TF_CLUSTER_BARRIER\n" +
                    text + "extern \"C\" void call" + std::to_string(k) +
-                   "(void** p, int blocks, int threads) { run_grid(blocks, threads, " +
+                   "(void** p, int blocks, int threads, int shared) { tf_host_shared_bytes = shared; run_grid(blocks, threads, " +
                    (grid || block ? "true" : "false") + ", " + (grid ? "true" : "false") + ", [&] { k" +
                    std::to_string(k) + "::" + launch.source->entry + "(" + call + "); }); }\n}\n";
     }
@@ -231,8 +230,9 @@ public:
             }
             const auto k = numbers_.at(launch.source->text + launch.source->entry);
             auto call =
-                reinterpret_cast<void (*)(void**, int, int)>(dlsym(library_, ("call" + std::to_string(k)).c_str()));
-            call(parameters.data(), static_cast<int>(launch.grid[0]), static_cast<int>(launch.block[0]));
+                reinterpret_cast<void (*)(void**, int, int, int)>(dlsym(library_, ("call" + std::to_string(k)).c_str()));
+            call(parameters.data(), static_cast<int>(launch.grid[0]), static_cast<int>(launch.block[0]),
+                 static_cast<int>(launch.shared_bytes));
         }
         std::vector<std::vector<double>> results;
         for (size_t i = 0; i < graph.outputs().size(); ++i) {

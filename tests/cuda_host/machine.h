@@ -33,6 +33,7 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
 // Shared memory: addresses count from the beginning of the dynamic part, which ends where nothing may be read.
 static unsigned char tf_host_memory[(256 + 3 * 64) * 1024];
 static unsigned char* tf_host_shared = tf_host_memory;
+static size_t tf_host_shared_bytes = 0;  // of the launch
 static inline unsigned char* tf_share(size_t bytes) {
     constexpr uintptr_t page = 64 * 1024;  // or a part of it
     auto* const end = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(tf_host_memory) / page + 1) * page) + 256 * 1024;
