@@ -539,7 +539,7 @@ private:
 
     // The best texts for a program's first size; those that serve any size for all others.
     static Target for_sizes_of(const Plan& plan, Target target, KnownKernels* known) {
-        target.any_size = target.any_size || getenv("TF_ANY_SIZE") || (known && !known->first_met(plan.graph));
+        target.any_size = target.any_size || (known && !known->first_met(plan.graph));
         return target;
     }
 

@@ -22,6 +22,7 @@ constexpr Slack second{1.35, 2e-6}, further{2.5, 10e-6};
 constexpr int largest = 4;
 constexpr Slack bearable{1.5, 10e-6};
 constexpr double full = 0.7;  // DenseProgram::busy: below this another tile may be much better
+constexpr int most_doubts = 3;
 
 std::string words(const Lattice& axis) {
     std::string text;
@@ -144,6 +145,11 @@ void KnownKernels::remember(const Taken& taken) {
     if (entry.kernels.size() > 1) to_disk(taken.structure, entry.kernels);
 }
 
+bool KnownKernels::doubted_again(const std::string& structure) {
+    const std::lock_guard lock(mutex_);
+    return ++entries_[structure].doubts <= most_doubts;
+}
+
 void KnownKernels::settle(const std::string& structure) {
     const std::lock_guard lock(mutex_);
     entries_[structure].settled = true;
@@ -186,7 +192,8 @@ std::optional<DenseProgram> generate_dense_among(const Surroundings& around, Kno
     }
     const Slack& worth = kernels.size() == 1 ? second : further;
     const bool doubtful = kernels.size() == 1 && best->busy < full && best->seconds * (1 - best->busy) > worth.seconds;
-    if (known.settled(taken.structure) || (!doubtful && known.weighed(taken.structure, taken.size_class)))
+    if (known.settled(taken.structure) ||
+        (known.weighed(taken.structure, taken.size_class) && !(doubtful && known.doubted_again(taken.structure))))
         return take(std::move(best));
     auto own = generate_dense_for_many(around, 1, any_size);
     if (!own || !worth.exceeded(best->seconds, own->seconds)) return take(std::move(best));

@@ -37,7 +37,8 @@ public:
     // Whether sizes of this class were weighed against their own best.
     bool weighed(const std::string& structure, int size_class) const;
     void remember(const Taken& taken);
-    void settle(const std::string& structure);  // nothing is weighed any more
+    bool doubted_again(const std::string& structure);  // true for the first few times only: a search takes long
+    void settle(const std::string& structure);         // nothing is weighed any more
     bool settled(const std::string& structure) const;
     bool compiled(const std::shared_ptr<const Source>& source) const;
 
@@ -45,6 +46,7 @@ private:
     struct Entry {
         std::vector<KnownKernel> kernels;
         std::set<int> weighed;
+        int doubts = 0;
         bool settled = false;
     };
     mutable std::mutex mutex_;
