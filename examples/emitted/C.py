@@ -355,8 +355,6 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
     held.stage = slot;
 }
 constexpr int RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
-__constant__ short result_pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105,
-    112, 113, 120, 121, 128, 129, 136, 137};  // each result's first pixel, but for the lane's own
 // A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.
 DEVICE constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }
 
@@ -381,6 +379,7 @@ template <int WG> struct Fragments {
     bool counts;  // false: another lane has the same results
     struct Inside { unsigned ends, other_ends; Mask mask, other; };  // of this tile and of the last one with other ends
     Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output
+    int left[5];  // outputs from the run's first one to the end, along each axis; which phases
     float sums[RESULT_ROWS][STATS];
     template <int N> DEVICE void load_rows(float (&r)[N], const float* from) { UNROLL for (int i = 0; i < N; i++) r[i] = from[i * 8]; }
     // Sums of exponentials, each relative to the largest value of its own.
@@ -398,6 +397,7 @@ template <int WG> struct Fragments {
         counts = true;
         clear(sums);
         inside[0][0] = Inside{0, 0, 0, 0};
+        left[4] = -1;
     }
     DEVICE Mask find_inside(Inside& known, const Place& at, int code) {
         const unsigned end_N = max(0, min(RUN_N, s.out[0] + PERIOD_N - 1 - at.u[0]));
@@ -412,20 +412,29 @@ template <int WG> struct Fragments {
         known.other_ends = known.ends;
         if (!back)
 #pragma unroll 1
-            for (int k = 0; k < RESULTS; k++) {
-                const unsigned p = result_pixels[k] + column, r = p / EXTENT_W;
-                if (p % EXTENT_W < end_W && r % EXTENT_H < end_H && r / EXTENT_H % EXTENT_D < end_D && r / (EXTENT_H * EXTENT_D) < end_N)
-                    mask |= (Mask)1 << k;
+            for (int k = 0; k < RESULTS; k += 2) {
+                const unsigned p = k * 4 + column, r = p / EXTENT_W, w = p % EXTENT_W;
+                const unsigned row = (r % EXTENT_H < end_H) & (r / EXTENT_H % EXTENT_D < end_D) & (r / (EXTENT_H * EXTENT_D) < end_N);
+                mask |= (Mask)(row & (w < end_W) | (row & (w + 1 < end_W)) << 1) << k;
             }
         known.ends = now;
         return known.mask = mask;
+    }
+    // Whether the output ends elsewhere in this tile than in the last one.
+    DEVICE bool ends_elsewhere(const Place& at) {
+        const int left_N = min(1, s.out[0] - at.u[0]), left_D = min(1, s.out[1] - at.u[1]);
+        const int left_H = min(RUN_H, s.out[2] - at.u[2]), left_W = min(RUN_W, s.out[3] - at.u[3]);
+        if (0 == left[4] && left_N == left[0] && left_D == left[1] && left_H == left[2] && left_W == left[3]) return false;
+        left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W; left[4] = 0;
+        return true;
     }
     DEVICE void tile(float (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
         float parts[RESULT_ROWS][STATS];
         clear(parts);
         constexpr int BATCH = 2, VECTOR = RESULTS;
+        if (ends_elsewhere(at)) find_inside(inside[0][0], at, 0);
         Mask mask[MASK_ROWS];
-        mask[0] = find_inside(inside[0][0], at, 0);
+        mask[0] = inside[0][0].mask;
         if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) {
             float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];
             UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
@@ -890,7 +899,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f27e805094c3", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_9840dfc848bc", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

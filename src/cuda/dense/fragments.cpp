@@ -57,7 +57,7 @@ private:
         constant("STATS", epilogue_.stats()), constant("MASKS", pooled_ ? 1 : s_.blocks), constant("MASK_ROWS", !pooled_ && s_.segments > 1 ? 2 : 1);
         std::string list;
         for (const Column& c : columns_) list += (list.empty() ? "" : ", ") + num(c.group * 8 + c.pixel);
-        t.line("__constant__ short result_pixels[] = {" + list + "};   // each result's first pixel, but for the lane's own");
+        if (pooled_) t.line("__constant__ short result_pixels[] = {" + list + "};   // each result's first pixel, but for the lane's own");
         if (!pooled_) {
             phases();
             t.line("// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.");
@@ -105,6 +105,7 @@ private:
         t.line("bool counts;                      // false: another lane has the same results");
         t.line("struct Inside { unsigned ends, other_ends; Mask mask, other; };   // of this tile and of the last one with other ends");
         t.line("Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output");
+        if (!pooled_) t.line("int left[5];                      // outputs from the run's first one to the end, along each axis; which phases");
         t.line("REAL sums[RESULT_ROWS][STATS];");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
         t.line("#pragma unroll");
@@ -139,6 +140,7 @@ private:
         t.line("clear(sums);");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < MASKS * MASK_ROWS; i++) inside[i / MASK_ROWS][i % MASK_ROWS] = Inside{0, 0, 0, 0};");
+        if (!pooled_) t.line("left[4] = -1;");
         t.line("}");
     }
 
@@ -161,12 +163,28 @@ private:
         t.line("known.other_ends = known.ends;");
         t.line("if (!back)");
         t.line("#pragma unroll 1");
-        t.line("for (int k = 0; k < RESULTS; k++) {");
-        t.line("const unsigned p = result_pixels[k] + column, r = p / EXTENT_W;");
-        t.line("if (p % EXTENT_W < end_W && r % EXTENT_H < end_H && r / EXTENT_H % EXTENT_D < end_D && r / (EXTENT_H * EXTENT_D) < end_N) mask |= (Mask)1 << k;");
+        t.line(std::string("for (int k = 0; k < RESULTS; ") + (pooled_ ? "k++" : "k += 2") + ") {");
+        t.line(std::string("const unsigned p = ") + (pooled_ ? "result_pixels[k]" : "k * 4") + " + column, r = p / EXTENT_W, w = p % EXTENT_W;");
+        t.line("const unsigned row = (r % EXTENT_H < end_H) & (r / EXTENT_H % EXTENT_D < end_D) & (r / (EXTENT_H * EXTENT_D) < end_N);");
+        // A lane's two neighbours lie on one row: pitches are even.
+        t.line(std::string("mask |= (Mask)(row & (w < end_W)") + (pooled_ ? "" : " | (row & (w + 1 < end_W)) << 1") + ") << k;");
         t.line("}");
         t.line("known.ends = now;");
         t.line("return known.mask = mask;");
+        t.line("}");
+        if (pooled_) return;
+        t.line("// Whether the output ends elsewhere in this tile than in the last one.");
+        t.line("__device__ __forceinline__ bool ends_elsewhere(const Place& at) {");
+        std::string same = "at.variant == left[4]";
+        for (int a = 0; a < 4; ++a) {
+            static const char* names[4] = {"N", "D", "H", "W"};
+            const std::string x = names[a], k = num(a);
+            t.line("const int left_" + x + " = min(PERIOD_" + x + " * RUN_" + x + ", s.out[" + k + "] - PERIOD_" + x + " * (at.u[" + k + "] + WG * SECOND_" + x + "));");
+            same += " && left_" + x + " == left[" + k + "]";
+        }
+        t.line("if (" + same + ") return false;");
+        t.line("left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W; left[4] = at.variant;");
+        t.line("return true;");
         t.line("}");
     }
 
@@ -195,11 +213,16 @@ private:
 
     void plain_tile() {
         t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
+        t.line("if (ends_elsewhere(at))");
+        t.line("#pragma unroll");
+        t.line("for (int b = 0; b < BLOCKS; b++)");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < MASK_ROWS; i++) find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++) {");
         t.line("Mask mask[MASK_ROWS];");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < MASK_ROWS; i++) mask[i] = find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
+        t.line("for (int i = 0; i < MASK_ROWS; i++) mask[i] = inside[b][i].mask;");
         // Inside the image only results that may lie at the end of a row are looked at one by one.
         const std::string mask = "mask[SEGMENTS > 1 ? i : 0]", row = "SEGMENTS > 1 ? 0 : i";
         t.line("if (is_whole(inside[b][0].ends) && is_whole(inside[b][MASK_ROWS - 1].ends)) {");
