@@ -197,6 +197,18 @@ TEST(CudaHopper, SlabsAlike) {
     check(cases, 5e-6);
 }
 
+// So many phases that those of a row whose products are alike share their text.
+TEST(CudaHopper, VariantsAlike) {
+    const Graph graph = parse("graph g {\n  %x = input f32[2,12,3,5]\n  %w = param f32[12,20,32,32]\n  %b = param f32[20]\n  %y = conv_transpose(%x, %w, %b) stride=[16,16] padding=[8,8]\n  return %y\n}\n");
+    Target target;
+    target.multiprocessors = 2;
+    const std::vector<HostCase> cases{make(graph, random_leaves(graph, 78), false, true, target)};
+    const std::string& text = cases[0].assembly.launches.back().launch.source->text;
+    EXPECT_NE(text.find("if (alike_as[at.variant] == 0) {"), std::string::npos);
+    EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 2000);
+    check(cases, 5e-6);
+}
+
 TEST(CudaHopper, Strict) { run(Fp32Precision::strict, "f32", false, 5e-6); }
 TEST(CudaHopper, Tf32ChannelsLast) { run(Fp32Precision::tf32, "f32", true, 3e-3); }
 TEST(CudaHopper, Half) { run(Fp32Precision::strict, "f16", false, 6e-3); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "cuda/dense/alike.h"
 #include "cuda/dense/handover.h"
 #include "cuda/dense/lines.h"
 #include "cuda/dense/store_role.h"
@@ -59,32 +60,30 @@ bool loops(const Config& config, const Schedule& s, int variant) {
     return !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs && config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
 }
 
-// So many products that slabs alike share their text, the places of their windows in a table: what is written out takes its time to
-// compile, and where it is very long, the compiler leaves it in a function of its own and products wait for one another.
-bool shares_text(const Config& config, const Schedule& s) {
-    size_t products = 0;
-    for (const auto& lists : s.steps) products += lists[0].size();
-    return !config.resident && !s.pairs && products * static_cast<size_t>(config.k_steps) > 100;
-}
-
-// What a slab's products are, but for the places of their windows.
-std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, int begin, int end) {
-    std::vector<std::array<int, 3>> shape;
-    for (const WindowStep& step : steps)
-        if (step.tile >= begin && step.tile < end) shape.push_back({step.block, step.tile - begin, step.first});
-    return shape;
-}
-
 // The tap loop of every variant and warpgroup, written out: each line one window of the patch times one tile of weights.
 std::string multiply_function(const Problem& problem, const Config& config, const Schedule& s) {
     Lines t;
     const bool shared_text = !loops(config, s, 0) && shares_text(config, s);
+    const std::vector<int> alike_as = alike_variants(config, s);
+    std::vector<int> begins;   // of a variant's windows in the table
     if (loops(config, s, 0) || shared_text) {
         std::string places;
-        for (const auto& lists : s.steps)
+        int listed = 0;
+        for (const auto& lists : s.steps) {
+            begins.push_back(listed);
             for (int g = 0; g < (config.split == Split::phases ? 2 : 1); ++g)
-                for (const WindowStep& step : lists[static_cast<size_t>(g)]) places += (places.empty() ? "" : ", ") + num(step.pixel);
+                for (const WindowStep& step : lists[static_cast<size_t>(g)]) places += (listed++ ? ", " : "") + num(step.pixel);
+        }
         t.line("__constant__ int windows[] = {" + places + "};   // first pixel of each tap's window");
+    }
+    if (!are_unlike(alike_as)) {
+        const auto list_of = [](const std::vector<int>& numbers) {
+            std::string text;
+            for (int n : numbers) text += (text.empty() ? "" : ", ") + num(n);
+            return text;
+        };
+        t.line("__constant__ int alike_as[] = {" + list_of(alike_as) + "};   // the variant whose text has the same products");
+        t.line("__constant__ int window_begins[] = {" + list_of(begins) + "};");
     }
     t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
@@ -93,11 +92,12 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
     if (config.skips) t.line("bool met = false;");
     const bool strict = problem.terms() == 2;
     const int bodies = config.split == Split::phases ? 2 : 1;
-    size_t listed = 0;   // windows in the table so far
     const bool at_once = problem.family == Family::mma;   // products are done when their instruction is: nothing is held
     StrictProducts strict_products(t, strict ? strict_terms(config, s) : 1, problem.family == Family::wgmma, static_cast<int64_t>(s.vectors) * s.plane);
     for (int v = 0; v < s.variants; ++v) {
-        if (s.variants > 1) t.line((v ? "else if (at.variant == " : "if (at.variant == ") + num(v) + ") {");
+        if (alike_as[static_cast<size_t>(v)] != v) continue;
+        const bool several = std::count(alike_as.begin(), alike_as.end(), v) > 1;
+        if (s.variants > 1) t.line((v ? "else if (" : "if (") + std::string(several ? "alike_as[at.variant]" : "at.variant") + " == " + num(v) + ") {");
         for (int g = 0; g < bodies; ++g) {
             if (bodies == 2) t.line("if constexpr (WG == " + num(g) + ") {");
             if (strict && config.resident) {
@@ -178,10 +178,12 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     const auto shape = shape_of(all_steps, begin, end);
                     alike = 1;
                     while (shared_text && slab + alike + 1 < slabs && shape_of(all_steps, s.slabs[v][slab + alike], s.slabs[v][slab + alike + 1]) == shape) ++alike;   // the last is apart: it ends the stage
-                    if (alike > 1) {
-                        const auto first = std::find_if(all_steps.begin(), all_steps.end(), [&](const WindowStep& step) { return step.tile >= begin; });
-                        t.line("for (int part = 0; part < " + num(static_cast<int64_t>(alike)) + "; part++) {");
-                        t.line("const int* window = windows + " + num(static_cast<int64_t>(listed) + (first - all_steps.begin())) + " + part * " + num(static_cast<int64_t>(shape.size())) + ";");
+                    const bool tabled = alike > 1 || several;
+                    if (tabled) {
+                        const auto before = std::find_if(all_steps.begin(), all_steps.end(), [&](const WindowStep& step) { return step.tile >= begin; }) - all_steps.begin() + (g ? s.steps[v][0].size() : 0);
+                        const std::string from = several ? "window_begins[at.variant] + " + num(before) : num(begins[static_cast<size_t>(v)] + before);
+                        t.line(alike > 1 ? "for (int part = 0; part < " + num(static_cast<int64_t>(alike)) + "; part++) {" : "{");
+                        t.line("const int* window = windows + " + from + (alike > 1 ? " + part * " + num(static_cast<int64_t>(shape.size())) : "") + ";");
                     }
                     if (config.skips) t.line("if (slab_meets(" + num(static_cast<int64_t>(slab)) + (alike > 1 ? " + part" : "") + ", at, s)) {"), t.line("met = true;");
                     if (!config.resident) {
@@ -195,11 +197,11 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     int nth = 0;
                     for (const WindowStep& step : all_steps) {
                         if (step.tile < begin || step.tile >= end) continue;
-                        const std::string place = alike > 1 ? "window[" + num(nth++) + "] + " : "";
+                        const std::string place = tabled ? "window[" + num(nth++) + "] + " : "";
                         const int64_t a = static_cast<int64_t>(step.tile - begin) * s.tile_bytes / 16;
                         // Two taps in the K halves: the second window lies `halves` pixels after the first.
                         const int64_t high = s.pairs ? (static_cast<int64_t>(step.halves) - s.plane) * (1 << 16) : 0;
-                        const int64_t p = (alike > 1 ? 0 : step.pixel) + 2 * kk * s.plane + high;
+                        const int64_t p = (tabled ? 0 : step.pixel) + 2 * kk * s.plane + high;
                         if (strict) steps.push_back({step.block, a, p, place});
                         else t.line("product(acc[" + num(step.block) + "], tiles + " + num(a) + "ll, pixels + " + place + num(p) + "ll, " + (!step.first || kk > 0 || config.skips ? "1" : "stage > 0") + ");");
                     }
@@ -210,7 +212,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         t.line("held.release(b);");
                         t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
                         if (config.skips) t.line("}");
-                        if (alike > 1) t.line("}");
+                        if (tabled) t.line("}");
                         continue;
                     }
                     if (!config.resident || last) {
@@ -227,10 +229,9 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                         t.line("held.release(b);");
                     }
                     if (config.skips) t.line("}");
-                    if (alike > 1) t.line("}");
+                    if (tabled) t.line("}");
                 }
             }
-            listed += s.steps[v][static_cast<size_t>(g)].size();
             if (bodies == 2) t.line("}");
         }
         if (s.variants > 1) t.line("}");

@@ -1,0 +1,58 @@
+#include "cuda/dense/alike.h"
+
+#include <numeric>
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr size_t most_written = 100;      // products, else slabs alike share their text
+constexpr size_t most_of_variants = 400;  // and beyond this variants alike as well
+
+size_t products_written(const Config& config, const Schedule& s) {
+    size_t products = 0;
+    for (const auto& lists : s.steps) products += lists[0].size();
+    return products * static_cast<size_t>(config.k_steps);
+}
+
+bool alike(const Schedule& s, size_t u, size_t v) {
+    const int distance = s.slabs[v][0] - s.slabs[u][0];
+    if (s.slabs[u].size() != s.slabs[v].size()) return false;
+    for (size_t i = 0; i < s.slabs[u].size(); ++i)
+        if (s.slabs[v][i] != s.slabs[u][i] + distance) return false;
+    const auto shape = [&](size_t variant, size_t g) {
+        return shape_of(s.steps[variant][g], s.slabs[variant].front(), s.slabs[variant].back());
+    };
+    return shape(u, 0) == shape(v, 0) && shape(u, 1) == shape(v, 1);
+}
+
+}  // namespace
+
+bool shares_text(const Config& config, const Schedule& s) {
+    return !config.resident && !s.pairs && products_written(config, s) > most_written;
+}
+
+std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, int begin, int end) {
+    std::vector<std::array<int, 3>> shape;
+    for (const WindowStep& step : steps)
+        if (step.tile >= begin && step.tile < end) shape.push_back({step.block, step.tile - begin, step.first});
+    return shape;
+}
+
+std::vector<int> alike_variants(const Config& config, const Schedule& s) {
+    std::vector<int> first(static_cast<size_t>(s.variants));
+    std::iota(first.begin(), first.end(), 0);
+    if (!shares_text(config, s) || products_written(config, s) <= most_of_variants) return first;
+    for (size_t v = 0; v < first.size(); ++v)
+        for (size_t u = 0; u < v && first[v] == static_cast<int>(v); ++u)
+            if (first[u] == static_cast<int>(u) && alike(s, u, v)) first[v] = static_cast<int>(u);
+    return first;
+}
+
+bool are_unlike(const std::vector<int>& alike_as) {
+    for (size_t v = 0; v < alike_as.size(); ++v)
+        if (alike_as[v] != static_cast<int>(v)) return false;
+    return true;
+}
+
+}  // namespace transfuse::cuda
