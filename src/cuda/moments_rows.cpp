@@ -21,6 +21,14 @@ int64_t RowSumsWriter::row_count() const {
     return count;
 }
 
+bool RowSumsWriter::consecutive() const {
+    int64_t stride = rows_.back().stride;
+    for (const auto* axes : {&rows_, &outer_})
+        for (auto axis = axes->rbegin(); axis != axes->rend(); stride *= axis->extent, ++axis)
+            if (axis->stride != stride) return false;
+    return direct_;
+}
+
 bool RowSumsWriter::arrange() {
     const Type& type = graph_[x_].type;
     if (numel(type.shape) == 0) return false;
@@ -60,7 +68,7 @@ void RowSumsWriter::choose_shape() {
     columns_ = 1;
     while (columns_ < 32 && columns_ < vectors) columns_ *= 2;
     columns_ = s_.target.decide(columns_);
-    long_rows_ = s_.target.decide(vectors > columns_ || any_size());
+    long_rows_ = s_.target.decide(vectors > columns_);
     const int64_t plane_bytes = row_count() * row_bytes, most_rows = shared_doubles / inner_boxes();
     planes_ = std::max<int64_t>(1, std::min({block_bytes / 2 / plane_bytes, outer_count(), most_rows / row_count(),
                                                    cell_doubles / (cell_count_ * inner_boxes())}));
@@ -137,6 +145,10 @@ void RowSumsWriter::write_body() {
         std::string rows = "(" + end_ + " - " + begin_ + ")";
         for (size_t i = 1; i < rows_.size(); ++i) rows = times(rows, integer(rows_[i].extent));
         rows_here_ = let(times(planes_here(), rows), "rows");
+        if (any_size() && consecutive()) {
+            const std::string before = group_ + " * " + integer(planes_ * row_count());
+            first_row_ = let(before + " + " + times(begin_, integer(row_count() / row_extent_)), "first");
+        }
     }
     sum_rows();
     body.line("__syncthreads();");
@@ -224,12 +236,19 @@ void RowSumsWriter::sum_rows() {
     emitter_->close();
     emitter_->close();
     emitter_->close();
-    const std::string own = sum + "[" + u + "][" + j + "]";
+    const std::string own = sum + "[" + u + "][" + j + "]", add_lanes = own + " += __shfl_down_sync(0xffffffffu, " + own + ", d, " + columns + ");";
+    if (any_size()) {  // all sums side by side: none waits for another
+        emitter_->open("for (int d = " + columns + " / 2; d > 0; d /= 2)");
+        body.line(every(u, at_once));
+        body.line(every(j, inner_boxes()) + " " + add_lanes);
+        emitter_->close();
+    }
     emitter_->open(every(u, at_once));
     emitter_->open(every(j, inner_boxes()));
-    if (!any_size()) body.line("#pragma unroll");
-    const std::string half = any_size() ? columns + " / 2" : number(columns_ / 2);
-    body.line("for (int d = " + half + "; d > 0; d /= 2) " + own + " += __shfl_down_sync(0xffffffffu, " + own + ", d, " + columns + ");");
+    if (!any_size()) {
+        body.line("#pragma unroll");
+        body.line("for (int d = " + number(columns_ / 2) + "; d > 0; d /= 2) " + add_lanes);
+    }
     body.line("if (" + lane + " == 0 && " + at + " < " + rows_here_ + ") tf_rows[" + plus(times("(" + at + ")", number(inner_boxes())), j) + "] = (double)" + own + ";");
     emitter_->close();
     emitter_->close();
@@ -254,6 +273,7 @@ std::vector<std::string> RowSumsWriter::outer_of(const std::string& plane) {
 // One vector of a block's row: its elements, or, as it lies in memory, pack_.
 Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
     pack_.clear();
+    if (!first_row_.empty()) return load_direct(plus(column, times(plus(first_row_, row), integer(rows_.back().stride))));
     std::string plane = group_, rest = row;
     if (has_planes()) {
         const int64_t count = chunk_row_count();
@@ -282,6 +302,10 @@ Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
     std::string at = column;
     for (size_t i = 0; i < rows_.size(); ++i) at = plus(at, times(index[i], integer(rows_[i].stride)));
     for (size_t i = 0; i < outer_.size(); ++i) at = plus(at, times(outer[i], integer(outer_[i].stride)));
+    return load_direct(at);
+}
+
+Lanes RowSumsWriter::load_direct(const std::string& at) {
     const Place& place = places_.at(x_);
     const std::string storage(storage_name(storage_)), real(real_name(real_)), pointer = parameters_->pointer(place.base, "const " + storage, place.read_only);
     Lanes lanes;

@@ -24,6 +24,7 @@ private:
     std::string row_count_text();  // of a plane
     std::string planes_text() { return any_size() ? integer(planes_) : number(planes_); }
     bool has_planes() const { return planes_ > 1 || any_size(); }
+    bool consecutive() const;  // all rows of all planes, in memory
 
     void write_body();
     void write_tables();
@@ -34,6 +35,7 @@ private:
     // The indices of a plane's outer axes, of its number.
     std::vector<std::string> outer_of(const std::string& plane);
     Lanes load(const std::string& row, const std::string& column);
+    Lanes load_direct(const std::string& at);
     // Whether column i lies in interval j.
     std::string inside(int64_t j, const std::string& i);
 
@@ -41,7 +43,7 @@ private:
     int64_t columns_ = 1;     // lanes that share a row
     int64_t planes_ = 1;      // of a block
     int64_t room_ = 1;        // rows of a block, at most
-    std::string group_, begin_, end_, rows_here_;  // texts
+    std::string group_, begin_, end_, rows_here_, first_row_;  // texts
     std::string pack_;                             // the vector that was loaded last
 };
 

@@ -24,7 +24,8 @@ Launch MomentsWriter::write() {
                                       number(bytes(storage_)) + " B loads, " + number(chunks_) + " chunks, " +
                                       number(cell_count_) + " cells",
                                   warp_sum_code());
-    if (flexible()) launch.shared_bytes = static_cast<uint32_t>(8 * vector_ * (cell_count_ * columns_ + threads));
+    if (flexible())
+        launch.shared_bytes = static_cast<uint32_t>(8 * vector_ * (cell_count_ * columns_ + (has_lines() ? threads : 0)));
     return launch;
 }
 
@@ -48,7 +49,8 @@ void MomentsWriter::write_body() {
     } else if (flexible()) {
         width_ = integer(columns_);
         body.line("extern __shared__ __align__(1024) unsigned char shared[];");
-        body.line("double *const tf_lines = (double*)shared, *const tf_sums = tf_lines + " + number(threads * vector_) + ";");
+        if (has_lines()) body.line("double* const tf_lines = (double*)shared;");
+        body.line("double* const tf_sums = (double*)shared + " + number(has_lines() ? threads * vector_ : 0) + ";");
     } else {
         width_ = number(columns_bound());
         body.line("__shared__ double tf_sums[" + number(cell_count_ * columns_bound() * vector_) + "];");

@@ -29,7 +29,7 @@ private:
     }
     // Sums of kept columns lie in shared memory whose size is known at the launch.
     bool flexible() const { return s_.target.any_size && !inner_.reduced; }
-    bool has_lines() const { return lines_ > 1 || flexible(); }
+    bool has_lines() const { return lines_ > 1 || (flexible() && partial_); }
     struct CellText {
         std::string first, step, count;
     };

@@ -82,7 +82,7 @@ TEST(CudaSizes, FewTextsServeManySizesOfEveryRow) {
         EXPECT_LE(late, 6u) << name << ": texts that are new after eight sizes";
         for (const auto& [entry, set] : counted.texts) {
             const bool moments = entry.starts_with("tf_moments");
-            EXPECT_LE(set.size(), moments || entry == "transfuse_dense" ? 5u : 3u) << entry << " of " << name;
+            EXPECT_LE(set.size(), entry == "tf_moments0" ? 7u : moments || entry == "transfuse_dense" ? 5u : 3u) << entry << " of " << name;
         }
     }
 }
@@ -109,12 +109,14 @@ void run(const std::string& body, const std::vector<std::pair<int64_t, Sizes>>& 
 
 TEST(CudaSizes, RowSums) {
     const std::string body =
-        "%x = input f32[1,3,9,9]  %w = param f32[3,4,3,3]  %b = param f32[4]  %y = conv_transpose(%x, %w, %b) "
-        "stride=[2,2] padding=[1,1] output_padding=[1,1]  %m = mul(%y, 0.5)  %z = mean(%m) dims=[2,3]";
-    // Whole vectors: planes in parts, one a block, several a block; rows longer than a warp.
-    run(body, {{2, {40, 64}}, {5, {24, 24}}, {3, {90, 128}}, {2, {20, 300}}}, 1, "f32", 1e-6);
-    run(body, {{2, {41, 63}}, {7, {24, 25}}, {2, {20, 301}}}, 1, "f32", 1e-6);
+        "%x = input f32[1,3,9,9]  %w = param f32[3,4,3,3]  %b = param f32[4]  %a = tanh(%x)  %y = conv_transpose(%x, %w, "
+        "%b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %m = mul(%y, 0.5)  %z = mean(%m) dims=[2,3]";
+    // Whole vectors: planes in parts, one a block, several a block; a text more for rows longer than a warp.
+    run(body, {{2, {40, 64}}, {5, {24, 24}}, {3, {90, 128}}}, 1, "f32", 1e-6);
+    run(body, {{2, {20, 300}}, {2, {41, 63}}, {7, {24, 25}}, {2, {20, 301}}}, 3, "f32", 1e-6);
     run(body, {{2, {40, 64}}, {5, {24, 24}}}, 1, "f16", 3e-3);
+    // Values that are made while they are read.
+    run(with(body, "conv_transpose(%x", "conv_transpose(%a"), {{2, {40, 64}}, {5, {24, 24}}}, 1, "f32", 1e-6);
 }
 
 TEST(CudaSizes, RowSumsOfThreeAxes) {
