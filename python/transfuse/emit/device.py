@@ -19,6 +19,7 @@ from transfuse.emit.passes import (
     renumbered,
     shortened,
     unread_parameters,
+    without_unread,
     variants_chosen,
     without_idle,
 )
@@ -70,6 +71,8 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
             numbers_for_names(every)
     variants_chosen(every)
     aliases_gone(every)
+    for source in every:
+        source[:] = needed(without_unread(source))
     operands_read(every)
     one_overload(every)
     members_used_once(every)

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from transfuse.emit.chunks import WORD, Chunk, needed
-from transfuse.emit.conversions import TABLE
+from transfuse.emit.conversions import CONVERSIONS, TABLE
 from transfuse.emit.selected import chosen
 from transfuse.emit.text.once import short, written_out
 from transfuse.emit.text.values import agreed
@@ -182,8 +182,82 @@ def one_overload(sources: list[list[Chunk]]) -> None:
     for source in sources:
         overloads = [c for c in source if c.function and not c.kernel and "(double " in c.text.split("{")[0]]
         twice = [c for c in overloads if any(c.names == o.names and o not in overloads for o in source)]
-        if not any("double" in c.words for c in source if c not in twice):
+        if not any("double" in c.words for c in source if c not in twice and not c.names & CONVERSIONS):
             source[:] = [c for c in source if c not in twice]
+
+
+ARRAYS = re.compile(r"\n *float (\w+(?:\[\w+\])+(?:, \w+(?:\[\w+\])+)+);")
+METHOD = re.compile(
+    r"(?:\n    //[^\n]*)*\n    (?:template <[^>]*> )?(?:DEVICE|TF_FUNCTION|(?:static )?__device__ __forceinline__) \w+[&*]? (\w+)\("
+)
+
+
+def without_unread(source: list[Chunk]) -> list[Chunk]:
+    """Without values of a tile program that nothing reads, and functions of structs that nothing calls."""
+    out = []
+    for c in source:
+        text, last = c.text, ""
+        while text != last:
+            last = text
+            for declared in ARRAYS.findall(text):
+                for name in re.findall(r"(\w+)\[", re.sub(r"\[\w+\]", "[", declared)):
+                    text = _never_read(text, name)
+        out.append(replace(c, text=one_branch(text)))
+    words = [w for c in out for w in WORD.findall(re.sub(r"//[^\n]*", "", c.text))]
+    for i, c in enumerate(out):
+        if re.search(r"^(?:template <[^>]*> )?struct ", c.text, re.M):
+            for match in reversed(list(METHOD.finditer(c.text))):
+                end = _end(c.text, match.end())
+                if words.count(match[1]) == 1 and end:
+                    out[i] = c = replace(c, text=c.text[: match.start()] + c.text[end:])
+    return out
+
+
+BRANCHES = re.compile(r"\n( *)if \((is_whole\([^\n]*)\) \{\n(.*?)\n\1\} else \{\n(.*?)\n\1\}(?=\n)", re.S)
+SIZES = "\n        constexpr int BATCH = 2, VECTOR = RESULTS;"
+END = "!at_the_end(e) || "
+
+
+def one_branch(text: str) -> str:
+    """A tile program that stands twice, for tiles that no border cuts and for others, as one function for both."""
+    match = BRANCHES.search(text)
+    if not match or match[3].replace(END, "") != match[4] or SIZES not in text or "DEVICE void tile(" not in text:
+        return text
+    if re.search(r"\b(?:at|tile)\b", match[4]):
+        return text
+    block = "int b, " if re.search(r"\bb\b", match[4]) else ""
+    body = re.sub(rf"(?m)^ {{{len(match[1]) - 4}}}", "", match[3].replace(END, f"(WHOLE && {END[:-4]}) || "))
+    given = f"acc, {'b, ' if block else ''}mask, parts"
+    call = f"\n{match[1]}if ({match[2]}) count<true>({given});\n{match[1]}else count<false>({given});"
+    taken = (
+        f"float (&acc)[BLOCKS][ACCUMULATORS], {block}const Mask (&mask)[MASK_ROWS], float (&parts)[RESULT_ROWS][STATS]"
+    )
+    function = (
+        "\n    // Of a tile that no border cuts, only results at the ends of rows are looked at one by one.\n"
+        f"    template <bool WHOLE> DEVICE void count({taken}) {{{SIZES}\n{body}\n    }}"
+    )
+    text = text.replace(match[0], call).replace(SIZES, "", 1)
+    at = text.index("\n    DEVICE void tile(")
+    return text[:at] + function + text[at:]
+
+
+def _never_read(text: str, name: str) -> str:
+    given = re.compile(rf"\n(?: *(?:UNROLL )?for \([^\n]*?\)\s+)*{name}(?:\[\w+\])+ = [^;{{}}]*;(?=\n)")
+    uses = len(re.findall(rf"\b{name}\b", text))
+    if uses != 1 + len(given.findall(text)) or uses < 2:
+        return text
+    text = given.sub("", text)
+    return re.sub(rf"(?<=float ){name}(?:\[\w+\])+, |, {name}(?:\[\w+\])+", "", text, count=1)
+
+
+def _end(text: str, at: int) -> int | None:
+    """Behind the body of the function whose parameters begin there."""
+    depth = 0
+    for i in range(text.index("{", at), len(text)):
+        depth += (text[i] == "{") - (text[i] == "}")
+        if not depth:
+            return i + 1
+    return None
 
 
 def aliases_gone(sources: list[list[Chunk]]) -> None:
