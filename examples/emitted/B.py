@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     const int end = min(begin + 64, count_2);
     const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows = end - begin;
-    double sum18 = 0.0;
+    double sum = 0.0;
     if (rows > 0)
         for (int t = 0; t < rows; t += 8) {
             float part[32];
@@ -133,9 +133,9 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             }
             UNROLL for (int step = 1; step < 32; step *= 2)
                 UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
-            sum18 += (double)part[0];
+            sum += (double)part[0];
         }
-    const double total31 = rows > 0 ? tf_warp_sum(sum18) : 0.0;
+    const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -145,13 +145,7 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     }
     __syncthreads();
     const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
-    if (threadIdx.x == 0) {
-        double sum37 = 0.0;
-        static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of = tf_intervals;
-        sum37 += tf_sums[of[0]];
-        p1[to] = sum37;
-    }
+    if (threadIdx.x == 0) p1[to] = tf_sums[0];
 }
 
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
@@ -232,7 +226,7 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     const int place = (int)threadIdx.x, column = columns * 256 + place, begin = chunk * 258, end = min(begin + 258, count_2);
     const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows = end - begin;
-    double sum18 = 0.0;
+    double sum = 0.0;
     if (rows > 0)
         for (int t = 0; t < rows; t += 8) {
             float part[8];
@@ -244,9 +238,9 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
             }
             UNROLL for (int step = 1; step < 8; step *= 2)
                 UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
-            sum18 += (double)part[0];
+            sum += (double)part[0];
         }
-    const double total31 = rows > 0 ? tf_warp_sum(sum18) : 0.0;
+    const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -256,13 +250,7 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     }
     __syncthreads();
     const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
-    if (threadIdx.x == 0) {
-        double sum37 = 0.0;
-        static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of = tf_intervals;
-        sum37 += tf_sums[of[0]];
-        p1[to] = sum37;
-    }
+    if (threadIdx.x == 0) p1[to] = tf_sums[0];
 }
 
 #include <algorithm>
@@ -331,7 +319,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_cc7b879cd218", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_bf8385ebf906", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -58,11 +58,6 @@ SOURCE = r"""
 #define EIGHT(i) FOUR(i), FOUR(i + 4)
 DEVICE float tf_rsqrt(float x) { return rsqrtf(x); }
 DEVICE double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
-// min and max that pass NaN through, in one instruction.
-DEVICE float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
-DEVICE float tf_exp2(float a) { float c; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(c) : "f"(a)); return c; }
-// exp(x - top) of many x in two instructions each: the rounding of top·log2(e) is common to all and cancels in their shares.
-DEVICE float tf_exp_below(float x, float top) { return tf_exp2(fmaf(x, 1.44269504089f, top * -1.44269504089f)); }
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
 struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
@@ -382,12 +377,6 @@ template <int WG> struct Fragments {
     int left[5];  // outputs from the run's first one to the end, along each axis; which phases
     float sums[RESULT_ROWS][STATS];
     template <int N> DEVICE void load_rows(float (&r)[N], const float* from) { UNROLL for (int i = 0; i < N; i++) r[i] = from[i * 8]; }
-    // Sums of exponentials, each relative to the largest value of its own.
-    DEVICE void join_exponentials(float& top, float& mass, float top2, float mass2) {
-        const float now = tf_max(top, top2), below = now == __int_as_float(0xff800000) ? (float)0 : now;
-        mass = mass * tf_exp_below(top, below) + mass2 * tf_exp_below(top2, below);
-        top = now;
-    }
     DEVICE void clear(float (&to)[RESULT_ROWS][STATS]) { UNROLL for (int i = 0; i < RESULT_ROWS; i++) { to[i][0] = 0.f; to[i][1] = 0.f; } }
     DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int t) : table((const float*)(shared + TABLES_AT)),
         s(sizes), operands(given) {
@@ -428,38 +417,29 @@ template <int WG> struct Fragments {
         left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W; left[4] = 0;
         return true;
     }
+    // Of a tile that no border cuts, only results at the ends of rows are looked at one by one.
+    template <bool WHOLE> DEVICE void count(float (&acc)[BLOCKS][ACCUMULATORS], const Mask (&mask)[MASK_ROWS], float (&parts)[RESULT_ROWS][STATS]) {
+        constexpr int BATCH = 2, VECTOR = RESULTS;
+        float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];
+        UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
+        load_rows(r1, table + channel);
+        UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
+        UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
+        UNROLL for (int e = 0; e < VECTOR; e++)
+            UNROLL for (int i = 0; i < BATCH; i++)
+                if ((WHOLE && !at_the_end(e)) || mask[0] >> e & 1) {
+                    parts[i][0] = parts[i][0] + v2[i][e];
+                    parts[i][1] = parts[i][1] + v1[i][e];
+                }
+    }
     DEVICE void tile(float (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
         float parts[RESULT_ROWS][STATS];
         clear(parts);
-        constexpr int BATCH = 2, VECTOR = RESULTS;
         if (ends_elsewhere(at)) find_inside(inside[0][0], at, 0);
         Mask mask[MASK_ROWS];
         mask[0] = inside[0][0].mask;
-        if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) {
-            float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-            load_rows(r1, table + channel);
-            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
-            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
-            UNROLL for (int e = 0; e < VECTOR; e++)
-                UNROLL for (int i = 0; i < BATCH; i++)
-                    if (!at_the_end(e) || mask[0] >> e & 1) {
-                        parts[i][0] = parts[i][0] + v2[i][e];
-                        parts[i][1] = parts[i][1] + v1[i][e];
-                    }
-        } else {
-            float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];
-            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
-            load_rows(r1, table + channel);
-            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
-            UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
-            UNROLL for (int e = 0; e < VECTOR; e++)
-                UNROLL for (int i = 0; i < BATCH; i++)
-                    if (mask[0] >> e & 1) {
-                        parts[i][0] = parts[i][0] + v2[i][e];
-                        parts[i][1] = parts[i][1] + v1[i][e];
-                    }
-        }
+        if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) count<true>(acc, mask, parts);
+        else count<false>(acc, mask, parts);
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
             sums[i][0] = sums[i][0] + parts[i][0];
             sums[i][1] = sums[i][1] + parts[i][1];
@@ -520,7 +500,7 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     const int place = (int)threadIdx.x, column = (columns * 256 + place) * 4, begin = chunk * 8, end = min(begin + 8, count_2);
     const float* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows = end - begin;
-    double sum18 = 0.0;
+    double sum = 0.0;
     if (rows > 0)
         for (int t = 0; t < rows; t += 8) {
             float part[32];
@@ -533,9 +513,9 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
             }
             UNROLL for (int step = 1; step < 32; step *= 2)
                 UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
-            sum18 += (double)part[0];
+            sum += (double)part[0];
         }
-    const double total31 = rows > 0 ? tf_warp_sum(sum18) : 0.0;
+    const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -545,13 +525,7 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     }
     __syncthreads();
     const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
-    if (threadIdx.x == 0) {
-        double sum37 = 0.0;
-        static const unsigned char tf_intervals[] = {0};
-        const unsigned char* of = tf_intervals;
-        sum37 += tf_sums[of[0]];
-        p1[to] = sum37;
-    }
+    if (threadIdx.x == 0) p1[to] = tf_sums[0];
 }
 
 __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3,
@@ -899,7 +873,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_9840dfc848bc", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6929f29ed34b", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -12,12 +12,16 @@ namespace {
 constexpr int64_t gather_threads = 128, few_elements = 1 << 16;
 
 // What the pairs of one axis' taps need: whether they meet, lag, segments.
-std::string pairs(KernelText& k, const AxisLags& axis) {
+std::vector<int64_t> words_of(const AxisLags& axis) {
     std::vector<int64_t> words;
     for (const TapPair& pair : axis.pairs)
         words.insert(words.end(), {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond, pair.inner, pair.inner_beyond});
-    return k.emitter.integer_table(words);
+    return words;
 }
+
+std::string pairs(KernelText& k, const AxisLags& axis) { return k.emitter.integer_table(words_of(axis)); }
+
+bool alike(const AxisLags& one, const AxisLags& other) { return words_of(one) == words_of(other); }
 
 }  // namespace
 
@@ -154,7 +158,8 @@ void CovarianceParts::write_gather(KernelText& k) const {
     const Sizes& shape = graph_[id_].type.shape;
     const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
     const int64_t points = deep.taps * high.taps * wide.taps;
-    const std::string tables[] = {pairs(k, deep), pairs(k, high), pairs(k, wide)};
+    const std::string of_deep = pairs(k, deep), of_high = alike(high, deep) ? of_deep : pairs(k, high);
+    const std::string tables[] = {of_deep, of_high, alike(wide, high) ? of_high : pairs(k, wide)};
     const char* edges[] = {"tf_deep", "tf_high", "tf_wide"};
     for (size_t axis = 0; axis < 3; ++axis) table(k, edges[axis], axes_[axis].edges);
     body.line("__syncthreads();");
@@ -185,21 +190,19 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.line("met = " + k.size(batch_) + ";");
     body.open("for (int side = 0; side < 2; ++side)");
     body.line("const int p = side ? b : a, q = side ? a : b;");
-    const int64_t taps[] = {deep.taps, high.taps, wide.taps};
-    for (size_t axis = 0; axis < 3; ++axis) {
-        int64_t below = 1;
-        for (size_t later = axis + 1; later < 3; ++later) below *= taps[later];
-        auto tap = [&](const std::string& of) {
-            return of + " % " + number(points) + " / " + number(below) + " % " + number(taps[axis]);
-        };
-        const std::string at = number(static_cast<int64_t>(axis)), &words = tables[axis];
-        body.line("{ const int at = ((" + tap("p") + ") * " + number(taps[axis]) + " + " + tap("q") + ") * 6;");
-        body.line("  range[side][" + at + "][0] = " + words + "[at + 2]; range[side][" + at + "][1] = " + words +
-                  "[at + 3]; inner[side][" + at + "][0] = " + words + "[at + 4]; inner[side][" + at + "][1] = " + words +
-                  "[at + 5];");
-        body.line("  if (side == 0) { meets = meets && " + words + "[at]; lag[" + at + "] = " + words + "[at + 1]; met *= " +
-                  edges[axis] + "[inner[0][" + at + "][1]] - " + edges[axis] + "[inner[0][" + at + "][0]]; } }");
-    }
+    auto of_axis = [](const std::string& d, const std::string& h, const std::string& w) {
+        return d == h && h == w ? d : "(axis == 0 ? " + d + " : axis == 1 ? " + h + " : " + w + ")";
+    };
+    const std::string taps = of_axis(number(deep.taps), number(high.taps), number(wide.taps));
+    auto tap = [&](const std::string& of) { return of + " % " + number(points) + " / below % " + taps; };
+    body.line("#pragma unroll");
+    body.open("for (int axis = 0; axis < 3; ++axis)");
+    body.line("const int below = " + of_axis(number(high.taps * wide.taps), number(wide.taps), "1") + ";");
+    body.line("const int *words = " + of_axis(tables[0], tables[1], tables[2]) + " + (" + tap("p") + " * " + taps + " + " + tap("q") +
+              ") * 6, *edges = " + of_axis(edges[0], edges[1], edges[2]) + ";");
+    body.line("for (int i = 0; i < 2; ++i) range[side][axis][i] = words[2 + i], inner[side][axis][i] = words[4 + i];");
+    body.line("if (side == 0) meets = meets && words[0], lag[axis] = words[1], met *= edges[words[5]] - edges[words[4]];");
+    body.close();
     body.close();
     body.line("const int line = lag[0] * " + number(wide.count()) + " + lag[2];");
     body.line("if (line > 0 || (line == 0 && lag[1] >= 0)) break;");

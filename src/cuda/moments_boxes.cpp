@@ -138,6 +138,10 @@ void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const s
     if (in_slots())
         offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
     offset = emitter_->let("long long", offset, "to");
+    if (inner_.reduced && boxes == 1 && cell_count_ == 1) {
+        body.line("if (threadIdx.x == 0) tf_store(" + pointer + " + " + offset + ", tf_sums[0]);");
+        return;
+    }
     if (inner_.reduced) {
         // One thread a box; for each axis, the box's interval and the masks of its cells.
         const std::string b = body.fresh("box");
