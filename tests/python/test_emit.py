@@ -22,6 +22,8 @@ from transfuse.emit.formula import Statement, Unstated
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
 from transfuse.emit.text.brief import brief
+from transfuse.emit.text.sums import FUNCTION as FUNCTION_OF_SUMS
+from transfuse.emit.text.sums import by_terms
 from transfuse.emit.text.values import constants
 from transfuse.problem import ProblemError
 
@@ -407,6 +409,18 @@ def test_plain_kernels_are_said_briefly():
         "    }",
         "}",
     ]
+
+
+def test_sums_are_told_their_terms():
+    loop = "    double a = 0.0;\n#pragma unroll 4\n    for (int t = slice; t < n; t += 32) a += p[t];\n"
+    call = "    a = tf_sum_slices(a, tf_shared, slice, lane, 16, 8);"
+    found = by_terms(f"{FUNCTION_OF_SUMS}\n{loop}{call}")
+    assert (
+        "    const double a = tf_sum_slices<8>(n, tf_shared, [&](int t) { return p[t]; });" in found
+        and "R sum" not in found
+    )
+    other = f"{FUNCTION_OF_SUMS}\n{loop}{call}\n    b = tf_sum_slices(b, tf_shared, slice, lane, 16, 8);"
+    assert by_terms(other) == other
 
 
 def test_builds_in_one_text():

@@ -28,7 +28,7 @@ from transfuse.emit.text import specialised
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.ranges import Range, tables
 from transfuse.emit.text.short import DEVICE, LISTS, product, shorter
-from transfuse.emit.text.sums import FUNCTION, inlined, summed
+from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
 
@@ -139,7 +139,7 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
             *_blocks(mine),
             f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
         ]
-    return "\n".join(_said(block) for block in blocks)
+    return by_terms("\n".join(_said(block) for block in blocks))
 
 
 def _said(block: str) -> str:

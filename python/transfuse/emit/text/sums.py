@@ -41,6 +41,48 @@ def summed(text: str) -> str:
     return TREE.sub(rf"\g<indent>\g<sum> = tf_sum_slices({given});", text)
 
 
+TERMS = re.compile(
+    r"""
+(?P<indent>[ ]*)double\ (?P<sum>\w+)\ =\ 0\.0;\n
+\#pragma\ unroll\ 4\n
+(?P=indent)for\ \(int\ (?P<t>\w+)\ =\ (?P<slice>\w+);\ (?P=t)\ <\ (?P<count>\w+);\ (?P=t)\ \+=\ (?P<step>\d+)\)\ (?:
+(?P=sum)\ \+=\ (?P<term>[^\n]*);\n|\{\n(?P<before>(?:(?P=indent)\ [^\n]*\n)*)
+(?P=indent)\ \ \ \ (?P=sum)\ \+=\ (?P<last>[^\n]*);\n(?P=indent)\}\n)
+(?P=indent)(?P=sum)\ =\ tf_sum_slices\((?P=sum),\ tf_shared,\ (?P=slice),\ \w+,\ \d+,\ (?P<outputs>\d+)\);""",
+    re.X,
+)
+THREADS = 256  # of a block
+BY_TERMS = """// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
+template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
+    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
+    double sum = 0.0;
+#pragma unroll 4
+    for (int t = slice; t < count; t += slices) sum += term(t);
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = slices / 2; half > 0; half /= 2) {
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
+        __syncthreads();
+    }
+    return sum;
+}"""
+
+
+def by_terms(text: str) -> str:
+    """Device code in which sums over slices are told their terms; as it was where one of them is another sum."""
+
+    def said(m: re.Match) -> str:
+        if int(m["step"]) * int(m["outputs"]) != THREADS:
+            return m[0]
+        head = f"{m['indent']}const double {m['sum']} = tf_sum_slices<{m['outputs']}>({m['count']}, tf_shared, [&](int {m['t']}) {{"
+        if m["term"]:
+            return f"{head} return {m['term']}; }});"
+        return f"{head}\n{m['before']}{m['indent']}    return {m['last']};\n{m['indent']}}});"
+
+    new = TERMS.sub(said, text)
+    return text if re.search(r"= tf_sum_slices\(", new) else new.replace(FUNCTION, BY_TERMS)
+
+
 VALUE = re.compile(r"( +)const (float|double) (v\d+) = ([^;]*);")
 
 
