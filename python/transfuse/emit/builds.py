@@ -131,7 +131,7 @@ def _grouped(text: str) -> str:
     out: list[str] = []
     for line in text.split("\n"):
         match = CONSTANT.fullmatch(line)
-        if match and out and out[-1].startswith("constexpr int ") and len(out[-1]) + len(match[1]) < 138:
+        if match and out and out[-1].startswith("constexpr int ") and len(out[-1]) + len(match[1]) < 147:
             if CONSTANT.match(out[-1].split(",")[0].rstrip(";") + ";") or "PICK" in out[-1]:
                 out[-1] = f"{out[-1][:-1]}, {match[1]};"
                 continue

@@ -215,11 +215,13 @@ def declared_first(list_: list[Chunk]) -> list[Chunk]:
 
 
 def overloads(sources, name: str) -> bool:
-    """Whether the name stands several times within one source: overloads, which belong together."""
+    """Whether the texts of this name are overloads, of which no kernel would be given another's: they stand side by side."""
     sets = [
         frozenset(c.text for c in source if name in c.names)
         for _, source in sources
         if any(name in c.names for c in source)
     ]
-    biggest = max(sets, key=len)
-    return len(biggest) > 1 and all(s <= biggest for s in sets)
+    every = frozenset.union(*sets)
+    heads = {text.split("{")[0] for text in every}
+    generic = any("<class R>" in head for head in heads)
+    return len(heads) == len(every) > 1 and (not generic or all(s <= max(sets, key=len) for s in sets))

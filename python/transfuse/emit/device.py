@@ -10,6 +10,7 @@ from transfuse.emit.conversions import CONVERSIONS, converted, tables_as_functio
 from transfuse.emit.passes import (
     aliases_gone,
     called_once,
+    constants_together,
     members_used_once,
     numbers_for_functions,
     numbers_for_names,
@@ -31,6 +32,7 @@ from transfuse.emit.text.short import DEVICE, LISTS, product, shorter
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
+from transfuse.emit.unread import methods_called, overloads_chosen
 
 
 # Elements of 16 bits: numbers that are stored so and computed with as float.
@@ -63,7 +65,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
     for roll in (False, False, False, True):  # what is left of a function may decide how others read
         known = _constants(every)
         for source in every:
-            source[:] = needed(without_idle([_printed(chunk, known, roll) for chunk in source], known))
+            source[:] = needed(methods_called(without_idle([_printed(chunk, known, roll) for chunk in source], known)))
         if not roll:
             numbers_for_functions(every)
             shortened(every)
@@ -74,12 +76,15 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
     for source in every:
         source[:] = needed(without_unread(source))
     operands_read(every)
-    one_overload(every)
     members_used_once(every)
     for source in every:
         _sums_by_name(source)
     for source in every:
         source[:] = tables_as_functions(needed([converted(c) for c in source if not c.names & CONVERSIONS]))
+    one_overload(every)
+    for source in every:
+        source[:] = needed(overloads_chosen(source))
+        constants_together(source)
     used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
     for source in every:
         source[:] = [unused_macros_gone(chunk, used) for chunk in source]

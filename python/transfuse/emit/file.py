@@ -219,7 +219,7 @@ def header(found, ref: Reference, modes, device: str = "cuda") -> str:
             for p in told["plan"]["passes"]:
                 why = f"; {p['why']}" if p["why"] else ""
                 lines.append(f"  {p['kind']}: {_flops(p['cost']['flops'])}, {_bytes(p['cost']['bytes'])}{why}")
-            lines += textwrap.wrap(_justified(device, flops, moved, before), 118)
+            lines += textwrap.wrap(_justified(device, flops, moved, before), 146)
     return "\n".join(f"# {line}".rstrip() for line in lines)
 
 
@@ -386,7 +386,7 @@ def _as_derived(part, names: list[str], formula: list[str]) -> str:
 def wrapped_list(items: list[str], indent: str) -> str:
     lines = [""]
     for item in items:
-        if lines[-1] and len(lines[-1]) + len(item) > 110:
+        if lines[-1] and len(lines[-1]) + len(item) > 130:
             lines.append("")
         lines[-1] += (", " if lines[-1] else "") + item
     return f",\n{indent} ".join(lines)

@@ -142,7 +142,7 @@ def _declared(named: list[tuple[str, str]]) -> list[str]:
     """Declarations, as many as fit on a line."""
     lines: list[str] = []
     for name, formula in named:
-        if lines and len(lines[-1]) + len(name) + len(formula) < 118:
+        if lines and len(lines[-1]) + len(name) + len(formula) < 136:
             lines[-1] = f"{lines[-1][:-1]}, {name} = {formula};"
         else:
             lines.append(f"const long long {name} = {formula};")

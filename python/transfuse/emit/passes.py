@@ -12,7 +12,7 @@ from transfuse.emit.chunks import WORD, Chunk, needed
 from transfuse.emit.conversions import CONVERSIONS, TABLE
 from transfuse.emit.selected import chosen
 from transfuse.emit.text.once import short, written_out
-from transfuse.emit.text.values import agreed
+from transfuse.emit.text.values import agreed, constants
 from transfuse.emit.text.whole import without_constant_members, without_unread_members, without_unused_parameters
 
 
@@ -331,6 +331,33 @@ SINGLE = [  # one term a product: what is there for several is the accumulators 
 
 
 MEMBER = re.compile(r"\n    DEVICE int (\w+)\(\) const \{ return (\w+) \* ([A-Z_]+); \}")
+
+
+CONSTANTS = re.compile(r"(?P<comment>(?://[^\n]*\n)*)constexpr int (?P<list>[^;{}\"]*);(?: *//[^\n]*)?")
+
+
+def constants_together(source: list[Chunk]) -> None:
+    """A kernel's constants as numbers, those that something reads, where the first of them stand. What was said above one is said of
+    the function behind it, or of the first that has no comment."""
+    known = constants("\n".join(c.text for c in source if not c.kernel))
+    found = {i: m for i, c in enumerate(source) if not c.macro and (m := CONSTANTS.fullmatch(c.text.strip()))}
+    names = {i: re.findall(r"(?:^|, )(\w+) =", m["list"]) for i, m in found.items()}
+    found = {i: m for i, m in found.items() if names[i] and all(isinstance(known.get(n), int) for n in names[i])}
+    if not found:
+        return
+    read = set().union(*(c.words for i, c in enumerate(source) if i not in found))
+    numbers = [Chunk(f"constexpr int {n} = {known[n]};", {n}) for i in found for n in names[i] if n in read]
+    kept, waiting = [], []  # waiting: comments without their constants
+    for i, c in enumerate(source):
+        if i in found:
+            kept += numbers if i == min(found) else []
+            waiting += [found[i]["comment"]] if found[i]["comment"] else []
+            continue
+        if waiting and c.function and not c.kernel and not c.text.lstrip().startswith("//"):
+            c = replace(c, text=(waiting[-1] if i - 1 in found else waiting[0]) + c.text.lstrip("\n"))
+            waiting = waiting[:-1] if i - 1 in found else []
+        kept.append(c)
+    source[:] = kept
 
 
 def variants_chosen(sources: list[list[Chunk]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from contextlib import contextmanager
 
 from transfuse.emit.text.statements import Node
@@ -192,7 +193,7 @@ HEAD = re.compile(r"\s*(?:UNROLL )?(?:else )?(?:if|for|while) (?:constexpr )?\("
 def folded(text: str) -> str:
     """Lines of usual width: what a condition or a loop governs goes below it, then lines are broken where they may be."""
     out: list[str] = []
-    for line in text.split("\n"):
+    for line in _filled(text.split("\n")):
         code, mark, note = line.partition("  // ")
         if len(line) <= WIDTH or line.lstrip().startswith(("//", "#")):
             out.append(line)
@@ -210,6 +211,25 @@ def folded(text: str) -> str:
             code, indent = f"{indent}    {code[end:].lstrip()}", indent + "    "
         out += wrapped(indent, code.strip(), f"{mark}{note}" if mark else "")
     return "\n".join(out)
+
+
+PROSE = re.compile(r"( *)// (\w.*)")
+
+
+def _filled(lines: list[str]) -> list[str]:
+    """Sentences above a function fill their lines."""
+    out, indent, words = [], "", ""
+    for line in [*lines, ""]:
+        match = PROSE.fullmatch(line)
+        if match and words and match[1] == indent:
+            words += f" {match[2]}"
+            continue
+        if words:
+            mark = f"{indent}// "
+            out += textwrap.wrap(words, WIDTH, initial_indent=mark, subsequent_indent=mark, break_on_hyphens=False)
+        indent, words = (match[1], match[2]) if match else ("", "")
+        out += [] if match else [line]
+    return out[:-1]
 
 
 def _closed(text: str, at: int) -> int | None:

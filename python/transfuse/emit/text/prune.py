@@ -10,7 +10,7 @@ from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.ranges import THREADS, WARPGROUP, Range, interval, parted, turns, value
 from transfuse.emit.text.statements import Node, every
-from transfuse.emit.text.tokens import Token, split
+from transfuse.emit.text.tokens import Token, split, tokens
 from transfuse.emit.text.values import Function, declared, vector
 
 
@@ -62,6 +62,9 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
             while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
                 out.pop()
             out += _spliced(once, nodes[:position] + nodes[position + 1 :])
+        elif node.kind == "loop" and _none(node, known):
+            while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
+                out.pop()
         elif node.kind in ("loop", "definition"):
             if node.kind == "definition":
                 inside = {
@@ -86,6 +89,8 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
             if node.kind == "definition":
                 inner = parameter_itself(node.items, without_early_return(inner))
             head = {k: v for k, v in inside.items() if not isinstance(v, Range) or v.table}
+            if node.kind == "loop" and node.children and not inner and plain(node.items).startswith("for (int "):
+                continue  # of nothing
             out.append(Node(node.kind, simplified(node.items, head), inner, node.orelse, node.note))
         elif node.kind == "block":
             inner = tidied(copies_gone(pruned(node.children, known, holds)))
@@ -133,6 +138,13 @@ def _single(node: Node, known: dict[str, int], behind: list[Node]) -> str | None
     if bound is None or not by or not 0 < bound <= by:
         return None
     return name
+
+
+def _none(node: Node, known: dict[str, int]) -> bool:
+    """Whether a loop ends before its first turn."""
+    match = re.match(r"for \(int (\w+) = (\w+); \1 < (\w+);", plain(node.items))
+    first, end = (value(tokens(match[k]), known) for k in (2, 3)) if match else (None, None)
+    return first is not None and end is not None and first >= end
 
 
 def _nested(nodes: list[Node]) -> list[Node]:
@@ -197,10 +209,56 @@ def without_unused(nodes: list[Node]) -> list[Node]:
                 if before not in (".", "->"):  # members have names of their own
                     counts[token.text] = counts.get(token.text, 0) + 1
                 before = token.text
-        kept = _dropped(nodes, counts, 0)
+        kept = _dropped(_read(nodes, counts), counts, 0)
         if kept == nodes:
             return kept
         nodes = kept
+
+
+ARRAY = re.compile(r"(?:float|double|REAL|unsigned|int) ((?:\w+(?:\[\w+\])+(?:, )?)+);")
+INTO_ARRAY = re.compile(r"(\w+)(?:\[[^][]*\])+ = (.*);", re.S)
+IMPURE = re.compile(r"\+\+|--|[^=!<>]=[^=]|\b(?!tf_|float\b|__int_as_float\b|fmaf\b|min\b|max\b)\w+\(")
+
+
+def _leaves_of(nodes: list[Node]):
+    for node in nodes:
+        if node.kind == "leaf":
+            yield plain(node.items)
+        yield from _leaves_of([*node.children, *node.orelse])
+
+
+def _read(nodes: list[Node], counts: dict[str, int]) -> list[Node]:
+    """Without arrays of a function that are computed and never read."""
+    arrays: set[str] = set()
+    written: dict[str, int] = {}
+    for text in _leaves_of(nodes):
+        if match := ARRAY.fullmatch(text):
+            arrays |= set(re.findall(r"(\w+)\[", match[1]))
+        elif (match := INTO_ARRAY.fullmatch(text)) and not re.search(rf"\b{match[1]}\b", match[2]) and not IMPURE.search(match[2]):
+            written[match[1]] = written.get(match[1], 0) + 1
+    unread = {name for name in arrays if counts[name] == 1 + written.get(name, 0)}
+    return _without(nodes, unread) if unread else nodes
+
+
+def _without(nodes: list[Node], names: set[str]) -> list[Node]:
+    out: list[Node] = []
+    for node in nodes:
+        text = plain(node.items) if node.kind == "leaf" else ""
+        if (match := INTO_ARRAY.fullmatch(text)) and match[1] in names:
+            continue
+        if (match := ARRAY.fullmatch(text)) and names & set(re.findall(r"(\w+)\[", match[1])):
+            kept = [part for part in match[1].split(", ") if part.split("[")[0] not in names]
+            if kept:
+                head = text[: match.start(1)]
+                out.append(replace(node, items=tokens(f"{head}{', '.join(kept)};")))
+            continue
+        inner = _without(node.children, names)
+        if node.kind == "loop" and node.children and not any(n.kind != "directive" for n in inner):
+            while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
+                out.pop()
+            continue
+        out.append(replace(node, children=inner, orelse=_without(node.orelse, names)))
+    return out
 
 
 TYPED = re.compile(

@@ -21,16 +21,10 @@ TREE = re.compile(
 )
 FUNCTION = """// The sums of all slices of an output, added up in a fixed order.
 template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int lane, int half, int outputs) {
-    const int at = slice * outputs + lane;
-    shared[at] = (double)sum;
-    __syncthreads();
-    for (; half > 0; half /= 2) {
-        if (slice < half) {
-            sum += shared[at + half * outputs];
-            shared[at] = (double)sum;
-        }
-        __syncthreads();
-    }
+    double* const mine = shared + slice * outputs + lane;
+    *mine = sum;
+    for (__syncthreads(); half > 0; half /= 2, __syncthreads())
+        if (slice < half) *mine = sum += mine[half * outputs];
     return sum;
 }"""
 

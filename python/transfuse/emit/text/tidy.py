@@ -35,7 +35,7 @@ ELEMENTWISE = re.compile(r"(\s+)(\w+\[[\w *+]*\] \+?= -?\w+(?:\[[\w *+]*\])?;)")
 def _beside(line: str, element: re.Match) -> bool:
     """Whether elements of one array are given values one after another, and a line has room for it."""
     name = element[2].split("[")[0]
-    return line.startswith(f"{element[1]}{name}[") and len(line) + len(element[2]) < 126
+    return line.startswith(f"{element[1]}{name}[") and len(line) + len(element[2]) < 146
 
 
 ANOTHER_NAME = re.compile(
@@ -67,7 +67,7 @@ def tidy(text: str) -> str:
     for line in _halvings(text.split("\n")):
         last = DECLARATION.fullmatch(lines[-1]) if lines else None
         this = DECLARATION.fullmatch(line)
-        if last and this and last[1] == this[1] and len(lines[-1]) + len(this[2]) < 126:
+        if last and this and last[1] == this[1] and len(lines[-1]) + len(this[2]) < 146:
             lines[-1] = f"{lines[-1][:-1]}, {this[2]};"
         elif (
             lines
