@@ -28,7 +28,7 @@ from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.ranges import Range, tables
-from transfuse.emit.text.short import DEVICE, LISTS, product, shorter
+from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, product, rounded, shorter
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
@@ -79,6 +79,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
     members_used_once(every)
     for source in every:
         _sums_by_name(source)
+        _rounded_by_name(source)
     for source in every:
         source[:] = tables_as_functions(needed([converted(c) for c in source if not c.names & CONVERSIONS]))
     one_overload(every)
@@ -100,6 +101,15 @@ def _sums_by_name(source: list[Chunk]) -> None:
     if any("tf_sum_slices(" in c.text for c in source):
         at = next(i for i, c in enumerate(source) if c.kernel)
         source.insert(at, Chunk(FUNCTION, {"tf_sum_slices"}, function=True))
+
+
+def _rounded_by_name(source: list[Chunk]) -> None:
+    texts = [c.text if c.macro else rounded(c.text) for c in source]
+    if any(" rounded(" in text for text in texts) and (
+        own := [i for i, c in enumerate(source) if "round_tf32" in c.names]
+    ):
+        source[:] = [c if c.text == text else replace(c, text=text) for c, text in zip(source, texts)]
+        source.insert(own[0] + 1, Chunk(FOUR_ROUNDED, {"rounded"}, function=True))
 
 
 def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
@@ -192,6 +202,6 @@ _texts: dict[tuple, str] = {}
 
 
 def _blocks(list_: list[Chunk]) -> list[str]:
-    """A block for each function, struct or constant; those of several statements stand apart."""
+    """A block for each function, struct or constant; those of several statements stand apart, by a comment or a blank line."""
     short = lambda text: text.count("\n") < 8  # noqa: E731
-    return [chunk.text if short(chunk.text) else f"\n{chunk.text}" for chunk in list_]
+    return [chunk.text if short(chunk.text) or chunk.text.startswith("//") else f"\n{chunk.text}" for chunk in list_]

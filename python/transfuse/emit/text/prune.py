@@ -220,21 +220,27 @@ INTO_ARRAY = re.compile(r"(\w+)(?:\[[^][]*\])+ = (.*);", re.S)
 IMPURE = re.compile(r"\+\+|--|[^=!<>]=[^=]|\b(?!tf_|float\b|__int_as_float\b|fmaf\b|min\b|max\b)\w+\(")
 
 
-def _leaves_of(nodes: list[Node]):
+def _leaves_of(nodes: list[Node], within: bool = False):
+    """Statements, and whether they stand within a function: others are members."""
     for node in nodes:
         if node.kind == "leaf":
-            yield plain(node.items)
-        yield from _leaves_of([*node.children, *node.orelse])
+            yield plain(node.items), within
+        inside = within or (node.kind == "definition" and any(t.text == "(" for t in node.items))
+        yield from _leaves_of([*node.children, *node.orelse], inside)
 
 
 def _read(nodes: list[Node], counts: dict[str, int]) -> list[Node]:
     """Without arrays of a function that are computed and never read."""
     arrays: set[str] = set()
     written: dict[str, int] = {}
-    for text in _leaves_of(nodes):
-        if match := ARRAY.fullmatch(text):
+    for text, local in _leaves_of(nodes):
+        if local and (match := ARRAY.fullmatch(text)):
             arrays |= set(re.findall(r"(\w+)\[", match[1]))
-        elif (match := INTO_ARRAY.fullmatch(text)) and not re.search(rf"\b{match[1]}\b", match[2]) and not IMPURE.search(match[2]):
+        elif (
+            (match := INTO_ARRAY.fullmatch(text))
+            and not re.search(rf"\b{match[1]}\b", match[2])
+            and not IMPURE.search(match[2])
+        ):
             written[match[1]] = written.get(match[1], 0) + 1
     unread = {name for name in arrays if counts[name] == 1 + written.get(name, 0)}
     return _without(nodes, unread) if unread else nodes

@@ -29,6 +29,23 @@ def _inlined(text: str) -> str:
     return re.sub(r"\b(?:TF_PTX|TF_FUNCTION|(?:static )?__device__ __forceinline__)(?= )", "DEVICE", text)
 
 
+ROUNDED = re.compile(
+    r"(?:const )?uint4 (\w+) = make_uint4\(round_tf32\((\w+)\[([\w *]+)\]\), (?:round_tf32\(\2\[[\w *+]+\]\)(?:, )?){3}\);"
+    r"\s+(\*\(uint4\*\)\([^;]*\)) = \1;"
+)
+FOUR_ROUNDED = """// Four channels of a pixel, or of a weight, as the tensor cores take them.
+DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3])); }"""
+
+
+def rounded(text: str) -> str:
+    """Four channels that are rounded and written at once."""
+    match = ROUNDED.search(text)
+    if not match or len(re.findall(rf"\b{match[1]}\b", text)) > 2:
+        return text
+    first = match[2] if match[3] == "0" else f"{match[2]} + {match[3]}"
+    return text.replace(match[0], f"{match[4]} = rounded({first});")
+
+
 PRODUCT = re.compile(
     r'asm volatile\("(\{\\n\.reg \.pred p;[^"]*?)(\{%0,[%\d,]*\})([^"]*)" : ((?:"\+f"\(d\[\d+\]\), ?)*"\+f"\(d\[\d+\]\)) : '
 )

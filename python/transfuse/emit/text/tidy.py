@@ -13,6 +13,7 @@ TIDY = [
     (re.compile(r"\[\(((?:[^][()]|\([^()]*\))*)\)\]"), r"[\1]"),
     (re.compile(r"\(int\)(\d+) \* "), r"\1 * "),
     (re.compile(r"(\s+)([\w.]+\[\w+\]) = 0;\s+(?=\2 = )"), r"\1"),
+    (re.compile(r"\n +(at\.variant) = 0;(?=(?:\n(?!.*\1)[^\n]*)*\n +\1 = )"), ""),
     (re.compile(r"(for \([^\n]*\)) \{\n\s+([^\n;{}]*;)\n\s*\}"), r"\1 \2"),
     (re.compile(r"(?<![\w>])\((\w+) \* 1\)"), r"\1"),
     (re.compile(r"(?<![\w>])\((\w+) \+ 0\)"), r"\1"),
@@ -25,7 +26,7 @@ TIDY = [
     (re.compile(r"^(\s*)\}\n\s+else", re.M), r"\1} else"),
 ]
 
-DECLARATION = re.compile(r"(\s+(?:const )?(?:int|tf_index|float|double|long long|bool)) (\w+ = [^;{}\"]*);")
+DECLARATION = re.compile(r"(\s+(?:const |constexpr )?(?:int|tf_index|float|double|long long|bool)) (\w+ = [^;{}\"]*);")
 
 HALVING = re.compile(r"(\s*)(\w+) \+= __shfl_down_sync\(0xffffffffu, \2, (\d+), (\d+)\);")
 
