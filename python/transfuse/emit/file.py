@@ -101,6 +101,8 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         model_class(found, ref, modes),
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
+    if text.count("differentiated(") == 1:
+        text = text.replace(runtime.DIFFERENTIATED.strip("\n"), "")
     text = source_apart(text, folded)
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
 
@@ -317,8 +319,16 @@ def _functions(parts, regions: list[str]) -> list[str]:
     out = []
     for part, kind, n, some in zip(parts, kinds, every, statistics):
         forward, given = _kept(f"{part.name}_by_kernels", some, n)
-        out.append(f"\n{_function(part.name.capitalize(), forward, f'{part.name}_as_{kind}', given)}")
+        text = _function(part.name.capitalize(), forward, f"{part.name}_as_{kind}", given)
+        if len(parts) == 1 and kind == "written":  # the one place where gradients are asked for
+            text = text.replace(
+                CALLED.format(f"{part.name}_as_{kind}", given), runtime.within(f"{part.name}_as_{kind}", given)
+            )
+        out.append(f"\n{text}")
     return out
+
+
+CALLED = "        return differentiated({}, ctx.saved_tensors, {})"
 
 
 def _function(name: str, forward: str, written: str, given: str) -> str:
@@ -330,7 +340,7 @@ def _function(name: str, forward: str, written: str, given: str) -> str:
 
     @staticmethod
     def backward(ctx, *gradients):
-        return differentiated({written}, ctx.saved_tensors, {given})"""
+{CALLED.format(written, given)}"""
 
 
 def _kept(kernels: str, statistics: bool, results: int) -> tuple[str, str]:

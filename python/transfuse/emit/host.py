@@ -90,6 +90,12 @@ def function(
     ]
     unpack = ", ".join(f"{s} = size[{i}]" for i, s in enumerate(symbols))
     lines.append(f"    const long long {unpack};")
+    if len(variants) == 1 and variants[0][0]:
+        condition, program = variants[0]
+        lines.append(f"    if ({_negated(condition)}) return {otherwise};")
+        for line in _body(program, clusters, "arch == 90" in condition, unread):
+            lines += [("    " if not i else "        ") + part for i, part in enumerate(line.split("\n"))]
+        return "\n".join([*lines, "}"])
     for condition, program in variants:
         indent = "    "
         if condition:
@@ -103,6 +109,12 @@ def function(
         lines.append(f"    return {otherwise};")
     lines.append("}")
     return "\n".join(lines)
+
+
+def _negated(condition: str) -> str:
+    """Of conditions that must all hold: whether one does not."""
+    parts = [part.replace(" == ", " != ") if " == " in part else f"!{part}" for part in condition.split(" && ")]
+    return " || ".join(parts)
 
 
 def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[str]:

@@ -330,6 +330,7 @@ class _Stating:
             body = _stored(body, parameters, kinds)
             if re.search(r"const STORED\* (\w+) = [^;]*;.*?\btf_copy\([^;]*, \1 ", body, re.S):
                 before += CONVERTING_COPY
+        body = _steps_known(body, parameters)
         body, parameters = _merge(body, parameters)
         if "wgmma" in text:  # other GPUs take the general kernels, and see none of this
             body = f"\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n{body.strip()[:-1].rstrip()}\n#endif\n}}\n"
@@ -432,6 +433,15 @@ def _stored(body: str, parameters: list[Parameter], kinds: list[str]) -> str:
         for width, pack in re.findall(rf"\*\(tf_vector<float, (\d+)>\*\)\({name} [^;]*? = (\w+);", body):
             body = body.replace(f"tf_vector<float, {width}> {pack};", f"tf_vector<STORED, {width}> {pack};")
         body = re.sub(rf"\*\(tf_vector<float, (\d+)>\*\)\({name} ", rf"*(tf_vector<STORED, \1>*)({name} ", body)
+    return body
+
+
+def _steps_known(body: str, parameters: list[Parameter]) -> str:
+    """Strides that are numbers, where the kernel itself asks for them."""
+    for p in parameters:
+        if p.type == "Strides" and re.fullmatch(r"\{\d+(?:, \d+){4}\}", p.value):
+            steps = dict(zip("ncdhw", re.findall(r"\d+", p.value)))
+            body = re.sub(rf"(?<![\w.]){p.name}\.([ncdhw])\b", lambda m: steps[m[1]], body)  # noqa: B023
     return body
 
 

@@ -10,7 +10,8 @@ from transfuse.emit.chunks import Chunk
 STRUCT = re.compile(r"^(?:template <[^>]*> )?struct (\w+) \{\n", re.M)
 INLINE = r"(?:static )?(?:__device__ __forceinline__|DEVICE|TF_FUNCTION)"
 METHOD = re.compile(
-    rf"(?:^    //[^\n]*\n)*^    (?:template <[^>]*> )?{INLINE} (?:[\w:<>]+[*&]* )*(\w+)\((?:[^{{}};]*)\) (?:const )?\{{(?:[^\n]*\}}\n|\n(?:(?:     [^\n]*|#[^\n]*)\n)*    \}}\n)",
+    rf"(?:^    //[^\n]*\n)*^    (?:template <[^>]*> )?{INLINE} (?:[\w:<>]+[*&]* )*(\w+)\((?:[^{{}};]*)\) (?:const )?\{{"
+    r"(?:[^\n]*\}\n|\n(?:(?:     [^\n]*|#[^\n]*)\n)*    \}\n)",
     re.M,
 )
 

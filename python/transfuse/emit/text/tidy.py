@@ -48,8 +48,10 @@ def _names_used_once(text: str) -> str:
     """Another name for a block's number or a row of accumulators, where it is used once: the thing itself."""
     for match in list(ANOTHER_NAME.finditer(text)):
         name = match[1] or match[2]
-        if len(re.findall(rf"\b{name}\b", text)) == 2 and (match[2] or match[3] == "blockIdx.x"):
-            text = re.sub(rf"\b{name}\b", match[3], text.replace(match[0], ""))
+        uses = re.findall(rf"\b{name}\b", re.sub(r"//[^\n]*", "", text))
+        if len(uses) == 2 and (match[2] or match[3] == "blockIdx.x"):
+            halves = [line.partition("//") for line in text.replace(match[0], "").split("\n")]
+            text = "\n".join(re.sub(rf"\b{name}\b", match[3], code) + mark + note for code, mark, note in halves)
     for match in list(POINTER.finditer(text)):
         if len(re.findall(rf"\b{match[1]}\b", text)) == 2 and f"{match[1]}[0]" in text:
             text = text.replace(match[0], "").replace(f"{match[1]}[0]", f"{match[2]}[{match[3]}]")
