@@ -28,8 +28,8 @@
 # Plan:
 #   prepare: 197 kflop, 329 kB
 #   moments: 269 Mflop, 1.07 GB
-# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 0.269 ms at
-# the sizes of get_inputs(); the operators one by one, as written, not less than 1.55 ms.
+# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 0.269 ms at the sizes of get_inputs();
+# the operators one by one, as written, not less than 1.55 ms.
 
 import ctypes
 import struct
@@ -54,14 +54,9 @@ struct Bfloat {
     __device__ Bfloat(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
     __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
 };
-// min and max that pass NaN through, in one instruction.
-DEVICE float tf_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
 DEVICE double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
-DEVICE float tf_exp(float x) { return expf(x); }
 DEVICE double tf_exp(double x) { return exp(x); }
-DEVICE float tf_log(float x) { return logf(x); }
 DEVICE double tf_log(double x) { return log(x); }
-DEVICE float tf_abs(float x) { return fabsf(x); }
 DEVICE double tf_abs(double x) { return fabs(x); }
 // Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of an infinite one).
 template <class R> DEVICE R tf_pivot(R m) { return tf_abs(m) == (R)__int_as_float(0x7f800000) ? (R)0 : m; }
@@ -89,19 +84,12 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
-
-// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
-template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
-    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
-    double sum = 0.0;
-#pragma unroll 4
-    for (int t = slice; t < count; t += slices) sum += term(t);
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2) {
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-        __syncthreads();
-    }
+// The sums of all slices of an output, added up in a fixed order.
+template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int lane, int half, int outputs) {
+    double* const mine = shared + slice * outputs + lane;
+    *mine = sum;
+    for (__syncthreads(); half > 0; half /= 2, __syncthreads())
+        if (slice < half) *mine = sum += mine[half * outputs];
     return sum;
 }
 // The sum over a warp in a fixed order: lane 0 has it.
@@ -114,10 +102,9 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0;
-    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
-    const int place = (int)threadIdx.x, column = (columns * 256 + place) * 4, begin = chunk * 64;
-    const int end = min(begin + 64, count_2);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0, q4 = q0 / 64;
+    const int outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x;
+    const int column = (columns * 256 + place) * 4, begin = chunk * 64, end = min(begin + 64, count_2);
     const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows = end - begin;
     double sum = 0.0;
@@ -173,13 +160,16 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block = blockIdx.x; block < count0; block += gridDim.x) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane;
-        const int o4 = min(o3, count1 - 1), i5 = o4 / 128, i6 = o4 - i5 * 128;
-        const double a7 = tf_sum_slices<8>(64, tf_shared, [&](int t) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
+        const int i6 = o4 - i5 * 128;
+        double a7 = 0.0;
+#pragma unroll 4
+        for (int t = slice; t < 64; t += 32) {
             double a9 = 0.0;
             for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 64 + t + r * n5];
-            return a9 * (double)p1[t * 128 + i6];
-        });
+            a7 += a9 * (double)p1[t * 128 + i6];
+        }
+        a7 = tf_sum_slices(a7, tf_shared, slice, lane, 16, 8);
         if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
         __syncthreads();
     }
@@ -218,9 +208,9 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0;
-    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
-    const int place = (int)threadIdx.x, column = columns * 256 + place, begin = chunk * 258, end = min(begin + 258, count_2);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0, q4 = q0 / 64;
+    const int outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x;
+    const int column = columns * 256 + place, begin = chunk * 258, end = min(begin + 258, count_2);
     const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows = end - begin;
     double sum = 0.0;
@@ -275,11 +265,10 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     void* const* const out = leaf + 4;
     const long long batch = size[0], height = size[1], width = size[2];
     if (width % 16 == 0 && aligned(leaf, 4)) {
-        const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8;
-        const long long count_1 = ceil_div(height * width, 65536), count_2 = ceil_div(height * width, 1024);
+        const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8, count_1 = ceil_div(height * width, 65536);
+        const long long count_2 = ceil_div(height * width, 1024);
         if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
-        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512;
-        const long long at_3 = at_2 + 512 * batch * count_1;
+        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512 * batch * count_1;
         if (asks) return at_3 + 1024 * batch;
         launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
             height * width, 64 * batch, divisor(count_1), divisor(batch));
@@ -289,11 +278,10 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
         launch(forward_moments_tail_3, count_3, 256, 0, arch >= 90, stream, at_3, out[0], count_3, batch);
         return (long long)cudaGetLastError();
     }
-    const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8;
-    const long long count_1 = ceil_div(height * width, 66048), count_2 = ceil_div(height * width, 256);
+    const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8, count_1 = ceil_div(height * width, 66048);
+    const long long count_2 = ceil_div(height * width, 256);
     if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
-    const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512;
-    const long long at_3 = at_2 + 512 * batch * count_1;
+    const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512 * batch * count_1;
     if (asks) return at_3 + 1024 * batch;
     launch(forward_general_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
         height * width, 64 * batch, divisor(count_1), divisor(batch));
@@ -316,7 +304,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_86619efa5e11", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_4d03e6f462d2", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -405,8 +393,8 @@ def forward_as_derived(_, x, *parameters):
 
 
 def forward_by_kernels(*leaves):
-    expected = (("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)),
-                ("conv_transpose_bias", (128,)), ("bias", (128, 1, 1)))  # words for sizes that vary
+    expected = (("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,)),
+                ("bias", (128, 1, 1)))  # words for sizes that vary
     sizes_at, outputs = ((0, 0), (0, 2), (0, 3)), lambda batch, height, width: [(batch, 1)]
     return run("forward", leaves, expected, sizes_at, outputs)
 

@@ -29,8 +29,8 @@
 #   prepare: 3.56 Mflop, 8.23 MB
 #   moments: 17.1 Mflop, 67.2 MB
 #   dense: 537 Gflop, 71.2 MB
-# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 1.34 ms at
-# the sizes of get_inputs(); the operators one by one, as written, not less than 1.34 ms.
+# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 1.34 ms at the sizes of get_inputs(); the
+# operators one by one, as written, not less than 1.34 ms.
 #
 # Derivation (eval mode), each rule exact, beside those above:
 #   expand_batch_norm: batch_norm by running statistics is a scale and a shift
@@ -38,8 +38,8 @@
 # Plan:
 #   prepare: 3.56 Mflop, 4.13 MB
 #   moments: 17 Mflop, 67.2 MB
-# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 0.0178 ms at
-# the sizes of get_inputs(); the operators one by one, as written, not less than 1.34 ms.
+# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 0.0178 ms at the sizes of get_inputs();
+# the operators one by one, as written, not less than 1.34 ms.
 
 import ctypes
 import struct
@@ -85,32 +85,27 @@ DEVICE bool barrier_done(Barrier& b, int parity) {
     return done;
 }
 DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&b)) : "memory"); }
-
-// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
-template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
-    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
-    double sum = 0.0;
-#pragma unroll 4
-    for (int t = slice; t < count; t += slices) sum += term(t);
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2) {
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-        __syncthreads();
-    }
+// The sums of all slices of an output, added up in a fixed order.
+template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int lane, int half, int outputs) {
+    double* const mine = shared + slice * outputs + lane;
+    *mine = sum;
+    for (__syncthreads(); half > 0; half /= 2, __syncthreads())
+        if (slice < half) *mine = sum += mine[half * outputs];
     return sum;
 }
 DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
+// Four channels of a pixel, or of a weight, as the tensor cores take them.
+DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3])); }
 // An operand in shared memory: start address, distance of the two K halves, distance of 8-row blocks; no swizzle.
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-constexpr int STORE_GROUPS = 0, THREADS = 384, LOADERS = 128, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5;
-constexpr int FIRST_D = -4, PERIOD_D = 1, TILE_H = 4, RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36;
-constexpr int EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1, PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2;
-constexpr int STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480;
-constexpr int TILE_BYTES = 2048, OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040;
-constexpr int STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32;
+constexpr int THREADS = 384, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4, PERIOD_D = 1, TILE_H = 4;
+constexpr int RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36, EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1;
+constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2;
+constexpr int RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1;
+constexpr int ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32;
+constexpr int TRANSPOSERS = 96, WORDS = 1440, WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
 DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3,
     -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1,
@@ -173,8 +168,8 @@ DEVICE Place place_of(int tile, const Sizes& s) {
     at.u[0] = tile;
     return at;
 }
-// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
-// the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
+// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide the grid: tiles at
+// a border have less to do. Its part of the channels stays where the parts divide the grid.
 DEVICE int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
@@ -185,7 +180,6 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
     return at.u[1] + reach[0] < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && at.u[2] + reach[2] < s.in[2] && at.u[2] + TILE_H - 1
         + reach[3] >= 0;
 }
-
 // A position in the sequence tile -> stage of channels -> piece of the patch.
 struct Cursor {
     int tile, stage, piece, slot;
@@ -202,9 +196,8 @@ struct Cursor {
         settle(s);
     }
 };
-
-// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The fetchers among the load
-// threads call this whenever they would wait.
+// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room. The fetchers among the load threads call this
+// whenever they would wait.
 struct Pump {
     const unsigned char* from;
     int tile, step, slab, slot, turn;
@@ -229,19 +222,10 @@ struct Pump {
         }
     }
 };
-// The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and
-// the other warps transpose them.
-constexpr int TRANSPOSERS = LOADERS - 32;
-// Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns
-// between them in the patch are zeros that nobody writes.
-constexpr int WORD = 1, WORDS = RAW_PIXELS;  // a word: one pixel or two
-constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
-
-// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
-// reads something for every channel, one vector after another, so that it is read once for all pixels.
+// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue reads something for
+// every channel, one vector after another, so that it is read once for all pixels.
 DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned char* stage, int t) {
-    constexpr int CHANNELS = LANES, TURNS = WORD_TURNS;
-    constexpr int AT_ONCE = HELD_VALUES / CHANNELS;
+    constexpr int CHANNELS = LANES, TURNS = WORD_TURNS, AT_ONCE = HELD_VALUES / CHANNELS;
     const unsigned* in = (const unsigned*)(shared + RAW_AT + c.slot * RAW_BYTES);
     stage += c.piece * PLANE * 16;
 #pragma unroll 1
@@ -259,12 +243,10 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
                 float v[CHANNELS];
                 UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
                 // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-                uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-                *(uint4*)(stage + to * 16) = high;
+                *(uint4*)(stage + to * 16) = rounded(v);
             }
         }
 }
-
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
     Pump pump(packed, s);
@@ -281,7 +263,8 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         next.next(s);
     }
 }
-
+// The load role where memory is met in boxes: a warp asks for them, the copy engine brings them, zeros outside the image, and the other warps
+// transpose them.
 static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s,
     const TensorMap* boxes, int t) {
     if (t >= TRANSPOSERS) {
@@ -302,7 +285,6 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
         if (now.slot == RAW - 1) taken++;
     }
 }
-
 // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
 struct Held {
     int slab = -1, stage = -1, group = 0;
@@ -311,8 +293,8 @@ struct Held {
         if (stage >= 0) barrier_arrive(b.empty[stage]);
         slab = stage = -1;
     }
-    // Waits for what the next products read, without keeping anybody else waiting. Products are instructions of a whole
-    // warpgroup: its warps must take the same way, though one may see a barrier done before another does.
+    // Waits for what the next products read, without keeping anybody else waiting. Products are instructions of a whole warpgroup: its warps must
+    // take the same way, though one may see a barrier done before another does.
     DEVICE void wait(Barrier& barrier, int parity, Barriers& b) {
         if (slab >= 0 || stage >= 0) {
             if (group_agrees(4 + group, barrier_done(barrier, parity))) return;
@@ -349,10 +331,8 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
     if (!met) held.release(b);
     held.stage = slot;
 }
-constexpr int RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
 // A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.
 DEVICE constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }
-
 // Whether result k of some lane lies in the last column or in the padding between rows.
 DEVICE constexpr bool at_the_end(int k) {
     constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105, 112, 113,
@@ -364,7 +344,6 @@ DEVICE constexpr bool at_the_end(int k) {
     return false;
 }
 typedef unsigned long long Mask;
-
 // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
 template <int WG> struct Fragments {
     const float* table;
@@ -411,8 +390,8 @@ template <int WG> struct Fragments {
     }
     // Whether the output ends elsewhere in this tile than in the last one.
     DEVICE bool ends_elsewhere(const Place& at) {
-        const int left_N = min(1, s.out[0] - at.u[0]), left_D = min(1, s.out[1] - at.u[1]);
-        const int left_H = min(RUN_H, s.out[2] - at.u[2]), left_W = min(RUN_W, s.out[3] - at.u[3]);
+        const int left_N = min(1, s.out[0] - at.u[0]), left_D = min(1, s.out[1] - at.u[1]), left_H = min(RUN_H, s.out[2] - at.u[2]);
+        const int left_W = min(RUN_W, s.out[3] - at.u[3]);
         if (0 == left[4] && left_N == left[0] && left_D == left[1] && left_H == left[2] && left_W == left[3]) return false;
         left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W; left[4] = 0;
         return true;
@@ -457,14 +436,13 @@ template <int WG> struct Fragments {
     }
     DEVICE void finish() { write(sums, channel, channel, gridDim.x, blockIdx.x); }
 };
-
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, WG};
     Fragments<WG> fragments(shared, s, operands, t);
-    // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands
-    // over and is behind from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
+    // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands over and is behind
+    // from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         float acc[BLOCKS][ACCUMULATORS];
@@ -495,9 +473,9 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_SEQUENCE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0;
-    const int q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch;
-    const int place = (int)threadIdx.x, column = (columns * 256 + place) * 4, begin = chunk * 8, end = min(begin + 8, count_2);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0, q4 = q0 / 64;
+    const int outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x;
+    const int column = (columns * 256 + place) * 4, begin = chunk * 8, end = min(begin + 8, count_2);
     const float* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows = end - begin;
     double sum = 0.0;
@@ -549,14 +527,12 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
         const int block4 = block1 - 33;
         // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
         constexpr int TILES = 250, KSTEPS = 8, LANES = 4;
-        const int at = block4 * 256 + threadIdx.x;
-        const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
+        const int at = block4 * 256 + threadIdx.x, row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
         const int tap = table_1(tile * 2 + half), co = table_2(tile) * 64 + row, first = step * 2 * LANES + half * LANES;
         float v[LANES];
         UNROLL for (int j = 0; j < LANES; j++)
             v[j] = (float)((float)p2[(first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5] * 2.0f);
-        const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));
-        *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = high;
+        *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = rounded(v);
     }
     TF_AFTER();
 }
@@ -580,7 +556,10 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
         const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o12 = block2 * 8 + lane, o13 = min(o12, 127);
-        const double a14 = tf_sum_slices<8>(64, tf_shared, [&](int t2) { return p2[t2] * (double)p3[t2 * 128 + o13]; });
+        double a14 = 0.0;
+#pragma unroll 4
+        for (int t2 = slice; t2 < 64; t2 += 32) a14 += p2[t2] * (double)p3[t2 * 128 + o13];
+        a14 = tf_sum_slices(a14, tf_shared, slice, lane, 16, 8);
         if (slice == 0 && o12 < 128) p4[o13] = a14 * scale;
         __syncthreads();
     }
@@ -600,19 +579,22 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
         } else {
             const int block4 = block1 - 2, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o13 = block4 * 8 + lane;
             const int o14 = min(o13, count - 1), i15 = o14 / 128, i16 = o14 - i15 * 128;
-            const double a17 = tf_sum_slices<8>(64, tf_shared, [&](int t3) {
+            double a17 = 0.0;
+#pragma unroll 4
+            for (int t3 = slice; t3 < 64; t3 += 32) {
                 double a19 = 0.0;
                 for (int r = 0; r < count_1; ++r) a19 += p4[i15 * 64 + t3 + r * n26];
-                return a19 * (double)p5[t3 * 128 + i16];
-            });
+                a17 += a19 * (double)p5[t3 * 128 + i16];
+            }
+            a17 = tf_sum_slices(a17, tf_shared, slice, lane, 16, 8);
             if (slice == 0 && o13 < count) p6[i15 * 128 + i16] = (a17 * scale) - p0[i16];
             __syncthreads();
         }
     }
 }
 
-__global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* __restrict__ packed, Sizes s, const float* r0, Strides rs0,
-    float* partial, const __grid_constant__ TensorMap boxes) {
+__global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* __restrict__ packed, Sizes s, const float* r0, float* partial,
+    const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ Barriers b;
@@ -629,9 +611,7 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
         *(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);  // zeros after the last row; nobody writes there again
     fence_proxy();
     TF_SEQUENCE();
-    for (int c = t; c < 128; c += THREADS) ((float*)(shared + TABLES_AT))[c] = (float)r0[c * rs0.c];
-    for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512))[c] = 0.f;
-    for (int c = t; c < 128; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((float*)(shared + TABLES_AT + 512))[128 + c] = 0.f;
+    for (int c = t; c < 128; c += THREADS) ((float*)(shared + TABLES_AT))[c] = (float)r0[c];
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<88>(); load_boxes(shared, b, packed, s, &boxes, t); }
@@ -647,14 +627,20 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = block1 * 8 + lane1, o4 = min(o3, 127);
-        const double a5 = tf_sum_slices<8>(132, tf_shared, [&](int t1) { return (double)p0[o4 + t1 * 128]; });
+        double a5 = 0.0;
+#pragma unroll 4
+        for (int t1 = slice2; t1 < 132; t1 += 32) a5 += (double)p0[o4 + t1 * 128];
+        a5 = tf_sum_slices(a5, tf_shared, slice2, lane1, 16, 8);
         if (slice2 == 0 && o3 < 128) p1[o4] = a5 / (double)n7;
         __syncthreads();
     }
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
         const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8, o15 = block2 * 8 + lane13, o16 = min(o15, 127);
-        const double a17 = tf_sum_slices<8>(132, tf_shared, [&](int t2) { return (double)p2[o16 + t2 * 128]; });
+        double a17 = 0.0;
+#pragma unroll 4
+        for (int t2 = slice14; t2 < 132; t2 += 32) a17 += (double)p2[o16 + t2 * 128];
+        a17 = tf_sum_slices(a17, tf_shared, slice14, lane13, 16, 8);
         if (slice14 == 0 && o15 < 128) {
             const double v4 = (double)(a17 / (double)n7), v5 = p3[o16];
             p4[o16] = v4 - (double)(v5 * v5);
@@ -671,8 +657,7 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
             if (t4 < count) {
                 const int i34 = t4 / 128, i35 = t4 - i34 * 128;
                 const float v10 = p7[i34 * 128 + i35];
-                const double v13 = tf_rsqrt(p5[i35] + 1.0000000000000001e-05);
-                const double v16 = (double)v10 * (double)(v13 * (double)(float)p8[i35]);
+                const double v13 = tf_rsqrt(p5[i35] + 1.0000000000000001e-05), v16 = (double)v10 * (double)(v13 * (double)(float)p8[i35]);
                 p10[i34 * 128 + i35] = v16 + (double)(float)p9[i35];
             }
         }
@@ -715,13 +700,16 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block = blockIdx.x; block < count0; block += gridDim.x) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane;
-        const int o4 = min(o3, count1 - 1), i5 = o4 / 128, i6 = o4 - i5 * 128;
-        const double a7 = tf_sum_slices<8>(64, tf_shared, [&](int t) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
+        const int i6 = o4 - i5 * 128;
+        double a7 = 0.0;
+#pragma unroll 4
+        for (int t = slice; t < 64; t += 32) {
             double a9 = 0.0;
             for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 64 + t + r * n6];
-            return a9 * (double)p1[t * 128 + i6];
-        });
+            a7 += a9 * (double)p1[t * 128 + i6];
+        }
+        a7 = tf_sum_slices(a7, tf_shared, slice, lane, 16, 8);
         if (slice == 0 && o3 < count1) {
             const double v7 = (a7 * scale) + (double)p2[i6];
             p5[i5 * 128 + i6] = (double)(v7 * (double)p3[i6]) + (double)p4[i6];
@@ -730,8 +718,8 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
     }
 }
 
-// The portable path, for any GPU and any size: a thread computes one output. Along each axis output o, input i and tap k belong
-// together where o + padding = stride * i + dilation * k.
+// The portable path, for any GPU and any size: a thread computes one output. Along each axis output o, input i and tap k belong together where o +
+// padding = stride * i + dilation * k.
 struct Geometry { int in[3], out[3], taps[3], stride[3], dilation[3], padding[3], batch, groups, cin, cout; };
 __global__ void __launch_bounds__(256) direct(const float* x, const float* w, const float* bias, float* y, Geometry g) {
     const int taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2], channels = g.groups * g.cout;
@@ -794,52 +782,45 @@ static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, s
 extern "C" long long train(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 5;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
-    if (arch == 90 && width == 32 && aligned(leaf, 5)) {
-        const long long mid_depth = depth + 4, mid_height = height + 4, count_5 = (batch + 3) / 2;
-        const long long count_1 = ceil_div(depth * height, 256), count_4 = (height + 7) / 4;
-        const long long count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
-        if (4608 * batch * mid_depth * mid_height >= 1ll << 31) return -1;
-        if (73728000 * batch * mid_depth * mid_height < 1600000000) return -3;
-        const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512;
-        const long long at_4 = at_3 + 512 * batch, at_5 = at_4 + 4096000, at_6 = at_5 + 512 * batch * count_1, at_7 = at_6 + 512;
-        const long long at_8 = at_7 + 1024, at_9 = at_8 + 67584, at_10 = at_9 + 67584, at_11 = at_10 + 1024;
-        if (asks) return at_11 + 1024;
-        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
-            32 * depth * height, 64 * batch, divisor(count_1), divisor(batch));
-        launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
-        launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
-            1.0 / (36 * mid_depth * mid_height));
-        launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch, count_3,
-            128 * batch, 1.0 / (36 * mid_depth * mid_height));
-        launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
-            sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1, batch * mid_depth * count_4), at_2,
-            Strides{0, 1, 0, 0, 0}, at_8,
-            boxes_of(leaf[0], {32, height, depth, batch, 64}, {128, 128 * height, 8192 * depth * height, 128 * depth * height}, {36, 8, 5, 1, 4}));
-        launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
-            36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
-        return (long long)cudaGetLastError();
-    }
-    return -2;
+    if (arch != 90 || width != 32 || !aligned(leaf, 5)) return -2;
+    const long long mid_depth = depth + 4, mid_height = height + 4, count_5 = (batch + 3) / 2, count_1 = ceil_div(depth * height, 256);
+    const long long count_4 = (height + 7) / 4, count_2 = ceil_div(depth * height, 32), count_3 = 16 * batch + 2;
+    if (4608 * batch * mid_depth * mid_height >= 1ll << 31) return -1;
+    if (73728000 * batch * mid_depth * mid_height < 1600000000) return -3;
+    const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512, at_4 = at_3 + 512 * batch;
+    const long long at_5 = at_4 + 4096000, at_6 = at_5 + 512 * batch * count_1, at_7 = at_6 + 512, at_8 = at_7 + 1024, at_9 = at_8 + 67584;
+    const long long at_10 = at_9 + 67584, at_11 = at_10 + 1024;
+    if (asks) return at_11 + 1024;
+    launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
+        32 * depth * height, 64 * batch, divisor(count_1), divisor(batch));
+    launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
+    launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
+        1.0 / (36 * mid_depth * mid_height));
+    launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch, count_3,
+        128 * batch, 1.0 / (36 * mid_depth * mid_height));
+    launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
+        sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1, batch * mid_depth * count_4), at_2, at_8,
+        boxes_of(leaf[0], {32, height, depth, batch, 64}, {128, 128 * height, 8192 * depth * height, 128 * depth * height}, {36, 8, 5, 1, 4}));
+    launch(train_dense_tail, 8, 256, 0, 8, true, stream, at_9, at_10, at_8, at_10, at_11, at_11, out[2], at_3, leaf[3], leaf[4], out[0],
+        36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
+    return (long long)cudaGetLastError();
 }
 
 extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 7;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
-    if (width % 16 == 0 && aligned(leaf, 7)) {
-        const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4;
-        const long long count_1 = ceil_div(depth * height * width, 8192), count_2 = ceil_div(depth * height * width, 1024);
-        if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
-        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768;
-        const long long at_4 = at_3 + 512;
-        if (asks) return at_4 + 512 * batch * count_1;
-        launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
-            depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
-        launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2);
-        launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
-            128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
-        return (long long)cudaGetLastError();
-    }
-    return -2;
+    if (width % 16 != 0 || !aligned(leaf, 7)) return -2;
+    const long long mid_depth = depth + 4, mid_height = height + 4, mid_width = width + 4, count_1 = ceil_div(depth * height * width, 8192);
+    const long long count_2 = ceil_div(depth * height * width, 1024);
+    if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
+    const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768, at_4 = at_3 + 512;
+    if (asks) return at_4 + 512 * batch * count_1;
+    launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
+        depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
+    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2);
+    launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
+        128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+    return (long long)cudaGetLastError();
 }
 extern "C" long long convolve(float* const* at, const Geometry* g, cudaStream_t stream, int, int) {
     const long long outputs = 1ll * g->batch * g->groups * g->cout * g->out[0] * g->out[1] * g->out[2];
@@ -858,7 +839,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6487fdc8b9b4", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_2943e2ca87f4", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -975,8 +956,8 @@ def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, ba
 
 
 def train_by_kernels(*leaves):
-    expected = (("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)),
-                ("conv_transpose_bias", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)))  # words for sizes that vary
+    expected = (("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
+                ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)))  # words for sizes that vary
     sizes_at, outputs = ((0, 0), (0, 2), (0, 3), (0, 4)), lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)]
     return run("train", leaves, expected, sizes_at, outputs, 1) or train_as_written(convolve, *leaves)
 
@@ -1000,9 +981,9 @@ def eval_as_derived(_, x, *parameters):
 
 
 def eval_by_kernels(*leaves):
-    expected = (("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)),
-                ("conv_transpose_bias", (128,)), ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)),
-                ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)))  # words for sizes that vary
+    expected = (("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
+                ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,
+                        )))  # words for sizes that vary
     sizes_at, outputs = ((0, 0), (0, 2), (0, 3), (0, 4)), lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)]
     return run("eval", leaves, expected, sizes_at, outputs, 1) or eval_as_derived(convolve, *leaves)
 
