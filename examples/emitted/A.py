@@ -64,12 +64,18 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
-// The sums of all slices of an output, added up in a fixed order.
-template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int lane, int half, int outputs) {
-    double* const mine = shared + slice * outputs + lane;
-    *mine = sum;
-    for (__syncthreads(); half > 0; half /= 2, __syncthreads())
-        if (slice < half) *mine = sum += mine[half * outputs];
+// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
+template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
+    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
+    double sum = 0.0;
+#pragma unroll 4
+    for (int t = slice; t < count; t += slices) sum += term(t);
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = slices / 2; half > 0; half /= 2) {
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
+        __syncthreads();
+    }
     return sum;
 }
 __device__ const double tf_table_13[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
@@ -168,14 +174,11 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     for (int block = blockIdx.x; block < count0; block += gridDim.x) {
         const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
         const int i6 = o4 - i5 * 128;
-        double a7 = 0.0;
-#pragma unroll 4
-        for (int t = slice; t < 256; t += 32) {
+        const double a7 = tf_sum_slices<8>(256, tf_shared, [&](int t) {
             double a9 = 0.0;
             for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 256 + t + r * n5];
-            a7 += a9 * (double)p1[t * 128 + i6];
-        }
-        a7 = tf_sum_slices(a7, tf_shared, slice, lane, 16, 8);
+            return a9 * (double)p1[t * 128 + i6];
+        });
         if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
         __syncthreads();
     }
@@ -245,10 +248,7 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
     for (int block = blockIdx.x; block < count0; block += gridDim.x) {
         const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
         const int i6 = o4 - i5 * 128;
-        double a = 0.0;
-#pragma unroll 4
-        for (int t = slice; t < 256; t += 32) a += p0[i5 * 256 + t] * (double)p1[t * 128 + i6];
-        a = tf_sum_slices(a, tf_shared, slice, lane, 16, 8);
+        const double a = tf_sum_slices<8>(256, tf_shared, [&](int t) { return p0[i5 * 256 + t] * (double)p1[t * 128 + i6]; });
         if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a * scale) + (double)p2[i6];
         __syncthreads();
     }
@@ -313,7 +313,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_50b90cf7cb06", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_463901ea84d8", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

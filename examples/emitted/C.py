@@ -85,12 +85,18 @@ DEVICE bool barrier_done(Barrier& b, int parity) {
     return done;
 }
 DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&b)) : "memory"); }
-// The sums of all slices of an output, added up in a fixed order.
-template <class R> DEVICE R tf_sum_slices(R sum, double* shared, int slice, int lane, int half, int outputs) {
-    double* const mine = shared + slice * outputs + lane;
-    *mine = sum;
-    for (__syncthreads(); half > 0; half /= 2, __syncthreads())
-        if (slice < half) *mine = sum += mine[half * outputs];
+// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
+template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
+    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
+    double sum = 0.0;
+#pragma unroll 4
+    for (int t = slice; t < count; t += slices) sum += term(t);
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = slices / 2; half > 0; half /= 2) {
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
+        __syncthreads();
+    }
     return sum;
 }
 DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
@@ -556,10 +562,7 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
         const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o12 = block2 * 8 + lane, o13 = min(o12, 127);
-        double a14 = 0.0;
-#pragma unroll 4
-        for (int t2 = slice; t2 < 64; t2 += 32) a14 += p2[t2] * (double)p3[t2 * 128 + o13];
-        a14 = tf_sum_slices(a14, tf_shared, slice, lane, 16, 8);
+        const double a14 = tf_sum_slices<8>(64, tf_shared, [&](int t2) { return p2[t2] * (double)p3[t2 * 128 + o13]; });
         if (slice == 0 && o12 < 128) p4[o13] = a14 * scale;
         __syncthreads();
     }
@@ -579,14 +582,11 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
         } else {
             const int block4 = block1 - 2, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o13 = block4 * 8 + lane;
             const int o14 = min(o13, count - 1), i15 = o14 / 128, i16 = o14 - i15 * 128;
-            double a17 = 0.0;
-#pragma unroll 4
-            for (int t3 = slice; t3 < 64; t3 += 32) {
+            const double a17 = tf_sum_slices<8>(64, tf_shared, [&](int t3) {
                 double a19 = 0.0;
                 for (int r = 0; r < count_1; ++r) a19 += p4[i15 * 64 + t3 + r * n26];
-                a17 += a19 * (double)p5[t3 * 128 + i16];
-            }
-            a17 = tf_sum_slices(a17, tf_shared, slice, lane, 16, 8);
+                return a19 * (double)p5[t3 * 128 + i16];
+            });
             if (slice == 0 && o13 < count) p6[i15 * 128 + i16] = (a17 * scale) - p0[i16];
             __syncthreads();
         }
@@ -627,20 +627,14 @@ __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double*
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x) {
         const int lane1 = threadIdx.x % 8, slice2 = threadIdx.x / 8, o3 = block1 * 8 + lane1, o4 = min(o3, 127);
-        double a5 = 0.0;
-#pragma unroll 4
-        for (int t1 = slice2; t1 < 132; t1 += 32) a5 += (double)p0[o4 + t1 * 128];
-        a5 = tf_sum_slices(a5, tf_shared, slice2, lane1, 16, 8);
+        const double a5 = tf_sum_slices<8>(132, tf_shared, [&](int t1) { return (double)p0[o4 + t1 * 128]; });
         if (slice2 == 0 && o3 < 128) p1[o4] = a5 / (double)n7;
         __syncthreads();
     }
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x) {
         const int lane13 = threadIdx.x % 8, slice14 = threadIdx.x / 8, o15 = block2 * 8 + lane13, o16 = min(o15, 127);
-        double a17 = 0.0;
-#pragma unroll 4
-        for (int t2 = slice14; t2 < 132; t2 += 32) a17 += (double)p2[o16 + t2 * 128];
-        a17 = tf_sum_slices(a17, tf_shared, slice14, lane13, 16, 8);
+        const double a17 = tf_sum_slices<8>(132, tf_shared, [&](int t2) { return (double)p2[o16 + t2 * 128]; });
         if (slice14 == 0 && o15 < 128) {
             const double v4 = (double)(a17 / (double)n7), v5 = p3[o16];
             p4[o16] = v4 - (double)(v5 * v5);
@@ -702,14 +696,11 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
     for (int block = blockIdx.x; block < count0; block += gridDim.x) {
         const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
         const int i6 = o4 - i5 * 128;
-        double a7 = 0.0;
-#pragma unroll 4
-        for (int t = slice; t < 64; t += 32) {
+        const double a7 = tf_sum_slices<8>(64, tf_shared, [&](int t) {
             double a9 = 0.0;
             for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 64 + t + r * n6];
-            a7 += a9 * (double)p1[t * 128 + i6];
-        }
-        a7 = tf_sum_slices(a7, tf_shared, slice, lane, 16, 8);
+            return a9 * (double)p1[t * 128 + i6];
+        });
         if (slice == 0 && o3 < count1) {
             const double v7 = (a7 * scale) + (double)p2[i6];
             p5[i5 * 128 + i6] = (double)(v7 * (double)p3[i6]) + (double)p4[i6];
@@ -839,7 +830,7 @@ def compiled(name, device):
     if key not in _built:
         flags = [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_2943e2ca87f4", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_c71db3ae0e35", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
