@@ -148,21 +148,30 @@ private:
         return shape;
     }
 
-    Places places_of(const Job& job) const {
-        Places places = request_.places;
-        for (const auto& [value, place] : kept_)
-            if (value != job.root || job.reads_own_partials || job.extra) places.insert_or_assign(value, place);
-        return places;
+    // What a job may read: all that is in memory and what other jobs keep; until the next one asks.
+    const Places& places_of(const Job& job) {
+        if (places_.empty()) {
+            places_ = request_.places;
+            for (const auto& [value, place] : kept_) places_.insert_or_assign(value, place);
+        }
+        if (made_ >= 0) places_.insert_or_assign(made_, kept_.at(made_));
+        made_ = kept_.contains(job.root) && !job.reads_own_partials && !job.extra ? job.root : -1;
+        if (made_ < 0) return places_;
+        if (const auto before = request_.places.find(made_); before != request_.places.end())
+            places_.insert_or_assign(made_, before->second);
+        else
+            places_.erase(made_);
+        return places_;
     }
 
-    int64_t blocks_of(const Job& job) const {
+    int64_t blocks_of(const Job& job) {
         if (job.extra) return job.extra->blocks;
         const Shape shape = shape_of(job, places_of(job));
         return ceil_div(numel(graph_[job.root].type.shape), int64_t{shape.vector} * shape.outputs) * job.splits;
     }
 
     void write_job(const Job& job, const std::string& block) {
-        const Places places = places_of(job);
+        const Places& places = places_of(job);
         if (job.extra) {
             notes_ += (notes_.empty() ? "" : ", ") + job.extra->note;
             if (code_.find(job.extra->code) == std::string::npos) code_ += job.extra->code;
@@ -411,6 +420,8 @@ private:
     const Places& kept_;
     Parameters parameters_;
     Body body_;
+    Places places_;
+    ValueId made_ = -1;  // by the job that asked last
     std::string tables_, notes_, code_;
     int64_t shared_doubles_ = 0;
 };
