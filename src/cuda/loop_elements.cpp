@@ -16,6 +16,7 @@ public:
 
 private:
     int64_t total() const { return loop_.rows() * loop_.row; }
+    bool ragged() const { return total() % shape_.vector != 0 || any_size(); }  // the last vector may be cut
     int64_t vectors() const { return ceil_div(total(), shape_.vector); }
     int64_t blocks() const override { return ceil_div(vectors(), int64_t{shape_.threads} * shape_.vectors); }
     std::string note() const override { return "elements, " + number(shape_.vector) + " at once"; }
@@ -61,7 +62,7 @@ private:
                 load_vector(r.name + "[u]", t, offset(t, "a", "off"), chunk(t, false));
             else if (flat(t)) {
                 const int width = chunk(t, true);
-                if (total() % shape_.vector != 0) {
+                if (ragged()) {
                     body_.open("if (at + " + lanes + " > " + total_name() + ")");
                     body_.line("for (int e = 0; e < " + lanes + "; e++) " + r.name + "[u][e] = tf_load<" + real + ">(" +
                                pointer(t, false) + " + (at + e < " + total_name() + " ? at + e : at));");
@@ -100,16 +101,16 @@ private:
                 continue;
             }
             const std::string lane = v.index.empty() ? v.name : v.name + "[e]";
-            const bool is_flat = flat(t), ragged = total() % shape_.vector != 0;
+            const bool is_flat = flat(t);
             const std::string to = is_flat ? "(at + e)"
                                            : "(e < cut ? " + offset(t, "a", "(off + e)") + " : " +
                                                  offset(t, "b", "(off + e - line_length)") + ")";
             const std::string one_by_one = "_Pragma(\"unroll\") for (int e = 0; e < " + lanes + "; e++) " +
-                                           (ragged ? "if (at + e < " + total_name() + ") " : "") + "tf_store(" +
+                                           (ragged() ? "if (at + e < " + total_name() + ") " : "") + "tf_store(" +
                                            pointer(t, true) + " + " + to + ", " + lane + ");";
             if (!is_flat) {
                 body_.line(one_by_one);
-            } else if (ragged) {
+            } else if (ragged()) {
                 body_.open("if (at + " + lanes + " > " + total_name() + ")");
                 body_.line(one_by_one);
                 body_.close();
@@ -149,8 +150,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<LoopWriter> element_writer(const Loop& loop, const Graph& graph, bool wide_index) {
-    return std::make_unique<ElementWriter>(loop, graph, wide_index);
+std::unique_ptr<LoopWriter> element_writer(const Loop& loop, const Graph& graph, bool wide_index, Texts texts) {
+    return std::make_unique<ElementWriter>(loop, graph, wide_index, texts);
 }
 
 }  // namespace transfuse::cuda

@@ -39,6 +39,7 @@ private:
             return true;
         }
         shape_.vector = widest();
+        if (any_size()) return shape_for_any();
         while (loop_.row % shape_.vector != 0) shape_.vector /= 2;
         int64_t group = loop_.row <= 1024 ? std::min<int64_t>(32, power_of_two(ceil_div(loop_.row, 8)))
                                           : power_of_two(ceil_div(loop_.row, 16));
@@ -48,6 +49,21 @@ private:
         if (shape_.vectors * shape_.vector > most_in_registers / 2) return false;
         shape_.threads = static_cast<int>(std::max<int64_t>(256, group));
         return true;
+    }
+
+    // Rows up to 256, 1024, 4096 and 32768 elements share a text.
+    bool shape_for_any() {
+        struct Room {
+            int group, elements;  // threads of a row, and what each holds
+        };
+        if (loop_.row % shape_.vector != 0) shape_.vector = 1;
+        for (const Room& room : {Room{32, 8}, Room{32, 32}, Room{256, 16}, Room{1024, 32}}) {
+            if (loop_.row > int64_t{room.group} * room.elements) continue;
+            shape_.group = room.group, shape_.vectors = room.elements / shape_.vector;
+            shape_.threads = std::max(256, room.group);
+            return true;
+        }
+        return false;
     }
 
     // Reductions over the threads of a row.
@@ -82,8 +98,10 @@ private:
         body_.line("const bool live = own < " + count + ";");
         coordinates_of("row", "a");
         body_.line("(void)lane, (void)live;");
-        const bool exact = strided || int64_t{shape_.vectors} * shape_.group * shape_.vector == loop_.row;
-        inside_ = exact ? "true" : "(c * " + group + " + lane) * " + lanes + " < " + number(loop_.row);
+        const bool exact =
+            strided || (!any_size() && int64_t{shape_.vectors} * shape_.group * shape_.vector == loop_.row);
+        const std::string length = any_size() && !exact ? parameters_.count(loop_.row) : number(loop_.row);
+        inside_ = exact ? "true" : "(c * " + group + " + lane) * " + lanes + " < " + length;
         const std::string along = "((c * " + group + " + lane) * " + lanes + ")";
         loops_ = {"for (int c = 0; c < " + vectors + "; c++)", "for (int e = 0; e < " + lanes + "; e++)"};
         std::map<ValueId, LoopValue> values;
@@ -165,8 +183,9 @@ private:
         if (!fresh) return at->second;
         const std::string total = "sum_of_" + number(of);
         sum(total, real, v.name + v.index);
-        body_.line("const " + real + " " + at->second + " = " + total + " * (" + real + ")(1.0 / " + number(loop_.row) +
-                   ".0);");
+        const std::string share = any_size() ? constant(1.0 / static_cast<double>(loop_.row), v.real)
+                                             : "(" + real + ")(1.0 / " + number(loop_.row) + ".0)";
+        body_.line("const " + real + " " + at->second + " = " + total + " * " + share + ";");
         return at->second;
     }
 
@@ -205,7 +224,7 @@ private:
                 const std::string d = "(" + x + " - " + mean_of(of, v, real) + ")";
                 sum(name + "_squares", real, d + " * " + d);
                 define(name + "_squares / " +
-                       literal(static_cast<double>(loop_.row) - node.attributes.number(Key::correction), v.real));
+                       constant(static_cast<double>(loop_.row) - node.attributes.number(Key::correction), v.real));
                 break;
             }
             default:
@@ -221,8 +240,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<LoopWriter> row_writer(const Loop& loop, const Graph& graph, bool wide_index) {
-    return std::make_unique<RowWriter>(loop, graph, wide_index);
+std::unique_ptr<LoopWriter> row_writer(const Loop& loop, const Graph& graph, bool wide_index, Texts texts) {
+    return std::make_unique<RowWriter>(loop, graph, wide_index, texts);
 }
 
 }  // namespace transfuse::cuda

@@ -128,9 +128,11 @@ void LoopWriter::pointwise(ValueId id, std::map<ValueId, LoopValue>& values, con
     }
     std::vector<std::string> texts;
     const bool compares = node.op == Op::greater || node.op == Op::greater_equal || node.op == Op::equal;
+    const bool scales = node.op == Op::mul || node.op == Op::div || node.op == Op::add || node.op == Op::sub;
     for (ValueId a : node.args) {
         if (is_literal(graph_, a)) {
-            texts.push_back(literal(graph_[a].attributes.number(Key::value), result.real));
+            const double number = graph_[a].attributes.number(Key::value);
+            texts.push_back(scales ? constant(number, result.real) : literal(number, result.real));
             continue;
         }
         const LoopValue& v = values.at(a);
@@ -165,7 +167,7 @@ std::optional<Launch> generate_loop(const Surroundings& around, const Places& pl
             for (size_t a = 0; a < loop->outer.size(); ++a) reach += std::abs(t.strides[a]) * (loop->outer[a] - 1);
             wide_index = wide_index || reach >= limit;
         }
-    auto launch = (loop->reduces ? row_writer : element_writer)(*loop, around.plan.graph, wide_index)->write();
+    auto launch = (loop->reduces ? row_writer : element_writer)(*loop, around.plan.graph, wide_index, around.target.texts())->write();
     if (!launch && why_not) *why_not = "a row is too long for registers";
     return launch;
 }

@@ -1,6 +1,7 @@
 #include "cuda/moments_rows.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "algebra/integer.h"
 
@@ -98,7 +99,8 @@ Launch RowSumsWriter::write() {
     Launch launch = kernel.launch(entry_, ceil_div(outer_count(), planes_) * chunks_, threads,
                                   "box sums" + to_string(graph_[box_].type.shape) + " of rows, " + number(vector_) +
                                       " x " + number(bytes(storage_)) + " B loads, " + number(planes_) +
-                                      " planes a block, " + number(chunks_) + " chunks");
+                                      " planes a block, " + number(chunks_) + " chunks",
+                                  "", any_size() && !long_rows_ && inner_boxes() <= 4 ? 8 : 0);
     if (any_size())
         launch.shared_bytes = static_cast<uint32_t>(8 * inner_boxes() * (planes_ * cell_count_ + room_));
     return launch;
@@ -182,9 +184,14 @@ std::string RowSumsWriter::inside(int64_t j, const std::string& i) {
 void RowSumsWriter::sum_rows() {
     Body& body = *body_;
     const bool masks = !inner_.whole() || parameters_->apart();
-    const std::string columns = any_size() ? let(integer(columns_), "columns") : number(columns_);
-    const std::string lane = let("(int)threadIdx.x % " + columns, "lane"), line = let("(int)threadIdx.x / " + columns, "line");
-    const std::string lines = any_size() ? let(number(threads) + " / " + columns, "lines") : number(threads / columns_);
+    std::string columns = number(columns_), lines = number(threads / columns_), lane, line;
+    if (any_size()) {  // powers of two
+        const std::string shift = let(integer(std::countr_zero(static_cast<uint64_t>(columns_))), "shift");
+        columns = let("1 << " + shift, "columns"), lines = let(number(threads) + " >> " + shift, "lines");
+        lane = let("(int)threadIdx.x & (" + columns + " - 1)", "lane"), line = let("(int)threadIdx.x >> " + shift, "line");
+    } else {
+        lane = let("(int)threadIdx.x % " + columns, "lane"), line = let("(int)threadIdx.x / " + columns, "line");
+    }
     const std::string vectors = let(integer(inner_.extent) + " / " + number(vector_), "vectors");
     const std::string value_type(real_name(real_)), zero = literal(0, real_);
     const std::string real = long_rows_ ? "double" : value_type;

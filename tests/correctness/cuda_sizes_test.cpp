@@ -140,6 +140,16 @@ TEST(CudaSizes, SumsOfKeptColumns) {
     run(body, {{2, {40, 7, 9}}, {3, {64, 3, 11}}}, 2, "f32", 1e-6);
 }
 
+// Texts for rows of whole vectors and others, short and long; vectors that cross from row to row.
+TEST(CudaSizes, Loops) {
+    const std::vector<std::pair<int64_t, Sizes>> sizes = {{2, {6, 8}}, {3, {20, 20}}, {2, {5, 7}}, {2, {40, 34}}};
+    run("%x = input f32[1,4,9,9]  %s = softmax(%x) dims=[2,3]  %z = mul(%s, 3.5)", sizes, 4, "f32", 2e-6);
+    run("%x = input f32[1,4,9,9]  %g = param f32[4]  %b = param f32[4]  %n = group_norm(%x, %g, %b) num_groups=2  %z = "
+        "tanh(%n)",
+        sizes, 4, "f32", 5e-6);
+    run("%x = input f32[1,4,9,9]  %t = param f32[4,1,1]  %a = mul(%x, %t)  %z = sigmoid(%a)", sizes, 2, "f16", 2e-3);
+}
+
 TEST(CudaSizes, ThinProducts) {
     run("%x = input f32[1,3,9,9,9]  %w = param f32[4,3,2,2,2]  %b = param f32[4]  %y = conv(%x, %w, %b)  %m = mul(%y, "
         "0.25)  %z = relu(%m)",
