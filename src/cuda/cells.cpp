@@ -15,8 +15,17 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int64_t most_inputs = 48;         // of a thread, in registers
-constexpr int64_t most_channels = 16;       // a sum each, for every cell
+constexpr int64_t most_channels = 16;       // of a thread: a sum each, for every cell
+constexpr int64_t least_share = 8;          // of a thread that leaves other channels to other blocks: all load the inputs
 constexpr int64_t most_input_channels = 4;  // more of them are tensor cores' work
+
+// How many channels a thread makes: all, or a share of them in vectors of four; 0: neither.
+int64_t share_of(int64_t channels) {
+    if (channels <= most_channels) return channels;
+    for (int64_t share = most_channels; share >= least_share; share -= 4)
+        if (channels % share == 0) return share;
+    return 0;
+}
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
@@ -33,7 +42,8 @@ bool CellWriter::arrange(std::string* why_not) {
     const Type &x = graph_[x_].type, &w = graph_[w_].type;
     if (x.dtype == DType::f64 || w.dtype == DType::f64) return refuse("float64 products");
     cin_ = w.shape[1], cout_ = w.shape[2];
-    if (w.shape[0] != 1 || cin_ > most_input_channels || cout_ > most_channels) return refuse("many channels");
+    own_ = share_of(cout_);
+    if (w.shape[0] != 1 || cin_ > most_input_channels || own_ == 0) return refuse("many channels");
     if (numel(x.shape) >= int64_t{1} << 31 || numel(node.type.shape) >= int64_t{1} << 31)
         return refuse("more than 2^31 elements");
     axes_ = lattices(graph_, anchor_);
@@ -60,11 +70,14 @@ bool CellWriter::arrange(std::string* why_not) {
     if (phase_count_ == 1) return refuse("no phases");
     std::string why;
     if (!read_steps(why)) return refuse(why);
-    // Tensor cores that round their factors are faster, but where channels are reduced (H200: f12 .19 ms against .20).
     auto reduces = [&](ValueId v) { return is_reduction(graph_[v].op); };
-    const bool strict = s_.precision == Fp32Precision::strict && x.dtype == DType::f32;
-    return strict || std::any_of(early_.begin(), early_.end(), reduces) ||
-           std::any_of(late_.begin(), late_.end(), reduces) || refuse("factors that may be rounded");
+    const bool reduced = std::any_of(early_.begin(), early_.end(), reduces) || std::any_of(late_.begin(), late_.end(), reduces);
+    // Shares of the channels: where pools are stored, whose every output a store role would take from a chunk.
+    if (own_ < cout_ && (reduced || !grid_.empty() || late_sinks_.empty())) return refuse("many channels");
+    // Tensor cores that round their factors are faster, but where channels are reduced (H200: f12 .19 ms against .20); of so
+    // few input channels and less than three axes they round nothing (tf32_pays).
+    const bool strict = x.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() < 3);
+    return strict || reduced || refuse("factors that may be rounded");
 }
 
 // What comes before the pool and what behind it; false with a sentence where another family must do it.
@@ -124,7 +137,7 @@ bool CellWriter::read_steps(std::string& why) {
 }
 
 GridProgram CellWriter::write() {
-    channels_ = (cout_ + 3) / 4 * 4;
+    channels_ = (own_ + 3) / 4 * 4;
     const Sizes& out = graph_[anchor_].type.shape;
     pairs_ = 1;
     for (size_t a = 0; a < axes_.size(); ++a) {
@@ -132,7 +145,7 @@ GridProgram CellWriter::write() {
         cell_extent_.push_back(a + 1 == axes_.size() ? (own + cells - 1) / cells : own);
         pairs_ *= cell_extent_.back();
     }
-    slices_ = s_.target.decide(std::clamp<int64_t>(resident * s_.target.multiprocessors / out[0], 1,
+    slices_ = s_.target.decide(std::clamp<int64_t>(resident * s_.target.multiprocessors / (out[0] * shares()), 1,
                                                    (pairs_ + threads - 1) / threads));
     GridProgram result;
     int64_t scratch = 0;
@@ -143,9 +156,9 @@ GridProgram CellWriter::write() {
     for (auto* list : {&grid_, &early_grid_, &late_grid_}) std::erase_if(*list, [&](ValueId v) { return with_var(v) >= 0; });
     write_body();
     result.program.launches.push_back(kernel_.launch(
-        "tf_cells", out[0] * slices_, threads,
+        "tf_cells", out[0] * slices_ * shares(), threads,
         "thin product by cells" + to_string(out) + ", " + number(phase_count_) + " phases of " + number(cells) +
-            " cells x " + number(cout_) + " channels a thread",
+            " cells x " + number(own_) + " channels a thread",
         "", resident));
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     result.program.note = result.program.launches[0].note;

@@ -7,7 +7,7 @@ namespace transfuse::cuda {
 // A value's index: the last axes of its grid's.
 Index CellWriter::own_index(ValueId v, const Index& at) const {
     Index own = at;
-    own[1] = {"c"};
+    own[1] = {of_all("c")};
     const auto rank = static_cast<size_t>(graph_[v].type.rank());
     own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(own.size() - rank));
     const Sizes& shape = graph_[v].type.shape;
@@ -27,7 +27,7 @@ void CellWriter::chain(ValueId first, const std::string& start, const std::vecto
                        const std::vector<ValueId>& grid, const std::vector<const Sink*>& sinks, const Index& at) {
     std::vector<ValueId> known{first};
     auto declare = [&](ValueId v) {
-        body_.line("float " + name_of(v) + (has_channels(v) ? "[" + number(cout_) + "];" : ";"));
+        body_.line("float " + name_of(v) + (has_channels(v) ? "[" + number(own_) + "];" : ";"));
     };
     declare(first);
     body_.line(each_channel() + " " + of_channel(first) + " = " + start + ";");

@@ -12,8 +12,13 @@ void CellWriter::write_body() {
     body_.line("__shared__ float tf_bias[" + number(channels_) + "];");
     if (!grid_.empty()) body_.line("__shared__ double tf_parts[" + number(threads / 32) + "][" + number(2 * channels_) + "];");
     body_.line("TF_SEQUENCE();");
+    std::string block = "(int)blockIdx.x";
+    if (shares() > 1) {
+        first_ = let(block + " % " + number(shares()) + " * " + number(own_), "first");
+        block = let(block + " / " + number(shares()), "block");
+    }
     write_weights();
-    const std::string n = let("(int)blockIdx.x / " + integer(slices_), "image"), slice = let("(int)blockIdx.x % " + integer(slices_), "slice");
+    const std::string n = let(block + " / " + integer(slices_), "image"), slice = let(block + " % " + integer(slices_), "slice");
     for (ValueId v : grid_) declare(v);
     emitter_.open("for (int pair = " + slice + " * " + number(threads) + " + (int)threadIdx.x; pair < " + integer(pairs_) +
                   "; pair += " + integer(slices_) + " * " + number(threads) + ")");
@@ -67,13 +72,12 @@ void CellWriter::write_body() {
 void CellWriter::write_weights() {
     int64_t taps = 1;
     for (const Lattice& axis : axes_) taps *= axis.taps;
-    stage_weights(emitter_, w_, axes_, {channels_, cout_, threads},
-                  number(cin_ * taps * channels_));
+    stage_weights(emitter_, w_, axes_, {channels_, cout_, threads, first_.empty() ? "0" : first_}, number(cin_ * taps * channels_));
     emitter_.open("if ((int)threadIdx.x < " + number(channels_) + ")");
     body_.line("float bias = 0.0f;");
     if (bias_ >= 0) {
-        emitter_.open("if ((int)threadIdx.x < " + number(cout_) + ")");
-        body_.line("bias = (float)" + emitter_.value(bias_, {{"(int)threadIdx.x"}})[0] + ";");
+        emitter_.open("if ((int)threadIdx.x < " + number(own_) + ")");
+        body_.line("bias = (float)" + emitter_.value(bias_, {{of_all("(int)threadIdx.x")}})[0] + ";");
         emitter_.close();
     }
     body_.line("tf_bias[threadIdx.x] = bias;");

@@ -43,7 +43,9 @@ private:
     void multiply(int64_t phase);
 
     // The chain: a value with channels is an array of them, another a number.
-    std::string each_channel() const { return "_Pragma(\"unroll\") for (int c = 0; c < " + number(cout_) + "; ++c)"; }
+    int64_t shares() const { return cout_ / own_; }
+    std::string of_all(const std::string& channel) const { return first_.empty() ? channel : "(" + first_ + " + " + channel + ")"; }
+    std::string each_channel() const { return "_Pragma(\"unroll\") for (int c = 0; c < " + number(own_) + "; ++c)"; }
     static std::string name_of(ValueId v) { return "value" + number(v); }
     std::string of_channel(ValueId v) const { return name_of(v) + (has_channels(v) ? "[c]" : ""); }
     bool has_channels(ValueId v) const;
@@ -78,7 +80,8 @@ private:
     std::vector<ValueId> early_, late_, grid_, early_grid_, late_grid_;  // before the pool and behind it
     std::vector<const Sink*> early_sinks_, late_sinks_;
     std::unordered_map<ValueId, int64_t> slot_at_;
-    int64_t cin_ = 1, cout_ = 1, channels_ = 4, phase_count_ = 1, pairs_ = 1, slices_ = 1;
+    std::string first_;                                      // channel of the block, where it has a share
+    int64_t cin_ = 1, cout_ = 1, own_ = 1, channels_ = 4, phase_count_ = 1, pairs_ = 1, slices_ = 1;   // own: of a thread
 };
 
 }  // namespace transfuse::cuda

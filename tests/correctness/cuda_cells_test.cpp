@@ -29,6 +29,10 @@ const char* const passes[] = {
     "%x = input f32[2,1,40,41]  %w = param f32[1,5,2,3]  %r = input f32[2,5,121,83]  %q = input f32[2,5,1,1]  %t = tanh(%x)  "
     "%y = conv_transpose(%t, %w) stride=[3,2] dilation=[3,1] padding=[0,0]  %a = mul(%y, %q)  %s = add(%a, %r)  %z = sum(%s) dims=[1] "
     "keepdim=1",
+    // pools of many channels are stored: a block has a share of them
+    "%x = input f32[2,3,9,10]  %w = param f32[3,24,4,4]  %b = param f32[24]  %q = param f32[24,1,1]  %y = conv_transpose(%x, %w, %b) stride=[2,2] "
+    "padding=[1,1]  %e = elu(%y)  %p = avg_pool(%e) kernel=[2,2]  %z = mul(%p, %q)",
+    "%x = input f32[2,2,5,4,7]  %w = param f32[2,40,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]  %t = tanh(%y)  %z = max_pool(%t) kernel=[2,2,2]",
     // batch statistics, and extrema
     "%x = input f32[3,3,6,7]  %w = param f32[3,8,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  "
     "%t = tanh(%y)  %a = amax(%t) dims=[2,3]  %i = amin(%t) dims=[2,3]  %v = var(%t) dims=[0,2,3]  %o = mean(%t) dims=[0,2,3]  "
