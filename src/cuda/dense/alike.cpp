@@ -7,12 +7,12 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr size_t most_written = 100;      // products, else slabs alike share their text
-constexpr size_t most_of_variants = 400;  // and beyond this variants alike as well
+constexpr size_t most_of_variants = 150;  // and beyond this variants alike as well
 
-size_t products_written(const Config& config, const Schedule& s) {
+size_t products_written(const Config& config, const Schedule& s, int terms) {
     size_t products = 0;
     for (const auto& lists : s.steps) products += lists[0].size();
-    return products * static_cast<size_t>(config.k_steps);
+    return products * static_cast<size_t>(config.k_steps) * (terms == 2 ? 3 : 1);   // strict: three for each
 }
 
 bool alike(const Schedule& s, size_t u, size_t v) {
@@ -28,8 +28,8 @@ bool alike(const Schedule& s, size_t u, size_t v) {
 
 }  // namespace
 
-bool shares_text(const Config& config, const Schedule& s) {
-    return !config.resident && !s.pairs && products_written(config, s) > most_written;
+bool shares_text(const Config& config, const Schedule& s, int terms) {
+    return !config.resident && !s.pairs && products_written(config, s, terms) > most_written;
 }
 
 std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, int begin, int end) {
@@ -39,10 +39,10 @@ std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, i
     return shape;
 }
 
-std::vector<int> alike_variants(const Config& config, const Schedule& s) {
+std::vector<int> alike_variants(const Config& config, const Schedule& s, int terms) {
     std::vector<int> first(static_cast<size_t>(s.variants));
     std::iota(first.begin(), first.end(), 0);
-    if (!shares_text(config, s) || products_written(config, s) <= most_of_variants) return first;
+    if (!shares_text(config, s, terms) || products_written(config, s, terms) <= most_of_variants) return first;
     for (size_t v = 0; v < first.size(); ++v)
         for (size_t u = 0; u < v && first[v] == static_cast<int>(v); ++u)
             if (first[u] == static_cast<int>(u) && alike(s, u, v)) first[v] = static_cast<int>(u);

@@ -63,8 +63,8 @@ bool loops(const Config& config, const Schedule& s, int variant) {
 // The tap loop of every variant and warpgroup, written out: each line one window of the patch times one tile of weights.
 std::string multiply_function(const Problem& problem, const Config& config, const Schedule& s) {
     Lines t;
-    const bool shared_text = !loops(config, s, 0) && shares_text(config, s);
-    const std::vector<int> alike_as = alike_variants(config, s);
+    const bool shared_text = !loops(config, s, 0) && shares_text(config, s, problem.terms());
+    const std::vector<int> alike_as = alike_variants(config, s, problem.terms());
     std::vector<int> begins;   // of a variant's windows in the table
     if (loops(config, s, 0) || shared_text) {
         std::string places;
