@@ -133,6 +133,22 @@ def test_backward_of_a_collapsed_model_is_its_derivation(row, shape):
         torch.testing.assert_close(got, truth, rtol=1e-12, atol=1e-14)
 
 
+def test_other_sizes_of_a_collapsed_mode_are_computed_by_its_derivation():
+    """C in eval mode: what its kernels cannot take, and what backward differentiates."""
+    ours, theirs = namespace(example("C")), {}
+    exec((root / "bench" / "models" / "C.py").read_text(), theirs)
+    torch.manual_seed(1)
+    model = theirs["Model"](*theirs["get_init_inputs"]()).double().eval()
+    model.batch_norm.running_mean.uniform_()
+    model.batch_norm.running_var.uniform_(0.5, 2)
+    names = re.search(r"    (.*) = \[t\.double\(\) for t in parameters\]", example("C"))[1].split(", ")
+    state = {name.replace(".", "_"): t for name, t in [*model.named_parameters(), *model.named_buffers()]}
+    x = torch.rand(2, 64, 3, 2, 5, dtype=torch.float64)
+    assert '"eval", leaves, expected, sizes_at, outputs, 1) or eval_as_derived(convolve, *leaves)' in example("C")
+    found = ours["eval_as_derived"](None, x, *(state[name] for name in names))[0]
+    torch.testing.assert_close(found, model(x), rtol=1e-12, atol=1e-14)
+
+
 def test_backward_of_a_dense_model_is_pytorchs_own():
     ours = namespace(example("C"))
     x = torch.rand(2, 64, 3, 2, 4, dtype=torch.float64, requires_grad=True)

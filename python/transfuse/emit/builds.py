@@ -154,13 +154,13 @@ def shared(text: str) -> tuple[dict[str, str], list[str]]:
 
 
 def _repeated(pieces: list[list[str]]) -> list[str] | None:
-    """The longest run of whole declarations that stands twice."""
+    """The run of whole declarations that saves most lines if it stands once."""
     places: dict[tuple, list[tuple[int, int]]] = {}
     for p, lines in enumerate(pieces):
         for i in range(len(lines) - SHORTEST + 1):
             if lines[i] and not lines[i].startswith((" ", "}", "#el", "#endif")):
                 places.setdefault(tuple(lines[i : i + SHORTEST]), []).append((p, i))
-    best: list[str] = []
+    runs: set[tuple] = set()
     for found in places.values():
         for (p, i), (q, j) in pairwise(found):
             length, most = 0, j - i if p == q else len(pieces[p])
@@ -172,8 +172,11 @@ def _repeated(pieces: list[list[str]]) -> list[str] | None:
             ):
                 length += 1
             run = _whole(pieces[p][i : i + length])
-            best = run if len(run) > len(best) else best
-    return best if len(best) >= SHORTEST else None
+            if len(run) >= SHORTEST:
+                runs.add(tuple(run))
+    text = "\n\0\n".join("\n".join(lines) for lines in pieces)
+    saved = {run: len(run) * (text.count("\n".join(run)) - 1) for run in runs}
+    return list(max(sorted(runs), key=saved.get)) if runs else None
 
 
 def _whole(lines: list[str]) -> list[str]:
@@ -207,7 +210,10 @@ def _cut(lines: list[str], run: list[str], name: str) -> list[list[str] | str]:
 def _name(run: list[str], taken: dict[str, str]) -> str:
     text = "\n".join(run)
     found = re.findall(r"^(?:template [^\n]*?)?(?:static|TF_\w+|struct)[^\n(={]*?(\w+) ?[({]", text, re.M)
-    name = base = "ROLES" if "product_role" in found else found[-1].upper() if found else "CONSTANTS"
+    otherwise = (
+        "CONSTANTS" if all(line.startswith("constexpr") for line in run) else "PRODUCTS" if " += " in text else "COMMON"
+    )
+    name = base = "ROLES" if "product_role" in found else found[-1].upper() if found else otherwise
     count = 2
     while name in taken:
         name, count = f"{base}_{count}", count + 1

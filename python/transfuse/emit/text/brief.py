@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-WIDTH = 140
+WIDTH = 150
 NUMBERED = re.compile(r"(?<![.\w])([a-z]+)(\d+)\b(?!\()")
 TAKEN = {
     "p",
@@ -144,6 +144,7 @@ def _casts(text: str) -> str:
 PLAIN = [
     (re.compile(r"(\n *__syncthreads\(\);)\1+"), r"\1"),
     (re.compile(r"\b0 \* \d+ \+ (?=threadIdx)"), ""),
+    (re.compile(r"float (\w+) = 0\.0f;\n *\1 = ([^;\n]*);\n( *)([^;=\n]*) = \1;"), r"\4 = \2;"),
     (re.compile(r"\(int\)(block\d*) \* "), r"\1 * "),
     (re.compile(r"\(int\)\((\d+) - 1\)"), lambda m: str(int(m[1]) - 1)),
     (re.compile(r"\(int\)\((\w+) - 1\)"), r"\1 - 1"),
