@@ -148,7 +148,7 @@ void begin(StoreText& role) {
 
 void end(StoreText& role) {
     for (const char* macro : {"ROW", "CHUNK_ROW", "AHEAD", "CHANNEL", "CHANNEL_OK", "PN", "PD", "PH", "PW", "VALID"}) role.t.line(std::string("#undef ") + macro);
-    role.t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
+    if (!releases_early(role)) role.t.line("barrier_arrive(shared_address(&b.chunk_empty[slot]));");
     role.t.line("}");
     if (role.epilogue.per_tile()) role.statistics.flush("tile");
     role.t.line("}");

@@ -26,7 +26,10 @@ struct StoreText {
 
 void tile_place(StoreText& role);
 void chunk_place(StoreText& role);
+// Whether a chunk is released before the outputs without taps are stored, which read nothing of it: the products hand over the next
+// one meanwhile.
+bool releases_early(const StoreText& role);
 // Opens the loops over a chunk's columns and outer phases, and says where each lies.
-void columns_begin(StoreText& role);
+void columns_begin(StoreText& role, const std::string& from = "0", const std::string& to = "CHUNK_OUTER");
 
 }  // namespace transfuse::cuda

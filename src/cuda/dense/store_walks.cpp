@@ -18,7 +18,15 @@ void run(StoreText& role, bool after_pool) {
 }  // namespace
 
 void columns(StoreText& role) {
-    columns_begin(role);
+    const bool early = releases_early(role);
+    const std::string real = num(role.s.real_outer);
+    if (early) {
+        role.t.line("#pragma unroll");
+        role.t.line("for (int without_taps = 0; without_taps < 2; without_taps++) {");
+        columns_begin(role, "without_taps ? " + real + " : 0", "(without_taps ? CHUNK_OUTER : " + real + ")");
+    } else {
+        columns_begin(role);
+    }
     // Threads that meet over channels or columns leave together.
     if (role.epilogue.stats() == 0) role.t.line(role.program.channel_reductions ? "if (!__any_sync(~0u, count > 0)) continue;" : "if (count <= 0) continue;");
     role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
@@ -54,6 +62,10 @@ void columns(StoreText& role) {
     role.t.line("}");
     role.t.line("}");
     role.t.line("}");
+    if (early) {
+        role.t.line("if (!without_taps) barrier_arrive(shared_address(&b.chunk_empty[slot]));   // what follows reads nothing of it");
+        role.t.line("}");
+    }
 }
 
 // Pixels are walked along, not divided out: a thread's next pixel lies ROWS / PHASES_W further in the run, now and then on the
@@ -63,6 +75,7 @@ void pixels(StoreText& role) {
     const auto& stores = role.epilogue.stores();
     role.t.line(role.m.unrolled ? "#pragma unroll" : "#pragma unroll 1");
     role.t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
+    if (releases_early(role)) role.t.line("if (q == " + num(role.s.real_outer) + ") barrier_arrive(shared_address(&b.chunk_empty[slot]));   // what follows reads nothing of it");
     role.t.line("const int code = codes[q];");
     role.t.line("if (code < 0) continue;");
     role.t.line("int line = -1, on = 0, od = 0, oh = 0;");
