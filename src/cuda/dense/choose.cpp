@@ -19,6 +19,7 @@ constexpr int most_resident_parts = 16;      // of channels, each with its CTAs:
 constexpr double worth_skipping = 0.95;      // share of slabs met; asking costs a little: 3.3 % fewer products were 2 % slower (d2)
 constexpr int64_t narrow_image = 32;         // columns; wider ones are not cut into runs shorter than these
 constexpr int shortest_run = 16, shortest_tight_run = 8;
+constexpr int most_stages = 4;               // of a ring that shall hold a whole tile
 constexpr int runs_of_a_length = 16;         // kept of each length
 
 // What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels are out.
@@ -77,8 +78,9 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
             if (!needs.fragments && !needs.folded && width > 8 && s.row_length <= width / 2) continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
             m.c.chunk_width = needs.folded ? round_up(s.row_length, 32) : width, m.c.buffers = buffers;   // folded: whole runs are small
-            for (int raw : {4, 3, 2}) {
-                m.c.raw = raw, m.c.store_groups = needs.fragments ? 0 : 1;
+            for (auto [raw, stages] : {std::pair{4, 0}, {3, 0}, {2, 0}, {2, s.k_stages}}) {
+                if (stages > 0 && (!w.resident || problem.load != LoadMode::boxes || problem.lanes() != 4 || stages <= base.stages || stages > most_stages)) continue;
+                m.c.raw = raw, m.c.stages = stages > 0 ? stages : direct ? 4 : base.stages, m.c.store_groups = needs.fragments ? 0 : 1;
                 if (problem.load == LoadMode::boxes) {   // a large patch comes vector by vector
                     m.c.piece = s.vectors;
                     if (m.bytes() > limit) m.c.piece = 1;

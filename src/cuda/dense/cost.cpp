@@ -67,6 +67,7 @@ constexpr double short_row = 6, short_row_one_by_one = 12;   // outputs' worth o
 constexpr double little_l1 = 1.06, much_shared = 200 * 1024;
 constexpr double boxes_in_pieces = 1.04, unlike_warpgroups = 1.05, long_stages = 1.05, two_slabs = 1.04;
 constexpr double short_runs = 0.12;           // of one accumulator: more hand-overs than are counted
+constexpr double tile_in_ring = 0.9;          // a ring of stages that holds a whole tile, beside resident weights: the warpgroups hardly wait for one another (d4: 0.511 -> 0.485 ms)
 constexpr double unlike_tiles = 0.1;          // each variant beyond the first, up to two: tiles of unlike work that load the same patch
 
 }  // namespace
@@ -121,10 +122,12 @@ int Cost::bytes() const {
 
 double Cost::chunks() const { return std::ceil(s.row_length / static_cast<double>(c.chunk_width)) * s.sets * (s.joint ? 1 : 2); }
 
+bool Cost::ring_holds_tile() const { return c.resident && !needs.fragments && problem.load == LoadMode::boxes && problem.lanes() == 4 && s.k_stages > 2 && c.stages >= s.k_stages; }
+
 // Measured in TF32: in turn is 2 to 8 % faster where the buffers hold half of a tile's chunks or fewer (f1, f6, f8), 2 to 5 % slower
 // where they hold more (d1, d3); and slower where rows that begin anywhere come in many pieces (f2, d6). Not measured in 16 bits.
 bool Cost::alternates() const {
-    return !needs.fragments && !s.joint && needs.element_bytes >= 4 && 2 * c.buffers <= chunks() && (!needs.one_by_one || chunks() <= 4);
+    return !ring_holds_tile() && !needs.fragments && !s.joint && needs.element_bytes >= 4 && 2 * c.buffers <= chunks() && (!needs.one_by_one || chunks() <= 4);
 }
 
 Cost::Parts Cost::parts() const {
@@ -182,6 +185,7 @@ double Cost::cycles() const {
     if (s.blocks == 1) total *= 1 + short_runs - short_runs * s.run_pixels / 192;
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
+    if (ring_holds_tile()) total *= tile_in_ring;
     total *= 1 + unlike_tiles * std::min(s.variants - 1, 2);
     return total;
 }

@@ -21,6 +21,9 @@ struct Cost {
     // The share of all slabs, over all tiles, whose windows meet the image.
     double share_met() const;
 
+    // Whether all patches of a tile have room at once, beside resident weights (measured in fp32).
+    bool ring_holds_tile() const;
+
     // Whether the store role shall take the warpgroups' chunks in turn.
     bool alternates() const;
 
