@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 from torch.fx import Graph, GraphModule, Node
 
@@ -25,6 +27,22 @@ def direct(graph_module: GraphModule):
         else:
             copies[node] = graph.node_copy(node, copies.__getitem__)
     return GraphModule(graph_module, graph).forward
+
+
+def alone(graph_module: GraphModule):
+    """A graph that is one region and gives one of its results: the region as a function, the places of its arguments among the
+    graph's inputs, the place of the result among the region's. None: it is more."""
+    nodes = list(graph_module.graph.nodes)
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    rest = nodes[len(inputs) :]
+    if [node.op for node in rest] != ["call_module", "call_function", "output"]:
+        return None
+    call, result, output = rest
+    region = _region(graph_module, call)
+    given = result.target is operator.getitem and result.args[0] is call and list(output.args[0]) == [result]
+    if region is None or not given or not all([a in inputs for a in call.args]):
+        return None
+    return region.caller(), [inputs.index(a) for a in call.args], result.args[1]
 
 
 def _region(graph_module: GraphModule, node: Node):

@@ -8,7 +8,7 @@ import torch.utils._pytree as pytree
 from torch import nn
 
 from transfuse.capture import Capture
-from transfuse.direct import direct
+from transfuse.direct import alone, direct
 from transfuse.guards import Watch
 from transfuse.regions import Cut, Options
 
@@ -19,6 +19,7 @@ class Entry:
     def __init__(self, captured: Capture, result: Cut):
         self.capture, self.cut = captured, result
         self.run = direct(result.graph_module)
+        self.alone = alone(result.graph_module)
         self.flags: list = []  # the training flags it was captured with
         self.spec = None
         self.places: list = []  # where constants of the graph were found in the module
@@ -57,8 +58,13 @@ class Bound:
         spec = self.entry.capture.out_spec
         names = {"run": self.entry.run, "unflatten": pytree.tree_unflatten, "spec": spec}
         names.update({f"table{i}": table for i, (table, _) in enumerate(self.owners)})
-        values = ", ".join([f"table{i}[{name!r}]" for i, (_, name) in enumerate(self.owners)] + ["*inputs"])
-        if spec == pytree.tree_structure(0):
+        tables = [f"table{i}[{name!r}]" for i, (_, name) in enumerate(self.owners)]
+        values = ", ".join([*tables, "*inputs"])
+        if self.entry.alone is not None and spec == pytree.tree_structure(0):
+            names["region"], takes, gives = self.entry.alone
+            given = [tables[i] if i < len(tables) else f"inputs[{i - len(tables)}]" for i in takes]
+            result = f"region({', '.join(given)})[{gives}]"
+        elif spec == pytree.tree_structure(0):
             result = f"run({values})[0]"
         elif spec == pytree.tree_structure((0,) * spec.num_leaves):
             result = f"tuple(run({values}))"
@@ -86,7 +92,11 @@ class Recall:
         if not self.holds():
             return None
         try:
-            bound = self.calls.get(self.key(args))
+            if len(args) == 1:
+                (a,) = args
+                bound = self.calls.get((a.shape, a.dtype, a.device))
+            else:
+                bound = self.calls.get(self.key(args))
         except (AttributeError, TypeError):  # something that is no tensor
             return None
         return bound.call if bound is not None and (not bound.fixed or bound.fits()) else None
