@@ -18,6 +18,7 @@ from transfuse import emit, library, problem
 from transfuse.cli import main
 from transfuse.emit import device
 from transfuse.emit.builds import merged, shared
+from transfuse.emit.chunks import Chunk, overloads
 from transfuse.emit.formula import Statement, Unstated
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
@@ -474,6 +475,15 @@ def test_host_code_defines_everything_once(row):
 def test_files_are_short(row):
     lines = example(row).count("\n")
     assert lines < (600 if row != "C" else 1300), "C has two modes, one of them with kernels for statistics"
+
+
+def test_constants_of_several_kernels_are_no_overloads():
+    """f5 has three convolutions, each with constants of its own; functions for several types stand side by side."""
+    constants_of = [(k, [Chunk(f"constexpr int N = {n};", {"N"})]) for k, n in (("a", 1), ("b", 2))]
+    functions = [
+        (k, [Chunk(f"int f({t} x) {{ return x; }}", {"f"}, function=True)]) for k, t in (("a", "int"), ("b", "float"))
+    ]
+    assert not overloads(constants_of, "N") and overloads(functions, "f")
 
 
 def test_what_two_kernels_share_stands_once():
