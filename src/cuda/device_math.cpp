@@ -122,6 +122,11 @@ TF_FUNCTION float tf_tanh(float x) {
 TF_FUNCTION float tf_expm1(float x) { return expm1f(x); }
 #endif
 template <class R> TF_FUNCTION R tf_sigmoid(R x) { return tf_quotient((R)1, (R)1 + tf_exp(-x)); }
+// Of x between 0 and 1: the odd series about 1/2, without the pipe of exponentials; errors below 5e-8.
+TF_FUNCTION float tf_sigmoid_of_share(float x) {
+    float s = x * x;
+    return fmaf(x, fmaf(s, fmaf(s, fmaf(s, fmaf(s, 1.672982944e-5f, -2.0696967840e-4f), 2.0819923375e-3f), -0.0208331682f), 0.25f), 0.5f);
+}
 template <class R> TF_FUNCTION R tf_silu(R x) { return tf_quotient(x, (R)1 + tf_exp(-x)); }
 // tanh(log(1 + e^x)) = n/(n + 2) with n = e^x(e^x + 2)
 template <class R> TF_FUNCTION R tf_mish(R x) {

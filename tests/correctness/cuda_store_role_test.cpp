@@ -138,6 +138,30 @@ TEST(CudaStoreRole, BiasBeforeChannelReductions) {
     check(cases, 2e-5);
 }
 
+// Reductions over channels of rounded products: the product warps meet and hand over what comes of them. Whole blocks of channels and
+// parts of one, several reductions, steps before and behind, whole vectors and single outputs, values
+// far from zero and far apart; statistics beside it.
+TEST(CudaStoreRole, ReductionsBeforeTheHandover) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 180;
+    int handed = 0;
+    for (const char* body : {"%x = input f16[2,16,3,5,16]  %w = param f16[16,64,3,3,3]  %b = param f16[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  return %s",
+                             "%x = input bf16[2,16,6,17]  %w = param bf16[16,60,4,4]  %b = param bf16[60]  %p = param bf16[60,1,1]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = softmax(%y) dims=[1]  %a = add(%l, %p)  %m = mul(%a, 2)  %s = sigmoid(%m)  return %s",
+                             "%x = input f16[3,16,7,40]  %w = param f16[16,50,3,3]  %p = param f16[50,1,1]  %y = conv_transpose(%x, %w) padding=[1,1]  %g = mul(%y, 40)  %q = add(%g, %p)  %l = softmax(%q) dims=[1]  return %l",
+                             "%x = input f16[2,16,5,24]  %w = param f16[16,40,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]  %g = add(%y, 500)  %l = softmax(%g) dims=[1]  %t = mul(%l, 3)  return %t",
+                             "%x = input f16[2,16,5,24]  %w = param f16[16,48,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = logsumexp(%y) dims=[1] keepdim=1  %d = sub(%y, %l)  return %d",
+                             "%x = input f16[2,16,8,12]  %w = param f16[16,64,3,3]  %g = param f16[64,1,1]  %y = conv_transpose(%x, %w) padding=[1,1]  %m = mean(%y) dims=[1] keepdim=1  %v = var(%y) dims=[1] keepdim=1 correction=0  %d = sub(%y, %m)  %e = add(%v, 1e-3)  %r = rsqrt(%e)  %n = mul(%d, %r)  %z = mul(%n, %g)  %t = tanh(%z)  return %t",
+                             "%x = input f16[2,16,9,13]  %w = param f16[16,44,3,3]  %b = param f16[44]  %y = conv_transpose(%x, %w, %b)  %l = softmax(%y) dims=[1]  %m = mean(%l) dims=[2,3]  return %l, %m"}) {
+        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        Target target;
+        target.multiprocessors = 2;   // every buffer is used several times
+        cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target));
+        for (const BoundLaunch& bound : cases.back().assembly.launches) handed += bound.launch.source->text.find("REDUCED = true") != std::string::npos;
+    }
+    EXPECT_EQ(handed, 7);
+    check(cases, 6e-3);
+}
+
 // One channel to four, of 16 phases and of 64: all of them in the rows of one product.
 TEST(CudaStoreRole, FewChannelsOfManyPhases) {
     std::vector<HostCase> cases;

@@ -19,6 +19,14 @@ std::string identity(Op op) {
     return "0.f";
 }
 
+// exp(x − logsumexp(x)) lies between 0 and 1, rounded or not.
+static bool is_share(const Graph& graph, ValueId v) {
+    while (graph[v].op == Op::cast) v = graph[v].args[0];
+    if (graph[v].op != Op::exp || graph[graph[v].args[0]].op != Op::sub) return false;
+    const Node& difference = graph[graph[v].args[0]];
+    return graph[difference.args[1]].op == Op::logsumexp && graph[difference.args[1]].args[0] == difference.args[0];
+}
+
 std::string Chain::dims(Kind k) const {
     const bool i = pixel_major_ ? k.x : k.c, e = pixel_major_ ? k.c : k.x;
     return std::string(i ? "[BATCH]" : "") + (e ? "[VECTOR]" : "");
@@ -111,6 +119,7 @@ void Chain::steps(bool after) {
     bool past = !after || !program.pool;
     for (ValueId v : program.steps) {
         if (program.fold >= 0 && (v == program.fold || (std::find(program.before_fold.begin(), program.before_fold.end(), v) == program.before_fold.end()) != after)) continue;
+        if (program.handed >= 0 && (std::find(program.before_handed.begin(), program.before_handed.end(), v) == program.before_handed.end()) != after) continue;
         if (v == program.pool_value) {
             past = true;
             if (!after) break;
@@ -169,7 +178,8 @@ void Chain::pointwise(ValueId v) {
     define(v, "v" + num(v), kind);
     t.line("REAL " + names_[v] + dims(kind) + ";");
     loops(kind);
-    t.line(ref(names_[v], kind) + " = " + expression(node, args, epilogue_.real()) + ";");
+    const bool share = node.op == Op::sigmoid && is_share(graph, node.args[0]) && epilogue_.real() == Real::f32;
+    t.line(ref(names_[v], kind) + " = " + (share ? "tf_sigmoid_of_share(" + args[0] + ")" : expression(node, args, epilogue_.real())) + ";");
 }
 
 void Chain::exponentials(const std::string& v, const std::string& term) {

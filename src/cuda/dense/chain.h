@@ -23,7 +23,7 @@ public:
     virtual ~Chain() = default;
 
     void anchor();                                // the accumulators become the convolution's result: its bias is added, unless it was before
-    void steps(bool after);                       // those before the pool or the folded reduction (all, where there is neither), or those after it
+    void steps(bool after);                       // those before the pool, the folded reduction or the value handed over (all, where there is none), or those after it
     void begin_after_pool(const std::string& pooled);   // forgets what was computed inside the windows
     void unfold(const std::string& parts, const std::string& masses);   // the folded reduction, of what the product warps handed over
 

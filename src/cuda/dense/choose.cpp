@@ -100,7 +100,12 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
         }
     }
     std::vector<Fit> list;
-    for (auto& [kind, one] : best) list.push_back(one), list.back().config.share_registers();
+    for (auto& [kind, one] : best) {
+        list.push_back(one);
+        Config& c = list.back().config;
+        c.share_registers();
+        if (needs.reduced) c.store_registers -= 16, c.product_registers += 8;   // the work moves as well
+    }
     return list;
 }
 

@@ -14,6 +14,7 @@
 #include "cuda/dense/handover.h"
 #include "cuda/dense/manner.h"
 #include "cuda/dense/pack.h"
+#include "cuda/dense/reductions.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/tile_program.h"
 #include "transfuse/error.h"
@@ -33,7 +34,7 @@ int store_vector(const TileProgram& program, const Problem& problem) {
     if (program.stores.empty() || program.pool) return 1;
     const Operand& main = program.stores[0];
     const int64_t period = problem.axes[3].period(), row = main.strides[4] == 1 ? main.strides[3] ? main.strides[3] : problem.axes[3].out : 1;
-    const int widest = std::min(program.channel_reductions ? 2 : 4, 16 / problem.real_bytes());
+    const int widest = std::min(program.reduces_in_chunks() ? 2 : 4, 16 / problem.real_bytes());
     for (int v = widest; v > 1; v /= 2)
         if (v % period == 0 && row % v == 0 && main.strides[4] == 1) return v;
     return 1;
@@ -106,6 +107,7 @@ std::unique_ptr<Request> read_request(const Surroundings& around, Family family,
     if (!program) return nullptr;
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return nullptr;
+    find_handed(*program, *problem);
     program->vector = store_vector(*program, *problem);
     if (wish.larger && tf32_pays(around, *problem, true)) problem->arithmetic = Arithmetic::tf32;
     if (wish.loose || wish.manner) {

@@ -285,6 +285,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     auto flag = [&](const std::string& name, bool v) { k.line("constexpr bool " + name + (v ? " = true;" : " = false;")); };
     flag("RESIDENT", config.resident), flag("JOINT", s.joint), flag("SPLIT_CHANNELS", config.split == Split::channels);
     flag("PIXEL_MAJOR", s.pixel_major), flag("FLAT", config.flat);
+    flag("REDUCED", epilogue.program().handed >= 0);
     k.line("enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND };");
     static const char* modes[] = {"LOAD_PLANAR", "LOAD_VECTORS", "LOAD_DIRECT", "LOAD_PAIRS", "LOAD_SINGLES", "LOAD_ROWS", "LOAD_BOXES", "LOAD_OPERAND"};
     k.line("constexpr int LOAD = " + std::string(modes[static_cast<int>(problem.load)]) + ";");

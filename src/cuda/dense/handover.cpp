@@ -4,6 +4,7 @@
 #include "cuda/dense/fold.h"
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/lines.h"
+#include "cuda/dense/reductions.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -32,7 +33,7 @@ static std::string bias_program(const Epilogue& epilogue) {
 bool hands_over_biased(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma || !program.channel_reductions || program.pool || program.bias < 0 || problem.cout <= 32) return false;   // each channel in a row of its own
+    if (problem.family != Family::wgmma || !program.reduces_in_chunks() || program.pool || program.bias < 0 || problem.cout <= 32) return false;   // each channel in a row of its own
     for (const Lattice& axis : problem.axes)
         for (const Phase& phase : axis.phases())
             if (phase.taps.empty()) return false;   // nobody multiplies there
@@ -43,6 +44,7 @@ bool hands_over_biased(const Epilogue& epilogue) {
 
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
     if (epilogue.boxed()) return boxed_program(epilogue, schedule, config);
+    if (epilogue.program().handed >= 0) return reduction_program(epilogue);
     if (config.store_groups == 0) return statistics_program(epilogue, schedule, config);
     if (epilogue.program().fold >= 0) return fold_program(epilogue, schedule);
     if (epilogue.program().handed_biased) return bias_program(epilogue);

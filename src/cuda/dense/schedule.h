@@ -59,6 +59,7 @@ struct Needs {
     bool fragments = false;                  // the tile program runs on the accumulators: no chunks, no store role
     int boxed = 0;                           // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
     int folded = 0;                          // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
+    bool reduced = false;                    // product warps reduce over channels, and hand over what comes of it
 };
 
 enum class Split : uint8_t { channels, pixels, phases };   // what the two product warpgroups divide

@@ -36,7 +36,7 @@ std::vector<int> ahead_map(const Epilogue& epilogue, const Schedule& s, const Co
 }
 
 StoreMap pixel_major_map(const Epilogue& epilogue, const Schedule& s, const Config& c, StoreMap m) {
-    const bool narrow = bytes(epilogue.stores()[0].dtype) == 2 && !epilogue.program().channel_reductions;
+    const bool narrow = bytes(epilogue.stores()[0].dtype) == 2 && !epilogue.program().reduces_in_chunks();
     m.vector = m.channels >= 64 ? (narrow ? 8 : 4) : m.channels >= 16 ? 2 : 1;   // 16 bytes a store
     m.lanes = std::min(32, m.channels / m.vector);
     m.rows = 128 / m.lanes;
@@ -64,7 +64,7 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
         columns = chunk_pixels / static_cast<int>(window);
     } else {
         // A bundle of some residues along w: they alone lie side by side.
-        const int together = s.phases_w < s.period[3] && !epilogue.stores().empty() && epilogue.stores()[0].strides[4] == 1 && s.phases_w <= (program.channel_reductions ? 2 : 16 / epilogue.real_bytes()) ? s.phases_w : s.phases_w < s.period[3] ? 1 : program.vector;
+        const int together = s.phases_w < s.period[3] && !epilogue.stores().empty() && epilogue.stores()[0].strides[4] == 1 && s.phases_w <= (program.reduces_in_chunks() ? 2 : 16 / epilogue.real_bytes()) ? s.phases_w : s.phases_w < s.period[3] ? 1 : program.vector;
         m.vectors = together > 1 && together % s.phases_w == 0 && program.fold < 0;
         m.vector = m.vectors ? together : 1;
         m.pixels = m.vectors ? together / s.phases_w : 1;
@@ -76,7 +76,7 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
     // All channels of a pixel in one warp: partial results meet by shuffles, without a barrier. Not where whole rows of
     // single elements are stored: eight of them side by side touch twice the sectors that 32 do.
     const bool scattered = m.vector == 1 && columns % 32 == 0 && !epilogue.stores().empty() && epilogue.stores()[0].depends[1];
-    if (program.channel_reductions && columns % 4 == 0 && epilogue.stats() == 0 && !scattered) {
+    if (program.reduces_in_chunks() && columns % 4 == 0 && epilogue.stats() == 0 && !scattered) {
         m.warps_along_w = true;
         // Few channels: a thread has all of its pixel's, and what is computed of them is computed once.
         m.lanes = 32;
@@ -89,15 +89,15 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
         return m;
     }
     // Plain stores: as many columns side by side as there are, since what a column costs (its place) is shared by its channels.
-    m.lanes = program.channel_reductions || epilogue.stats() ? 32 : 128;
+    m.lanes = program.reduces_in_chunks() || epilogue.stats() ? 32 : 128;
     while (columns % m.lanes) m.lanes /= 2;
     auto items = [&] { return (m.channels + 128 / m.lanes - 1) / (128 / m.lanes); };
-    if (program.channel_reductions)
+    if (program.reduces_in_chunks())
         while (items() * m.vector > most && m.lanes > 4) m.lanes /= 2;
     m.rows = 128 / m.lanes;
     m.turns = columns / m.lanes;
     m.items = items();
-    m.batch = program.channel_reductions ? m.items : std::min(m.items, std::max(1, most / m.vector));
+    m.batch = program.reduces_in_chunks() ? m.items : std::min(m.items, std::max(1, most / m.vector));
     m.neighbours = m.lanes >= 32;   // a warp reads one row at a time: any distance is free of bank conflicts
     return m;
 }

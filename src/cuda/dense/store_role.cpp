@@ -113,6 +113,7 @@ void begin(StoreText& role) {
     const std::string begins = pm && role.epilogue.problem().groups > 1 && role.epilogue.problem().cout % role.m.vector ? "false && " : "";
     for (size_t k = 0; k < role.epilogue.stores().size(); ++k) {
         const Operand& o = role.epilogue.stores()[k];
+        if (stores_whole(role, o)) continue;
         const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * role.m.vector), ys = "operands.ys" + id;
         role.t.line("const bool wide" + id + " = " + begins + "VECTOR > 1 && " + (pm ? ys + ".c == 1 && " : ys + ".w == 1 && ") + "(((unsigned long long)operands.y" + id + " | " + num(bytes(o.dtype)) + "ull * (" + ys + ".n | " +
                (pm ? ys + ".w" : ys + ".c") + " | " + ys + ".d | " + ys + ".h)) % " + size + ") == 0 && " + size + " <= 16;");

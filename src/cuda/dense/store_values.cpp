@@ -59,9 +59,9 @@ void store_rows(StoreText& role, size_t k) {
     role.t.line(kind.c ? "if (count > 0) {" : role.m.neighbours ? "if (count > 0 && t < LANES_W && hb == 0) {" : "if (count > 0 && lane_row == 0 && hb == 0) {");
     role.t.line("const long long step = ROW_STEP * " + ys + ".c;");
     role.t.line(type + "* to = operands.y" + id + " + offset_of(" + ys + ", pn, " + (o.depends[1] || kind.c ? "group * COUT + CHANNEL(0)" : "0") + ", pd, ph, pw);");
-    const bool apart = is_apart(role, o);
+    const bool whole_rows = stores_whole(role, o), apart = is_apart(role, o) && !whole_rows;
     if (role.m.vector > 1) {
-        role.t.line((apart ? "const bool all = wide" : "if (wide") + id + " && count == VECTOR" + (apart ? ";" : ") {"));
+        if (!whole_rows) role.t.line((apart ? "const bool all = wide" : "if (wide") + id + " && count == VECTOR" + (apart ? ";" : ") {"));
         role.t.line("#pragma unroll");
         role.t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
         if (kind.c) role.t.line("if (!CHANNEL_OK(i)) continue;");
@@ -75,6 +75,10 @@ void store_rows(StoreText& role, size_t k) {
         role.t.line(apart ? "store_vector_where<VECTOR>(all, to, " + whole + ");" : "store_vector<VECTOR>(to, " + whole + ");");
         role.t.line("}");
         if (apart) role.t.line("to -= " + rows + " * step;");
+        if (whole_rows) {
+            role.t.line("}");
+            return;
+        }
         role.t.line(apart ? "if (!all) {" : "} else {");
     }
     role.t.line("#pragma unroll");
@@ -88,6 +92,12 @@ void store_rows(StoreText& role, size_t k) {
 }
 
 }  // namespace
+
+bool stores_whole(const StoreText& role, const Operand& o) {
+    const int64_t vector = role.m.vector;
+    if (role.program.steps.empty() || role.program.pixel_major || vector == 1 || role.program.around->target.stated() || !role.program.around->aligned || o.root < 0 || o.strides[4] != 1 || o.offset % vector != 0) return false;
+    return role.epilogue.problem().axes[3].out % vector == 0 && bytes(o.dtype) * vector <= 16 && std::all_of(o.strides.begin(), o.strides.begin() + 4, [&](int64_t s) { return s % vector == 0; });
+}
 
 void store_helpers(StoreText& role) {
     role.t.line("template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {");

@@ -28,7 +28,7 @@ void columns(StoreText& role) {
         columns_begin(role);
     }
     // Threads that meet over channels or columns leave together.
-    if (role.epilogue.stats() == 0) role.t.line(role.program.channel_reductions ? "if (!__any_sync(~0u, count > 0)) continue;" : "if (count <= 0) continue;");
+    if (role.epilogue.stats() == 0) role.t.line(role.program.reduces_in_chunks() ? "if (!__any_sync(~0u, count > 0)) continue;" : "if (count <= 0) continue;");
     role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
     role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
     if (role.m.vectors) {
@@ -57,6 +57,7 @@ void columns(StoreText& role) {
         }
     }
     if (role.program.fold >= 0) role.chain.unfold(role.value, "masses"), role.chain.steps(true);
+    else if (role.program.handed >= 0) role.chain.define(role.program.handed, role.value, {true, true}), role.chain.steps(true);
     else run(role, false);
     sinks(role);
     role.t.line("}");

@@ -226,7 +226,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 
 Needs TileProgram::needs(int phases_w) const {
     Needs n;
-    n.all_channels = channel_reductions;
+    n.all_channels = channel_reductions, n.reduced = handed >= 0;
     n.pooled = pool.has_value();
     if (pool)
         for (size_t k = 0; k < pool->window.size(); ++k) n.pool[4 - pool->window.size() + k] = pool->window[k];

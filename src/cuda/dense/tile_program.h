@@ -52,6 +52,9 @@ struct TileProgram {
     bool channel_reductions = false;
     ValueId fold = -1;                           // a channel reduction that the product warps form on their accumulators
     std::vector<ValueId> before_fold;            // the steps it needs
+    ValueId handed = -1;                         // the value that product warps hand over, with all channel reductions behind them
+    std::vector<ValueId> before_handed;          // the steps it needs, itself and the accumulators
+    bool reduces_in_chunks() const { return channel_reductions && handed < 0; }
     bool handed_biased = false;                  // the product warps add the bias before they hand over
     bool pixel_major = false;
     int vector = 1;                              // outputs along w of a store thread

@@ -444,6 +444,15 @@ static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (
     for (int i = 0; i < ACCUMULATORS; i++) add_landed(total[i], acc[i]);
 }
 
+// Where product warps reduce over channels: a chunk's blocks of eight columns by four, row by row.
+constexpr int QUADS_A_ROW = (CHUNK_WIDTH + 31) / 32, REDUCED_QUADS = CHUNK_ROWS * QUADS_A_ROW;
+static __device__ __forceinline__ constexpr int quad_first(int quad, int c) { return chunk_row_start(quad / QUADS_A_ROW) / 8 + c * (CHUNK_WIDTH / 8) + quad % QUADS_A_ROW * 4; }
+static __device__ __forceinline__ constexpr int quad_blocks(int quad, int c) {
+    const int at = quad % QUADS_A_ROW * 4, in_chunk = CHUNK_WIDTH / 8 - at, in_run = RUN_PIXELS / 8 - quad_first(quad, c), in_row = (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8 - at;
+    const int least = in_chunk < in_run ? in_chunk : in_run, many = least < in_row ? least : in_row;
+    return many < 0 ? 0 : many < 4 ? many : 4;
+}
+
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
@@ -499,6 +508,15 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                                 const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
                                 if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + j * 4);
                             }
+                if constexpr (REDUCED)                        // while the store role takes the chunk before
+#pragma unroll
+                    for (int p = 0; p < PLANES; p += 2)
+#pragma unroll
+                        for (int q = 0; q < REDUCED_QUADS; q += PLANES == 1 ? 2 : 1) {
+                            const int p2 = PLANES == 1 ? 0 : p + 1, q2 = PLANES == 1 ? q + 1 : q;
+                            const int many = quad_blocks(q, c), many2 = p2 < PLANES && q2 < REDUCED_QUADS ? quad_blocks(q2, c) : 0;
+                            if (many > 0) fragments.reduce(results<TERMS>(acc, total), set * PLANES + p, quad_first(q, c), many, set * PLANES + (many2 > 0 ? p2 : p), many2 > 0 ? quad_first(q2, c) : 0, many2, at);
+                        }
                 if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
                 REAL* chunk = (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES);
 #pragma unroll
