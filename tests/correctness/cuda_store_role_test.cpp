@@ -138,6 +138,25 @@ TEST(CudaStoreRole, BiasBeforeChannelReductions) {
     check(cases, 2e-5);
 }
 
+// Where a chain follows and rows are whole vectors there is no text for single elements; where memory may begin anywhere or nothing
+// follows the product, there is.
+TEST(CudaStoreRole, WholeRowsHaveNoSingleElements) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 210;
+    auto singles = [&](const std::string& width, const std::string& chain, bool aligned) {
+        const Graph graph = parse("graph g {\n  %x = input f32[2,8,5," + width + "]\n  %w = param f32[8,64,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %t = " + chain + "\n  return %t\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), false, aligned, Target{}));
+        int found = 0;
+        for (const BoundLaunch& bound : cases.back().assembly.launches) found += bound.launch.source->text.find("if (e == 0 || VALID(e))") != std::string::npos;
+        return found;
+    };
+    EXPECT_EQ(singles("16", "tanh(%y)", true), 0);
+    EXPECT_EQ(singles("16", "tanh(%y)", false), 1);
+    EXPECT_EQ(singles("17", "tanh(%y)", true), 0);   // rows of 34: pairs
+    EXPECT_EQ(singles("16", "identity(%y)", true), 1);
+    check(cases, 2e-5);
+}
+
 // Reductions over channels of rounded products: the product warps meet and hand over what comes of them. Whole blocks of channels and
 // parts of one, several reductions, steps before and behind, whole vectors and single outputs, values
 // far from zero and far apart; statistics beside it.
