@@ -192,7 +192,7 @@ def _printed(chunk: Chunk, known: dict, roll: bool) -> Chunk:
         return chunk
     key = chunk.text, roll, tuple(sorted(known.items(), key=lambda item: item[0]))
     if key not in _texts:
-        text = specialised(shorter(chunk.text) if roll else chunk.text, known)
+        text = specialised(shorter(chunk.text) if roll else chunk.text, known, roll)
         text = product(text) if roll else text
         _texts[key] = rolled(text) if roll and "multiply" in chunk.names else text
     return replace(chunk, text=_texts[key])

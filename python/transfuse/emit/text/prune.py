@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from transfuse.emit.text.arrays import read
 from transfuse.emit.text.blocks import changed, copies_gone, negated, parameter_itself, tidied, without_early_return
 from transfuse.emit.text.expressions import logical, simplified
 from transfuse.emit.text.layout import plain
@@ -209,62 +210,10 @@ def without_unused(nodes: list[Node]) -> list[Node]:
                 if before not in (".", "->"):  # members have names of their own
                     counts[token.text] = counts.get(token.text, 0) + 1
                 before = token.text
-        kept = _dropped(_read(nodes, counts), counts, 0)
+        kept = _dropped(read(nodes, counts), counts, 0)
         if kept == nodes:
             return kept
         nodes = kept
-
-
-ARRAY = re.compile(r"(?:float|double|REAL|unsigned|int) ((?:\w+(?:\[\w+\])+(?:, )?)+);")
-INTO_ARRAY = re.compile(r"(\w+)(?:\[[^][]*\])+ = (.*);", re.S)
-IMPURE = re.compile(r"\+\+|--|[^=!<>]=[^=]|\b(?!tf_|float\b|__int_as_float\b|fmaf\b|min\b|max\b)\w+\(")
-
-
-def _leaves_of(nodes: list[Node], within: bool = False):
-    """Statements, and whether they stand within a function: others are members."""
-    for node in nodes:
-        if node.kind == "leaf":
-            yield plain(node.items), within
-        inside = within or (node.kind == "definition" and any(t.text == "(" for t in node.items))
-        yield from _leaves_of([*node.children, *node.orelse], inside)
-
-
-def _read(nodes: list[Node], counts: dict[str, int]) -> list[Node]:
-    """Without arrays of a function that are computed and never read."""
-    arrays: set[str] = set()
-    written: dict[str, int] = {}
-    for text, local in _leaves_of(nodes):
-        if local and (match := ARRAY.fullmatch(text)):
-            arrays |= set(re.findall(r"(\w+)\[", match[1]))
-        elif (
-            (match := INTO_ARRAY.fullmatch(text))
-            and not re.search(rf"\b{match[1]}\b", match[2])
-            and not IMPURE.search(match[2])
-        ):
-            written[match[1]] = written.get(match[1], 0) + 1
-    unread = {name for name in arrays if counts[name] == 1 + written.get(name, 0)}
-    return _without(nodes, unread) if unread else nodes
-
-
-def _without(nodes: list[Node], names: set[str]) -> list[Node]:
-    out: list[Node] = []
-    for node in nodes:
-        text = plain(node.items) if node.kind == "leaf" else ""
-        if (match := INTO_ARRAY.fullmatch(text)) and match[1] in names:
-            continue
-        if (match := ARRAY.fullmatch(text)) and names & set(re.findall(r"(\w+)\[", match[1])):
-            kept = [part for part in match[1].split(", ") if part.split("[")[0] not in names]
-            if kept:
-                head = text[: match.start(1)]
-                out.append(replace(node, items=tokens(f"{head}{', '.join(kept)};")))
-            continue
-        inner = _without(node.children, names)
-        if node.kind == "loop" and node.children and not any(n.kind != "directive" for n in inner):
-            while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
-                out.pop()
-            continue
-        out.append(replace(node, children=inner, orelse=_without(node.orelse, names)))
-    return out
 
 
 TYPED = re.compile(

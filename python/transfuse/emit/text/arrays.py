@@ -1,0 +1,160 @@
+"""Arrays of a function: those nobody reads are gone, and what is computed to be read once stands where it is read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from transfuse.emit.text.layout import plain
+from transfuse.emit.text.statements import Node, every
+from transfuse.emit.text.tokens import tokens
+
+ARRAY = re.compile(r"(?:float|double|REAL|unsigned|int) ((?:\w+(?:\[\w+\])+(?:, )?)+);")
+INTO_ARRAY = re.compile(r"(\w+)(?:\[[^][]*\])+ = (.*);", re.S)
+IMPURE = re.compile(r"\+\+|--|[^=!<>]=[^=]|\b(?!tf_|float\b|__int_as_float\b|fmaf\b|min\b|max\b)\w+\(")
+
+
+def _leaves_of(nodes: list[Node], within: bool = False):
+    """Statements, and whether they stand within a function: others are members."""
+    for node in nodes:
+        if node.kind == "leaf":
+            yield plain(node.items), within
+        inside = within or (node.kind == "definition" and any(t.text == "(" for t in node.items))
+        yield from _leaves_of([*node.children, *node.orelse], inside)
+
+
+def read(nodes: list[Node], counts: dict[str, int]) -> list[Node]:
+    """Without arrays of a function that are computed and never read."""
+    arrays: set[str] = set()
+    written: dict[str, int] = {}
+    for text, local in _leaves_of(nodes):
+        if local and (match := ARRAY.fullmatch(text)):
+            arrays |= set(re.findall(r"(\w+)\[", match[1]))
+        elif (
+            (match := INTO_ARRAY.fullmatch(text))
+            and not re.search(rf"\b{match[1]}\b", match[2])
+            and not IMPURE.search(match[2])
+        ):
+            written[match[1]] = written.get(match[1], 0) + 1
+    unread = {name for name in arrays if counts[name] == 1 + written.get(name, 0)}
+    return _without(nodes, unread) if unread else nodes
+
+
+def _without(nodes: list[Node], names: set[str]) -> list[Node]:
+    out: list[Node] = []
+    for node in nodes:
+        text = plain(node.items) if node.kind == "leaf" else ""
+        if (match := INTO_ARRAY.fullmatch(text)) and match[1] in names:
+            continue
+        if (match := ARRAY.fullmatch(text)) and names & set(re.findall(r"(\w+)\[", match[1])):
+            kept = [part for part in match[1].split(", ") if part.split("[")[0] not in names]
+            if kept:
+                head = text[: match.start(1)]
+                out.append(replace(node, items=tokens(f"{head}{', '.join(kept)};")))
+            continue
+        inner = _without(node.children, names)
+        if node.kind == "loop" and node.children and not any(n.kind != "directive" for n in inner):
+            while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
+                out.pop()
+            continue
+        out.append(replace(node, children=inner, orelse=_without(node.orelse, names)))
+    return out
+
+
+# What is read once -----------------------------------------------------------------------------------------------------
+
+LONGEST = 90  # of an expression that is said within another
+TURNS = re.compile(r"for \(int (\w+) = 0; \1 < (\w+); \1\+\+\)")
+ELEMENT = re.compile(r"(\w+)((?:\[\w+\])+) = (.*);", re.S)
+
+
+def within(nodes: list[Node]) -> list[Node]:
+    """Elements that a loop computes and a later loop over the same elements reads once, computed there."""
+    while True:
+        counts: dict[str, int] = {}
+        for node in nodes:
+            for token in every(node):
+                counts[token.text] = counts.get(token.text, 0) + 1
+        names = {n for text, local in _leaves_of(nodes) if local and (m := ARRAY.fullmatch(text)) for n in re.findall(r"(\w+)\[", m[1])}
+        once = {name for name in names if counts[name] == 3}
+        new = _within(nodes, once)
+        if new is None:
+            return nodes
+        nodes = new
+
+
+def _within(nodes: list[Node], once: set[str]) -> list[Node] | None:
+    """One such array less; None: there is none."""
+    for i, node in enumerate(nodes):
+        if (found := _computed(node)) and found[0] in once and len(found[2]) <= LONGEST:
+            name, index, value, loops = found
+            words = set(re.findall(r"[A-Za-z_]\w*", value))
+            for k in range(i + 1, len(nodes)):
+                if any(t.text == name for t in every(nodes[k])):
+                    target = _read_in(nodes[k], name, index, value, loops)
+                    if target is None:
+                        break
+                    begin = i - (i > 0 and nodes[i - 1].kind == "directive" and "unroll" in nodes[i - 1].items[0].text)
+                    return _without([*nodes[:begin], *nodes[i + 1 : k], target, *nodes[k + 1 :]], {name})
+                if words & _written(nodes[k]):
+                    break
+        for part in ("children", "orelse"):
+            inner = _within(getattr(node, part), once)
+            if inner is not None:
+                name = next(n for n in once if not any(t.text == n for x in inner for t in every(x)) and any(
+                    t.text == n for x in getattr(node, part) for t in every(x)))  # fmt: skip
+                return _without([*nodes[:i], replace(node, **{part: inner}), *nodes[i + 1 :]], {name})
+    return None
+
+
+def _computed(node: Node) -> tuple[str, str, str, dict[str, str]] | None:
+    """Of loops around one element's computation: the array, the element, the value, and how far the loops go."""
+    loops: dict[str, str] = {}
+    while node.kind == "loop" and (match := TURNS.match(plain(node.items))):
+        inner = [n for n in node.children if not (n.kind == "directive" and "unroll" in n.items[0].text)]
+        if len(inner) == 1 and inner[0].kind == "block":
+            inner = [n for n in inner[0].children if not (n.kind == "directive" and "unroll" in n.items[0].text)]
+        if len(inner) != 1:
+            return None
+        loops[match[1]] = match[2]
+        node = inner[0]
+    if node.kind != "leaf" or not loops or not (match := ELEMENT.fullmatch(plain(node.items))) or IMPURE.search(match[3]):
+        return None
+    named = set(re.findall(r"\w+", match[2])) - {"0"}
+    return (match[1], match[2], match[3], loops) if named <= set(loops) and match[1] not in match[3] else None
+
+
+def _read_in(node: Node, name: str, index: str, value: str, loops: dict[str, str]) -> Node | None:
+    """The statement with the value in place of the element; None where it is another element, or the loops are others."""
+    if node.kind == "leaf":
+        text = plain(node.items)
+        if f"{name}{index}" not in text or loops:
+            return None
+        said = value if re.fullmatch(r"[\w.]+(?:\[\w+\])*|tf_\w+\([^()]*(?:\([^()]*\)[^()]*)*\)", value) else f"({value})"
+        return replace(node, items=tokens(text.replace(f"{name}{index}", said)))
+    left = dict(loops)
+    if node.kind == "loop" and (match := TURNS.match(plain(node.items))) and left.get(match[1]) == match[2]:
+        del left[match[1]]
+    elif any(t.text == name for t in node.items) or set(re.findall(r"\b(?:int|float) (\w+) =", plain(node.items))) & set(loops):
+        return None
+    for part in ("children", "orelse"):
+        for i, inner in enumerate(getattr(node, part)):
+            if any(t.text == name for t in every(inner)):
+                words = set(re.findall(r"[A-Za-z_]\w*", value)) - set(loops)
+                if any(words & _written(before) for before in getattr(node, part)[:i]):
+                    return None
+                new = _read_in(inner, name, index, value, left)
+                parts = [*getattr(node, part)[:i], new, *getattr(node, part)[i + 1 :]]
+                return None if new is None else replace(node, **{part: parts})
+    return None
+
+
+def _written(node: Node) -> set[str]:
+    """Names that a statement gives values to, or may."""
+    found: set[str] = set()
+    for text, _ in _leaves_of([node]):
+        found |= set(re.findall(r"(\w+)(?:\[[^][]*\])*(?:\.\w+(?:\[[^][]*\])*)? [-+*/|&]?=(?!=)", text))
+        found |= {word for pair in re.findall(r"(?:\+\+|--)(\w+)|(\w+)(?:\+\+|--)", text) for word in pair}
+        if match := re.match(r"(?:\w+::)?(\w+)\((.*)\);", text, re.S):
+            found |= set(re.findall(r"[A-Za-z_]\w*", match[2]))
+    return found
