@@ -10,12 +10,14 @@ from transfuse.emit.conversions import CONVERSIONS, converted, tables_as_functio
 from transfuse.emit.passes import (
     aliases_gone,
     called_once,
+    comments_of_its_own,
     constants_together,
     members_used_once,
     numbers_for_functions,
     numbers_for_names,
     one_number_tables,
     one_overload,
+    operands_given,
     operands_read,
     renumbered,
     shortened,
@@ -86,6 +88,8 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
     for source in every:
         source[:] = needed(overloads_chosen(source))
         constants_together(source)
+        comments_of_its_own(source)
+        operands_given(source)
     used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
     for source in every:
         source[:] = [unused_macros_gone(chunk, used) for chunk in source]

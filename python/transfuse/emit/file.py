@@ -84,7 +84,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     tensor_cores = bool(rounding)
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
-    source = layout.folded(re.sub(r"\n{3,}", "\n\n", source).strip("\n"))
+    source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
     sections = [
         header(found, ref, modes),
         runtime.imports() + lines_of(ref.imports),
@@ -214,13 +214,16 @@ def header(found, ref: Reference, modes, device: str = "cuda") -> str:
             said |= {*steps}
             lines += [
                 f"  in all {_cost(before)} became {_cost(after)}.",
-                "Plan:",
             ]
             flops = sum(p["cost"]["flops"] for p in told["plan"]["passes"])
             moved = sum(p["cost"]["bytes"] for p in told["plan"]["passes"])
-            for p in told["plan"]["passes"]:
-                why = f"; {p['why']}" if p["why"] else ""
-                lines.append(f"  {p['kind']}: {_flops(p['cost']['flops'])}, {_bytes(p['cost']['bytes'])}{why}")
+            passes = [
+                f"{p['kind']}: {_flops(p['cost']['flops'])}, {_bytes(p['cost']['bytes'])}"
+                + (f"; {p['why']}" if p["why"] else "")
+                for p in told["plan"]["passes"]
+            ]
+            short = f"Plan: {'; '.join(passes)}."
+            lines += [short] if len(short) <= 146 else ["Plan:", *(f"  {text}" for text in passes)]
             lines += textwrap.wrap(_justified(device, flops, moved, before), 146)
     return "\n".join(f"# {line}".rstrip() for line in lines)
 
@@ -509,6 +512,9 @@ def _forward(ref: Reference, mode) -> list[str]:
                 )
             else:
                 raise ProblemError("forward returns something other than a tensor or a tuple of tensors")
+    long = any(len(line) > WIDTH - 8 for line in printer.lines)
+    if not long and all("half" in part.programs for part in mode.parts):  # microseconds do not matter there
+        return printer.lines
     return _layers_named(printer.lines, {*user_inputs(ref, len(inputs))})
 
 

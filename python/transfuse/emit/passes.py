@@ -333,6 +333,18 @@ SINGLE = [  # one term a product: what is there for several is the accumulators 
 MEMBER = re.compile(r"\n    DEVICE int (\w+)\(\) const \{ return (\w+) \* ([A-Z_]+); \}")
 
 
+OPERANDS_MADE = re.compile(r"\n +const Operands operands(\{[^{}]*\});")
+
+
+def operands_given(source: list[Chunk]) -> None:
+    """What one role alone reads is made where it is given to it."""
+    for i, c in enumerate(source):
+        match = OPERANDS_MADE.search(c.text) if c.kernel else None
+        if match and len(re.findall(r"\boperands\b", c.text)) == 2:
+            text = re.sub(r"\boperands\b", f"Operands{match[1]}", c.text.replace(match[0], ""))
+            source[i] = replace(c, text=text)
+
+
 CONSTANTS = re.compile(r"(?P<comment>(?://[^\n]*\n)*)constexpr int (?P<list>[^;{}\"]*);(?: *//[^\n]*)?")
 
 
@@ -358,6 +370,42 @@ def constants_together(source: list[Chunk]) -> None:
             waiting = waiting[:-1] if i - 1 in found else []
         kept.append(c)
     source[:] = kept
+
+
+ELSEWHERE = [  # what a comment says of kernels that load in another way than by boxes, or compute before the product
+    (re.compile(r", or, where a prologue reads[^.]*\."), "of_channel", "."),
+    (
+        re.compile(
+            r"\s+(?://\s+)?The fetchers among the load(?:\s+//)?\s+threads call this whenever they would wait\.", re.I
+        ),
+        "fetch",
+        "",
+    ),
+    (
+        re.compile(r"The load role where memory is met in boxes: a warp asks for them,"),
+        "fetch",
+        "The load role: a warp asks for boxes,",
+    ),
+    (re.compile(r"\n +// Nothing that reads the accumulators may be moved before the wait for the products\."), "", ""),
+]
+
+
+def comments_of_its_own(source: list[Chunk]) -> None:
+    """Comments say of a kernel what is in it."""
+    if not any("load_boxes" in c.names for c in source):
+        return
+    called = set().union(*(c.calls for c in source))
+    for pattern, other, by in ELSEWHERE:
+        if other not in called:
+            source[:] = [replace(c, text=_unbroken(c.text, pattern, by)) for c in source]
+
+
+def _unbroken(text: str, pattern: re.Pattern, by: str) -> str:
+    """A comment's sentence may be broken over lines."""
+    if pattern.search(text):
+        return pattern.sub(by, text, count=1)
+    whole = re.sub(r"(?m)^(// [^\n]*)\n// ", r"\1 ", text)
+    return pattern.sub(by, whole, count=1) if pattern.search(whole) else text
 
 
 def variants_chosen(sources: list[list[Chunk]]) -> None:

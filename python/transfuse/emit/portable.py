@@ -4,8 +4,7 @@ It runs where the generated kernels cannot: on another GPU than they are for, at
 """
 
 KERNEL = r"""
-// The portable path, for any GPU and any size: a thread computes one output. Along each axis output o, input i and tap k belong
-// together where @RULE@.
+// The portable path, for any GPU and size: a thread computes one output o; along each axis @RULE@.
 struct Geometry { int in[3], out[3], taps[3], stride[3], dilation[3], padding[3], batch, groups, cin, cout@TRANSPOSED@; };
 __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* w, const STORED* bias, STORED* y, Geometry g) {
     const int taps = g.taps[0] * g.taps[1] * g.taps[2], image = g.in[0] * g.in[1] * g.in[2], channels = g.groups * g.cout;

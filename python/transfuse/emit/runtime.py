@@ -42,13 +42,19 @@ def compiled(name, @DTYPE@device@TOLD_HERE@):
     major, minor = torch.cuda.get_device_capability(device)
     key = @ELEMENT_KEY@@TOLD_KEY@f"{major}{minor}" + "a" * (major == 9)@COMMA@
     if key not in _built:
-        flags = [@ELEMENT_FLAG@@TOLD_FLAG@f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
-        options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
+@OPTIONS@
         _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_@DIGEST@", *key]), "", @SOURCE@, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
 '''
+
+ARCH = 'f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}"'
+OPTIONS = (
+    f"""        options = {{"extra_cuda_cflags": [{ARCH}], "is_python_module": False, "no_implicit_headers": True}}"""
+)
+OPTIONS_AND_FLAGS = f"""        flags = [@ELEMENT_FLAG@@TOLD_FLAG@{ARCH}, "-diag-suppress=177,550"]
+        options = {{"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}}"""
 
 RUN = '''
 def call(function, tensors, sizes, arch, asks=False):
@@ -201,7 +207,8 @@ def text(
             else "out"
         ),
     }
-    out = COMPILED + "\n" + RUN + DIFFERENTIATED
+    options = OPTIONS if floats and not several else OPTIONS_AND_FLAGS
+    out = COMPILED.replace("@OPTIONS@", options) + "\n" + RUN + DIFFERENTIATED
     out += portable.python(builds, transposed, floats, tensor_cores and "strict" not in builds, halves) if falls else ""
     for word, by in words.items():
         out = out.replace(word, by)

@@ -75,7 +75,12 @@ def within(nodes: list[Node]) -> list[Node]:
         for node in nodes:
             for token in every(node):
                 counts[token.text] = counts.get(token.text, 0) + 1
-        names = {n for text, local in _leaves_of(nodes) if local and (m := ARRAY.fullmatch(text)) for n in re.findall(r"(\w+)\[", m[1])}
+        names = {
+            n
+            for text, local in _leaves_of(nodes)
+            if local and (m := ARRAY.fullmatch(text))
+            for n in re.findall(r"(\w+)\[", m[1])
+        }
         once = {name for name in names if counts[name] == 3}
         new = _within(nodes, once)
         if new is None:
@@ -118,7 +123,12 @@ def _computed(node: Node) -> tuple[str, str, str, dict[str, str]] | None:
             return None
         loops[match[1]] = match[2]
         node = inner[0]
-    if node.kind != "leaf" or not loops or not (match := ELEMENT.fullmatch(plain(node.items))) or IMPURE.search(match[3]):
+    if (
+        node.kind != "leaf"
+        or not loops
+        or not (match := ELEMENT.fullmatch(plain(node.items)))
+        or IMPURE.search(match[3])
+    ):
         return None
     named = set(re.findall(r"\w+", match[2])) - {"0"}
     return (match[1], match[2], match[3], loops) if named <= set(loops) and match[1] not in match[3] else None
@@ -130,12 +140,16 @@ def _read_in(node: Node, name: str, index: str, value: str, loops: dict[str, str
         text = plain(node.items)
         if f"{name}{index}" not in text or loops:
             return None
-        said = value if re.fullmatch(r"[\w.]+(?:\[\w+\])*|tf_\w+\([^()]*(?:\([^()]*\)[^()]*)*\)", value) else f"({value})"
+        said = (
+            value if re.fullmatch(r"[\w.]+(?:\[\w+\])*|tf_\w+\([^()]*(?:\([^()]*\)[^()]*)*\)", value) else f"({value})"
+        )
         return replace(node, items=tokens(text.replace(f"{name}{index}", said)))
     left = dict(loops)
     if node.kind == "loop" and (match := TURNS.match(plain(node.items))) and left.get(match[1]) == match[2]:
         del left[match[1]]
-    elif any(t.text == name for t in node.items) or set(re.findall(r"\b(?:int|float) (\w+) =", plain(node.items))) & set(loops):
+    elif any(t.text == name for t in node.items) or set(
+        re.findall(r"\b(?:int|float) (\w+) =", plain(node.items))
+    ) & set(loops):
         return None
     for part in ("children", "orelse"):
         for i, inner in enumerate(getattr(node, part)):
