@@ -87,7 +87,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
     sections = [
         header(found, ref, modes),
-        runtime.imports() + lines_of(ref.imports),
+        runtime.imports(not tensor_cores) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + (_served(arithmetics) if tensor_cores else "")
         + _strings(source),
@@ -196,7 +196,7 @@ def _aligned(condition: str, part) -> str:
 
 
 def header(found, ref: Reference, modes, device: str = "cuda") -> str:
-    lines = [f"{found.path.name} with its kernels: ModelNew computes what Model does. The model as written:", ""]
+    lines = [f"{found.path.name} with its kernels: ModelNew computes what Model does. The model as written:"]
     lines += ["    " + line for line in ref.written.splitlines()]
     said: set[str] = set()  # in the mode before
     for mode in modes:
@@ -207,7 +207,6 @@ def header(found, ref: Reference, modes, device: str = "cuda") -> str:
             steps = _steps(told["steps"])
             own = [step for step in steps if step not in said]
             lines += [
-                "",
                 f"Derivation{title}, each rule exact{', beside those above' if len(own) < len(steps) else ''}:",
             ]
             lines += _shortened(own, 14 if len(modes) == 1 else 9)

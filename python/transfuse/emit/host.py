@@ -15,7 +15,7 @@ static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 @SIZES@
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
 template <class... P, class... A>
-static void launch(void (*kernel)(P...), long long grid, int block, int shared, @CLUSTER@bool early, cudaStream_t stream, A... a) {
+void launch(void (*kernel)(P...), long long grid, int block, int shared, @CLUSTER@bool early, cudaStream_t stream, A... a) {
     cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}@ATTRIBUTE@};
     attributes[0].val.programmaticStreamSerializationAllowed = early;
 @DIMENSION@    cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, @COUNT@};
@@ -61,7 +61,7 @@ SIZES = r"""template <class... N> static Sizes sizes_of(N... n) { return {(int)n
 
 def support(functions: str, clusters: bool, half: bool) -> list[str]:
     """What the functions call."""
-    launch = LAUNCH
+    launch = LAUNCH.replace("A>\nvoid", "A> void")
     for word, texts in CLUSTERS.items():
         launch = launch.replace(word, texts[clusters])
     element = "sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9" if half else "7"
