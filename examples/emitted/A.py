@@ -1,5 +1,4 @@
 # A.py with its kernels: ModelNew computes what Model does. The model as written:
-#
 #     class Model(nn.Module):
 #         def __init__(self, in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier):
 #             super().__init__()
@@ -14,16 +13,13 @@
 #             x = torch.mean(x, dim=[2, 3], keepdim=True)
 #             x = torch.mean(x, dim=[2, 3], keepdim=True)
 #             return x
-#
 # Derivation, each rule exact:
 #   expand_conv: conv_transpose f32[16,128,256,256] is a lattice convolution
 #   fold_scale: a scalar scale of f32[16,128,256,256] folds into the weights
 #   collapse: reducing [2,3] of f32[16,128,256,256] before the convolution: 4 boxes
 #   size_one_axes: mean over axes of extent 1 is the value itself
 #   in all 38.9 Gflop and 2.21 GB became 18.2 Mflop and 68.7 MB.
-# Plan:
-#   prepare: 320 kflop, 427 kB
-#   moments: 17.8 Mflop, 67.2 MB
+# Plan: prepare: 320 kflop, 427 kB; moments: 17.8 Mflop, 67.2 MB.
 # Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 0.0169 ms at the sizes of get_inputs();
 # the operators one by one, as written, not less than 0.554 ms.
 
@@ -257,17 +253,14 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
 #include <algorithm>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
-
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
-template <class... P, class... A>
-static void launch(void (*kernel)(P...), long long grid, int block, int shared, bool early, cudaStream_t stream, A... a) {
+template <class... P, class... A> void launch(void (*kernel)(P...), long long grid, int block, int shared, bool early, cudaStream_t stream, A... a) {
     cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}};
     attributes[0].val.programmaticStreamSerializationAllowed = early;
     cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, early};
     if (shared > 48 * 1024) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
-
 // n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
 static tf_divisor divisor(long long d) {
     unsigned shift = 0;
@@ -313,7 +306,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_463901ea84d8", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_a7648f1b28ff", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -331,17 +324,16 @@ def call(function, tensors, sizes, arch, asks=False):
 
 def prepared(name, leaves, expected, sizes_at, outputs):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
-    first = leaves[0]
-    if not first.is_cuda:
-        raise RuntimeError(f"this file was written for CUDA tensors, got one on {first.device}")
+    if not leaves[0].is_cuda:
+        raise RuntimeError(f"this file was written for CUDA tensors, got one on {leaves[0].device}")
     for leaf, (label, shape) in zip(leaves, expected):
-        if first.dtype not in ELEMENTS or (leaf.dtype, leaf.device) != (first.dtype, first.device):
-            raise ValueError(f"{label} must be fp32, fp16 or bf16 like all leaves on {first.device}, got {leaf.dtype} on {leaf.device}")
+        if leaf.dtype not in ELEMENTS or (leaf.dtype, leaf.device) != (leaves[0].dtype, leaves[0].device):
+            raise ValueError(f"{label} must be fp32, fp16 or bf16 like all leaves on {leaves[0].device}, got {leaf.dtype} on {leaf.device}")
         if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
     counts = (ctypes.c_longlong * len(sizes))(*sizes)
-    function, arch = compiled(name, first.dtype, first.device)
+    function, arch = compiled(name, leaves[0].dtype, leaves[0].device)
     need = call(function, leaves, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")

@@ -467,7 +467,7 @@ def test_rows_of_the_examples_length_share_padding():
 def test_host_code_defines_everything_once(row):
     source = namespace(example(row))["SOURCE"]
     host = source[source.index("#include <algorithm>") :]
-    found = re.findall(r"^(?:template <[^>]*>\s)?(?:static |extern \"C\" )[^=;\n]*?(\w+)\(", host, re.M)
+    found = re.findall(r"^(?:template <[^>]*>\s)?(?:static |void |extern \"C\" )[^=;\n]*?(\w+)\(", host, re.M)
     assert "launch" in found and len(found) == len(set(found))
 
 
