@@ -137,6 +137,15 @@ template <class R> TF_FUNCTION R tf_softplus(R x, R beta, R threshold) {
     R z = x * beta;
     return z > threshold ? x : tf_log1p(tf_exp(z)) / beta;
 }
+#ifdef TF_ROUNDED_PRODUCT
+// max(z, 0) + log(1 + e^-|z|), the logarithm by Abramowitz and Stegun 4.1.44.
+TF_FUNCTION float tf_softplus(float x, float beta, float threshold) {
+    float z = x * beta, t = tf_exp2(fabsf(z) * -1.44269504089f);
+    float p = fmaf(t, fmaf(t, fmaf(t, fmaf(t, -0.0064535442f, 0.0360884937f), -0.0953293897f), 0.1676540711f), -0.2407338084f);
+    p = t * fmaf(t, fmaf(t, fmaf(t, p, 0.3317990258f), -0.4998741238f), 0.9999964239f);
+    return z > threshold ? x : (tf_max(z, 0.0f) + p) * (1.0f / beta);
+}
+#endif
 template <class R> TF_FUNCTION R tf_elu(R x, R alpha) { return x > (R)0 ? x : alpha * tf_expm1(x); }
 template <class R> TF_FUNCTION R tf_selu(R x) {
     return (R)1.0507009873554804934193349852946 * (x > (R)0 ? x : (R)1.6732632423543772848170429916717 * tf_expm1(x));

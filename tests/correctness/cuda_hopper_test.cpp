@@ -78,6 +78,10 @@ const char* const boxed_passes[] = {
     "%x = input f32[2,32,5,8]  %w = param f32[32,5,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] dilation=[2,1] groups=4",
     // one dimension, many stages
     "%x = input f32[2,48,88]  %w = param f32[48,16,3]  %z = conv_transpose(%x, %w)",
+    // odd rows, stored one by one, a chain that reads values of channels and of images; rows of two blocks of channels
+    "%x = input f32[2,8,3,6,16]  %w = param f32[8,24,3,3,3]  %b = param f32[24]  %m = param f32[24,1,1,1]  %n = input f32[2,24,1,1,1]  "
+    "%y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %c = sub(%y, %m)  %d = sub(%c, %n)  %z = mul(%d, %m)",
+    "%x = input f32[2,12,7,40]  %w = param f32[12,70,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]",
     // few channels, three dimensions
     "%x = input f32[2,3,4,6,16]  %w = param f32[3,8,3,3,3]  %z = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]",
 };

@@ -24,6 +24,7 @@ constexpr int runs_of_a_length = 16;         // kept of each length
 
 // What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels are out.
 constexpr double long_enough = 0.72, long_enough_to_measure = 0.5;
+constexpr double clearly_better = 0.92;      // than any long run: a short one with weights that stay is taken (f5: 144 -> 128 us)
 constexpr double few_waves = 4;              // tiles a multiprocessor; with fewer the machine must be filled first
 constexpr double far_better = 1.25;          // than a division of channels, which loads the patch once for both warpgroups
 
@@ -208,7 +209,14 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     auto few = [most](const Choice& c) { return most == 1 && c.waves < few_waves; };
     double most_pixels = 0;
     for (const Choice& c : choices) most_pixels = std::max(most_pixels, c.pixels);
-    std::erase_if(choices, [&](const Choice& c) { return c.pixels < (most == 1 ? long_enough : long_enough_to_measure) * most_pixels && !few(c); });
+    // Where weights stay, short runs read them no more often; where outputs are stored one by one, a run that fills its chunks is worth more.
+    const double share = most == 1 ? long_enough : long_enough_to_measure;
+    double best_long = 1e30;
+    for (const Choice& c : choices)
+        if (c.pixels >= share * most_pixels) best_long = std::min(best_long, c.seconds);
+    const bool alone = needs.one_by_one && !needs.fragments && problem.cin >= 2 * problem.lanes();
+    auto pays = [&](const Choice& c) { return alone && c.config.resident && c.seconds < clearly_better * best_long; };
+    std::erase_if(choices, [&](const Choice& c) { return c.pixels < share * most_pixels && !few(c) && !pays(c); });
     const Choice* channels = nullptr;
     for (const Choice& c : choices)
         if (c.config.split == Split::channels && (!channels || c.seconds < channels->seconds)) channels = &c;

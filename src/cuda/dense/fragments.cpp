@@ -225,14 +225,18 @@ private:
         t.line("for (int i = 0; i < MASK_ROWS; i++) mask[i] = inside[b][i].mask;");
         // Inside the image only results that may lie at the end of a row are looked at one by one.
         const std::string mask = "mask[SEGMENTS > 1 ? i : 0]", row = "SEGMENTS > 1 ? 0 : i";
-        t.line("if (is_whole(inside[b][0].ends) && is_whole(inside[b][MASK_ROWS - 1].ends)) {");
-        chain_.on_accumulators("b");
-        add(mask, row, "!at_the_end(e) || ");
-        t.line("} else {");
-        chain_.forget();
+        // A long chain is written out once.
+        const bool once = program_.chain_instructions > long_chain;
+        if (!once) {
+            t.line("if (is_whole(inside[b][0].ends) && is_whole(inside[b][MASK_ROWS - 1].ends)) {");
+            chain_.on_accumulators("b");
+            add(mask, row, "!at_the_end(e) || ");
+            t.line("} else {");
+            chain_.forget();
+        }
         chain_.on_accumulators("b");
         add(mask, row);
-        t.line("}");
+        if (!once) t.line("}");
         t.line("}");
     }
 

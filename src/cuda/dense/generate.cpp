@@ -7,6 +7,7 @@
 #include "cuda/dense/alike.h"
 #include "cuda/dense/handover.h"
 #include "cuda/dense/lines.h"
+#include "cuda/dense/store_map.h"
 #include "cuda/dense/store_role.h"
 #include "cuda/dense/strict.h"
 #include "cuda/expression.h"
@@ -331,6 +332,11 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     insert_before("// Where a tile lies", epilogue.operands() + "\n");
     insert_before("// A position in the sequence", epilogue.prologue(s.tile[0] == 1) + "\n");
     if (problem.boxed()) insert_before("// What the products now under way", std::string(boxes));
+    if (const int skew = chunk_skew(epilogue, s, config)) {   // by the residue of the fragment's row, as Schedule::residue_of
+        const std::string row = "(to + m * 16)", segment = row + " % " + num(s.block_rows) + " / " + num(s.segment);
+        const std::string residue = s.phases_w <= s.segments ? segment + " % " + num(s.phases_w) : row + " / " + num(s.block_rows) + " % " + num(s.planes_per_bundle) + " * " + num(s.segments) + " + " + segment;
+        insert_before(", a + (m * (ACCUMULATORS", " ^ (" + residue + ") * " + num(skew));
+    }
     insert_before("// Product role:", multiply_function(problem, config, s) + fragment_program(epilogue, s, config) + "\n");
 
     Lines m;

@@ -118,6 +118,11 @@ int Schedule::row_of(int outer, int w) const {
     return ((local * planes_per_bundle + plane) * rows_per_plane + group * rows_per_group) * block_rows + seg * segment;
 }
 
+int Schedule::residue_of(int row) const {
+    const int seg = row % block_rows / segment;
+    return phases_w <= segments ? seg % phases_w : row / block_rows % planes_per_bundle * segments + seg;
+}
+
 bool Schedule::lacks_rows() const {
     for (int q = 0; q < chunk_outer; ++q)
         for (int w = 0; w < phases_w; ++w)
@@ -220,7 +225,7 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     s.m_groups = (s.channel_blocks + s.blocks_per_tile - 1) / s.blocks_per_tile;
     s.fixed = static_cast<int>(problem.groups) * s.m_groups;
     s.blocks = bundles * s.planes_per_bundle;
-    if (s.blocks * s.accumulators * problem.terms() * problem.real_bytes() / 4 > problem.accumulator_registers(config.store_groups)) return std::nullopt;   // strict: sums beside the accumulators
+    if (s.blocks * s.accumulators * problem.terms() * problem.real_bytes() / 4 > problem.accumulator_registers(config.store_groups) - (needs.fragments && !needs.boxed ? needs.beside : 0)) return std::nullopt;   // strict: sums beside the accumulators
     if (needs.boxed && needs.all_channels && (s.blocks + 1) * s.accumulators * problem.terms() > 170) return std::nullopt;   // exponentials beside them
     if (needs.folded && s.blocks * s.accumulators * problem.terms() > 128) return std::nullopt;   // the fold needs some beside them
     if (config.store_groups > 1 && (s.accumulators > 64 || config.buffers % (2 * config.store_groups))) return std::nullopt;   // a buffer may not come round before its group does

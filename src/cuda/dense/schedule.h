@@ -56,6 +56,7 @@ struct Needs {
     int group_bytes = 4096;                  // of them, per store group
     bool one_image = false;                  // a tile may not hold several images (partials per image)
     int ahead = 0;                           // bytes an output of the tensors that are asked for a chunk ahead
+    int beside = 0;                          // registers of a long chain on accumulators
     bool fragments = false;                  // the tile program runs on the accumulators: no chunks, no store role
     int boxed = 0;                           // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
     int folded = 0;                          // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
@@ -149,6 +150,7 @@ struct Schedule {
     int places_bytes(const Problem& problem, const Config& c) const;   // the load threads' places in a patch of several pieces
     int k_steps(const Config& c) const { return k_stages * c.k_steps; }
     int row_of(int outer, int w) const;      // first row of a phase in the chunk, −1 without taps
+    int residue_of(int row) const;           // along w, of a chunk's row: the inverse, where every residue has rows and chunks are not joint
     bool lacks_rows() const;                 // some phase of a chunk has none
     int outputs_of(int chunk_pixels) const { return chunk_outer * (joint && rows_per_plane == 2 ? 128 : 64) * chunk_pixels * phases_w; }   // of a chunk, at most
 };

@@ -109,6 +109,17 @@ int ahead_bytes(const Epilogue& epilogue) {
     return static_cast<int>(std::min<int64_t>(sum, 8));   // shared memory has room for one or two
 }
 
+int chunk_skew(const Epilogue& epilogue, const Schedule& s, const Config& c) {
+    constexpr int banks = 32;
+    const TileProgram& program = epilogue.program();
+    if (c.store_groups == 0 || epilogue.real_bytes() != 4 || program.pixel_major || program.pool || program.fold >= 0 || s.joint || s.chunk_rows > 1 || c.chunk_width % banks) return 0;
+    if (s.segment < 16 || s.phases_w == 1 || banks % s.phases_w || any_map(epilogue, s, c).vectors) return 0;
+    for (int q = 0; q < s.real_outer; ++q)
+        for (int w = 0; w < s.phases_w; ++w)
+            if (s.row_of(q, w) < 0 || s.residue_of(s.row_of(q, w)) != w) return 0;
+    return banks / s.phases_w;
+}
+
 StoreMap store_map(const Epilogue& epilogue, const Schedule& s, const Config& c) {
     StoreMap m = any_map(epilogue, s, c);
     m.ahead = ahead_map(epilogue, s, c, m);

@@ -24,6 +24,10 @@ struct StoreMap {
 // Bytes an output of the tensors that a store thread can ask for a chunk ahead: those that vary by channel and pixel.
 int ahead_bytes(const Epilogue& epilogue);
 
+// Where neighbouring threads take neighbouring residues along w, whose rows of a chunk lie in the same banks: columns of residue w
+// are swapped by w times so many; 0: as they come.
+int chunk_skew(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
+
 StoreMap store_map(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 
 }  // namespace transfuse::cuda

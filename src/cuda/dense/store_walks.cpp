@@ -47,7 +47,8 @@ void columns(StoreText& role) {
         role.t.line("}");
     } else {
         role.t.line("const int row = row_of(q, w_phase);");
-        role.t.line("const REAL* from = chunk + row * PITCH + px;");
+        const int skew = chunk_skew(role.epilogue, role.s, role.c);
+        role.t.line("const REAL* from = chunk + row * PITCH + " + (skew ? "(px ^ w_phase * " + num(skew) + ");" : "px;"));
         role.t.line("#pragma unroll");
         role.t.line("for (int i = 0; i < BATCH; i++) " + role.value + "[i][0] = " + (role.s.lacks_rows() ? "row < 0 ? 0.f : " : "") + "from[CHUNK_ROW(i) * PITCH];");
         if (role.program.fold >= 0 && role.epilogue.graph()[role.program.fold].op == Op::logsumexp) {

@@ -64,12 +64,12 @@ Operand operand(const Surroundings& around, ValueId value, int spatial) {
 
 // What a step's code takes for one value, the rare ways (large arguments, subnormal quotients) included: they are compiled
 // with every copy.
-int instructions(const Node& node) {
+int instructions(const Node& node, bool rounded) {
     switch (node.op) {
         case Op::pow: return 200;
         case Op::sin:
         case Op::cos: return 120;
-        case Op::softplus: return 60;
+        case Op::softplus: return rounded ? 30 : 60;
         case Op::gelu:
         case Op::erf: return 40;
         case Op::log:
@@ -215,7 +215,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         program.stores.push_back(o);
     }
     if (program.stores.empty() && program.grid.empty()) return no("nothing is stored");
-    for (ValueId v : program.steps) program.chain_instructions += instructions(graph[v]);
+    const bool rounded = graph[pass.anchor].type.dtype != DType::f64 && (graph[pass.anchor].type.dtype != DType::f32 || around.precision != Fp32Precision::strict);   // factors of the products
+    for (ValueId v : program.steps) program.chain_instructions += instructions(graph[v], rounded);
     const Operand* main = program.stores.empty() ? nullptr : &program.stores[0];
     program.pixel_major = main && !program.pool && main->depends[1] && main->strides[1] == 1 && main->strides[4] != 1;
     if (program.pixel_major)
@@ -235,6 +236,7 @@ Needs TileProgram::needs(int phases_w) const {
     n.element_bytes = stores.empty() ? 4 : bytes(stores[0].dtype);
     n.vector = std::max(1, vector / phases_w);
     n.one_by_one = !stores.empty() && !pool && !pixel_major && vector == 1;
+    n.beside = chain_instructions > long_chain ? 32 : 0;
     n.epilogue_flops = 1 + 2.0 * static_cast<double>(steps.size());
     return n;
 }

@@ -35,6 +35,8 @@ struct GridReduction {
     bool whole = false;              // every spatial axis is reduced: partial sums per tile; else the value itself is kept
 };
 
+constexpr int long_chain = 24;       // instructions: more are written out once, and need registers
+
 struct TileProgram {
     const Surroundings* around = nullptr;
     int spatial = 2;
