@@ -68,10 +68,8 @@ template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double
     for (int t = slice; t < count; t += slices) sum += term(t);
     shared[threadIdx.x] = sum;
     __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2) {
+    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
         if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-        __syncthreads();
-    }
     return sum;
 }
 __device__ const double tf_table_13[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
@@ -306,7 +304,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_a7648f1b28ff", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_a9caa23f43f3", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

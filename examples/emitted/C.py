@@ -84,10 +84,8 @@ template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double
     for (int t = slice; t < count; t += slices) sum += term(t);
     shared[threadIdx.x] = sum;
     __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2) {
+    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
         if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-        __syncthreads();
-    }
     return sum;
 }
 DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
@@ -100,9 +98,9 @@ DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
 constexpr int THREADS = 384, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4, PERIOD_D = 1, TILE_H = 4;
 constexpr int RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36, EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1;
 constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2;
-constexpr int RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BUFFERS = 2, BLOCKS = 1;
-constexpr int ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32;
-constexpr int TRANSPOSERS = 96, WORDS = 1440, WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
+constexpr int RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72;
+constexpr int STAGE_BYTES = 46336, RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96;
+constexpr int WORDS = 1440, WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
 DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3,
     -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1,
@@ -152,7 +150,6 @@ struct Barriers {
     Barrier full[STAGES], empty[STAGES];  // patches: load -> product
     Barrier raw_full[RAW], raw_empty[RAW];  // boxes of the raw patch: memory -> load
     Barrier weights_full[SLABS], weights_empty[SLABS];
-    Barrier chunk_full[BUFFERS], chunk_empty[BUFFERS];  // accumulators: product -> store
 };
 struct Operands { float* partial; };
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
@@ -344,7 +341,6 @@ template <int WG> struct Fragments {
     const Sizes& s;
     const Operands& operands;
     int column, channel;  // of the lane: first column; first row's channel and segment
-    bool counts;  // false: another lane has the same results
     struct Inside { unsigned ends, other_ends; Mask mask, other; };  // of this tile and of the last one with other ends
     Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output
     int left[5];  // outputs from the run's first one to the end, along each axis; which phases
@@ -356,7 +352,6 @@ template <int WG> struct Fragments {
         const int lane = t % 32, row = lane / 4, warp = t / 32;
         column = lane % 4 * 2;
         channel = WG * 64 + (warp * 16 + row);  // the second row: one more
-        counts = true;
         clear(sums);
         inside[0][0] = Inside{0, 0, 0, 0};
         left[4] = -1;
@@ -366,12 +361,11 @@ template <int WG> struct Fragments {
         const unsigned end_D = max(0, min(RUN_D, s.out[1] - (code >> 16) + PERIOD_D - 1 - at.u[1]));
         const unsigned end_H = max(0, min(RUN_H, s.out[2] - (code >> 8 & 255) + PERIOD_H - 1 - at.u[2]));
         const unsigned end_W = max(0, min(RUN_W, s.out[3] - (code & 255) + PERIOD_W - 1 - at.u[3]));
-        const unsigned now = code < 0 || !counts ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;
+        const unsigned now = code < 0 ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;
         if (now == known.ends) return known.mask;
         const bool back = now == known.other_ends;
         Mask mask = back ? known.other : 0;
-        known.other = known.mask;
-        known.other_ends = known.ends;
+        known.other = known.mask; known.other_ends = known.ends;
         if (!back)
 #pragma unroll 1
             for (int k = 0; k < RESULTS; k += 2) {
@@ -590,7 +584,6 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
     if (t == 0) {
         for (int i = 0; i < STAGES; i++) { barrier_init(b.full[i], TRANSPOSERS); barrier_init(b.empty[i], 256); }
         for (int i = 0; i < SLABS; i++) { barrier_init(b.weights_full[i], 1); barrier_init(b.weights_empty[i], 256); }
-        for (int i = 0; i < BUFFERS; i++) { barrier_init(b.chunk_full[i], 128); barrier_init(b.chunk_empty[i], 128); }
         for (int i = 0; i < RAW; i++) { barrier_init(b.raw_full[i], 1); barrier_init(b.raw_empty[i], TRANSPOSERS); }
         barrier_fence();
     }
@@ -812,7 +805,7 @@ def compiled(name, device):
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}"], "is_python_module": False,
                 "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_3a5c2b214387", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f98f1080bc20", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

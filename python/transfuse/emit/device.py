@@ -34,7 +34,7 @@ from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, product, roun
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
-from transfuse.emit.unread import methods_called, overloads_chosen
+from transfuse.emit.unread import methods_called, overloads_chosen, sums_begun
 
 
 # Elements of 16 bits: numbers that are stored so and computed with as float.
@@ -86,7 +86,7 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
         source[:] = tables_as_functions(needed([converted(c) for c in source if not c.names & CONVERSIONS]))
     one_overload(every)
     for source in every:
-        source[:] = needed(overloads_chosen(source))
+        source[:] = needed(sums_begun(overloads_chosen(source)))
         constants_together(source)
         comments_of_its_own(source)
         operands_given(source)

@@ -42,6 +42,28 @@ def _idle(source: list[Chunk]):
                 yield i, match[0], name
 
 
+CLEAR = re.compile(rf"\n    {INLINE} void clear\(float \(&to\)(\[\w+\]\[\w+\])\) \{{ [^\n{{}}]*\] = 0\.f; \}}")
+
+
+def sums_begun(source: list[Chunk]) -> list[Chunk]:
+    """Sums over tiles that nobody adds to are gone, and barriers nobody waits at; what begins with zeros says so."""
+    code = "".join(re.sub(r"//[^\n]*", "", c.text) for c in source)
+    out = []
+    for c in source:
+        text = c.text
+        if STRUCT.search(text) and len(re.findall(r"\bsums\b", text)) == 2:
+            text = re.sub(r"\n +(?:float sums\[\w+\]\[\w+\]|clear\(sums\));(?: *//[^\n]*)?", "", text)
+        if "counts = true;" in text and "bool counts;" in text:  # no other lane has the same results
+            text = re.sub(r"\n +(?:bool counts|counts = true);[^\n]*", "", text).replace(" || !counts", "")
+        if (match := CLEAR.search(text)) and len(re.findall(r"\bclear\(", text)) == 2:
+            begun = re.sub(rf"float (\w+){re.escape(match[1])};\n +clear\(\1\);", rf"float \1{match[1]} = {{}};", text)
+            text = begun.replace(match[0], "") if begun != text else text
+        if "barrier_wait(b.chunk" not in code and "barrier_arrive(b.chunk" not in code:
+            text = re.sub(r"\n[^\n]*\bchunk_full\[[^\n]*\bchunk_empty\[[^\n]*", "", text)
+        out.append(c if text == c.text else replace(c, text=text))
+    return out
+
+
 TYPES = ("float", "double")
 HEAD = re.compile(rf"(template <class R> )?{INLINE} (?:float|double|R|void) (tf_\w+)\((float|double|R)\b")
 CALL = re.compile(r"\b(tf_\w+)\(")

@@ -147,6 +147,8 @@ def _read_in(node: Node, name: str, index: str, value: str, loops: dict[str, str
     left = dict(loops)
     if node.kind == "loop" and (match := TURNS.match(plain(node.items))) and left.get(match[1]) == match[2]:
         del left[match[1]]
+    elif node.kind == "loop":  # it would be computed again in each of its turns
+        return None
     elif any(t.text == name for t in node.items) or set(
         re.findall(r"\b(?:int|float) (\w+) =", plain(node.items))
     ) & set(loops):

@@ -54,6 +54,12 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
             inside = holds | {plain(condition)} if _lasting(condition, node.children) else holds
             below, above = parted(condition, known)
             then, other = _one(pruned(node.children, below, inside)), _one(pruned(node.orelse, above, holds))
+            if (
+                [plain(n.items) for n in then] == ["continue;"]
+                and not other
+                and _lasting(condition, nodes[position + 1 :])
+            ):
+                holds = holds | {plain(negated(condition))}
             out.append(Node("if", condition, then or [Node("block")], other, node.note, node.flat))
         elif (
             node.kind == "loop"

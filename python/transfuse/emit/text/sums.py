@@ -54,10 +54,8 @@ template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double
     for (int t = slice; t < count; t += slices) sum += term(t);
     shared[threadIdx.x] = sum;
     __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2) {
+    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
         if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-        __syncthreads();
-    }
     return sum;
 }"""
 

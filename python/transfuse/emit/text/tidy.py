@@ -8,6 +8,17 @@ import re
 TIDY = [
     (re.compile(r"Held held;\n\s+held\.group = (\w+);"), r"Held held{-1, -1, \1};"),
     (re.compile(r"const (tf_vector<[^;=]*>) (\w+) = \*\(const \1\*\)"), r"const auto \2 = *(const \1*)"),
+    (re.compile(r"\n +const bool all = true;((?:\n[^\n]*)*?store_vector_where<\w+>\()all, "), r"\1true, "),
+    (re.compile(r"(known\.other = known\.mask;)\n +(known\.other_ends = known\.ends;)"), r"\1 \2"),
+    (re.compile(r"\n +to -= \w+ \* step;(?=\n *\})"), ""),
+    (re.compile(r"\{\n +(v\[j\]) = 0;\n +if \(([^\n]*)\) \1 = ([^\n]*);\n +\}"), r"\1 = \2 ? \3 : 0.f;"),
+    (
+        re.compile(
+            r"const int (block\d+) = blockIdx\.x;\n(\s+)if \(\1 < 1\) \{(.*?)(?<=\n) *const int (block\d+) = \1 - 1;\n(.*?)\b\4 \* 256 \+",
+            re.S,
+        ),
+        r"if (blockIdx.x == 0) {\3\5(blockIdx.x - 1) * 256 +",
+    ),
     (re.compile(r"min\(\(int\)blockIdx\.x, \d+ - 1\)"), "blockIdx.x"),
     (re.compile(r"\((float|double)\)\(\(\1\)([\w.]+\[(?:[^][]|\[[^][]*\])*\])\)"), r"(\1)\2"),
     (re.compile(r"\[\(((?:[^][()]|\([^()]*\))*)\)\]"), r"[\1]"),
@@ -26,7 +37,9 @@ TIDY = [
     (re.compile(r"^(\s*)\}\n\s+else", re.M), r"\1} else"),
 ]
 
-DECLARATION = re.compile(r"(\s+(?:const |constexpr )?(?:int|tf_index|float|double|long long|bool)) (\w+ = [^;{}\"]*);")
+DECLARATION = re.compile(
+    r"(\s+(?:const |constexpr )?(?:int|unsigned|tf_index|float|double|long long|bool)) (\w+ = [^;{}\"]*);"
+)
 
 HALVING = re.compile(r"(\s*)(\w+) \+= __shfl_down_sync\(0xffffffffu, \2, (\d+), (\d+)\);")
 
