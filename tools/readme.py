@@ -52,7 +52,7 @@ RUNS = {
     "backward": "forward and backward, TF32",
     "whole": "whole models",
     "streaming": "batch 1, one call at a time",
-    "unseen": "problems for which nothing was tuned",
+    "unseen": "other models than the rows",
 }
 
 
