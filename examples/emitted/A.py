@@ -274,8 +274,8 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
         if (512 * batch * height * width >= 1ll << 31) return -1;
         const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
         if (asks) return at_2 + 2048 * batch * count_1;
-        launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, height - 1, count_1, height, width, 64 * height * width,
-            height * width, width - 1, 256 * batch, divisor(count_1));
+        launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_2, height - 1, count_1, height, width,
+            64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1));
         launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[2], at_1, leaf[1], at_0);
         launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], count_1, 256 * batch, 16 * batch, 128 * batch,
             0.25 / (height * width));
@@ -284,8 +284,8 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     if (512 * batch * height * width >= 1ll << 31) return -1;
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
     if (asks) return at_2 + 2048 * batch;
-    launch(forward_general_moments, 64 * batch, 256, 0, false, stream, leaf[0], at_2, height - 1, height, width, 64 * height * width, height * width,
-        width - 1);
+    launch(forward_general_moments, 64 * batch, 256, 0, arch >= 90, stream, leaf[0], at_2, height - 1, height, width, 64 * height * width,
+        height * width, width - 1);
     launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[2], at_1, leaf[1], at_0);
     launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], 16 * batch, 128 * batch,
         0.25 / (height * width));
@@ -304,7 +304,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_a9caa23f43f3", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_140bf2e8a272", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -264,7 +264,7 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
         if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
         const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512 * batch * count_1;
         if (asks) return at_3 + 1024 * batch;
-        launch(forward_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
+        launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
             height * width, 64 * batch, divisor(count_1), divisor(batch));
         launch(forward_prepare, 33, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
         launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch, 128 * batch,
@@ -277,7 +277,7 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512 * batch * count_1;
     if (asks) return at_3 + 1024 * batch;
-    launch(forward_general_moments, 64 * batch * count_1, 256, 0, false, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
+    launch(forward_general_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
         height * width, 64 * batch, divisor(count_1), divisor(batch));
     launch(forward_prepare, 33, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
     launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch, 128 * batch,
@@ -298,7 +298,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_88f96fad07f1", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_037ab56798b8", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

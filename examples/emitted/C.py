@@ -757,7 +757,7 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
     const long long at_5 = at_4 + 4096000, at_6 = at_5 + 512 * batch * count_1, at_7 = at_6 + 512, at_8 = at_7 + 1024, at_9 = at_8 + 67584;
     const long long at_10 = at_9 + 67584, at_11 = at_10 + 1024;
     if (asks) return at_11 + 1024;
-    launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
+    launch(train_moments, 64 * batch * count_1, 256, 0, 1, true, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
         32 * depth * height, 64 * batch, divisor(count_1), divisor(batch));
     launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
     launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
@@ -781,7 +781,7 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     if (128 * batch * mid_depth * mid_height * mid_width >= 1ll << 31) return -1;
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768, at_4 = at_3 + 512;
     if (asks) return at_4 + 512 * batch * count_1;
-    launch(train_moments, 64 * batch * count_1, 256, 0, 1, false, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
+    launch(train_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
         depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
     launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2);
     launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
@@ -805,7 +805,7 @@ def compiled(name, device):
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}"], "is_python_module": False,
                 "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f98f1080bc20", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_ee53a3aeceb4", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

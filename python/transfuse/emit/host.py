@@ -120,8 +120,8 @@ def _negated(condition: str) -> str:
 def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[str]:
     """hopper: no other GPU gets here."""
     calls = []
-    for i, launch in enumerate(program.launches):
-        early = "false" if not launch.early or i == 0 else "true" if hopper else "arch >= 90"
+    for launch in program.launches:
+        early = "false" if not launch.early else "true" if hopper else "arch >= 90"
         cluster, grid = f"{launch.cluster}, " if clusters else "", launch.grid
         if launch.cluster > 1 and not hopper:
             cluster, grid = f"arch >= 90 ? {launch.cluster} : 1, ", f"arch >= 90 ? {launch.grid} : 1"
