@@ -35,6 +35,11 @@ class Part:
         return len(self.programs["fp32"][0][1].outputs)
 
     @property
+    def plain(self) -> bool:
+        """Whether forward looks layers up where it uses them, as the model does; else once, by name, before."""
+        return "half" in self.programs
+
+    @property
     def falls(self) -> bool:
         """Whether sizes remain that no variant takes."""
         return all(condition for condition, _ in self.programs["fp32"])

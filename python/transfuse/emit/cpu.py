@@ -189,6 +189,10 @@ class Part:
     def outputs(self) -> int:
         return self.sized.region.text.rpartition("return ")[2].count("%")
 
+    @property
+    def plain(self) -> bool:
+        return False
+
 
 def stated(mode, prefix: str) -> None:
     calls = {n.target: n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module"}

@@ -512,7 +512,7 @@ def _forward(ref: Reference, mode) -> list[str]:
             else:
                 raise ProblemError("forward returns something other than a tensor or a tuple of tensors")
     long = any(len(line) > WIDTH - 8 for line in printer.lines)
-    if not long and all("half" in part.programs for part in mode.parts):  # microseconds do not matter there
+    if not long and all(part.plain for part in mode.parts):
         return printer.lines
     return _layers_named(printer.lines, {*user_inputs(ref, len(inputs))})
 
