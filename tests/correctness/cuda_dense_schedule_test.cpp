@@ -186,3 +186,29 @@ TEST(CudaDenseSchedule, StaysWithinSharedMemoryAndRegisters) {
             }
     }
 }
+
+// A portable warp loads two or four blocks of 8 pixels at once: even beyond the furthest window it must not meet the stage that is being written.
+TEST(CudaDenseSchedule, PortableWindowsStayInTheirStage) {
+    std::mt19937 random(13);
+    int seen = 0, beyond = 0;
+    for (int k = 0; k < 150; ++k) {
+        Case c = random_case(random);
+        c.problem.family = Family::mma;
+        if (k % 3 == 0) c.problem.arithmetic = Arithmetic::f64;
+        c.problem.load = LoadMode::planar;
+        const int at_once = c.problem.arithmetic == Arithmetic::f64 ? 16 : 32;
+        for (const Choice& choice : choose(c.problem, c.needs, 108, 163 * 1024, 2)) {
+            const Schedule& s = choice.schedule;
+            const int last_plane = (s.vectors * c.problem.terms() - 1) * s.plane, read = s.run_offset + (s.run_pixels + at_once - 1) / at_once * at_once;
+            for (const auto& groups : s.steps)
+                for (const auto& steps : groups)
+                    for (const WindowStep& step : steps) {
+                        const int end = last_plane + step.pixel + std::max(0, step.halves) + read;
+                        ASSERT_LE(end * 16, s.stage_bytes) << to_string(choice.config);
+                        ++seen, beyond += end > last_plane + s.plane;
+                    }
+        }
+    }
+    EXPECT_GT(seen, 1000);
+    EXPECT_GT(beyond, 0);
+}

@@ -409,10 +409,12 @@ std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, con
     const int turn = 128 * problem.word_pixels(), turns = (s.pixels + turn - 1) / turn;
     if (problem.load == LoadMode::boxes && s.vectors % config.piece != 0) return std::nullopt;
     s.pieces = problem.load == LoadMode::boxes ? s.vectors / config.piece : (turns + config.piece - 1) / config.piece;
-    // Portable warps load blocks of 8 pixels two or four at a time. What they meet beyond a run of the last plane, and make nothing of, is
-    // not the next stage, which may be being written; the last windows of wide taps reach further, into columns that nobody stores.
-    const int at_once = problem.family == Family::wgmma ? 8 : problem.arithmetic == Arithmetic::f64 ? 16 : 32;
-    s.stage_bytes = (s.vectors * problem.terms() * s.plane + round_up(s.run_pixels, at_once) - s.run_pixels) * 16;
+    // Portable warps load blocks of 8 pixels two or four at a time: what the furthest window meets beyond the last plane, and makes nothing
+    // of, is not the next stage, which may be being written.
+    const int at_once = problem.arithmetic == Arithmetic::f64 ? 16 : 32;
+    const int64_t furthest = s.pixels - s.pixels / sub_patches + (last[1] - s.first[1]) * plane_span + (last[2] - s.first[2]) * row_span + last[3] - s.first[3] + s.run_offset;
+    const int64_t beyond = problem.family == Family::wgmma ? 0 : std::max<int64_t>(0, furthest + round_up(s.run_pixels, at_once) - s.plane);
+    s.stage_bytes = (s.vectors * problem.terms() * s.plane + static_cast<int>(beyond)) * 16;
     s.raw_bytes = s.raw_piece_bytes(problem, config);
     int at = 0;
     s.weights_at = at;
