@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "algebra/integer.h"
 #include "cuda/cells_writer.h"
 
 namespace transfuse::cuda {
@@ -26,8 +27,6 @@ int64_t share_of(int64_t channels) {
         if (channels % share == 0) return share;
     return 0;
 }
-
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
 }  // namespace
 

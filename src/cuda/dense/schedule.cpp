@@ -6,14 +6,13 @@
 #include <map>
 #include <sstream>
 
+#include "algebra/integer.h"
 #include "cuda/dense/box_shape.h"
 
 namespace transfuse::cuda {
 
 namespace {
 
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b); }
 
 }  // namespace

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from transfuse.emit.text.tokens import one_value
+
 WIDTH = 150
 NUMBERED = re.compile(r"(?<![.\w])([a-z]+)(\d+)\b(?!\()")
 TAKEN = {
@@ -43,23 +45,13 @@ def _values(text: str) -> str:
     """A value that is stored and nothing else is said where it is stored."""
 
     def said(match: re.Match) -> str:
-        if len(re.findall(rf"\b{match[2]}\b", text)) > 2 or not _alone(match[3]):
+        if len(re.findall(rf"\b{match[2]}\b", text)) > 2 or not one_value(match[3]):
             return match[0]
         value = f"(float)({match[3]})" if match[1] == "float" and "double" in match[3] else match[3]
         line = f"{match[4]} = {value};"
         return line if len(line) <= WIDTH - 16 else match[0]
 
     return STORE.sub(said, text)
-
-
-def _alone(value: str) -> bool:
-    """Whether it is one value: no comma outside brackets."""
-    depth = 0
-    for c in value:
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and not depth:
-            return False
-    return True
 
 
 BLOCK = re.compile(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from transfuse.emit.text.tokens import one_value
+
 TREE = re.compile(
     r"""
 (?P<indent>\n\ +)const\ int\ (?P<at>\w+)\ =\ (?P<slice>\w+)\ \*\ (?P<outputs>\d+)\ \+\ (?P<lane>\w+);
@@ -87,7 +89,7 @@ def inlined(text: str) -> str:
         following = lines[i + 1]
         if (
             match
-            and _declares_one(match[4])
+            and one_value(match[4])
             and len(re.findall(rf"\b{match[3]}\b", text)) == 2
             and len(re.findall(rf"\b{match[3]}\b", following)) == 1
             and following.startswith(match[1])
@@ -103,16 +105,6 @@ def inlined(text: str) -> str:
                 continue
         i += 1
     return text
-
-
-def _declares_one(expression: str) -> bool:
-    """Whether no comma stands outside brackets: one name and its value."""
-    depth = 0
-    for c in expression:
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and not depth:
-            return False
-    return True
 
 
 def _cast(type_: str, expression: str) -> str:

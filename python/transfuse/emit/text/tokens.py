@@ -62,3 +62,8 @@ def find(items: list[Token], text: str) -> int | None:
         if depth == 0 and token.text == text:
             return i
     return None
+
+
+def one_value(text: str) -> bool:
+    """Whether no comma stands outside brackets."""
+    return len(split(tokens(text), {","})) == 1
