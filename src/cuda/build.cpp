@@ -22,13 +22,18 @@ struct Outcome {
     std::string words;  // of the error, or what is wrong with the code
 };
 
-// Compiles every launch's kernel that is not known; several at a time.
-std::vector<Outcome> compile_each(const Assembly& assembly, int arch, const Compiler& compile,
-                                  const KnownKernels* known) {
+// Compiles every launch's kernel that is not known; several at a time. Those that are become the sources known.
+std::vector<Outcome> compile_each(Assembly& assembly, int arch, const Compiler& compile, const KnownKernels* known) {
     std::vector<Outcome> outcomes(assembly.launches.size());
     std::vector<size_t> fresh;
-    for (size_t i = 0; i < outcomes.size(); ++i)
-        if (!known || !known->compiled(assembly.launches[i].launch.source)) fresh.push_back(i);
+    for (size_t i = 0; i < outcomes.size(); ++i) {
+        std::shared_ptr<const Source>& source = assembly.launches[i].launch.source;
+        if (auto same = known ? known->compiled(source, arch) : nullptr)
+            source = std::move(same);
+        else
+            fresh.push_back(i);
+    }
+    if (fresh.empty()) return outcomes;
     std::atomic<size_t> next{0};
     auto work = [&] {
         for (size_t k = next++; k < fresh.size(); k = next++) {
@@ -96,8 +101,10 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
             again = true;
         }
         if (again) continue;
-        if (known)
+        if (known) {
             for (const auto& [pass, taken] : assembly.taken) known->remember(taken);
+            for (const BoundLaunch& bound : assembly.launches) known->remember(bound.launch.source, target.arch);
+        }
         return assembly;
     }
 }

@@ -157,12 +157,21 @@ void KnownKernels::settle(const std::string& structure) {
     entries_[structure].settled = true;
 }
 
-bool KnownKernels::compiled(const std::shared_ptr<const Source>& source) const {
+std::shared_ptr<const Source> KnownKernels::compiled(const std::shared_ptr<const Source>& source, int arch) const {
     const std::lock_guard lock(mutex_);
-    for (const auto& [structure, entry] : entries_)
-        for (const KnownKernel& kernel : entry.kernels)
-            if (kernel.source == source) return true;
-    return false;
+    const auto known = compiled_.find(arch);
+    if (known == compiled_.end()) return nullptr;
+    if (known->second.met.contains(source.get())) return source;
+    const auto [begin, end] = known->second.by_text.equal_range(source->text);
+    for (auto at = begin; at != end; ++at)
+        if (*at->second == *source) return at->second;
+    return nullptr;
+}
+
+void KnownKernels::remember(const std::shared_ptr<const Source>& source, int arch) {
+    const std::lock_guard lock(mutex_);
+    Compiled& known = compiled_[arch];
+    if (known.met.insert(source.get()).second) known.by_text.emplace(source->text, source);
 }
 
 std::optional<DenseProgram> generate_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,

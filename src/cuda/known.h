@@ -8,6 +8,9 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cuda/dense/dense.h"
@@ -40,7 +43,9 @@ public:
     bool doubted_again(const std::string& structure);  // true for the first few times only: a search takes long
     void settle(const std::string& structure);         // nothing is weighed any more
     bool settled(const std::string& structure) const;
-    bool compiled(const std::shared_ptr<const Source>& source) const;
+    // The source that a text had when it was compiled: sizes that share it need not compare it again. Null: it is new.
+    std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
+    void remember(const std::shared_ptr<const Source>& source, int arch);
 
 private:
     struct Entry {
@@ -49,8 +54,13 @@ private:
         int doubts = 0;
         bool settled = false;
     };
+    struct Compiled {
+        std::unordered_set<const Source*> met;
+        std::unordered_multimap<std::string_view, std::shared_ptr<const Source>> by_text;
+    };
     mutable std::mutex mutex_;
     std::map<std::string, Entry> entries_;
+    std::map<int, Compiled> compiled_;                 // by architecture
     std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in
 };
 

@@ -47,7 +47,8 @@ std::vector<Sizes> strides_of(std::span<const TensorView> views) {
 Machine machine_for(Engine engine) {
     if (engine == Engine::cuda) return Machine::h200();
     // All cores, whatever number a call may use: the plan, and so the result, must not depend on the thread count.
-    return Machine::cpu(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+    static const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    return Machine::cpu(cores);
 }
 
 std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode,

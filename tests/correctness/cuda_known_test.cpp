@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -177,6 +178,36 @@ TEST_F(CudaKnown, KernelsThatFailGiveWayToKnownOnes) {
         failing = true;
     }
     EXPECT_EQ(asked.size(), 1u);
+}
+
+// A size whose texts were all met compiles nothing, and shares the sources of the sizes before.
+TEST_F(CudaKnown, TextsThatWereMetAreSharedAndNotCompiledAgain) {
+    KnownKernels known;
+    std::atomic<int> compilations = 0;
+    const Compiler compile = [&](const Source&, int) {
+        ++compilations;
+        return std::make_shared<Binary>(Binary{"code", ""});
+    };
+    std::set<const Source*> sources;
+    const auto meet = [&](int64_t width, int arch) {
+        const Graph graph = parse("graph g {\n %x = input f32[2,8,24," + text(width) +
+                                  "]\n %w = param f32[8,16,3,3]\n %b = param f32[16]\n %y = conv_transpose(%x, %w, %b) "
+                                  "stride=[2,2]\n %m = mean(%y) dims=[2,3] keepdim=1\n return %m\n}");
+        Target target;
+        target.arch = arch;
+        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
+        const Assembly assembly = assemble_compiled(planned, {}, target, true, {}, compile, &known);
+        for (const BoundLaunch& bound : assembly.launches) sources.insert(bound.launch.source.get());
+    };
+    meet(24, 90), meet(31, 90);  // the best for the first size, then texts for any
+    const int compiled = compilations;
+    const size_t met = sources.size();
+    EXPECT_GT(compiled, 0);
+    for (int64_t width : {33, 37, 45, 61}) meet(width, 90);
+    EXPECT_EQ(compilations, compiled);
+    EXPECT_EQ(sources.size(), met);
+    meet(33, 80);
+    EXPECT_GT(compilations, compiled) << "another architecture needs its own code";
 }
 
 // Sizes that would be given other kernels, run with the known ones on the CPU.
