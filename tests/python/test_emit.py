@@ -21,11 +21,13 @@ from transfuse.emit.builds import merged, shared
 from transfuse.emit.chunks import Chunk, overloads
 from transfuse.emit.formula import Statement, Unstated
 from transfuse.emit.rolled import rolled
+from transfuse.emit.sizes import Sized, Symbol
 from transfuse.emit.text import specialised
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.sums import FUNCTION as FUNCTION_OF_SUMS
 from transfuse.emit.text.sums import by_terms
 from transfuse.emit.text.values import constants
+from transfuse.emit.text.whole import without_unused_parameters
 from transfuse.problem import ProblemError
 
 root = Path(__file__).resolve().parents[2]
@@ -486,6 +488,35 @@ def test_constants_of_several_kernels_are_no_overloads():
     assert not overloads(constants_of, "N") and overloads(functions, "f")
 
 
+def test_one_function_said_two_ways_is_no_overload():
+    """exp is shorter behind a product: kernels of both kinds keep their own, though one has a comment before it."""
+    shorter = "// Two instructions.\nfloat f(float x) { return g(x * 1.4f); }"
+    texts = {"a": shorter, "b": "float f(float x) { return h(x); }"}
+    assert not overloads([(k, [Chunk(text, {"f"}, function=True)]) for k, text in texts.items()], "f")
+
+
+def test_conditions_of_the_compiler_are_no_functions():
+    text = "template <int STEP> void f(int (&p)[4], int lane) {\n    if constexpr (STEP < 32) { p[0] = lane; f<STEP * 2>(p, lane); }\n}"
+    assert without_unused_parameters([[text]]) == [[text]]
+
+
+def test_lambdas_keep_their_braces():
+    text = "__global__ void f(const float* p0) {\n    each([&](double n) { count += n; });\n}"
+    assert brief(text).count("{ count += n; }") == 1
+
+
+def test_vectors_of_16_bits_are_stored_as_such():
+    """Where one build stores 4 bytes an element and another 2, no text says how many bytes a vector has."""
+    store = "void store() { if constexpr (sizeof(whole) == 8) wide(); else plain(); }\n"
+    source = lambda element: [  # noqa: E731
+        Chunk(f"typedef {element} ELEMENT;", {"ELEMENT"}),
+        Chunk("constexpr int VECTOR = 2;", {"VECTOR"}),
+        Chunk(store, {"store"}, function=True),
+    ]
+    assert device._constants([source("float")])["sizeof whole"] == 8
+    assert "sizeof whole" not in device._constants([source("float"), source("tf_half")])
+
+
 def test_what_two_kernels_share_stands_once():
     function = "\n".join(["static int f(int x) {", *(f"    x += {i};" for i in range(9)), "    return x;", "}"])
     text = f"namespace a {{\n{function}\nint k;\n}}\nnamespace b {{\n{function}\nint l;\n}}"
@@ -580,3 +611,21 @@ def test_formulas_are_found_and_hold():
     assert small.state([512 * min(132, a * b) for a, b in zip(*(v for _, v in small.bases))]).text == (
         "512 * std::min<long long>(132, h * w)"
     )
+    blocks, padded = [128 * min(132, a) for a in h], [2 * -(-a // 2) * b for a, b in zip(h, w)]
+    assert statement.state(blocks).text == "128 * std::min<long long>(132, h)"
+    assert statement.state(padded).text == "2 * w * ceil_div(h, 2)"
+
+
+def test_where_other_sizes_ask_for_other_kernels_a_program_is_for_the_examples(monkeypatch):
+    asked = []
+
+    def programs_of(at, name, fixed):
+        asked.append(fixed)
+        if len(fixed) < 3:
+            raise Unstated("other kernels")
+        return "programs"
+
+    monkeypatch.setattr(emit, "programs_of", programs_of)
+    names = ("batch", "height", "width")
+    at = Sized(None, [Symbol(name, 0, axis, 8, 1) for axis, name in enumerate(names)], [], [], [])
+    assert emit.variants(at, "forward") == "programs" and asked == [(), names[1:], names]

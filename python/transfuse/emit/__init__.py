@@ -114,26 +114,41 @@ def stated(mode: Mode, prefix: str) -> None:
 
 
 def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
+    """Programs for all sizes; where there are none, because other sizes ask for other kernels, for all batches at the example's
+    other sizes, or for the example's sizes alone. What a program does not serve is computed in PyTorch's operators."""
+    names = tuple(s.name for s in at.symbols)
+    for fixed in ((), names[1:], names):
+        try:
+            return programs_of(at, name, fixed)
+        except (Unstated, ValueError, library.CompileError) as error:
+            reason = error
+    raise reason
+
+
+def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> dict[str, list[tuple[str, Program]]]:
     """Of each arithmetic the programs, and under which condition each is taken. Programs with tensor-core kernels are for one
     GPU: elsewhere, and at sizes they cannot take, the portable path is gone. Where rows of the example's length can share the
     zeros between them, "wide" is for all other lengths."""
-    fast = state(at, "tf32", True, "f32", f"{name}_")
-    conditions = [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1]
+    fast = state(at, "tf32", True, "f32", f"{name}_", fixed)
+    conditions = [f"{s} == {at.example[s]}" for s in fixed]
+    conditions += [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1 and s not in fixed]
     if not any("wgmma" in k.text for k in fast.kernels):
-        if len(fast.kernels) > FEW:  # as many again for all other sizes would be too much to read
+        if len(fast.kernels) > FEW or fixed:  # as many again for all other sizes would be too much to read
             return {"fp32": [(" && ".join([*conditions, "aligned"]), fast)]}
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")
         return {"fp32": [(" && ".join([*conditions, "aligned"]), fast), ("", general)]}
     when = " && ".join(["arch == 90", *conditions, "aligned"])
     programs = {
         "fp32": [(when, fast)],
-        "strict": [(when, state(at, "", True, "f32", f"{name}_"))],
-        "half": [(when, state(at, "", True, "f16", f"{name}_"))],
+        "strict": [(when, state(at, "", True, "f32", f"{name}_", fixed))],
+        "half": [(when, state(at, "", True, "f16", f"{name}_", fixed))],
     }
     inner = at.symbols[-1].name
     graph = at.text(at.example)
-    if any("shared padding" in launch["note"] for launch in library.stated(graph, graph, "tf32 rows")["launches"]):
-        rows = state(at, "tf32", True, "f32", f"{name}_", inner)
+    if inner not in fixed and any(
+        "shared padding" in launch["note"] for launch in library.stated(graph, graph, "tf32 rows")["launches"]
+    ):
+        rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner,))
         own = " && ".join(["arch == 90", f"{inner} == {at.example[inner]}", "aligned"])
         programs = {"fp32": [(own, rows)], "wide": [(when, fast)], **{k: programs[k] for k in ("strict", "half")}}
     return programs

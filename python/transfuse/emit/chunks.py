@@ -224,6 +224,6 @@ def overloads(sources, name: str) -> bool:
     every = frozenset.union(*sets)
     if not all(c.function for _, source in sources for c in source if name in c.names):
         return False
-    heads = {text.split("{")[0] for text in every}
+    heads = {re.sub(r"//[^\n]*\n", "", text).split("{")[0] for text in every}
     generic = any("<class R>" in head for head in heads)
     return len(heads) == len(every) > 1 and (not generic or all(s <= max(sets, key=len) for s in sets))

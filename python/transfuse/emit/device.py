@@ -188,7 +188,7 @@ def _constants(sources: list[list[Chunk]]) -> dict:
 
 
 def _stores(source: list[Chunk]) -> bool:
-    return any("store_vector" in c.names for c in source)
+    return any("sizeof(whole)" in c.text for c in source)
 
 
 def _printed(chunk: Chunk, known: dict, roll: bool) -> Chunk:

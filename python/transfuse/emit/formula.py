@@ -107,7 +107,7 @@ class Statement:
             left = [tuple(w) for w in waiting]
 
     def _search(self, values: np.ndarray) -> Formula | None:
-        for find in (self._affine, self._product, self._rounded, self._quotient, self._bounded):
+        for find in (self._affine, self._product, self._rounded, self._quotient, self._bounded, self._padded):
             if (found := find(values)) is not None:
                 return found
         return None
@@ -211,10 +211,27 @@ class Statement:
         return None
 
     def _bounded(self, values) -> Formula | None:
-        """g·min(c, a)"""
-        for g in sorted({1, int(np.gcd.reduce(values))}):
+        """g·min(c, a); where blocks are as many as the machine has room for, g is what each of them has"""
+        most, common = int(values.max()), int(np.gcd.reduce(values))
+        shares = (most // MULTIPROCESSORS // k for k in range(1, 17) if most % (MULTIPROCESSORS * k) == 0)
+        for g in sorted({1, common, *(g for g in shares if common % g == 0)}):
             if (found := self._least(values // g)) is not None:
                 return Formula(f"{g} * {found.text}", atom=False) if g > 1 else found
+        return None
+
+    def _padded(self, values, axes: int = 2) -> Formula | None:
+        """g·product·⌈a / c⌉: an image whose axes are padded to whole tiles"""
+        for (name, extent), c in itertools.product(self.bases, (2, 4, 8, 16, 32, 64, 128, 3, 5, 6)):
+            tiles = -(-extent // c)
+            if name.startswith("count_") or (tiles < 1).any() or (values % tiles).any() or (tiles == tiles[0]).all():
+                continue
+            rest = values // tiles
+            text = f"ceil_div({name}, {c})"
+            if (rest == rest[0]).all():
+                return Formula(f"{rest[0]} * {text}" if rest[0] > 1 else text, atom=bool(rest[0] == 1))
+            found = self._product(rest, (0,)) or (self._padded(rest, axes - 1) if axes > 1 else None)
+            if found is not None and "/" not in found.text:
+                return Formula(f"{found.text} * {text}", atom=False)
         return None
 
     def _least(self, values) -> Formula | None:

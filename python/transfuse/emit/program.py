@@ -62,16 +62,20 @@ class Program:
     flops: str = ""  # of the convolutions that are computed in TF32
 
 
-def state(sized: Sized, options: str, aligned: bool, dtype: str = "f32", prefix: str = "", fixed: str = "") -> Program:
-    """The program that was chosen for the example's sizes (or, if not `aligned`, for odd ones like them). The size called
-    `fixed` is always the example's."""
+def state(
+    sized: Sized, options: str, aligned: bool, dtype: str = "f32", prefix: str = "", fixed: tuple[str, ...] = ()
+) -> Program:
+    """The program that was chosen for the example's sizes (or, if not `aligned`, for odd ones like them). The sizes called
+    `fixed` are always the example's."""
     example = sized.example if aligned else {s.name: s.example | 1 for s in sized.symbols}
-    options, kept = options + (" rows" if fixed else ""), {fixed: sized.example[fixed]} if fixed else {}
+    kept = {name: example[name] for name in fixed}
 
     def ask(sizes):
         sizes.update(kept)
         return library.stated(sized.text(example, dtype), sized.text(sizes, dtype), options)
 
+    if len(kept) == len(sized.symbols):
+        return _counted(_Stating(sized, [(example, ask(dict(example)))], prefix).program({}))
     found = _ask(ask, itertools.chain([example], samples(sized.symbols, SAMPLES, 1, aligned)))
     program = _Stating(sized, found, prefix).program(grains(sized.symbols, aligned))
     # What is rounded up changes at multiples of the divisors: the formulas must hold there as well, or others be found.
@@ -278,22 +282,27 @@ class _Stating:
                     offsets.add(tuple(made["launches"][i]["arguments"][j][2] for made in self.made))
         total = tuple(made["workspace"] for made in self.made)
         ordered = sorted(offsets)
-        begins, before, text = {}, None, ""
+        if ordered and any(ordered[0]):
+            raise Unstated("the workspace does not begin at 0")
+        begins, text = {}, ""
         for k, offset in enumerate([*ordered, total]):
-            if before is not None:
-                if any(a > b for a, b in zip(before, offset)):
-                    raise Unstated("regions of the workspace change places")
-                size = self.statement.state([b - a for a, b in zip(before, offset)])
-                text = f"{text} + {size.text}"
-            elif any(offset):
-                raise Unstated("the workspace does not begin at 0")
+            text = self._behind(ordered[:k], offset) if k else ""
             if k < len(ordered):
-                name = f"at_{k}"
-                begins[offset] = (name, text)
-                text = name
-            before = offset
+                begins[offset] = (f"at_{k}", text)
         self.bytes = text if ordered else "0"
         return begins
+
+    def _behind(self, others: list[tuple], offset: tuple) -> str:
+        """A place in the workspace: so far behind the one before it, or, where that lies within a larger region, an earlier one."""
+        for k in reversed(range(len(others))):
+            size = [b - a for a, b in zip(others[k], offset)]
+            if min(size) < 0:
+                raise Unstated("regions of the workspace change places")
+            try:
+                return f"at_{k} + {self.statement.state(size).text}"
+            except Unstated as error:
+                reason = error
+        raise reason
 
     # Parameters of one launch -------------------------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ def grains(symbols: list[Symbol], aligned: bool) -> dict[str, int]:
 
 def samples(symbols: list[Symbol], count: int, seed: int, aligned: bool, edges=()):
     """Sizes around the example's and beyond, alike in what they are multiples of. Some are multiples of `edges` as well, where
-    what is rounded up changes."""
+    what is rounded up changes. The last are small, with fewer tiles than a GPU has multiprocessors."""
     chance = random.Random(seed)
     steps = grains(symbols, aligned)
     for turn in range(count):
@@ -129,3 +129,5 @@ def samples(symbols: list[Symbol], count: int, seed: int, aligned: bool, edges=(
                 size = max(size // edge, 1) * edge + chance.choice((0, 0, -step, step, 1, -1, 2, -2))
             sizes[symbol.name] = max((size + step - 1) // step, -(-9 // step)) * step
         yield sizes
+    for _ in range(count // 5):
+        yield {s.name: max(chance.randint(9, 15) // steps[s.name], 1) * steps[s.name] for s in symbols}

@@ -153,4 +153,4 @@ def brief(text: str) -> str:
     for pattern, by in PLAIN:
         text = pattern.sub(by, text)
     text = _casts(_values(_first_thread(text)))
-    return _names(_braces(re.sub(r"\) \{ ([^;{}\n]*;) \}", r") \1", text)))
+    return _names(_braces(re.sub(r"\) \{ ([^;{}\n]*;) \}(?! *[),;])", r") \1", text)))

@@ -13,6 +13,7 @@ from transfuse.emit.text.tokens import CLOSING, Token, closing, split, tokens
 
 KEYWORDS = {
     "if",
+    "constexpr",
     "for",
     "while",
     "switch",
