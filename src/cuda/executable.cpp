@@ -20,13 +20,27 @@ namespace {
 
 using namespace cuda;
 
+// The launches for one alignment of the tensors. Another alignment has other kernels, with other packed weights.
 struct Loaded {
+    const Device& device;
     Assembly assembly;
     std::vector<Ready> launches;
+    CUdeviceptr kept = 0;  // what a frozen executable prepares once
+    std::atomic<bool> prepared{false};
+    std::mutex prepare_mutex;
+
+    explicit Loaded(const Device& on) : device(on) {}
+    ~Loaded() {
+        if (!kept) return;
+        ContextGuard guard(device);
+        driver().cuMemFree(kept);
+    }
 };
 
-Loaded load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned, KnownKernels* known) {
-    Loaded loaded;
+std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned,
+                             KnownKernels* known) {
+    auto result = std::make_unique<Loaded>(device);
+    Loaded& loaded = *result;
     Target target{device.arch, device.multiprocessors, device.shared_bytes};
     if (const char* family = std::getenv("TRANSFUSE_CUDA_FAMILY")) {  // for tests and diagnosis
         target.general_only = std::string_view(family) == "general";
@@ -37,8 +51,30 @@ Loaded load(const Plan& plan, const CompileOptions& options, const Device& devic
     if (options.autotune || (tune && tune[0] == '1')) configs = tuned_configs(plan, options, target, device, aligned);
     loaded.assembly = assemble_compiled(plan, options, target, aligned, configs, compiled, known);
     for (const BoundLaunch& bound : loaded.assembly.launches) loaded.launches.push_back(make_ready(bound, device));
-    return loaded;
+    if (loaded.assembly.kept_bytes > 0) {
+        ContextGuard guard(device);
+        check(driver().cuMemAlloc(&loaded.kept, loaded.assembly.kept_bytes), "cuMemAlloc (prepared weights)");
+    }
+    return result;
 }
+
+// Memory that a stream has from here on until it reaches the end of the scope.
+class StreamMemory {
+public:
+    StreamMemory(size_t bytes, CUstream stream) : stream_(stream) {
+        if (bytes > 0) check(driver().cuMemAllocAsync(&at_, bytes, stream), "cuMemAllocAsync (workspace)");
+    }
+    ~StreamMemory() {
+        if (at_) driver().cuMemFreeAsync(at_, stream_);
+    }
+    StreamMemory(const StreamMemory&) = delete;
+    StreamMemory& operator=(const StreamMemory&) = delete;
+    void* data() const { return reinterpret_cast<void*>(at_); }
+
+private:
+    CUstream stream_;
+    CUdeviceptr at_ = 0;
+};
 
 class CudaExecutable final : public Executable {
 public:
@@ -56,19 +92,9 @@ public:
         for (size_t i = 0; i < output_types_.size(); ++i)
             output_strides_.push_back(options.output_strides.empty() ? contiguous_strides(output_types_[i].shape)
                                                                      : options.output_strides[i]);
-        if (aligned_.assembly.kept_bytes > 0) {
-            ContextGuard guard(device_);
-            check(driver().cuMemAlloc(&kept_, aligned_.assembly.kept_bytes), "cuMemAlloc (prepared weights)");
-        }
     }
 
-    ~CudaExecutable() override {
-        if (!kept_) return;
-        ContextGuard guard(device_);
-        driver().cuMemFree(kept_);
-    }
-
-    size_t workspace_bytes() const override { return aligned_.assembly.workspace_bytes; }
+    size_t workspace_bytes() const override { return aligned_->assembly.workspace_bytes; }
 
     void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs,
              const RunContext& context) override {
@@ -76,22 +102,26 @@ public:
                              check_views(outputs, output_types_, output_strides_, "output");
         require(workspace_bytes() == 0 || context.workspace != nullptr, "run: this executable needs ",
                 workspace_bytes(), " bytes of workspace");
-        const Loaded& loaded = aligned ? aligned_ : unaligned();
+        Loaded& loaded = aligned ? *aligned_ : unaligned();
         ContextGuard guard(device_);
         const auto stream = static_cast<CUstream>(context.stream);
+        // Other kernels may share their work among more blocks: what they need beyond the promise comes from the stream.
+        const size_t needed = loaded.assembly.workspace_bytes;
+        const StreamMemory own(needed > workspace_bytes() ? needed : 0, stream);
+        void* workspace = own.data() ? own.data() : context.workspace;
         if (!options_.freeze) {
-            launch(loaded, leaves, outputs, context, stream, false);
+            launch(loaded, leaves, outputs, workspace, stream, false);
             return;
         }
-        run_frozen(loaded, leaves, outputs, context, stream);
+        run_frozen(loaded, leaves, outputs, workspace, stream);
     }
 
     std::string describe() const override {
         std::string text = "CUDA, " + device_.name + ", sm_" + std::to_string(device_.arch) + ": " +
-                           std::to_string(aligned_.launches.size()) + " launches, workspace " +
+                           std::to_string(aligned_->launches.size()) + " launches, workspace " +
                            std::to_string(workspace_bytes()) + " bytes\n";
-        for (size_t i = 0; i < aligned_.launches.size(); ++i) {
-            const BoundLaunch& bound = aligned_.assembly.launches[i];
+        for (size_t i = 0; i < aligned_->launches.size(); ++i) {
+            const BoundLaunch& bound = aligned_->assembly.launches[i];
             const Launch& l = bound.launch;
             text += "  " + l.source->entry + " <<<" + std::to_string(l.grid[0]);
             if (l.grid[1] * l.grid[2] > 1) text += "," + std::to_string(l.grid[1]) + "," + std::to_string(l.grid[2]);
@@ -99,8 +129,8 @@ public:
             if (l.shared_bytes) text += std::to_string(l.shared_bytes) + " B dynamic shared, ";
             text += to_string(kernel(l.source, device_, l.shared_bytes).resources);
             if (!l.note.empty()) text += ": " + l.note;
-            if (bound.pass < aligned_.assembly.notes.size() && !aligned_.assembly.notes[bound.pass].empty())
-                text += " [" + aligned_.assembly.notes[bound.pass] + "]";
+            if (bound.pass < aligned_->assembly.notes.size() && !aligned_->assembly.notes[bound.pass].empty())
+                text += " [" + aligned_->assembly.notes[bound.pass] + "]";
             text += "\n";
         }
         return text;
@@ -135,31 +165,29 @@ private:
         return true;
     }
 
-    const Loaded& unaligned() {
-        std::call_once(unaligned_once_, [&] {
-            unaligned_ = std::make_unique<Loaded>(load(plan_, options_, device_, false, known_.get()));
-        });
+    Loaded& unaligned() {
+        std::call_once(unaligned_once_, [&] { unaligned_ = load(plan_, options_, device_, false, known_.get()); });
         return *unaligned_;
     }
 
-    void run_frozen(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
-                    const RunContext& context, CUstream stream) {
-        if (prepared_.load(std::memory_order_acquire)) {
-            launch(loaded, leaves, outputs, context, stream, true);
+    static void run_frozen(Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
+                           void* workspace, CUstream stream) {
+        if (loaded.prepared.load(std::memory_order_acquire)) {
+            launch(loaded, leaves, outputs, workspace, stream, true);
             return;
         }
-        std::lock_guard lock(prepare_mutex_);
-        const bool skip = prepared_.load();
-        launch(loaded, leaves, outputs, context, stream, skip);
+        std::lock_guard lock(loaded.prepare_mutex);
+        const bool skip = loaded.prepared.load();
+        launch(loaded, leaves, outputs, workspace, stream, skip);
         int capturing = 0;
         driver().cuStreamIsCapturing(stream, &capturing);
         if (skip || capturing) return;  // what a capture records has not run yet
         check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
-        prepared_.store(true, std::memory_order_release);
+        loaded.prepared.store(true, std::memory_order_release);
     }
 
-    void launch(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
-                const RunContext& context, CUstream stream, bool prepared) {
+    static void launch(const Loaded& loaded, std::span<const TensorView> leaves, std::span<const TensorView> outputs,
+                       void* workspace, CUstream stream, bool prepared) {
         auto base = [&](const Address& address) -> char* {
             switch (address.kind) {
                 case Address::Kind::leaf:
@@ -167,11 +195,11 @@ private:
                 case Address::Kind::output:
                     return static_cast<char*>(outputs[static_cast<size_t>(address.position)].data);
                 case Address::Kind::workspace:
-                    return static_cast<char*>(context.workspace);
+                    return static_cast<char*>(workspace);
                 case Address::Kind::kept:
                     break;
             }
-            return reinterpret_cast<char*>(kept_);
+            return reinterpret_cast<char*>(loaded.kept);
         };
         bool first = true;
         for (const Ready& ready : loaded.launches) {
@@ -184,14 +212,11 @@ private:
     const CompileOptions options_;
     const Device& device_;
     const std::shared_ptr<KnownKernels> known_;
-    Loaded aligned_;
+    const std::unique_ptr<Loaded> aligned_;
     std::unique_ptr<Loaded> unaligned_;
     std::once_flag unaligned_once_;
     std::vector<Type> leaf_types_, output_types_;
     std::vector<Sizes> leaf_strides_, output_strides_;
-    CUdeviceptr kept_ = 0;
-    std::atomic<bool> prepared_{false};
-    std::mutex prepare_mutex_;
 };
 
 }  // namespace

@@ -142,6 +142,39 @@ TEST_F(CudaCompile, ResourcesAreRecorded) {
     EXPECT_EQ(resources_in(binary->log, "recorded").spill_bytes, 0);
 }
 
+TEST_F(CudaCompile, SpillsAreWarnedOfInTheLog) {
+    Source crowded;  // a hundred values in the 64 registers that 1024 threads leave to each
+    crowded.entry = "crowded";
+    crowded.text =
+        "extern \"C\" __global__ void __launch_bounds__(1024) crowded(float* p) {\n    float v[100];\n"
+        "#pragma unroll\n    for (int i = 0; i < 100; ++i) v[i] = p[i * 1024 + threadIdx.x];\n    __syncthreads();\n"
+        "#pragma unroll\n    for (int i = 0; i < 100; ++i) p[i * 1024 + threadIdx.x] = v[99 - i] * v[7 * i % 100];\n}\n";
+    setenv("TRANSFUSE_LOG", "1", 1);
+    testing::internal::CaptureStderr();
+    const auto binary = compiled(crowded, 90);
+    compiled(tiny("roomy"), 90);
+    const std::string log = testing::internal::GetCapturedStderr();
+    unsetenv("TRANSFUSE_LOG");
+    const int spilled = resources_in(binary->log, "crowded").spill_bytes;
+    EXPECT_GT(spilled, 0);
+    EXPECT_EQ(log, "transfuse: warning: CUDA kernel crowded spills " + std::to_string(spilled) + " bytes of registers to memory\n");
+}
+
+TEST_F(CudaCompile, SourcesAreDumpedWhereAsked) {
+    const fs::path dumps = folder_ / "dumps";
+    setenv("TRANSFUSE_DUMP_DIR", dumps.c_str(), 1);
+    const Source source = tiny("dumped");
+    compiled(source, 90);
+    unsetenv("TRANSFUSE_DUMP_DIR");
+    std::vector<fs::path> files;
+    for (const auto& file : fs::directory_iterator(dumps)) files.push_back(file.path());
+    ASSERT_EQ(files.size(), 1u);
+    EXPECT_TRUE(files[0].filename().string().starts_with("dumped-") && files[0].extension() == ".cu");
+    std::stringstream text;
+    text << std::ifstream(files[0]).rdbuf();
+    EXPECT_EQ(text.str(), source.text);
+}
+
 TEST_F(CudaCompile, EntriesSurviveAndDamagedOnesAreMisses) {
     const std::string key = "some key", content(5000, 'x');
     EXPECT_FALSE(cache_load(key).has_value());

@@ -230,6 +230,18 @@ def test_a_hundred_sizes_are_right(no_fallback):
             assert torch.allclose(ours(x), model(x), rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("freeze", [False, True])
+def test_tensors_that_begin_anywhere(freeze, no_fallback, strict_fp32):
+    """Other kernels, other packed weights, another workspace: each call must find its own."""
+    model = nn.Sequential(nn.ConvTranspose2d(24, 33, 3, stride=2), nn.GroupNorm(3, 33), nn.SiLU()).cuda().eval()
+    x = torch.randn(3, 24, 8, 8, device="cuda")
+    shifted = torch.empty(x.numel() + 1, device="cuda")[1:].view_as(x).copy_(x)
+    ours = transfuse.optimize(model, x, freeze=freeze, never_slower=False)
+    with torch.no_grad():
+        for given in (x, shifted, x, shifted):
+            assert torch.allclose(ours(given), model(given), rtol=1e-4, atol=1e-5)
+
+
 USER = """
 import sys, torch, transfuse
 from torch import nn
@@ -253,6 +265,48 @@ def test_a_warm_cache_serves_another_process_without_a_compilation(tmp_path):
 
     (first, made), (second, left) = use(), use()
     assert first == second and len(made) >= 3 and made == left
+
+
+TUNER = """
+import torch, transfuse
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.ConvTranspose2d(32, 32, 4, 2, 1), nn.ReLU()).cuda().eval()
+x = torch.randn(8, 32, 32, 32, device="cuda")
+with torch.no_grad():
+    assert torch.allclose(transfuse.optimize(model, x, never_slower=False)(x), model(x), rtol=1e-2, atol=1e-2)
+"""
+
+
+def test_what_was_tuned_is_remembered(tmp_path):
+    """The first process measures configurations, the second finds the fastest beside the compiled kernels."""
+
+    def use():
+        environment = dict(os.environ, TRANSFUSE_CACHE_DIR=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
+        environment |= {"TRANSFUSE_AUTOTUNE": "1", "TRANSFUSE_LOG": "1"}
+        run = subprocess.run(
+            [sys.executable, "-c", TUNER], capture_output=True, text=True, env=environment, timeout=100
+        )
+        assert run.returncode == 0, run.stderr[-2000:]
+        return run.stderr.count("transfuse: tuning pass")
+
+    assert use() > 5
+    assert use() == 0
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_running_statistics(momentum, no_fallback, strict_fp32):
+    """Unbiased variances by momentum, or the mean of all batches so far; over several calls."""
+    model = nn.Sequential(
+        nn.ConvTranspose2d(8, 12, 3, stride=2), nn.BatchNorm2d(12, momentum=momentum), nn.ReLU()
+    ).cuda()
+    plain, x = copy.deepcopy(model), torch.randn(4, 8, 9, 10, device="cuda")
+    ours = transfuse.optimize(model, x, never_slower=False)
+    for turn in range(3):
+        for module in (ours, plain):
+            module(x * (turn + 1) + turn)
+    for mine, theirs in zip(model[1].buffers(), plain[1].buffers(), strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["B", "C", "D", "f7", "f8", "f9"])
