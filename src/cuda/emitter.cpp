@@ -98,15 +98,14 @@ bool Emitter::transparent(ValueId id, const Index& index) const {
     return false;
 }
 
-namespace {
-
-std::string memo_key(ValueId id, const Index& index) {
+// Along an axis of one element there is one place, whatever its text: the chain of one image asks for image 0.
+std::string Emitter::memo_key(ValueId id, const Index& index) const {
+    const Sizes& shape = graph_[id].type.shape;
     std::string key = std::to_string(id);
-    for (const Coordinate& c : index) key += (c.vector ? "|v " : "|") + c.text;
+    for (size_t a = 0; a < index.size(); ++a)
+        key += shape[a] == 1 ? "|0" : (index[a].vector ? "|v " : "|") + index[a].text;
     return key;
 }
-
-}  // namespace
 
 void Emitter::remember(ValueId id, const Index& index, const Lanes& lanes) {
     memo_.back()[memo_key(id, index)] = lanes;

@@ -105,6 +105,7 @@ public:
     Coordinate let_index(const std::string& text);
 
 private:
+    std::string memo_key(ValueId id, const Index& index) const;
     Lanes compute(ValueId id, const Index& index);
     std::string constant(double value, Real real) {
         return parameters_.real(value, real == Real::f64, literal(value, real));

@@ -168,6 +168,24 @@ TEST(CudaGrouped, OneTextForManySizes) {
     }
 }
 
+// The batch is an argument: the chain of a single image reads the sums in registers as that of several does.
+TEST(CudaGrouped, OneImageHasTheTextOfTwo) {
+    std::vector<HostCase> cases;
+    for (const char* body : {"%x = input f32[N,6,5,6]  %w = param f32[6,1,4,4]  %b = param f32[6]  %y = conv_transpose(%x, %w, "
+                             "%b) stride=[2,2] padding=[1,1] groups=6  %z = sigmoid(%y)",
+                             "%x = input f32[N,9,4,6]  %w = param f32[9,1,6,6]  %y = conv_transpose(%x, %w) stride=[2,2] "
+                             "padding=[2,2] groups=9  %z = log_softmax(%y) dims=[1]"}) {
+        for (const char* images : {"1", "2"}) {
+            const Graph graph = graph_of(with(body, "N", images).c_str(), "f32");
+            cases.push_back(make(graph, random_leaves(graph, 5), false, true, Target{}));
+            ASSERT_EQ(grouped_kernels(cases.back().assembly), 1);
+        }
+        EXPECT_EQ(cases[cases.size() - 2].assembly.launches.back().launch.source->text,
+                  cases.back().assembly.launches.back().launch.source->text);
+    }
+    check(cases, 3e-6);
+}
+
 TEST(CudaGrouped, WideGroupsAndOneGroupAreForOthers) {
     for (const char* body :
          {"%x = input f32[2,32,30,30]  %w = param f32[32,16,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] groups=2",

@@ -82,7 +82,7 @@ TEST(CudaThin, FewChannelsOfLongSums) {
     EXPECT_EQ(kernels(small, Fp32Precision::tf32), 0);
     EXPECT_EQ(kernels(graph_of(body, "f16"), Fp32Precision::tf32), 0);
     std::vector<HostCase> cases;
-    for (const char* few : {"%x = input f32[1,33,61,75]  %w = param f32[3,33,7,9]  %b = param f32[3]  %y = conv(%x, %w, %b) padding=[3,4]  %z = tanh(%y)",
+    for (const char* few : {"%x = input f32[1,33,61,75]  %w = param f32[3,33,7,9]  %b = param f32[3]  %y = conv(%x, %w, %b) padding=[3,4]  %z = relu(%y)",
                             "%x = input f32[2,70,50,44]  %w = param f32[70,6,5,5]  %z = conv_transpose(%x, %w) padding=[2,1]"}) {
         const Graph graph = graph_of(few, "f32");
         Target target;
