@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -178,11 +179,18 @@ public:
                                          const std::vector<Sizes>& leaf_strides,
                                          const std::vector<Sizes>& output_strides,
                                          const std::vector<std::vector<double>>& leaves) {
-        std::vector<std::vector<char>> memory;
+        struct Block {
+            std::vector<char> memory;
+            char *begin, *end;  // of what the kernels may write
+        };
+        std::vector<Block> blocks;
         auto allocate = [&](size_t bytes_wanted) -> char* {
-            memory.emplace_back(bytes_wanted + 512, static_cast<char>(0xff));  // NaN in every dtype
-            auto address = reinterpret_cast<uintptr_t>(memory.back().data());
-            return reinterpret_cast<char*>((address + 255) / 256 * 256);
+            Block& block = blocks.emplace_back();
+            block.memory.assign(bytes_wanted + 1024, static_cast<char>(0xff));  // NaN in every dtype
+            const auto address = reinterpret_cast<uintptr_t>(block.memory.data());
+            block.begin = reinterpret_cast<char*>((address + 511) / 256 * 256);
+            block.end = block.begin + bytes_wanted;
+            return block.begin;
         };
         auto extent_of = [](const Sizes& shape, const Sizes& strides) {
             int64_t far = 1;
@@ -234,6 +242,12 @@ public:
             call(parameters.data(), static_cast<int>(launch.grid[0]), static_cast<int>(launch.block[0]),
                  static_cast<int>(launch.shared_bytes));
         }
+        auto untouched = [](const char* from, const char* to) {
+            return std::all_of(from, to, [](char c) { return c == static_cast<char>(0xff); });
+        };
+        for (const Block& block : blocks)
+            require(untouched(block.memory.data(), block.begin) && untouched(block.end, block.memory.data() + block.memory.size()),
+                    "memory around a tensor was written");
         std::vector<std::vector<double>> results;
         for (size_t i = 0; i < graph.outputs().size(); ++i) {
             const Type& type = graph[graph.outputs()[i]].type;

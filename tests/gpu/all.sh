@@ -3,7 +3,7 @@
 #
 #     sh tests/gpu/all.sh PYTHON FOLDER
 #
-# GRAPHS (300) random graphs, a third as many on the portable kernels and of gradients, in every precision, layout and alignment; the graphs of tests/gpu/rows;
+# GRAPHS (300) random graphs of two kinds each, a third as many on the portable kernels and of gradients, in every precision, layout and alignment; the graphs of tests/gpu/rows;
 # the Python tests; the rows at full size in the precisions of PRECISIONS. Nothing here is timed. Logs go to FOLDER; exit status 1
 # where anything is wrong.
 set -u
@@ -33,6 +33,7 @@ rows=$!
     done
     timeout "$limit" build/gpu_check rows || code=1
     timeout "$limit" build/gpu_check random 1 "$graphs" || code=1
+    timeout "$limit" build/gpu_check random 1000000 "$graphs" || code=1
     TRANSFUSE_CUDA_FAMILY=portable timeout "$limit" build/gpu_check random 20001 $((graphs / 3)) || code=1
     timeout "$limit" build/gpu_check gradient 1 $((graphs / 3)) || code=1
     exit $code

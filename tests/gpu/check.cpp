@@ -2,13 +2,15 @@
 //
 //   check random FIRST COUNT [dtype] [last] [tf32] [within SECONDS]
 //       random graphs, twice each, over many processes; without a dtype every precision, layout, alignment and size
-//       is drawn as well; after SECONDS no graph is begun
+//       is drawn as well; after SECONDS no graph is begun; FIRST from 1000000 on: other graphs (trials.h)
 //   check gradient FIRST COUNT [dtype] [last] [tf32] [within SECONDS]
 //       their gradients in all leaves
 //   check rows [within SECONDS]
 //       the benchmark's chains, cut small, in every precision and layout
-//   check families [alone [FIRST COUNT]]
-//       small graphs that use every kind of kernel, for compute-sanitizer; alone: in this process
+//   check families
+//       small graphs that use every kind of kernel
+//   check run families|random|gradient FIRST COUNT
+//       once each, one after another in this process, compared with nothing: for compute-sanitizer
 //   check file FILE.tf|ROW [last] [unaligned] [tf32]
 //       one graph at its own size (small ones: the reference is slow)
 //   check time FILE.tf|ROW [last] [unaligned] [tf32]
@@ -27,6 +29,7 @@
 
 #include "cuda/build.h"
 #include "cuda/launch.h"
+#include "gpu/families.h"
 #include "gpu/trials.h"
 
 using namespace transfuse;
@@ -185,7 +188,7 @@ int main(int argc, char** argv) {
         if (!gpu_here()) return 0;
         const std::string verb = argc > 1 ? argv[1] : "";
         Wanted wanted;
-        for (int i = 2; i < argc && verb != "families"; ++i) {
+        for (int i = 2; i < argc && verb != "run"; ++i) {
             const std::string word = argv[i];
             if (word == "last") wanted.setting.last = true;
             if (word == "unaligned") wanted.setting.unaligned = true;
@@ -199,10 +202,13 @@ int main(int argc, char** argv) {
             return in_processes(verb, std::stoull(argv[2]), std::stoull(argv[3]), wanted.within,
                                 [&](uint64_t seed) { return random_trial(seed, wanted, verb == "gradient"); });
         if (verb == "rows") return in_processes("rows", 0, row_count(), wanted.within, row_trial);
-        if (verb == "families" && argc < 3) return in_processes("families", 0, family_count(), 0, family_trial);
-        if (verb == "families")
-            return in_turn("families", argc > 4 ? std::stoull(argv[3]) : 0,
-                           argc > 4 ? std::stoull(argv[4]) : family_count(), family_trial);
+        if (verb == "families") return in_processes("families", 0, family_count(), 0, family_trial);
+        if (verb == "run" && argc >= 5) {
+            const std::string what = argv[2];
+            return in_turn(std::stoull(argv[3]), std::stoull(argv[4]), [&](uint64_t number) {
+                return what == "families" ? family_trial(number) : random_trial(number, wanted, what == "gradient");
+            });
+        }
         ContextGuard guard(device(0));
         if (verb == "file" && argc >= 3) return check_file(argv[2], wanted.setting);
         if (verb == "time" && argc >= 3) {
@@ -219,7 +225,8 @@ int main(int argc, char** argv) {
         }
         std::printf(
             "usage: check random|gradient FIRST COUNT [dtype] [last] [tf32] [within SECONDS] | rows [within SECONDS] | "
-            "families | file|time|launches FILE.tf|ROW [last] [tf32] | copy\n");
+            "families | run families|random|gradient FIRST COUNT | file|time|launches FILE.tf|ROW [last] [tf32] | "
+            "copy\n");
         return 2;
     } catch (const std::exception& error) {
         std::printf("FAILED: %s\n", std::string(error.what()).substr(0, 3000).c_str());

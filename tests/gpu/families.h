@@ -1,0 +1,135 @@
+// One small graph, or a few, for every kind of kernel: tiles with each chain, precision, loader and sink; moments and
+// their tails; statistics; weight gradients; covariances in ordinary arithmetic and on tensor cores; thin and grouped
+// products; general kernels. compute-sanitizer sees these, so they are as small as the kernels allow.
+#pragma once
+
+#include <map>
+#include <string_view>
+
+#include "gpu/trials.h"
+
+namespace transfuse::cuda {
+
+// By name; in f32.
+inline const std::map<std::string_view, std::string_view>& family_graphs() {
+    static const std::map<std::string_view, std::string_view> graphs = {
+        // Rows of whole 16 bytes: Hopper loads them in boxes. A tensor beside the convolution, which comes a chunk ahead.
+        {"boxed",
+         "%x = input f32[2,40,9,16]\n  %w = param f32[40,72,4,4]\n  %r = input f32[2,72,18,32]\n  %y = conv_transpose(%x, %w) "
+         "stride=[2,2] padding=[1,1]\n  %a = add(%y, %r)\n  %z = silu(%a)"},
+        // Images that lie one after another as one long row.
+        {"small_images",
+         "%x = input f32[9,64,4,4]\n  %w = param f32[64,32,4,4]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) "
+         "stride=[2,2] padding=[1,1]\n  %z = relu(%y)"},
+        // A scale of each image's channels and an activation, while the patch is loaded.
+        {"prologue",
+         "%x = input f32[2,32,18,16]\n  %q = input f32[2,32,1,1]\n  %w = param f32[32,64,4,4]\n  %m = mul(%x, %q)\n  %s = "
+         "silu(%m)\n  %y = conv_transpose(%s, %w) stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
+        // A strided convolution.
+        {"strided",
+         "%x = input f32[2,32,10,16]\n  %w = param f32[64,32,3,3]\n  %y = conv(%x, %w) stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
+        // Two results side by side in a third.
+        {"slices",
+         "%x = input f32[2,32,8,12]\n  %v = param f32[32,40,4,4]\n  %w = param f32[32,24,2,2]\n  %p = conv_transpose(%x, %v) "
+         "stride=[2,2] padding=[1,1]\n  %q = conv_transpose(%x, %w) stride=[2,2]\n  %a = relu(%p)\n  %z = concat(%a, %q) axis=1"},
+        // A stride of 8 along a signal: many residues, few pixels each.
+        {"many_phases",
+         "%x = input f32[1,64,50]\n  %w = param f32[64,32,16]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) stride=[8] "
+         "padding=[4]\n  %z = leaky_relu(%y) negative_slope=0.1"},
+        // Reductions over space that a later step needs: a softmax over all pixels, a maximum, sums over rows.
+        {"over_space",
+         "%x = input f32[2,32,8,12]\n  %w = param f32[32,48,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %t = tanh(%y)\n  "
+         "%s = softmax(%t) dims=[2,3]\n  %m = amax(%t) dims=[2,3] keepdim=1\n  %r = logsumexp(%t) dims=[3] keepdim=1\n  %a = "
+         "mul(%s, %m)\n  %z = add(%a, %r)"},
+        // Few input channels, phases joined by a pool, statistics of groups.
+        {"pooled_cells",
+         "%x = input f32[2,3,4,5,6]\n  %w = param f32[3,16,3,3,3]\n  %b = param f32[16]\n  %y = conv_transpose(%x, %w, %b) "
+         "stride=[2,2,2] padding=[1,1,1]\n  %p = max_pool(%y) kernel=[2,2,2]\n  %m = mean(%p) dims=[2,3,4] keepdim=1\n  %z = clamp(%m) "
+         "lo=0 hi=1"},
+        {"grouped_cells",
+         "%x = input f32[2,3,4,5,7]\n  %w = param f32[3,16,3,3,3]\n  %g = param f32[16]\n  %h = param f32[16]\n  %y = "
+         "conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]\n  %s = silu(%y)\n  %n = group_norm(%s, %g, %h) num_groups=4\n  %z = "
+         "hardswish(%n)"},
+        // Gradients: of a mean over space, of weights, of weights of groups.
+        {"box_spread",
+         "%h = input f32[2,12,1,1]\n  %y = box_spread(%h) dims=[2,3] counts=[2,2] los=[0,1,0,2] his=[15,14,18,19] steps=[1,1,2,1] "
+         "sizes=[16,20]\n  %z = mul(%y, 0.5)"},
+        {"grouped_gradient",
+         "%x = input f32[2,24,17,30]\n  %g = input f32[2,24,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3] groups=24"},
+        {"weight_gradient",
+         "%x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]"},
+        // The input's products with itself.
+        {"few_channels",
+         "%x = input f32[3,3,9,14,40]\n  %c = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[17,27,79] taps=[3,3,3]\n"
+         "  %z = cast(%c) dtype=f32"},
+        {"more_channels",
+         "%x = input f32[2,20,5,16,37]\n  %c = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[9,31,73] taps=[3,3,3]\n"
+         "  %z = cast(%c) dtype=f32"},
+        {"half_channels",
+         "%x = input f32[2,40,6,9]\n  %c = covariance(%x) up=[2,2] offset=[1,1] out=[11,17] taps=[3,3] groups=2\n"
+         "  %z = cast(%c) dtype=f16"},
+        {"far_apart",
+         "%x = input f32[1,2,150,150]\n  %c = covariance(%x) dil=[40,35] offset=[40,35] out=[150,150] taps=[3,3]\n"
+         "  %z = cast(%c) dtype=f32"},
+        // Groups of few channels: whole periods in a thread; a softmax over channels; statistics of a channel; one axis, many taps.
+        {"upsampled",
+         "%x = input f32[3,24,33,40]\n  %w = param f32[24,1,4,4]\n  %b = param f32[24]\n  %y = conv_transpose(%x, %w, %b) "
+         "stride=[2,2] padding=[1,1] groups=24\n  %z = sigmoid(%y)"},
+        {"segments",
+         "%x = input f32[2,21,20,24]\n  %w = param f32[21,1,16,16]\n  %y = conv_transpose(%x, %w) stride=[8,8] padding=[4,4] "
+         "groups=21\n  %z = softmax(%y) dims=[1]"},
+        {"separable",
+         "%x = input f32[4,32,17,23]\n  %w = param f32[32,1,3,3]\n  %g = param f32[32]\n  %h = param f32[32]\n  %y = "
+         "conv_transpose(%x, %w) stride=[2,2] padding=[1,1] groups=32\n  %n = batch_norm(%y, %g, %h) training=1\n  %z = silu(%n)"},
+        {"vocoder",
+         "%x = input f32[2,48,1000]\n  %w = param f32[48,2,12]\n  %y = conv_transpose(%x, %w) stride=[2] padding=[5] groups=48\n  "
+         "%z = leaky_relu(%y) negative_slope=0.1"},
+    };
+    return graphs;
+}
+
+struct Family {
+    std::string_view name;  // of a row, or of one of the graphs above
+    DType dtype;
+    Fp32Precision precision;
+    bool last = false;
+};
+
+inline const std::vector<Family>& families() {
+    using enum DType;
+    using enum Fp32Precision;
+    constexpr bool last = true;
+    static const std::vector<Family> list = {
+        {"D", f32, tf32}, {"D", f32, strict}, {"D", f16, strict}, {"D", f16, strict, last}, {"D", f64, strict},
+        {"d2", bf16, strict}, {"d5", f32, strict, last}, {"d6", f32, tf32, last}, {"f1", f32, tf32}, {"f1", f32, strict},
+        {"f2", f16, strict}, {"f3", f32, tf32}, {"f4", f32, tf32}, {"f5", f32, tf32}, {"f6", f32, tf32, last},
+        {"f7", f32, tf32}, {"f8", f32, tf32}, {"f8", f16, strict, last}, {"f9", f32, strict}, {"f10", f32, tf32},
+        {"f11", f32, tf32}, {"f12", f32, tf32}, {"A", f32, tf32}, {"A", f16, strict, last}, {"B", f32, tf32},
+        {"C", f32, tf32}, {"C", f32, strict}, {"weight_gradient", f32, strict}, {"weight_gradient", f32, tf32, last},
+        {"upsampled", f32, strict}, {"upsampled", f16, strict}, {"upsampled", f32, strict, last},
+        {"segments", f32, strict}, {"segments", bf16, strict, last}, {"separable", f32, strict},
+        {"separable", f16, strict, last}, {"vocoder", f32, strict}, {"vocoder", f64, strict},
+        {"few_channels", f32, strict}, {"more_channels", f32, strict, last}, {"more_channels", f32, tf32},
+        {"half_channels", f16, strict}, {"far_apart", f32, strict}, {"boxed", f32, tf32}, {"boxed", f32, strict},
+        {"boxed", f16, strict}, {"boxed", f32, tf32, last}, {"small_images", f32, tf32}, {"small_images", bf16, strict},
+        {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
+        {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},
+        {"box_spread", f32, strict}, {"grouped_gradient", f32, strict},
+    };
+    return list;
+}
+
+inline uint64_t family_count() { return families().size(); }
+inline Trial family_trial(uint64_t n) {
+    const Family& family = families()[n];
+    Setting setting;
+    setting.precision = family.precision, setting.last = family.last;
+    const std::string dtype(name(family.dtype)), what = std::string(family.name) + " " + dtype;
+    const auto own = family_graphs().find(family.name);
+    if (own == family_graphs().end()) return {what, tests::row(family.name, tests::Scale::small, family.dtype), n, setting, 1};
+    std::string body(own->second);
+    for (size_t at = 0; (at = body.find("f32[", at)) != std::string::npos; at += dtype.size()) body.replace(at, 3, dtype);
+    return {what, parse("graph g {\n  " + body + "\n  return %z\n}\n"), n, setting, 1};
+}
+
+}  // namespace transfuse::cuda
