@@ -72,8 +72,8 @@ const char* const boxed_passes[] = {
     // phases, bias, a chain
     "%x = input f32[3,8,7,16]  %w = param f32[8,24,3,3]  %b = param f32[24]  %y = conv_transpose(%x, %w, %b) stride=[2,2] "
     "padding=[1,1] output_padding=[1,1]  %z = tanh(%y)",
-    // a prologue that is not zero at zero: padding stays zero
-    "%x = input f32[2,24,6,16]  %w = param f32[24,40,3,3]  %r = exp(%x)  %z = conv_transpose(%r, %w) padding=[1,1]",
+    // a prologue that is not zero at zero: padding stays zero; of an image and channel, too
+    "%x = input f32[2,24,18,20]  %q = input f32[2,24,1,1]  %w = param f32[24,40,3,3]  %m = mul(%x, %q)  %r = exp(%m)  %z = conv_transpose(%r, %w) padding=[1,1]",
     // groups whose channels do not fill a stage
     "%x = input f32[2,32,5,8]  %w = param f32[32,5,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] dilation=[2,1] groups=4",
     // one dimension, many stages
@@ -84,20 +84,27 @@ const char* const boxed_passes[] = {
     "%x = input f32[2,12,7,40]  %w = param f32[12,70,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]",
     // few channels, three dimensions
     "%x = input f32[2,3,4,6,16]  %w = param f32[3,8,3,3,3]  %z = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]",
+    // two results stored side by side in a third, the second behind an odd number of channels
+    "%x = input f32[2,8,5,16]  %v = param f32[8,13,4,4]  %w = param f32[8,24,2,2]  %p = conv_transpose(%x, %v) stride=[2,2] padding=[1,1]  "
+    "%q = conv_transpose(%x, %w) stride=[2,2]  %a = tanh(%p)  %z = concat(%a, %q) axis=1",
 };
 
 void run_boxed(Fp32Precision precision, const char* dtype, bool last, double tolerance, int least) {
     std::vector<HostCase> cases;
     uint64_t seed = 9000;
-    int boxed = 0;
+    int boxed = 0, prologues = 0;
     Target target;
     target.multiprocessors = 2;
     for (const char* body : boxed_passes) {
         const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
         cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target, precision));
-        for (const BoundLaunch& bound : cases.back().assembly.launches) boxed += bound.launch.source->text.find("load_boxes(shared") != std::string::npos;
+        for (const BoundLaunch& bound : cases.back().assembly.launches) {
+            boxed += bound.launch.source->text.find("load_boxes(shared") != std::string::npos;
+            prologues += bound.launch.source->text.find("PROLOGUE = true") != std::string::npos;
+        }
     }
     EXPECT_GE(boxed, least);
+    EXPECT_GE(prologues, 1);
     check(cases, tolerance);
 }
 

@@ -27,7 +27,7 @@ const char* const passes[] = {
     "%x = input f32[2,12,40]  %w = param f32[12,6,8]  %y = conv_transpose(%x, %w) stride=[4] padding=[2]  %z = "
     "leaky_relu(%y) negative_slope=0.1",
     // a strided convolution with a prologue
-    "%x = input f32[2,9,13,15]  %w = param f32[24,9,3,3]  %r = relu(%x)  %z = conv(%r, %w) stride=[2,3] padding=[1,1]",
+    "%x = input f32[2,9,30,31]  %w = param f32[24,9,3,3]  %r = cos(%x)  %z = conv(%r, %w) stride=[2,3] padding=[1,1]",
     // groups, dilation, residues without taps
     "%x = input f32[2,36,6,8]  %w = param f32[36,13,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] "
     "dilation=[2,1] groups=3",
@@ -43,6 +43,9 @@ const char* const passes[] = {
     // norms: values per image and channel
     "%x = input f32[2,6,17,16]  %w = param f32[6,12,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %t = gelu(%y)  %z = "
     "group_norm(%t) num_groups=3",
+    // two results stored side by side in a third, the second behind an odd number of channels
+    "%x = input f32[2,8,5,16]  %v = param f32[8,13,4,4]  %w = param f32[8,24,2,2]  %p = conv_transpose(%x, %v) stride=[2,2] padding=[1,1]  "
+    "%q = conv_transpose(%x, %w) stride=[2,2]  %a = tanh(%p)  %z = concat(%a, %q) axis=1",
 };
 
 struct Mode {
@@ -81,11 +84,15 @@ int portable_kernels(const Assembly& assembly) {
 void run_passes(const Mode& mode, bool last, int arch) {
     std::vector<HostCase> cases;
     uint64_t seed = 4000;
+    int prologues = 0;
     for (const char* body : passes) {
         const Graph graph = graph_of(body, mode.dtype);
         cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, portable(arch), mode.precision));
         EXPECT_GE(portable_kernels(cases.back().assembly), 1) << print(graph);
+        for (const BoundLaunch& bound : cases.back().assembly.launches)
+            prologues += bound.launch.source->text.find("PROLOGUE = true") != std::string::npos;
     }
+    EXPECT_EQ(prologues, 1);
     check(cases, mode.tolerance);
 }
 
