@@ -58,6 +58,7 @@ struct RandomGraphOptions {
     bool norms = true, pools = true, reductions = true, softmax = true, shapes = true, detach = true, branches = true;
     bool discontinuous = false;  // sign, greater, … of computed values: a rounding may flip the result
     bool smooth_only = false;    // nothing with kinks (relu, clamp, max pools, amax …): for finite differences
+    bool ample = false;  // empty and larger batches, rows of whole vectors, long strides, depthwise, skip connections as well
 };
 
 class RandomGraphMaker {
@@ -70,6 +71,14 @@ public:
         Sizes shape{random_.between(1, 3), random_.between(1, options_.max_channels)};
         const int64_t longest = d == 3 ? std::min(options_.max_extent, options_.max_extent_3d) : options_.max_extent;
         for (int64_t j = 0; j < d; ++j) shape.push_back(random_.chance(0.1) ? 1 : random_.between(1, longest));
+        if (options_.ample) {
+            if (random_.chance(0.2)) shape[0] = random_.between(4, 9);
+            if (random_.chance(0.5)) shape.back() = (shape.back() + 7) / 8 * 8;
+            if (random_.chance(0.03)) {  // the mean of nothing is no number
+                shape[0] = 0;
+                options_.norms = options_.reductions = options_.softmax = options_.shapes = options_.pools = false;
+            }
+        }
         ValueId value = builder_.input("x", {options_.dtype, shape});
         while (random_.chance(0.3)) value = pointwise(value);  // before the convolution
         value = convolution(value);
@@ -87,6 +96,7 @@ public:
     // One more op of any kind that suits the value.
     ValueId step(ValueId x) {
         const bool image = rank(x) >= 3 && rank(x) <= 5;
+        if (options_.ample && image && small(x) && random_.chance(0.1)) return convolution(beside_a_skip(x));
         if (image && small(x) && random_.chance(options_.convolution)) return convolution(x);
         for (;;) switch (random_.between(0, 11)) {
                 case 0:
@@ -127,14 +137,17 @@ public:
             return builder_.add(Op::upsample, {x}, {{Key::scale, scale}});
         }
         const bool transposed = random_.chance(0.75);
-        const int64_t groups = random_.chance(0.6) ? 1 : divisor(shape[1]);
+        const bool depthwise = options_.ample && random_.chance(0.15), long_stride = options_.ample && random_.chance(0.15);
+        const int64_t groups = depthwise ? shape[1] : random_.chance(0.6) ? 1 : divisor(shape[1]);
         const int64_t out_channels = groups * random_.between(1, std::max<int64_t>(1, options_.max_channels / groups));
         Sizes stride, padding, dilation, output_padding;
         Sizes weight = transposed ? Sizes{shape[1], out_channels / groups} : Sizes{out_channels, shape[1] / groups};
         for (size_t j = 0; j < d; ++j) {
-            const int64_t in = shape[2 + j], s = random_.between(1, 3),
+            const bool far = long_stride && j + 1 == d && shape[2 + j] <= 40;
+            const int64_t in = shape[2 + j], s = far ? random_.between(4, 8) : random_.between(1, 3),
                           l = random_.chance(0.7) ? 1 : random_.between(1, 4);
-            int64_t k = random_.between(1, d == 3 ? 3 : 5), p = random_.chance(0.3) ? 0 : random_.between(0, k + 2);
+            int64_t k = far ? random_.between(s, 2 * s) : random_.between(1, d == 3 ? 3 : 5),
+                    p = random_.chance(0.3) ? 0 : random_.between(0, k + 2);
             const int64_t more = random_.between(0, std::max(s, l) - 1);
             if (transposed) {
                 while ((in - 1) * s - 2 * p + l * (k - 1) + more + 1 < 1) --p;
@@ -357,6 +370,14 @@ public:
                 return builder_.add(Op::expand, {x}, {{Key::shape, expanded}});
             }
         }
+    }
+
+    // Channels of an earlier layer before or behind those of this one.
+    ValueId beside_a_skip(ValueId x) {
+        Sizes shape = builder_[x].type.shape;
+        shape[1] = random_.between(1, std::max<int64_t>(1, options_.max_channels / 2));
+        const ValueId skip = builder_.input("skip" + std::to_string(params_++), {options_.dtype, std::move(shape)});
+        return builder_.add(Op::concat, random_.chance(0.5) ? std::vector{skip, x} : std::vector{x, skip}, {{Key::axis, int64_t{1}}});
     }
 
     // A value that parts and meets again.

@@ -28,6 +28,7 @@ TEST(CpuRandom, Gaps) { check(4000, 100, {.dtype = DType::f32}, {.inputs = Layou
 TEST(CpuRandom, Reversed) {
     check(5000, 100, {.dtype = DType::f64}, {.inputs = Layout::reversed, .outputs = Layout::reversed});
 }
+TEST(CpuRandom, Ample) { check(10000, 120, {.dtype = DType::f32, .max_channels = 12, .ample = true}, {}); }
 TEST(CpuRandom, Frozen) { check(6000, 60, {.dtype = DType::f32}, {.freeze = true}); }
 TEST(CpuRandom, Half) {
     check(7000, 80, {.dtype = DType::f16, .max_steps = 3, .norms = false}, {});
