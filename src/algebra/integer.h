@@ -10,6 +10,8 @@ namespace transfuse {
 constexpr int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 // ⌈a/b⌉ for b > 0.
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
+// The least multiple of b that is at least a, for b > 0.
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 // a mod b in [0, b) for b > 0.
 constexpr int64_t floor_mod(int64_t a, int64_t b) { return a % b < 0 ? a % b + b : a % b; }
 

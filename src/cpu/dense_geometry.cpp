@@ -5,6 +5,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cpu {
 namespace {
 
@@ -15,13 +17,11 @@ constexpr int64_t most_pixels = 1024;   // of a plane: a panel of planes is wort
 constexpr int64_t fewest_pixels = 256;  // below this, weights are fetched too often
 constexpr int64_t enough_tiles = 48;    // so that many threads have an even share; never depends on their number
 
-int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
 // `extent` in pieces of at most `most`, as even as multiples of `unit` allow.
 int64_t even_pieces(int64_t extent, int64_t most, int64_t unit) {
     if (extent <= most) return extent;
-    const int64_t pieces = (extent + most - 1) / most;
-    return std::min(extent, std::max(unit, round_up((extent + pieces - 1) / pieces, unit)));
+    const int64_t pieces = ceil_div(extent, most);
+    return std::min(extent, std::max(unit, round_up(ceil_div(extent, pieces), unit)));
 }
 
 struct Chooser {
@@ -32,7 +32,7 @@ struct Chooser {
     void lay_out(const std::array<int64_t, 3>& tile) {
         std::array<int64_t, 3> u;
         for (size_t a = 0; a < 3; ++a) {
-            u[a] = (tile[a] + g.period[a] - 1) / g.period[a];
+            u[a] = ceil_div(tile[a], g.period[a]);
             if (a == 0 && g.planes_paired) u[a] += u[a] % 2;
             g.patch[a] = a < 2 ? g.advance[a] * (u[a] - 1) + g.span[a] + 1 : u[a] + g.span[a] / g.advance[a];
         }
@@ -84,7 +84,7 @@ struct Chooser {
     bool single() const { return bytes_per_channel() * g.in <= most_patch(); }
     int64_t tiles(const std::array<int64_t, 3>& t) const {
         int64_t n = g.y[0];
-        for (size_t a = 0; a < 3; ++a) n *= (g.y[a + 2] + t[a] - 1) / t[a];
+        for (size_t a = 0; a < 3; ++a) n *= ceil_div(g.y[a + 2], t[a]);
         return n;
     }
 
@@ -115,8 +115,8 @@ struct Chooser {
         lay_out(tile);
         g.tiling = Tiling::of(g.y, tile);
         g.chunk = std::clamp<int64_t>(most_patch() / bytes_per_channel(), 1, g.in);
-        const int64_t chunks = (g.in + g.chunk - 1) / g.chunk;
-        g.chunk = (g.in + chunks - 1) / chunks;
+        const int64_t chunks = ceil_div(g.in, g.chunk);
+        g.chunk = ceil_div(g.in, chunks);
     }
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "algebra/integer.h"
 #include "cpu/pass.h"
 #include "cpu/plane.h"
 #include "cpu/tail.h"
@@ -157,7 +158,7 @@ private:
         // Slices of a kept outer axis are independent; more jobs than (n, c) alone.
         const int64_t slices0 = kept_[0] ? grid_[2] : 1, slices1 = kept_[1] ? grid_[3] : 1;
         const int64_t group = std::max<int64_t>(1, std::min(slices1, 16384 / std::max<int64_t>(1, grid_[4])));
-        const int64_t groups1 = (slices1 + group - 1) / group;
+        const int64_t groups1 = ceil_div(slices1, group);
         parallel_for(job.run.threads, grid_[0] * grid_[1] * slices0 * groups1, [&](int64_t index) {
             const int64_t g = index % groups1, s0 = index / groups1 % slices0, nc = index / groups1 / slices0;
             const int64_t n = nc / grid_[1], c = nc % grid_[1];

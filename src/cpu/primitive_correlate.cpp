@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "algebra/integer.h"
 #include "cpu/element.h"
 #include "cpu/kernels.h"
 #include "cpu/plane.h"
@@ -17,8 +18,6 @@
 
 namespace transfuse::cpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 struct Axis {
     int64_t period, advance, least = 0, span = 0, in, out, positions;  // positions: u of the longest residue
@@ -32,7 +31,7 @@ struct Axis {
           advance(lattice.advance()),
           in(lattice.in),
           out(lattice.out),
-          positions((lattice.out + period - 1) / period),
+          positions(ceil_div(lattice.out, period)),
           taps(static_cast<size_t>(lattice.taps)) {
         bool first = true;
         int64_t most = 0;
@@ -67,9 +66,9 @@ public:
         in_ = out.shape[1];
         outs_ = out.shape[2];
         const Kernels<T>& k = kernels<T>();
-        pitch_ = (outs_ + k.lanes - 1) / k.lanes * k.lanes;
+        pitch_ = round_up(outs_, k.lanes);
         rows_ = in_ >= 5 ? k.panel_rows : in_ > 2 ? 4 : in_;
-        panels_ = (in_ + rows_ - 1) / rows_;
+        panels_ = ceil_div(in_, rows_);
         for (int64_t v = 0; v < pitch_; v += k.lanes)
             spots_.push_back({static_cast<int32_t>(v), static_cast<int32_t>(v)});
         taps_ = static_cast<int64_t>(axes_[0].taps.size() * axes_[1].taps.size() * axes_[2].taps.size());
@@ -77,8 +76,8 @@ public:
         block3_ = std::min<int64_t>(axes_[2].positions, 256);
         block2_ = std::clamp<int64_t>((192 << 10) / (residues * block3_ * pitch_ * static_cast<int64_t>(sizeof(T))), 1,
                                       axes_[1].positions);
-        blocks2_ = (axes_[1].positions + block2_ - 1) / block2_;
-        blocks3_ = (axes_[2].positions + block3_ - 1) / block3_;
+        blocks2_ = ceil_div(axes_[1].positions, block2_);
+        blocks3_ = ceil_div(axes_[2].positions, block3_);
         tiles_ = batch_ * axes_[0].positions * blocks2_ * blocks3_;
         slot_ = taps_ * rows_ * pitch_;
         const int64_t sums_bytes = groups_ * panels_ * slot_ * static_cast<int64_t>(sizeof(T));

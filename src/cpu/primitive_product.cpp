@@ -1,6 +1,7 @@
 // Lattice convolutions on extents of 1 as small products, others (and box sums) element by element.
 #include <algorithm>
 
+#include "algebra/integer.h"
 #include "cpu/element.h"
 #include "cpu/kernels.h"
 #include "cpu/primitive.h"
@@ -61,7 +62,7 @@ void small_product(const std::vector<Lattice>& axes, std::span<const TensorView>
         else
             x0 += *i * x.strides[2 + d];
     }
-    const int64_t block = std::max<int64_t>(1, std::min<int64_t>(64, outs)), blocks = (outs + block - 1) / block;
+    const int64_t block = std::max<int64_t>(1, std::min<int64_t>(64, outs)), blocks = ceil_div(outs, block);
     parallel_for(out.shape[0] * groups * in * outs < 65536 ? 1 : threads, out.shape[0] * groups * blocks,
                  [&](int64_t job) {
                      const int64_t first = job % blocks * block, g = job / blocks % groups, n = job / blocks / groups;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "algebra/integer.h"
 #include "cpu/thread_pool.h"
 #include "transfuse/error.h"
 
@@ -14,7 +15,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Tiling Tiling::of(const Five& grid, const std::array<int64_t, 3>& tile) {
     Tiling tiling{grid, tile, {}};
-    for (size_t a = 0; a < 3; ++a) tiling.count[a] = (grid[a + 2] + tile[a] - 1) / tile[a];
+    for (size_t a = 0; a < 3; ++a) tiling.count[a] = ceil_div(grid[a + 2], tile[a]);
     return tiling;
 }
 

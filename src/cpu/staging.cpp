@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "algebra/integer.h"
+
 namespace transfuse::cpu {
 namespace {
 
 template <class T>
 constexpr Storage storage_of = sizeof(T) == 8 ? Storage::f64 : Storage::f32;
-
-int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 // Columns q with 0 ≤ base + advance·q + residue < in, clipped to [0, columns).
 struct Range {
@@ -57,7 +57,7 @@ void Stager<T>::stage(T* patch, const Box& tile, int64_t first, int64_t count) {
 
 template <class T>
 int64_t Stager<T>::input_planes(const Box& tile) const {
-    int64_t u = (tile.extent[0] + geometry_.period[0] - 1) / geometry_.period[0];
+    int64_t u = ceil_div(tile.extent[0], geometry_.period[0]);
     if (geometry_.planes_paired) u += u % 2;
     return geometry_.advance[0] * (u - 1) + geometry_.span[0] + 1;
 }
@@ -72,7 +72,7 @@ static void combine(T* to, const PairRow& pair, const T* a, const T* b, int64_t 
 template <class T>
 void Stager<T>::pair_rows(T* planes, const T* rows, const Box& tile) const {
     const DenseGeometry& g = geometry_;
-    const int64_t u = (tile.extent[1] + g.period[1] - 1) / g.period[1];
+    const int64_t u = ceil_div(tile.extent[1], g.period[1]);
     const int64_t elements = (u + 1) / 2 * g.row_stride + g.overhang;
     for (int64_t p1 = 0; p1 < input_planes(tile); ++p1) {
         const T* from = rows + p1 * g.staged_plane_stride;
@@ -87,7 +87,7 @@ void Stager<T>::pair_rows(T* planes, const T* rows, const Box& tile) const {
 template <class T>
 void Stager<T>::pair_planes(T* patch, const Box& tile) const {
     const DenseGeometry& g = geometry_;
-    const int64_t u = (tile.extent[0] + g.period[0] - 1) / g.period[0];
+    const int64_t u = ceil_div(tile.extent[0], g.period[0]);
     for (const PairRow& pair : g.pair_planes) {
         for (int64_t s = 0; 2 * s < u; ++s)
             combine(patch + s * g.plane_stride, pair, waiting_ + (2 * s + pair.a) * g.plane_stride,
@@ -103,7 +103,7 @@ void Stager<T>::stage_rows(T* patch, int64_t plane_stride, int64_t channel_strid
     const Kernels<T>& k = kernels<T>();
     std::array<int64_t, 3> base, extent;
     for (size_t a = 0; a < 3; ++a) {
-        int64_t u = (tile.extent[a] + g.period[a] - 1) / g.period[a];
+        int64_t u = ceil_div(tile.extent[a], g.period[a]);
         if ((a == 1 && g.paired) || (a == 0 && g.planes_paired)) u += u % 2;
         base[a] = g.advance[a] * (tile.origin[a] / g.period[a]) + g.shift[a];
         extent[a] = a < 2 ? g.advance[a] * (u - 1) + g.span[a] + 1 : u + g.span[a] / g.advance[a];
