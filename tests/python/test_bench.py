@@ -166,6 +166,17 @@ def test_no_time_is_printed_for_a_wrong_result():
     assert len(widths) == 1
 
 
+def test_rates_are_of_the_chain_as_written():
+    report = sample()
+    head, _, *body = [part.split(" | ") for part in table.markdown(report).splitlines() if part.startswith("|")]
+    row, facts = body[0], report["rows"][0]
+    cell = {name.strip("| "): value for name, value in zip(head, row, strict=True)}
+    took = table.ours(facts)[1]
+    assert cell["TFLOP/s"] == table.number(facts["written"]["flops"] / took / 1e9)
+    assert cell["TB/s"] == table.number(facts["written"]["bytes"] / took / 1e9)
+    assert cell["time/floor"] == table.times(took / table.floor_ms(facts, report))
+
+
 def test_rows_that_did_not_fit_are_named():
     report = sample() | {"asked": ["A", "D", "f9", "f4", "f1", "B"]}
     assert "left out by the time limit: f4, B." in table.markdown(report)

@@ -99,15 +99,17 @@ def cells(result: dict, report: dict, columns: list[str]) -> list[str]:
     mine, best, eager = ours(result), best_pytorch(result), ms(result, "eager")
     line = [f"**{result['id']}**", "×".join(map(str, result.get("inputs", [[]])[0])), result["title"]]
     if result["status"] != "ok" and not result["peers"]:
-        return line + [result["status"]] + [""] * (len(columns) + 7)
+        return line + [result["status"]] + [""] * (len(columns) + 10)
     line += [number(ms(result, name)) for name in columns]
     if mine is None:
-        return line + [wrong(result) or result["status"]] + [""] * 7
-    floor = floor_ms(result, report)
+        return line + [wrong(result) or result["status"]] + [""] * 10
+    floor, written = floor_ms(result, report), result.get("written", {})
     line.append(f"**{number(mine[1])}**" + left(result) + (" (cl)" if mine[0].endswith("channels_last") else ""))
     line.append(times(eager / mine[1]) if eager else "—")
     line.append("**" + times(best[1] / mine[1]) + "**" if best else "—")
-    line.append(number(floor))
+    line += [number(floor), times(mine[1] / floor) if floor else "—"]
+    for key in ("flops", "bytes"):
+        line.append(number(written[key] / mine[1] / 1e9) if key in written else "—")
     ratio = error_ratio(result)
     line.append(f"{ratio[0]:.2f}/{ratio[1]:.2f}" if ratio else "—")
     memory = [result["peers"].get(name, {}).get("peak_bytes") for name in ("eager", mine[0])]
@@ -146,8 +148,8 @@ def markdown(report: dict) -> str:
         columns = [name for name in NAMES if any(ms(r, name) is not None for r in results)]
         peak = report["peaks"].get(precision)
         lines += [heading(report, precision, results), ""]
-        head = ["id", "input", "model", *(NAMES[c] for c in columns), "transfuse", "× eager", "× best PyTorch", "floor",
-                "error", "peak MiB", "launches", "host µs"]  # fmt: skip
+        head = ["id", "input", "model", *(NAMES[c] for c in columns), "transfuse", "× eager", "× best PyTorch", "floor", "time/floor",
+                "TFLOP/s", "TB/s", "error", "peak MiB", "launches", "host µs"]  # fmt: skip
         body = [cells(r, report, columns) for r in results]
         alone = all(pytorch_peers(r) in ([], ["eager"]) for r in results)  # then the best of one is no news
         keep = [
@@ -194,6 +196,8 @@ def notes(report: dict, peak: dict | None, results: list[dict], error: bool = Tr
     if peak:
         text += f" ({peak['flops'] / 1e12:.3g} TFLOP/s, {peak['bandwidth'] / 1e12:.3g} TB/s; {peak['source']})"
     text += "; algebra can go below it."
+    if error:
+        text += " *TFLOP/s, TB/s*: those flops and bytes over our time."
     if report.get("queue_filled_ahead") and not results[0].get("streaming"):
         text += " Times are the device's, its queue filled ahead; what a call costs the host is counted apart."
     if error:

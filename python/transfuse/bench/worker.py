@@ -187,6 +187,8 @@ class Job:
             self.send(step=f"streaming {peer.name}")
             values = timing.latency(call, self.device)
             values["host_us"] = timing.host_microseconds(call, self.device)
+            if self.device == "cuda" and self.spec["launches"]:
+                values["launches"] = timing.launches(call)
             self.send(peer=peer.name, values=values)
 
 
