@@ -79,7 +79,12 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     regions = [_region(part, statistics) for part in parts]
     functions = _functions(parts, regions)
     transposed = "], False, [" not in "".join(regions)
-    source = source.replace(BETWEEN, portable.kernel(transposed) if falls else "") + (portable.HOST if falls else "")
+    written = [
+        (text, dict(zip(map(leaf_name, p.sized.names), p.sized.shapes))) for p, text in zip(parts, regions) if p.falls
+    ]
+    convolutions = portable.called(written)
+    direct, launched, convolve = portable.texts(convolutions, transposed) if convolutions else ("", "", "")
+    source = source.replace(BETWEEN, direct) + launched
     rounding = [part.name for part in parts if "half" in part.programs]
     tensor_cores = bool(rounding)
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
@@ -92,7 +97,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         + (_served(arithmetics) if tensor_cores else "")
         + _strings(source),
         runtime.text(
-            arithmetics, falls, tensor_cores, rounding * (len(rounding) < len(parts)), transposed, statistics, source
+            arithmetics, falls, tensor_cores, rounding * (len(rounding) < len(parts)), convolve, statistics, source
         ),
         runtime.helpers("\n".join(regions)),
         *regions,
@@ -291,7 +296,7 @@ def _region(part, any_statistics: bool) -> str:
     )
     formula = None if "half" in part.programs else derived.written(at, names, program.extents)
     kind = "derived" if formula else "written"
-    otherwise = f" or {part.name}_as_{kind}(convolve, *leaves)" if part.falls else ""
+    otherwise = f" or {part.name}_as_{kind}({'None' if formula else 'convolve'}, *leaves)" if part.falls else ""
     results = f", {region.differentiable}" if any_statistics else ""
     places = ", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols) + ("," if len(symbols) == 1 else "")
     return f'''

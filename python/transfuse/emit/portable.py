@@ -1,7 +1,95 @@
-"""The portable path: one plain kernel for any convolution, beside PyTorch's operators for the rest of the model as written.
+"""The portable path: one plain kernel for the model's convolution, beside PyTorch's operators for the rest of the model as written.
 
-It runs where the generated kernels cannot: on another GPU than they are for, at sizes whose rows are not 16 bytes apart.
+It runs where the generated kernels cannot: on another GPU than they are for, at sizes whose rows are not 16 bytes apart. Where all
+convolutions of a file are one but for their sizes its numbers stand in the text, else they are arguments.
 """
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from math import prod
+
+CALL = re.compile(r"\bconvolve\(\w+, (\w+), (\w+), (\[[^]]*\], \[[^]]*\], \[[^]]*\], (?:True|False), \[[^]]*\], \d+)\)")
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """What torch.ops.aten.convolution is told beside tensors, and the weights' shape."""
+
+    weight: tuple[int, ...]
+    biased: bool
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    transposed: bool
+    groups: int
+
+    @property
+    def taps(self) -> int:
+        return prod(self.weight[2:])
+
+    @property
+    def cin(self) -> int:
+        """Input channels of a group."""
+        return self.weight[0] // self.groups if self.transposed else self.weight[1]
+
+    @property
+    def cout(self) -> int:
+        """Output channels of a group."""
+        return self.weight[1] if self.transposed else self.weight[0] // self.groups
+
+
+def called(regions: list[tuple[str, dict[str, tuple]]]) -> list[Convolution | None]:
+    """The convolutions of regions as they are written, each with the shapes of its leaves; None: one whose weights are no leaf."""
+    found: list[Convolution | None] = []
+    for text, shapes in regions:
+        calls = [(m[1], m[2], ast.literal_eval(f"({m[3]})")) for m in CALL.finditer(text)]
+        found += [None] * (len(re.findall(r"\bconvolve\(", text)) - len(calls))
+        for weight, bias, (stride, padding, dilation, transposed, _, groups) in calls:
+            lists = tuple(stride), tuple(padding), tuple(dilation)
+            known = weight in shapes and len({len(stride), len(shapes[weight]) - 2}) == 1
+            found.append(
+                Convolution(tuple(shapes[weight]), bias != "None", *lists, transposed, groups) if known else None
+            )
+    return found
+
+
+ONE = r"""
+// The portable path, for any GPU and size: a thread computes one output o; along each axis @RULE@.
+struct Extents { int batch, in[@AXES@], out[@AXES@]; };
+__global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* weight, @BIAS_GIVEN@STORED* y, Extents s) {
+    const long long at = blockIdx.x * 256ll + threadIdx.x, plane = at@PER_PLANE@, n = plane / @CHANNELS@;
+    const int co = plane % @CHANNELS@@GROUP@@OUTPUT@;
+    if (n >= s.batch) return;
+    double sum = @BIAS@;
+    for (int k = 0; k < @TAPS@; k++) {
+        const int @UP@;
+        if (@OUTSIDE@) continue;
+        float part = 0;
+        for (int ci = 0; ci < @CIN@; ci++)
+            part += (float)x[@PIXEL@] * (float)weight[@WEIGHT@ * @TAPS@ + k];
+        sum += part;
+    }
+    y[at] = float(sum);
+}
+"""
+ONE_HOST = r"""
+extern "C" long long convolve(STORED* const* at, const Extents* s, cudaStream_t stream, int, int) {
+    direct<<<(unsigned)ceil_div(@CHANNELS@ll * s->batch@OUTPUTS@, 256), 256, 0, stream>>>(at[0], at[1], @BIAS_AT@at[3], *s);
+    return (long long)cudaGetLastError();
+}
+"""
+ONE_PYTHON = '''
+
+def convolve(x, weight, bias, *how):
+    """What torch.ops.aten.convolution computes, by the portable kernel@STRICT_SAID@."""
+@STRICT@@WHOLE@    y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
+    function, arch = compiled("convolve", @DTYPE@x.device@TOLD@)
+    call(function, [x, weight, bias, y], (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
+    return y@BACK@
+'''
 
 KERNEL = r"""
 // The portable path, for any GPU and size: a thread computes one output o; along each axis @RULE@.
@@ -69,33 +157,81 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, *rest):
 '''
 
 
-def kernel(transposed: bool) -> str:
-    """The kernel for a file all of whose convolutions are transposed, or for any."""
-    text = KERNEL
-    for word, by in (TRANSPOSED if transposed else EITHER).items():
+def texts(convolutions: list[Convolution | None], transposed: bool) -> tuple[str, str, str]:
+    """Device code, host code and Python of the portable path for the file's convolutions."""
+    if len({*convolutions}) == 1 and convolutions[0]:
+        words = _words(convolutions[0])
+        return _filled(ONE, words), _filled(ONE_HOST, words), ONE_PYTHON
+    python = PYTHON.replace("@EITHER@", "" if transposed else ", int(transposed)")
+    return _filled(KERNEL, TRANSPOSED if transposed else EITHER), HOST, python
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    for word, by in words.items():
         text = text.replace(word, by)
     return text
 
 
-def python(builds: list[str], transposed: bool, floats: bool, strict: bool, halves: bool) -> str:
+def _words(c: Convolution) -> dict[str, str]:
+    axes = "dhw"[3 - len(c.stride) :]
+    last = len(axes) - 1
+    behind = [prod(c.weight[3 + a :]) for a in range(len(axes))]  # taps of the axes behind
+    up, outside, pixel = [], [], f"(n * {c.cin * c.groups} + {'first + ' if c.groups > 1 else ''}ci)"
+    for a, axis in enumerate(axes):
+        tap = f"k{f' / {behind[a]}' if behind[a] > 1 else ''}{f' % {c.weight[2 + a]}' if a else ''}"
+        tap = "0" if c.weight[2 + a] == 1 else tap if c.dilation[a] == 1 else f"{tap} * {c.dilation[a]}"
+        step, pad = c.stride[a], c.padding[a]
+        if c.transposed:
+            up.append(f"{axis} = o{axis}{f' + {pad}' if pad else ''}{f' - {tap}' if tap != '0' else ''}")
+            own = f"{axis} / {step}" if step > 1 else axis
+            outside += [f"{axis} < 0", *([f"{axis} % {step}"] if step > 1 else []), f"{own} >= s.in[{a}]"]
+        else:
+            own = axis
+            scaled = f"o{axis} * {step}" if step > 1 else f"o{axis}"
+            up.append(f"{axis} = {scaled}{f' + {tap}' if tap != '0' else ''}{f' - {pad}' if pad else ''}")
+            outside += [f"{axis} < 0", f"{axis} >= s.in[{a}]"]
+        pixel = f"{pixel} * s.in[{a}] + {own}" if a == last else f"({pixel} * s.in[{a}] + {own})"
+    per = lambda a: "".join(f" / s.out[{b}]" for b in range(last, a, -1))  # noqa: E731
+    output = [f"o{axis} = at{per(a)} % s.out[{a}]" for a, axis in enumerate(axes)]
+    inputs, channel = ("(first + ci)", f"co % {c.cout}") if c.groups > 1 else ("ci", "co")
+    return {
+        "@RULE@": TRANSPOSED["@RULE@"] if c.transposed else "stride * o + dilation * k = i + padding",
+        "@AXES@": str(len(axes)),
+        "@BIAS_GIVEN@": "const STORED* bias, " if c.biased else "",
+        "@BIAS_AT@": "at[2], " if c.biased else "",
+        "@BIAS@": "(float)bias[co]" if c.biased else "0",
+        "@PER_PLANE@": per(-1),
+        "@CHANNELS@": str(c.cout * c.groups),
+        "@GROUP@": f", first = co / {c.cout} * {c.cin}" if c.groups > 1 else "",
+        "@OUTPUT@": "".join(f", {text}" for text in output),
+        "@TAPS@": str(c.taps),
+        "@UP@": ", ".join(up),
+        "@OUTSIDE@": " || ".join(outside),
+        "@CIN@": str(c.cin),
+        "@PIXEL@": pixel,
+        "@WEIGHT@": f"({inputs} * {c.cout} + {channel})" if c.transposed else f"(co * {c.cin} + ci)",
+        "@OUTPUTS@": "".join(f" * s->out[{a}]" for a in range(len(axes))),
+    }
+
+
+def python(text: str, builds: list[str], floats: bool, strict: bool, halves: bool) -> str:
     """floats: the file's kernels are for fp32 alone. strict: it has none for strict fp32, which PyTorch computes; halves: for no fp32."""
     told = ', "HALF" if x.dtype != torch.float32 else "TF32"' if "half" in builds else ', "TF32"'
+    how = re.search(r"def convolve\((.*)\):", text)[1]
     strictly = (
         "    if x.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32:\n"
-        "        return torch.ops.aten.convolution(x, weight, bias, stride, padding, dilation, transposed, *rest)\n"
+        f"        return torch.ops.aten.convolution({how})\n"
     )
     if halves:
         strictly = strictly.replace(" and not torch.backends.cudnn.allow_tf32", "")
     converted = "    dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float() for t in (x, weight, bias)]\n"
-    text = PYTHON
-    for word, by in {
+    whole = "    x, weight = x.contiguous(), weight.contiguous()\n"
+    return _filled(text, {
         "@STRICT_SAID@": f"; {'' if halves else 'strict '}fp32 by PyTorch" if strict else "",
         "@STRICT@": strictly if strict else "",
         "@FLOATS@": converted if floats else "",
-        "@EITHER@": "" if transposed else ", int(transposed)",
+        "@WHOLE@": converted.replace("float()", "float().contiguous()") if floats else whole,
         "@DTYPE@": "" if floats else "x.dtype, ",
         "@TOLD@": told if len(builds) > 1 else "",
         "@BACK@": ".to(dtype)" if floats else "",
-    }.items():
-        text = text.replace(word, by)
-    return text
+    })  # fmt: skip

@@ -138,13 +138,13 @@ def text(
     falls: bool,
     tensor_cores: bool,
     rounding: list[str],
-    transposed: bool,
+    convolve: str,
     statistics: bool,
     source: str,
 ) -> str:
-    """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. tensor_cores: kernels are for
-    one arithmetic each. rounding: programs that round to TF32, where others do not. statistics: there are outputs that stay fp32
-    whatever the leaves are."""
+    """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. convolve: its Python, where it
+    has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32, where others do not.
+    statistics: there are outputs that stay fp32 whatever the leaves are."""
     others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
     other = "; ".join(
         [*(["small: fp32 though TF32 is allowed, as PyTorch does"] if "strict" in builds else []),
@@ -213,7 +213,9 @@ def text(
     }
     options = OPTIONS if floats and not several else OPTIONS_AND_FLAGS
     out = COMPILED.replace("@OPTIONS@", options) + "\n" + RUN + DIFFERENTIATED
-    out += portable.python(builds, transposed, floats, tensor_cores and "strict" not in builds, halves) if falls else ""
+    out += (
+        portable.python(convolve, builds, floats, tensor_cores and "strict" not in builds, halves) if convolve else ""
+    )
     for word, by in words.items():
         out = out.replace(word, by)
     return out
