@@ -60,17 +60,23 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
-// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
-template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
-    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
+// f(i) for the elements i < count of a block.
+template <class F> DEVICE void tf_each(int block, int count, F f) {
+    const int i = block * 256 + threadIdx.x;
+    if (i < count) f(i);
+}
+// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
+template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
+    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
 #pragma unroll 4
-    for (int t = slice; t < count; t += slices) sum += term(t);
+    for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
     for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-    return sum;
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
+    if (slice == 0 && own < count) store(o, sum);
+    __syncthreads();
 }
 __device__ const double tf_table_13[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
 __device__ const double tf_table_14[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
@@ -142,22 +148,17 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2, float* p3) {
     TF_BESIDE();
     const int block = blockIdx.x;
-    if (block < 1) {
-        const int t1 = threadIdx.x;
-        if (t1 < 128) p1[t1] = (float)((float)p0[t1] * 0.5f);
-    } else {
-        const int t2 = (block - 1) * 256 + threadIdx.x;
-        if (t2 < 32768) {
-            const int i7 = t2 / 128, i8 = t2 - i7 * 128, i9 = i7 / 2, i10 = i7 - i9 * 2, i11 = i9 / 2, i12 = i9 - i11 * 2;
-            double a = 0.0;
-            for (int r1 = 0; r1 < 3; ++r1)
-                for (int r2 = 0; r2 < 3; ++r2) {
-                    const double m = tf_table_13[i10 * 3 + r1] * tf_table_14[i12 * 3 + r2];
-                    if (m != 0) a += (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f) * m;
-                }
-            p3[i7 * 128 + i8] = a;
-        }
-    }
+    if (block < 1) tf_each(0, 128, [&](int i) { p1[i] = (float)((float)p0[i] * 0.5f); });
+    else tf_each(block - 1, 32768, [&](int i) {
+        const int i7 = i / 128, i8 = i - i7 * 128, i9 = i7 / 2, i10 = i7 - i9 * 2, i11 = i9 / 2, i12 = i9 - i11 * 2;
+        double a = 0.0;
+        for (int r1 = 0; r1 < 3; ++r1)
+            for (int r2 = 0; r2 < 3; ++r2) {
+                const double m = tf_table_13[i10 * 3 + r1] * tf_table_14[i12 * 3 + r2];
+                if (m != 0) a += (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f) * m;
+            }
+        p3[i7 * 128 + i8] = a;
+    });
     TF_AFTER();
 }
 
@@ -165,17 +166,11 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
-        const int i6 = o4 - i5 * 128;
-        const double a7 = tf_sum_slices<8>(256, tf_shared, [&](int t) {
-            double a9 = 0.0;
-            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 256 + t + r * n5];
-            return a9 * (double)p1[t * 128 + i6];
-        });
-        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
-        __syncthreads();
-    }
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 256, tf_shared, [&](int o, int t) {
+        double a9 = 0.0;
+        for (int r = 0; r < count_1; ++r) a9 += p0[o / 128 * 256 + t + r * n5];
+        return a9 * (double)p1[t * 128 + o % 128];
+    }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
 __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n4, int height, int width, int n13,
@@ -239,13 +234,9 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
     int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
-        const int i6 = o4 - i5 * 128;
-        const double a = tf_sum_slices<8>(256, tf_shared, [&](int t) { return p0[i5 * 256 + t] * (double)p1[t * 128 + i6]; });
-        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a * scale) + (double)p2[i6];
-        __syncthreads();
-    }
+    for (int block = blockIdx.x; block < count0; block += gridDim.x)
+        tf_sums<8>(block, count1, 256, tf_shared, [&](int o, int t) { return p0[o / 128 * 256 + t] * (double)p1[t * 128 + o % 128]; },
+            [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
 #include <algorithm>
@@ -304,7 +295,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_140bf2e8a272", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_43bdf1277f8b", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -80,17 +80,23 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
-// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
-template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
-    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
+// f(i) for the elements i < count of a block.
+template <class F> DEVICE void tf_each(int block, int count, F f) {
+    const int i = block * 256 + threadIdx.x;
+    if (i < count) f(i);
+}
+// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
+template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
+    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
 #pragma unroll 4
-    for (int t = slice; t < count; t += slices) sum += term(t);
+    for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
     for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-    return sum;
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
+    if (slice == 0 && own < count) store(o, sum);
+    __syncthreads();
 }
 // The sum over a warp in a fixed order: lane 0 has it.
 DEVICE double tf_warp_sum(double v) {
@@ -139,19 +145,14 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
     const STORED* __restrict__ p3, float* p4) {
     TF_BESIDE();
     const int block = blockIdx.x;
-    if (block < 32) {
-        const int t1 = block * 256 + threadIdx.x;
-        if (t1 < 8192) {
-            const int i3 = t1 / 128, i4 = t1 - i3 * 128;
-            double a = 0.0;
-            for (int r1 = 0; r1 < 3; ++r1)
-                for (int r2 = 0; r2 < 3; ++r2) a += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
-            p1[i3 * 128 + i4] = a;
-        }
-    } else {
-        const int t2 = (block - 32) * 256 + threadIdx.x;
-        if (t2 < 128) p4[t2] = (float)((float)p2[t2] + (float)p3[t2]);
-    }
+    if (block < 32) tf_each(block, 8192, [&](int i) {
+        const int i3 = i / 128, i4 = i - i3 * 128;
+        double a = 0.0;
+        for (int r1 = 0; r1 < 3; ++r1)
+            for (int r2 = 0; r2 < 3; ++r2) a += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
+        p1[i3 * 128 + i4] = a;
+    });
+    else tf_each(block - 32, 128, [&](int i) { p4[i] = (float)((float)p2[i] + (float)p3[i]); });
     TF_AFTER();
 }
 
@@ -159,17 +160,11 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
-        const int i6 = o4 - i5 * 128;
-        const double a7 = tf_sum_slices<8>(64, tf_shared, [&](int t) {
-            double a9 = 0.0;
-            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 64 + t + r * n5];
-            return a9 * (double)p1[t * 128 + i6];
-        });
-        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
-        __syncthreads();
-    }
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64, tf_shared, [&](int o, int t) {
+        double a9 = 0.0;
+        for (int r = 0; r < count_1; ++r) a9 += p0[o / 128 * 64 + t + r * n5];
+        return a9 * (double)p1[t * 128 + o % 128];
+    }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
 __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_3, int batch) {
@@ -298,7 +293,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_037ab56798b8", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_a2006b87a9ba", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -25,7 +25,8 @@ from transfuse.emit.sizes import Sized, Symbol
 from transfuse.emit.text import specialised
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.sums import FUNCTION as FUNCTION_OF_SUMS
-from transfuse.emit.text.sums import by_terms
+from transfuse.emit.text.jobs import jobs
+from transfuse.emit.text.sums import BY_TERMS, by_terms
 from transfuse.emit.text.values import constants
 from transfuse.emit.text.whole import without_unused_parameters
 from transfuse.problem import ProblemError
@@ -147,7 +148,7 @@ def test_other_sizes_of_a_collapsed_mode_are_computed_by_its_derivation():
     names = re.search(r"    (.*) = \[t\.double\(\) for t in parameters\]", example("C"))[1].split(", ")
     state = {name.replace(".", "_"): t for name, t in [*model.named_parameters(), *model.named_buffers()]}
     x = torch.rand(2, 64, 3, 2, 5, dtype=torch.float64)
-    assert '"eval", leaves, expected, sizes_at, outputs, 1) or eval_as_derived(convolve, *leaves)' in example("C")
+    assert '"eval", leaves, expected, sizes_at, outputs, 1) or eval_as_derived(None, *leaves)' in example("C")
     found = ours["eval_as_derived"](None, x, *(state[name] for name in names))[0]
     torch.testing.assert_close(found, model(x), rtol=1e-12, atol=1e-14)
 
@@ -440,6 +441,33 @@ def test_sums_are_told_their_terms():
     )
     other = f"{FUNCTION_OF_SUMS}\n{loop}{call}\n    b = tf_sum_slices(b, tf_shared, slice, lane, 16, 8);"
     assert by_terms(other) == other
+
+
+def test_what_a_block_does_is_one_call():
+    text = jobs(f"""{BY_TERMS}
+
+__global__ void tail(const double* p0, double* p1, float* p2) {{
+    __shared__ double tf_shared[256];
+    for (int block = blockIdx.x; block < 5; block += gridDim.x) {{
+        if (block < 1) {{
+            const int t1 = block * 256 + threadIdx.x;
+            if (t1 < 64) p2[t1] = -p0[t1];
+        }} else {{
+            const int block2 = block - 1, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block2 * 8 + lane;
+            const int o4 = min(o3, 31), i5 = o4 / 16, i6 = o4 - i5 * 16;
+            const double a = tf_sum_slices<8>(9, tf_shared, [&](int t2) {{ return p0[i5 * 9 + t2 * i6]; }});
+            if (slice == 0 && o3 < 32) p1[i5 * 16 + i6] = a;
+            __syncthreads();
+        }}
+    }}
+}}
+""")
+    assert "if (block < 1) tf_each(block, 64, [&](int i) { p2[i] = -p0[i]; });" in text
+    assert (
+        "else tf_sums<8>(block - 1, 32, 9, tf_shared, [&](int o, int t) { return p0[o / 16 * 9 + t * (o % 16)]; }"
+        in text
+    )
+    assert "[&](int o, double sum) { p1[o] = sum; });" in text and "tf_sum_slices" not in text
 
 
 def test_builds_in_one_text():

@@ -29,6 +29,7 @@ from transfuse.emit.passes import (
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
 from transfuse.emit.text.brief import brief
+from transfuse.emit.text.jobs import jobs
 from transfuse.emit.text.ranges import Range, tables
 from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, product, rounded, shorter
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
@@ -158,7 +159,7 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
             *_blocks(mine),
             f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
         ]
-    return by_terms("\n".join(_said(block) for block in blocks))
+    return jobs(by_terms("\n".join(_said(block) for block in blocks)))
 
 
 def _said(block: str) -> str:

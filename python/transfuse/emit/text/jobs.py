@@ -1,0 +1,147 @@
+"""Plain kernels for a reader: what a block does for its elements, or for its sums, as one call."""
+
+from __future__ import annotations
+
+import re
+
+from transfuse.emit.text.sums import BY_TERMS, THREADS
+
+WIDTH = 150
+EACH = """// f(i) for the elements i < count of a block.
+template <class F> DEVICE void tf_each(int block, int count, F f) {
+    const int i = block * 256 + threadIdx.x;
+    if (i < count) f(i);
+}"""
+SUMS = """// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
+template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
+    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
+    double sum = 0.0;
+#pragma unroll 4
+    for (int t = slice; t < terms; t += slices) sum += term(o, t);
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
+    if (slice == 0 && own < count) store(o, sum);
+    __syncthreads();
+}"""
+
+# One statement, or a block of them, at an indent named I.
+GOVERNED = r"(?:(?P<one>[^\n{}]*;)|\{\n(?P<many>(?:(?P=I)\ [^\n]*\n)+?)(?P=I)\})"
+ELEMENTS = re.compile(
+    rf"""
+^(?P<I>\ +)const\ int\ (?P<t>\w+)\ =\ (?:\(?(?P<block>block\d*(?:\ -\ \d+)?)\)?\ \*\ {THREADS}\ \+\ )?threadIdx\.x;\n
+(?P=I)if\ \((?P=t)\ <\ (?P<count>\w+)\)\ {GOVERNED}\n""",
+    re.X | re.M,
+)
+SUM = re.compile(
+    rf"""
+^(?P<I>\ +)const\ int\ (?:(?P<alias>block\d*)\ =\ (?P<block>block\d*\ -\ \d+),\ )?(?P<lane>\w+)\ =\ threadIdx\.x\ %\ (?P<n>\d+),
+\ (?P<slice>\w+)\ =\ threadIdx\.x\ /\ (?P=n),\ (?P<own>\w+)\ =\ (?P<of>block\d*|\(int\)blockIdx\.x)\ \*\ (?P=n)\ \+\ (?P=lane)
+(?:,|;\n(?P=I)const\ int)\ (?P<o>\w+)\ =\ min\((?P=own),\ [^\n()]*\)
+(?P<indices>(?:(?:,|;\n(?P=I)const\ int)\ \w+\ =\ [^\n,;()]*)*);\n
+(?P=I)const\ double\ (?P<sum>\w+)\ =\ tf_sum_slices<(?P=n)>\((?P<terms>\w+),\ tf_shared,\ \[&\]\(int\ (?P<t>\w+)\)\ \{{
+(?:\ (?P<term>return\ [^\n]*;)\ \}}|\n(?P<before>(?:(?P=I)\ [^\n]*\n)+?)(?P=I)\}})\);\n
+(?P=I)if\ \((?P=slice)\ ==\ 0\ &&\ (?P=own)\ <\ (?P<count>\w+)\)\ {GOVERNED}\n
+(?P=I)__syncthreads\(\);\n""",
+    re.X | re.M,
+)
+INDEX = re.compile(r"(\w+) = (\w+)(?: / (\d+)| - (\w+) \* (\d+))(?=[,;]|$)")
+ALONE = re.compile(
+    r"""
+^(?P<I>\ *)(?P<head>(?:else\ )?(?:if|for)\ \([^\n]*\)|else)\ \{\n
+(?P=I)\ {4}(?P<call>tf_(?:each|sums)\b(?:
+[^\n]*\{\n(?:(?P=I)\ {5}[^\n]*\n|(?P=I)\ {4}\},\ [^\n]*\{\n)*?(?P=I)\ {4}\}(?:,\ [^\n]*\})?\);|[^\n]*;
+|[^\n]*,\n(?P=I)\ {8}\[&\][^\n]*;|[^\n]*,\n(?P=I)\ {8}\[&\][^\n]*\{\n(?:(?P=I)\ {9}[^\n]*\n)+?(?P=I)\ {8}\}\);))\n
+(?P=I)\}(?P<more>\ else)?""",
+    re.M | re.X,
+)
+
+
+def jobs(text: str) -> str:
+    """Device code whose kernels are called as above; sums only where all of them are."""
+    new = SUM.sub(_sum, text)
+    if "tf_sum_slices<" in re.sub(re.escape(BY_TERMS), "", new):
+        new = text
+    new = ELEMENTS.sub(_elements, new)
+    new = _unbraced(new).replace(BY_TERMS, SUMS) if "tf_sums<" in new else _unbraced(new)
+    if "tf_each(" in new:
+        first = re.search(r"(?m)^(?:// [^\n]*\n)*template <int N, class Term, class Store>|^\n__global__", new)
+        new = f"{new[: first.start()]}{EACH}\n{new[first.start() :]}"
+    return new
+
+
+def _lambda(types: dict[str, tuple[str, str]], one: str | None, many: str | None, indent: str) -> str:
+    """types: of each argument its type and the name it would best have."""
+    body = one or many
+    for name, (_, better) in types.items():
+        if not re.search(rf"\b{better}\b", body):
+            body, types = re.sub(rf"\b{name}\b", better, body), {**types, name: (types[name][0], better)}
+        else:
+            types = {**types, name: (types[name][0], name)}
+    one, many = (body, None) if one else (None, body)
+    given = ", ".join(f"{type_} {name}" for type_, name in types.values())
+    return f"[&]({given}) {{ {one} }}" if one else f"[&]({given}) {{\n{many}{indent}}}"
+
+
+def _elements(m: re.Match) -> str:
+    head, of = f"{m['I']}tf_each({m['block'] or '0'}, {m['count']}, ", {m["t"]: ("int", "i")}
+    if re.search(r"\b(?:return|continue|break)\b", m["one"] or m["many"]):
+        return m[0]
+    line = f"{head}{_lambda(of, m['one'], m['many'], m['I'])});\n"
+    if m["one"] and len(line) > WIDTH:
+        line = head + _lambda(of, None, f"{m['I']}    {m['one']}\n", m["I"]) + ");\n"
+    return line
+
+
+def _sum(m: re.Match) -> str:
+    o, block = m["o"], m["block"] or m["of"]
+    known: dict[str, str] = {}
+    for name, of, by, quotient, times in INDEX.findall(m["indices"]):
+        if of != o or (quotient and known.get(quotient) != f"{o} / {times}"):
+            return m[0]
+        known[name] = f"{o} / {by}" if by else f"{o} % {times}"
+    if len(known) != m["indices"].count(" = ") or (m["alias"] and m["of"] != m["alias"]):
+        return m[0]
+    term, store = (_indexed(t, o, known) if t else t for t in (m["term"], m["one"]))
+    before, many = (_indexed(t, o, known) if t else t for t in (m["before"], m["many"]))
+    every = "".join(t for t in (term, store, before, many) if t)
+    if re.search(rf"\b(?:{m['lane']}|{m['slice']}|{m['own']})\b", every):
+        return m[0]
+    first = _lambda({o: ("int", "o"), m["t"]: ("int", "t")}, term, before, m["I"])
+    last = _lambda({o: ("int", "o"), m["sum"]: ("double", "sum")}, store, many, m["I"])
+    head = f"{m['I']}tf_sums<{m['n']}>({block}, {m['count']}, {m['terms']}, tf_shared, "
+    line = f"{head}{first}, {last});\n"
+    if "\n" in line[:-1] and term and not store:
+        line = f"{head}{first},\n{m['I']}    {last.replace(chr(10) + m['I'], chr(10) + m['I'] + '    ')});\n"
+    if "\n" not in line[:-1] and len(line) > WIDTH:
+        line = f"{head}{first},\n{m['I']}    {last});\n"
+    return line
+
+
+def _indexed(text: str, o: str, known: dict[str, str]) -> str:
+    """With what indices of an output stand for in their places."""
+    for name, by in known.items():
+        if " / " in by:
+            rest = next((n for n, r in known.items() if r == f"{o} % {by.split(' / ')[1]}"), None)
+            text = re.sub(rf"\b{name} \* {by.split(' / ')[1]} \+ {rest}\b(?! [*/%])", o, text) if rest else text
+    for name, by in known.items():
+        text = re.sub(rf"(?<=[*/%] )\b{name}\b", f"({by})", text)
+        text = re.sub(rf"\b{name}\b", by, text)
+    return text
+
+
+def _unbraced(text: str) -> str:
+    """A call that stands alone needs no braces."""
+
+    def said(m: re.Match) -> str:
+        call = re.sub(rf"\n{m['I']}    ", f"\n{m['I']}", m["call"])
+        line = f"{m['I']}{m['head']} {call}"
+        if len(line.split("\n")[0]) > WIDTH:
+            line = f"{m['I']}{m['head']}\n{m['I']}    {m['call']}"
+        return line + (f"\n{m['I']}else" if m["more"] else "")
+
+    last = ""
+    while text != last:
+        last, text = text, ALONE.sub(said, text)
+    return text
