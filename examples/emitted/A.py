@@ -239,7 +239,6 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
             [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
-#include <algorithm>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
@@ -295,7 +294,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_43bdf1277f8b", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_963cbb5b7283", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -232,7 +232,6 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     if (threadIdx.x == 0) p1[to] = tf_sums[0];
 }
 
-#include <algorithm>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
@@ -293,7 +292,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_a2006b87a9ba", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6d460a7eaa70", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

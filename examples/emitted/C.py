@@ -168,8 +168,7 @@ DEVICE Place place_of(int tile, const Sizes& s) {
     at.u[0] = tile;
     return at;
 }
-// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide the grid: tiles at
-// a border have less to do. Its part of the channels stays where the parts divide the grid.
+// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image: tiles at a border have less to do.
 DEVICE int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
@@ -290,8 +289,7 @@ struct Held {
         if (stage >= 0) barrier_arrive(b.empty[stage]);
         slab = stage = -1;
     }
-    // Waits for what the next products read, without keeping anybody else waiting. Products are instructions of a whole warpgroup: its warps must
-    // take the same way, though one may see a barrier done before another does.
+    // Waits for what the next products read. They are instructions of a whole warpgroup: its warps must take the same way.
     DEVICE void wait(Barrier& barrier, int parity, Barriers& b) {
         if (slab >= 0 || stage >= 0) {
             if (group_agrees(4 + group, barrier_done(barrier, parity))) return;
@@ -435,8 +433,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, WG};
     Fragments<WG> fragments(shared, s, operands, t);
-    // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands over and is behind
-    // from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         float acc[BLOCKS][ACCUMULATORS];
@@ -667,8 +664,6 @@ __global__ void __launch_bounds__(256) direct(const float* x, const float* weigh
     y[at] = float(sum);
 }
 
-#include <algorithm>
-#include <array>
 #include <dlfcn.h>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
@@ -690,12 +685,12 @@ static tf_divisor divisor(long long d) {
     return {(unsigned)((((1ull << shift) - d) << 32) / d + 1), shift};
 }
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
-static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
+static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
     typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
     const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
-    encode(&map, 7, 5, tensor, &extent, &stride, &box, ones, 0, 0, 3, 0);
+    encode(&map, 7, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
     return map;
 }
 
@@ -754,11 +749,10 @@ _built, _calls = {}, {}
 def compiled(name, device):
     """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
-    key = f"{major}{minor}" + "a" * (major == 9),
+    key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
-        options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}"], "is_python_module": False,
-                "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_e537143c4fcf", *key]), "", SOURCE, **options))
+        options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_411bfcca890b_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -140,8 +140,7 @@ DEVICE Place place_of(int tile, const Sizes& s) {
     at.u[0] = tile;
     return at;
 }
-// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide the grid: tiles at
-// a border have less to do. Its part of the channels stays where the parts divide the grid.
+// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image: tiles at a border have less to do.
 DEVICE int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
@@ -262,8 +261,7 @@ struct Held {
         if (stage >= 0) barrier_arrive(b.empty[stage]);
         slab = stage = -1;
     }
-    // Waits for what the next products read, without keeping anybody else waiting. Products are instructions of a whole warpgroup: its warps must
-    // take the same way, though one may see a barrier done before another does.
+    // Waits for what the next products read. They are instructions of a whole warpgroup: its warps must take the same way.
     DEVICE void wait(Barrier& barrier, int parity, Barriers& b) {
         if (slab >= 0 || stage >= 0) {
             if (group_agrees(4 + group, barrier_done(barrier, parity))) return;
@@ -298,8 +296,7 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, WG};
-    // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands over and is behind
-    // from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
     constexpr int FIRST_SLOT = WG * BUFFERS_0, SLOTS = WG == 0 ? BUFFERS_0 : BUFFERS - BUFFERS_0;
     int slot = FIRST_SLOT, chunk_turn = 0;
     const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
@@ -361,7 +358,9 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                     UNROLL for (int i = 0; i < BATCH; i++, to += step) {
                         tf_vector<STORED, VECTOR> whole;
                         UNROLL for (int e = 0; e < VECTOR; e++) whole.lane[e] = v1[i][e];
-                        __stcs((float4*)to, *(float4*)&whole);
+                        if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
+                        else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
+                        else *(tf_vector<STORED, VECTOR>*)to = whole;
                     }
                 }
                 barrier_arrive(b.chunk_empty[slot]);
@@ -429,8 +428,8 @@ __global__ void __launch_bounds__(256) direct(const STORED* x, const STORED* wei
 }
 
 #include <algorithm>
-#include <array>
 #include <dlfcn.h>
+#include <type_traits>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
@@ -443,12 +442,12 @@ template <class... P, class... A> void launch(void (*kernel)(P...), long long gr
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
-static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
+static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
     typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
     const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
-    encode(&map, sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9, 5, tensor, &extent, &stride, &box, ones, 0, 0, 3, 0);
+    encode(&map, sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
     return map;
 }
 
@@ -489,7 +488,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d2587fec56ff", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_8816d2861d4e", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

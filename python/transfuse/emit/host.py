@@ -44,12 +44,12 @@ static tf_divisor divisor(long long d) {
 
 BOXES = r"""
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
-static TensorMap boxes_of(const void* tensor, std::array<long long, 5> extent, std::array<long long, 4> stride, std::array<int, 5> box) {
+static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
     typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
     static Encode* const encode = (Encode*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuTensorMapEncodeTiled");
     const int ones[5] = {1, 1, 1, 1, 1};
     TensorMap map;
-    encode(&map, @ELEMENT@, 5, tensor, &extent, &stride, &box, ones, 0, 0, 3, 0);
+    encode(&map, @ELEMENT@, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
     return map;
 }
 """
@@ -66,8 +66,8 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
         launch = launch.replace(word, texts[clusters])
     element = "sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9" if half else "7"
     called = {"divisor(": DIVISOR, "boxes_of(": BOXES.replace("@ELEMENT@", element)}
-    heads = ["algorithm", *(["array", "dlfcn.h"] if "boxes_of(" in functions else [])]
-    launch = launch.replace("@HEADS@", "\n".join(f"#include <{head}>" for head in heads))
+    used = {"algorithm": "std::m", "dlfcn.h": "boxes_of(", "type_traits": "boxes_of(" if half else "std::is_same"}
+    launch = launch.replace("@HEADS@", "\n".join(f"#include <{head}>" for head, by in used.items() if by in functions))
     launch = launch.replace("@SIZES@", SIZES if "sizes_of(" in functions else "")
     return [launch, *(text for name, text in called.items() if name in functions)]
 

@@ -40,18 +40,19 @@ COMPILED = '''
 def compiled(name, @DTYPE@device@TOLD_HERE@):
     """A function of the source for the GPU at hand: built on first use, later found in torch's extension cache."""
     major, minor = torch.cuda.get_device_capability(device)
-    key = @ELEMENT_KEY@@TOLD_KEY@f"{major}{minor}" + "a" * (major == 9)@COMMA@
+    key = @ELEMENT_KEY@@TOLD_KEY@f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
 @OPTIONS@
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_@DIGEST@", *key]), "", @SOURCE@, **options))
+        _built[key] = ctypes.CDLL(load_inline(@NAME@, "", @SOURCE@, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
 '''
 
 ARCH = 'f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}"'
+ONE = ARCH.replace("key[-1]", "key")
 OPTIONS = (
-    f"""        options = {{"extra_cuda_cflags": [{ARCH}], "is_python_module": False, "no_implicit_headers": True}}"""
+    f"""        options = {{"extra_cuda_cflags": [{ONE}], "is_python_module": False, "no_implicit_headers": True}}"""
 )
 OPTIONS_AND_FLAGS = f"""        flags = [@ELEMENT_FLAG@@TOLD_FLAG@{ARCH}, "-diag-suppress=177,550"]
         options = {{"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}}"""
@@ -180,7 +181,7 @@ def text(
         "@ELEMENTS@": "" if floats else types,
         "@ELEMENT_KEY@": "" if floats else "ELEMENTS[dtype], ",
         "@ELEMENT_FLAG@": "" if floats else 'f"-DSTORED={key[0]}", ',
-        "@COMMA@": "," if floats and not several else "",
+        "@NAME@": '"_".join(["transfuse_@DIGEST@", *key])' if several or not floats else 'f"transfuse_@DIGEST@_{key}"',
         "not in @TYPES@": "!= torch.float32" if floats else "not in ELEMENTS",
         "@NAMES@": "fp32 or 16 bits" if floats else "fp32, fp16 or bf16",
         "@TF32@": "torch._C._get_cudnn_allow_tf32(), " if "strict" in builds else "",

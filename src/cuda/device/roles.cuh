@@ -31,8 +31,7 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     return at;
 }
 
-// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image, also where a row's tiles divide
-// the grid: tiles at a border have less to do. Its part of the channels stays where the parts divide the grid.
+// The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image: tiles at a border have less to do.
 static __device__ __forceinline__ int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + PARTS * (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
@@ -406,8 +405,7 @@ struct Held {
         if (stage >= 0) barrier_arrive(shared_address(&b.empty[stage]));
         slab = stage = -1;
     }
-    // Waits for what the next products read, without keeping anybody else waiting. Products are instructions of a whole
-    // warpgroup: its warps must take the same way, though one may see a barrier done before another does.
+    // Waits for what the next products read. They are instructions of a whole warpgroup: its warps must take the same way.
     __device__ __forceinline__ void wait(unsigned barrier, int parity, Barriers& b) {
         if (slab >= 0 || stage >= 0) {
             if (group_agrees(4 + group, barrier_done(barrier, parity))) return;
@@ -459,8 +457,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     Held held;
     held.group = WG;
     Fragments<WG> fragments(shared, s, operands, t);
-    // The store role takes all chunks of the first warpgroup, then all of the second, which still multiplies while the first hands
-    // over and is behind from then on: so the tensor cores never stand still. Each warpgroup has buffers of its own.
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
     constexpr int FIRST_SLOT = JOINT ? 0 : WG * BUFFERS_0, SLOTS = JOINT ? BUFFERS : WG == 0 ? BUFFERS_0 : BUFFERS - BUFFERS_0;
     int slot = FIRST_SLOT, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
