@@ -178,7 +178,7 @@ def nvrtc():
 
 
 def device_part(source: str) -> str:
-    return source[: source.index("#include <algorithm>")]
+    return re.split(r"\n(?=#include <|static bool aligned)", source, maxsplit=1)[0]
 
 
 BUILDS = {
@@ -496,7 +496,7 @@ def test_rows_of_the_examples_length_share_padding():
 @pytest.mark.parametrize("row", SEEDS)
 def test_host_code_defines_everything_once(row):
     source = namespace(example(row))["SOURCE"]
-    host = source[source.index("#include <algorithm>") :]
+    host = source[len(device_part(source)) :]
     found = re.findall(r"^(?:template <[^>]*>\s)?(?:static |void |extern \"C\" )[^=;\n]*?(\w+)\(", host, re.M)
     assert "launch" in found and len(found) == len(set(found))
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 
 
 WORD = re.compile(r"[A-Za-z_]\w*")
+METHOD = re.compile(
+    r"^\s+(?:template <[^>]*> )?(?:static )?(?:DEVICE|TF_FUNCTION|__device__ __forceinline__) [\w:]+[&*]? (\w+)\(", re.M
+)
 
 
 @dataclass
@@ -27,6 +30,8 @@ class Chunk:
             own = re.findall(r"^\s+constexpr int ([^;]*);", code, re.M)
             self.words -= {name for list_ in own for name in re.findall(r"(?:^|, )(\w+) = ", list_) if name.isupper()}
         self.calls = set(re.findall(r"([A-Za-z_]\w*)(?=[(<])", code))
+        if not self.function:  # and so do functions of a struct
+            self.calls -= set(METHOD.findall(code))
 
     def reached_from(self, words: set[str], calls: set[str]) -> bool:
         return bool(self.names & (calls if self.function else words))
