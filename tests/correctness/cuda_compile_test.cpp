@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -245,6 +246,28 @@ TEST_F(CudaCompile, ProcessesShareTheFolder) {
     }
     for (const fs::path& entry : entries()) EXPECT_EQ(entry.extension(), ".cubin") << "a temporary file was left";
     EXPECT_EQ(entries().size(), 5u);
+}
+
+// The compiler is looked for once a process: each answer in a process of its own.
+TEST(Nvrtc, IsLookedForWhereTheEnvironmentSays) {
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+    auto answer = [] {
+        std::string reason = "found";
+        const bool found = nvrtc_available(&reason);
+        std::fputs(reason.c_str(), stderr);
+        _exit(found ? 0 : 1);
+    };
+    setenv("TRANSFUSE_NVRTC", "/nowhere/libnvrtc.so", 1);
+    EXPECT_EXIT(answer(), testing::ExitedWithCode(1), "TRANSFUSE_NVRTC names /nowhere/libnvrtc.so, where no NVRTC");
+    std::error_code ignored;
+    for (const auto& python : fs::directory_iterator(fs::path(TRANSFUSE_SOURCE_DIR) / ".venv" / "lib", ignored))
+        for (const auto& toolkit : fs::directory_iterator(python.path() / "site-packages" / "nvidia", ignored)) {
+            const fs::path folder = toolkit.path() / "lib";
+            if (!fs::exists(folder / "libnvrtc.so.13") && !fs::exists(folder / "libnvrtc.so.12")) continue;
+            setenv("TRANSFUSE_NVRTC", folder.c_str(), 1);
+            EXPECT_EXIT(answer(), testing::ExitedWithCode(0), "found");
+        }
+    unsetenv("TRANSFUSE_NVRTC");
 }
 
 }  // namespace
