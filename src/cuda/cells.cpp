@@ -35,21 +35,12 @@ bool CellWriter::arrange(std::string* why_not) {
         if (why_not) *why_not = why;
         return false;
     };
-    const Node& node = graph_[anchor_];
-    x_ = node.args[0], w_ = node.args[1];
-    if (node.args.size() > 2) bias_ = node.args[2];
-    const Type &x = graph_[x_].type, &w = graph_[w_].type;
-    if (x.dtype == DType::f64 || w.dtype == DType::f64) return refuse("float64 products");
-    cin_ = w.shape[1], cout_ = w.shape[2];
+    if (const std::string why = unfit(); !why.empty()) return refuse(why);
     own_ = share_of(cout_);
-    if (w.shape[0] != 1 || cin_ > most_input_channels || own_ == 0) return refuse("many channels");
-    if (numel(x.shape) >= int64_t{1} << 31 || numel(node.type.shape) >= int64_t{1} << 31)
-        return refuse("more than 2^31 elements");
-    axes_ = lattices(graph_, anchor_);
-    if (axes_.size() < 2) return refuse("one axis");
+    if (cin_ > most_input_channels || own_ == 0) return refuse("many channels");
     int64_t inputs = cin_;
     for (const Lattice& axis : axes_) {
-        if (axis.down != 1 || axis.in < 1 || axis.out < 1) return refuse("strides");
+        if (axis.down != 1) return refuse("strides");
         phases_.emplace_back(static_cast<size_t>(axis.up));
         int64_t least = 0, most = 0;
         for (int64_t k = 0; k < axis.taps; ++k)
@@ -75,7 +66,7 @@ bool CellWriter::arrange(std::string* why_not) {
     if (own_ < cout_ && (reduced || !grid_.empty() || late_sinks_.empty())) return refuse("many channels");
     // Tensor cores that round their factors are faster, but where channels are reduced (H200: f12 .19 ms against .20); of so
     // few input channels and less than three axes they round nothing (tf32_pays).
-    const bool strict = x.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() < 3);
+    const bool strict = graph_[x_].type.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() < 3);
     return strict || reduced || refuse("factors that may be rounded");
 }
 

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "cuda/around_product.h"
 #include "cuda/cells.h"
 #include "cuda/kernel_text.h"
 #include "cuda/variance_beside.h"
@@ -11,13 +12,10 @@
 
 namespace transfuse::cuda {
 
-class CellWriter {
+class CellWriter : AroundProduct {
 public:
     CellWriter(const Surroundings& s, const Places& places, const std::vector<Sink>& sinks)
-        : s_(s),
-          graph_(s.plan.graph),
-          sinks_(sinks),
-          anchor_(s.pass.anchor),
+        : AroundProduct(s, sinks),
           kernel_(s, places),
           body_(kernel_.body),
           emitter_(kernel_.emitter) {}
@@ -65,23 +63,18 @@ private:
     void add(ValueId v);
     void leave(ValueId v, const std::string& n, const std::string& slice);
 
-    const Surroundings& s_;
-    const Graph& graph_;
-    const std::vector<Sink>& sinks_;
-    const ValueId anchor_;
     KernelText kernel_;
     Body& body_;
     Emitter& emitter_;
-    ValueId x_ = -1, w_ = -1, bias_ = -1, pool_ = -1;
+    ValueId pool_ = -1;
     TilePool pool_kind_{};
-    std::vector<Lattice> axes_;
     std::vector<std::vector<std::vector<PhaseTap>>> phases_;  // [axis][phase]
     std::vector<int64_t> least_, reach_, cell_extent_;       // of each axis: the least shift, how many inputs, how many cells
     std::vector<ValueId> early_, late_, grid_, early_grid_, late_grid_;  // before the pool and behind it
     std::vector<const Sink*> early_sinks_, late_sinks_;
     std::unordered_map<ValueId, int64_t> slot_at_;
     std::string first_;                                      // channel of the block, where it has a share
-    int64_t cin_ = 1, cout_ = 1, own_ = 1, channels_ = 4, phase_count_ = 1, pairs_ = 1, slices_ = 1;   // own: of a thread
+    int64_t own_ = 1, channels_ = 4, phase_count_ = 1, pairs_ = 1, slices_ = 1;   // own: of a thread
 };
 
 }  // namespace transfuse::cuda

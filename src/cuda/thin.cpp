@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cuda/around_product.h"
 #include "cuda/kernel_text.h"
 #include "transfuse/error.h"
 
@@ -21,26 +22,18 @@ constexpr int64_t most_terms = 256;                 // of a long sum are added b
 constexpr int64_t most_block = 16;    // channels of a thread
 constexpr int64_t sums = 64;          // of a thread, in registers
 
-class ThinWriter {
+class ThinWriter : AroundProduct {
 public:
     ThinWriter(const Surroundings& s, const Places& places, const std::vector<Sink>& sinks)
-        : s_(s), graph_(s.plan.graph), places_(places), sinks_(sinks), anchor_(s.pass.anchor) {}
+        : AroundProduct(s, sinks), places_(places) {}
 
     // True where the pass is one of these; else a sentence says why not.
     bool arrange(std::string* why_not) {
-        auto refuse = [&](const char* why) {
+        auto refuse = [&](const std::string& why) {
             if (why_not) *why_not = why;
             return false;
         };
-        const Node& node = graph_[anchor_];
-        x_ = node.args[0], w_ = node.args[1];
-        if (node.args.size() > 2) bias_ = node.args[2];
-        const Type &x = graph_[x_].type, &w = graph_[w_].type;
-        if (x.dtype == DType::f64 || w.dtype == DType::f64) return refuse("float64 products");
-        if (w.shape[0] != 1) return refuse("groups");
-        axes_ = lattices(graph_, anchor_);
-        if (axes_.size() < 2) return refuse("one axis");
-        cin_ = w.shape[1], cout_ = w.shape[2];
+        if (const std::string why = unfit(); !why.empty()) return refuse(why);
         int64_t taps = 1;
         for (const Lattice& axis : axes_) {
             if (axis.up != 1) return refuse("phases");
@@ -48,9 +41,6 @@ public:
         }
         const bool thin = cin_ * taps * cout_ <= most_work;
         if (!thin && !s_.target.decide(is_few(taps))) return refuse("more than a thin product");
-        if (numel(x.shape) >= int64_t{1} << 31 || numel(node.type.shape) >= int64_t{1} << 31)
-            return refuse("more than 2^31 elements");
-        if (numel(node.type.shape) == 0 || numel(x.shape) == 0) return refuse("an empty tensor");
         for (const TileStep& step : s_.pass.steps) {
             if (step.scope != Scope::tile && step.scope != Scope::prologue) return refuse("reductions");
             if (step.value != anchor_ && !is_pointwise(graph_[step.value].op)) return refuse("more than a pointwise chain");
@@ -61,7 +51,7 @@ public:
         const int64_t most_rows = rows_;
         while (rows_ > 1 && rows_ / 2 >= axes_[axes_.size() - 2].out) rows_ /= 2;
         // Few pixels: more threads, and more channels under way in each.
-        const int64_t pixels = numel(node.type.shape) / cout_;
+        const int64_t pixels = numel(graph_[anchor_].type.shape) / cout_;
         while (rows_ > 1 && pixels / rows_ < threads * s_.target.multiprocessors) rows_ /= 2;
         if (s_.target.any_size && rows_ < most_rows) rows_ = 1;
         rows_ = s_.target.decide(rows_);
@@ -267,14 +257,8 @@ private:
         return true;
     }
 
-    const Surroundings& s_;
-    const Graph& graph_;
     const Places& places_;
-    const std::vector<Sink>& sinks_;
-    const ValueId anchor_;
-    ValueId x_ = -1, w_ = -1, bias_ = -1;
-    std::vector<Lattice> axes_;
-    int64_t cin_ = 1, cout_ = 1, block_ = 4, rows_ = 1;
+    int64_t block_ = 4, rows_ = 1;
     int64_t at_once_ = 1;   // input channels whose weights lie in shared memory together, and whose products are added first
     Index at_;   // of the thread's first output; the channel is open
     Body* body_ = nullptr;
