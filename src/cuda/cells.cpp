@@ -36,6 +36,7 @@ bool CellWriter::arrange(std::string* why_not) {
         return false;
     };
     if (const std::string why = unfit(); !why.empty()) return refuse(why);
+    const Type& x = graph_[x_].type;
     own_ = share_of(cout_);
     if (cin_ > most_input_channels || own_ == 0) return refuse("many channels");
     int64_t inputs = cin_;
@@ -66,7 +67,7 @@ bool CellWriter::arrange(std::string* why_not) {
     if (own_ < cout_ && (reduced || !grid_.empty() || late_sinks_.empty())) return refuse("many channels");
     // Tensor cores that round their factors are faster, but where channels are reduced (H200: f12 .19 ms against .20); of so
     // few input channels and less than three axes they round nothing (tf32_pays).
-    const bool strict = graph_[x_].type.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() < 3);
+    const bool strict = x.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() < 3);
     return strict || reduced || refuse("factors that may be rounded");
 }
 
