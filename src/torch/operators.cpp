@@ -13,6 +13,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <cstdlib>
 #include <optional>
 #include <span>
 
@@ -88,18 +89,55 @@ Tensor empty(const Sizes& shape, const Sizes& strides, int32_t dtype, const Plac
 
 // libtorch_cuda is not linked, so that the library loads beside a PyTorch without CUDA; it is there if a CUDA tensor
 // is.
+template <class Function>
+Function* of_torch_cuda(const char* name) {
+    static void* const library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+    return reinterpret_cast<Function*>(dlsym(library != nullptr ? library : RTLD_DEFAULT, name));
+}
+
 void* current_stream(int32_t device) {
-    using Function = AOTITorchError (*)(int32_t, void**);
-    static const Function get = [] {
-        void* library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
-        void* symbol = dlsym(library != nullptr ? library : RTLD_DEFAULT, "aoti_torch_get_current_cuda_stream");
-        return reinterpret_cast<Function>(symbol);
-    }();
+    static const auto get = of_torch_cuda<AOTITorchError(int32_t, void**)>("aoti_torch_get_current_cuda_stream");
     require(get != nullptr, "PyTorch's current CUDA stream cannot be read: libtorch_cuda is not loaded");
     void* stream = nullptr;
     check(get(device, &stream), "get_current_cuda_stream");
     return stream;
 }
+
+// Scratch memory for one call, aligned as engines want it. On the current CUDA device it comes from PyTorch's allocator
+// without a tensor around it, which would cost as much as a launch.
+class Workspace {
+public:
+    Workspace(size_t bytes, const Place& place) {
+        static const bool plain = std::getenv("TF_PLAIN") != nullptr;
+        if (!plain && place.type == aoti_torch_device_type_cuda()) take_from_cuda(bytes, place.index);
+        if (raw_ != nullptr) return;
+        tensor_ = empty({static_cast<int64_t>(bytes) + alignment}, {1}, aoti_torch_dtype_uint8(), place);
+        check(aoti_torch_get_data_ptr(tensor_->get(), &data_), "data_ptr");
+        data_ = reinterpret_cast<void*>((reinterpret_cast<intptr_t>(data_) + alignment - 1) / alignment * alignment);
+    }
+    ~Workspace() {
+        static const auto release =
+            of_torch_cuda<AOTITorchError(void*)>("aoti_torch_cuda_caching_allocator_raw_delete");
+        if (raw_ != nullptr) release(raw_);
+    }
+    Workspace(const Workspace&) = delete;
+    Workspace& operator=(const Workspace&) = delete;
+    void* data() const { return raw_ != nullptr ? raw_ : data_; }
+
+private:
+    static constexpr intptr_t alignment = 256;
+
+    void take_from_cuda(size_t bytes, int32_t device) {
+        static const auto allocate =
+            of_torch_cuda<AOTITorchError(uint64_t, void**)>("aoti_torch_cuda_caching_allocator_raw_alloc");
+        int32_t current = -1;
+        if (allocate == nullptr || aoti_torch_get_current_device_index(&current) != AOTI_TORCH_SUCCESS) return;
+        if (current == device) check(allocate(bytes, &raw_), "raw_alloc");  // its blocks begin at multiples of 512
+    }
+
+    void *raw_ = nullptr, *data_ = nullptr;
+    std::optional<Tensor> tensor_;
+};
 
 // The views of a call, kept by each thread for its next one: their sizes and strides then need no allocations.
 struct Views {
@@ -131,19 +169,10 @@ std::vector<Tensor> execute(const Instance& instance, const Place& place) {
         check(aoti_torch_get_data_ptr(outputs.back().get(), &view.data), "data_ptr");
     }
     RunContext context;
-    std::optional<torch::stable::accelerator::DeviceGuard> guard;
-    std::optional<Tensor> workspace;
-    if (instance.workspace_bytes > 0) {
-        // PyTorch's CPU allocator aligns to 64 bytes; engines want 256.
-        const int64_t bytes = static_cast<int64_t>(instance.workspace_bytes) + 256;
-        workspace = empty({bytes}, {1}, aoti_torch_dtype_uint8(), place);
-        void* data = nullptr;
-        check(aoti_torch_get_data_ptr(workspace->get(), &data), "data_ptr");
-        context.workspace = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(data) + 255) & ~uintptr_t{255});
-    }
+    std::optional<Workspace> workspace;
+    if (instance.workspace_bytes > 0) context.workspace = workspace.emplace(instance.workspace_bytes, place).data();
     if (place.type == aoti_torch_device_type_cuda()) {
-        guard.emplace(place.index);
-        context.stream = current_stream(place.index);
+        context.stream = current_stream(place.index);  // the executable makes its device current itself
     } else {
         uint32_t threads = 0;
         check(torch_get_num_threads(&threads), "get_num_threads");
