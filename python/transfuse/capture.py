@@ -11,6 +11,7 @@ import logging
 import threading
 import traceback
 import warnings
+from collections import OrderedDict
 from dataclasses import dataclass, is_dataclass
 
 import torch
@@ -22,7 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 from torch.nn.utils.prune import BasePruningMethod
 
-from transfuse.guards import Watch
+from transfuse.guards import HOOKS, Watch
 
 
 class CaptureError(Exception):
@@ -169,6 +170,8 @@ def obstacle(module: nn.Module) -> str | None:
     """What in a module would be lost by capturing it."""
     if isinstance(module, torch.jit.ScriptModule):
         return "it is a TorchScript module"
+    if module.training and any(type(hook).__name__ == "SpectralNorm" for hook in module._forward_pre_hooks.values()):
+        return "its own spectral_norm hook would run twice (torch.nn.utils.parametrizations.spectral_norm is no hook)"
     for name, child in module.named_modules():
         if any(map(nn.parameter.is_lazy, child._parameters.values())):
             return f"the lazy parameters of module {name} get their shapes at the first call"
@@ -189,9 +192,13 @@ def _distributed() -> bool:
 
 
 def plain_view(module: nn.Module, base: type) -> nn.Module:
-    """The same module seen through its original class: the same parameters, buffers and children."""
+    """The same module seen through its original class: the same parameters, buffers and children. Its own hooks run around what
+    is captured, so the view has only those that compute a weight."""
     view = base.__new__(base)
     view.__dict__ = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse")}
+    for kind in HOOKS:
+        kept = [(key, hook) for key, hook in view.__dict__[kind].items() if _weight_hook(hook)]
+        view.__dict__[kind] = OrderedDict(kept)
     return view
 
 

@@ -31,7 +31,7 @@ _EVERYWHERE = [
     getattr(nn.modules.module, f"_global_{kind}_hooks")
     for kind in ("forward", "forward_pre", "backward", "backward_pre")
 ]
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _is_plain(value) -> bool:
@@ -51,7 +51,8 @@ class Watch:
             names = [
                 name for name, value in table.items() if name == "training" or (name[0] != "_" and _is_plain(value))
             ]
-            self.plain.append((operator.itemgetter(*names), table))
+            if names:  # a scripted module keeps its own elsewhere
+                self.plain.append((operator.itemgetter(*names), table))
             listed = [
                 name
                 for name, value in table.items()
@@ -59,7 +60,7 @@ class Watch:
             ]
             self.lists += [(table, name) for name in listed]
         # The root's own hooks run around forward(), outside of what is captured.
-        self.hooks = [t[name] for t in tables[1:] for name in _HOOKS]
+        self.hooks = [t[name] for t in tables[1:] for name in HOOKS]
         self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers")]
 
     def holds(self) -> bool:

@@ -227,6 +227,11 @@ def _optimized_class(base: type) -> type:
                 return found(*args)
         return base.__call__(self, *args, **kwargs)
 
+    def init(self, *args, **kwargs):
+        """Whoever makes another one of the model's class, as Sequential does for a slice, has not optimised that one."""
+        self.__class__ = base
+        self.__init__(*args, **kwargs)
+
     def reduce(self, protocol=None):
         state = {k: v for k, v in self.__dict__.items() if k != "_transfuse"}
         return _rebuild, (base, self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic), state
@@ -241,7 +246,7 @@ def _optimized_class(base: type) -> type:
         replica.__class__ = base
         return replica
 
-    body = {"forward": run, "__reduce_ex__": reduce, "_replicate_for_data_parallel": replicate}
+    body = {"forward": run, "__init__": init, "__reduce_ex__": reduce, "_replicate_for_data_parallel": replicate}
     body |= {"__doc__": base.__doc__, "__module__": base.__module__}
     if base.__call__ is nn.Module.__call__:
         body["__call__"] = call

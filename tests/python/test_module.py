@@ -288,6 +288,38 @@ def test_hooks_added_later_are_not_lost():
     assert seen == [1]
 
 
+def test_hooks_of_the_model_itself_run_once(no_fallback):
+    """They stand around what is captured, also if they are there when it is captured."""
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.Tanh())
+    x = torch.randn(1, 3, 4, 4)
+    plain = model(x)
+    doubles = model.register_forward_hook(lambda module, inputs, output: 2 * output)
+    ours = optimized(model)
+    for _ in range(2):
+        same(ours(x), 2 * plain)
+    doubles.remove()
+    ours.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
+    for length in (4, 5):  # known and new
+        y = torch.randn(1, 3, length, 4)
+        same(ours(y), model(y))
+
+
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.spectral_norm])
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::transfuse.fallback.Warned")
+def test_a_normalised_layer_alone(norm):
+    """Its hook computes the weight; spectral_norm's changes a buffer with every call."""
+    torch.manual_seed(0)
+    model = norm(nn.ConvTranspose2d(3, 4, 3))
+    plain = norm(nn.ConvTranspose2d(3, 4, 3))
+    plain.load_state_dict(model.state_dict())
+    ours = optimized(model)
+    for mode in (True, True, False):
+        x = torch.randn(2, 3, 5, 5)
+        same(ours.train(mode)(x), plain.train(mode)(x))
+    for (name, a), b in zip(ours.state_dict().items(), plain.state_dict().values()):
+        assert torch.allclose(a, b, atol=1e-5), name
+
+
 def test_hooks_on_all_modules_see_every_one():
     model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
     x = torch.randn(1, 3, 4, 4)
@@ -435,6 +467,29 @@ def test_dryrun(capsys):
     model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
     assert transfuse.optimize(model, torch.randn(1, 3, 4, 4), dryrun=True) is model
     assert "region_0" in capsys.readouterr().out
+
+
+def test_slices_and_parts_of_an_optimised_sequential(no_fallback):
+    class Up(nn.Sequential):
+        def __init__(self, channels):
+            super().__init__(nn.ConvTranspose2d(channels, 4, 2, stride=2), nn.ReLU())
+
+    model = nn.Sequential(Up(3), Up(4), nn.Tanh())
+    x = torch.randn(2, 3, 4, 5)
+    ours = optimized(model, x)
+    same(ours[:2](x), model[:2](x))
+    same(ours[0](x), model[0](x))
+    part = optimized(model[0], x)
+    assert type(type(part)(5)) is Up  # whoever makes another one gets what was written
+    model.append(nn.Sigmoid())
+    same(ours(x), model(x))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::transfuse.fallback.Warned")
+def test_a_scripted_part_runs_as_before():
+    model = nn.Sequential(torch.jit.script(nn.ConvTranspose2d(3, 4, 3)), nn.ReLU())
+    x = torch.randn(1, 3, 4, 4)
+    same(optimized(model)(x), model(x))
 
 
 def test_a_replaced_submodule_is_seen(pair):
