@@ -1,5 +1,4 @@
-"""Prepares an ATen graph for being cut: in-place operators become functional where no alias can tell, and sizes of intermediate
-values are computed from sizes of inputs, so that they do not tie a region to itself."""
+"""Prepares an ATen graph for being cut: in-place operators become functional where no alias can tell."""
 
 from __future__ import annotations
 
@@ -104,67 +103,3 @@ def mutated(graph: Graph) -> set[Node]:
                 root[a] for a in node.all_input_nodes if root[a].op == "placeholder" and a.name.startswith("b_")
             )
     return changed
-
-
-def lower_sizes(graph: Graph) -> None:
-    """Every symbolic size that is read from an intermediate value is computed from sizes of placeholders instead."""
-    symbols: dict = {}  # of each symbol a placeholder and an axis with that extent
-    last = None
-    for node in graph.nodes:
-        if node.op != "placeholder":
-            continue
-        last = node
-        value = value_of(node)
-        if isinstance(value, torch.Tensor):
-            for axis, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                    symbols.setdefault(size.node.expr, (node, axis))
-    if not symbols:
-        return
-    import sympy
-
-    made: dict[sympy.Expr, Node] = {}
-    cursor = [last]  # new nodes follow the placeholders, in the order they are made
-
-    def build(expression):
-        if expression.is_Integer:
-            return int(expression)
-        if expression in made:
-            return made[expression]
-        if expression.is_Symbol:
-            if expression not in symbols:
-                raise KeyError(expression)
-            made[expression] = add(torch.ops.aten.sym_size.int, symbols[expression], expression)
-        elif isinstance(expression, (sympy.Add, sympy.Mul)):
-            step = operator.add if isinstance(expression, sympy.Add) else operator.mul
-            parts = [build(a) for a in expression.args]
-            total, so_far = parts[0], expression.args[0]
-            for part, term in zip(parts[1:], expression.args[1:]):
-                so_far = so_far + term if step is operator.add else so_far * term
-                total = add(step, (total, part), so_far)
-            made[expression] = total
-        elif type(expression).__name__ == "FloorDiv":
-            made[expression] = add(operator.floordiv, tuple(build(a) for a in expression.args), expression)
-        else:
-            raise KeyError(expression)
-        return made[expression]
-
-    def add(target, arguments, expression):
-        with graph.inserting_after(cursor[0]):
-            node = cursor[0] = graph.call_function(target, tuple(arguments))
-        holder, axis = next(iter(symbols.values()))
-        environment = value_of(holder).shape[axis].node.shape_env
-        node.meta["val"] = environment.create_symintnode(expression, hint=int(environment.size_hint(expression)))
-        return node
-
-    for node in list(graph.nodes):
-        if node in made.values() or not isinstance(value_of(node), torch.SymInt) or node.op == "placeholder":
-            continue
-        try:
-            replacement = build(value_of(node).node.expr)
-        except KeyError:
-            continue
-        if isinstance(replacement, int):
-            continue
-        node.replace_all_uses_with(replacement)
-        graph.erase_node(node)

@@ -18,9 +18,10 @@ from transfuse import (  # noqa: F401  (the translations fill the table)
     translate_shape,
 )
 from transfuse.constants import as_tensor, note_numbers
-from transfuse.functional import functionalize, lower_sizes, mutated, roots
+from transfuse.functional import functionalize, mutated, roots
 from transfuse.gradmode import detach_what_needs_no_gradient
 from transfuse.region import Region
+from transfuse.sizes import lower_sizes
 from transfuse.translate import Translator, Unsupported, arguments_of, functional_name, op_name, reason, value_of
 
 CONVOLUTIONS = ("conv_transpose", "conv1d", "conv2d", "conv3d", "convolution")

@@ -54,6 +54,38 @@ def test_sizes_computed_by_the_model(no_fallback):
     assert captures(ours) == 1 and transfuse.report(ours).left == 0, str(transfuse.report(ours))
 
 
+RESHAPES = {
+    "flattened": lambda y: y.flatten(2).softmax(1),
+    "flattened from the front": lambda y: y.flatten(0, 1) * 2,
+    "a channel": lambda y: y[:, 1].tanh(),
+    "the last channel": lambda y: y.relu()[:, -1],
+    "squeezed": lambda y: y.mean(1, keepdim=True).squeeze(1) + 1,
+    "squeezed all": lambda y: y.amax(1, keepdim=True).squeeze(),
+    "unsqueezed": lambda y: y.unsqueeze(2) * 3,
+    "unflattened": lambda y: y.unflatten(1, (2, 2)).sum(2),
+    "as another": lambda y: y.flatten(2).view_as(y.flatten(1, 1).flatten(2) * 2).exp(),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPES)
+def test_reshapes_beside_sizes_that_the_call_tells(name, no_fallback):
+    class Reshaping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 3, stride=2)
+
+        def forward(self, x):
+            return RESHAPES[name](self.up(x))
+
+    model = Reshaping()
+    ours = optimized(model, (torch.randn(2, 3, 5, 6),))
+    for shape in ((2, 3, 5, 6), (4, 3, 7, 3), (3, 3, 4, 9)):
+        x = torch.randn(shape)
+        y = model(x)
+        assert torch.allclose(ours(x), y, atol=1e-5) and ours(x).shape == y.shape
+    assert captures(ours) == 1 and transfuse.report(ours).left == 0, str(transfuse.report(ours))
+
+
 def test_shapes_that_a_graph_does_not_hold_for():
     class Branching(nn.Module):
         def __init__(self):
