@@ -24,6 +24,7 @@ from torch.nn.utils import parametrize
 from torch.nn.utils.prune import BasePruningMethod
 
 from transfuse.guards import HOOKS, Watch
+from transfuse.reads import Reads, tensors_in
 
 
 class CaptureError(Exception):
@@ -50,6 +51,7 @@ class Capture:
     # Of each user input: its sizes as (number, name, or None where a relation tells; low; high) and dtype, or None and the value.
     _inputs: list
     _relations: object  # (flat inputs) → bool, or None: what else must hold between sizes
+    reads: frozenset = frozenset()  # what forward() read beside what Watch sees anyway: (path of a module, attribute)
 
     def inputs(self) -> list[str]:
         """The tensors it takes, readable; sizes that may vary by name."""
@@ -248,9 +250,10 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     if found:
         raise CaptureError(found)
     view = _double(plain_view(module, base))
-    changes = _note_changes(view)
+    reads = Reads()
+    changes = _note_changes(view, reads)
     _anchor_device_guard()
-    with torch.inference_mode(False), torch.enable_grad(), _capturing_here(), warnings.catch_warnings():
+    with torch.inference_mode(False), torch.enable_grad(), _capturing_here(), warnings.catch_warnings(), reads.of(view):
         warnings.simplefilter("ignore")
         args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))
         paths = _paths(base.forward, view, args, kwargs)
@@ -262,10 +265,12 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
                 f"control flow depends on the values of a tensor{_place(error)}; "
                 'torch.compile(…, backend="transfuse") takes the pieces before and after it'
             ) from error
-    if changes:
+    if changes or reads.written:
         raise LastingError("its forward() changes attributes of the module")
     _forget_tensors(program.graph_module)
-    return _lifted(program, dynamic, paths)
+    captured = _lifted(program, dynamic, paths)
+    captured.reads = frozenset(reads.found)
+    return captured
 
 
 def _forget_tensors(graph_module: torch.fx.GraphModule) -> None:
@@ -289,7 +294,7 @@ def _place(error: Exception) -> str:
     return f" ({file.rpartition('/')[2]}:{line}: {linecache.getline(file, line).strip()})"
 
 
-def _note_changes(view: nn.Module) -> list:
+def _note_changes(view: nn.Module, reads: Reads) -> list:
     """A list that will hold something once forward() has changed a plain attribute. (torch.export puts such changes back, so
     they must be seen before it does.)"""
     changes: list = []
@@ -302,6 +307,7 @@ def _note_changes(view: nn.Module) -> list:
         result = original(*args, **kwargs)
         if not watch.holds() or watch.state() != before:
             changes.append(True)
+        reads.note_changes(view)
         for part in pytree.tree_leaves(result):
             if not isinstance(part, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float, str, type(None))):
                 kind = type(part).__name__
@@ -321,7 +327,7 @@ def _double(view: nn.Module) -> nn.Module:
     kept: dict[int, object] = {}
     for child in view.modules():
         for table in (child.__dict__, child._parameters, child._buffers):
-            kept.update({id(v): v for v in table.values() if isinstance(v, torch.Tensor)})
+            kept.update({id(v): v for v in tensors_in(dict(table))})
     try:
         return copy.deepcopy(view, kept)
     except Exception:

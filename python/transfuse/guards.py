@@ -7,25 +7,13 @@ as they are then. So they are part of the key under which the graph is found aga
 from __future__ import annotations
 
 import operator
-import types
 
 import torch
 from torch import nn
 from torch.autograd import forward_ad
 
-# Hashable and compared by value, or functions: what forward() may branch on.
-_PLAIN = (
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    type(None),
-    torch.dtype,
-    torch.device,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-)
+from transfuse.reads import is_plain, snapshot
+
 # Hooks on all modules: they want to see every one called.
 _EVERYWHERE = [
     getattr(nn.modules.module, f"_global_{kind}_hooks")
@@ -34,14 +22,11 @@ _EVERYWHERE = [
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def _is_plain(value) -> bool:
-    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
-
-
 class Watch:
     """The places to look at, found once; only reading them is left for every call."""
 
-    def __init__(self, module: nn.Module):
+    def __init__(self, module: nn.Module, reads=frozenset()):
+        """`reads`: attributes that a forward() was seen to read beside public numbers and lists of them, as (path, name)."""
         self.modules = list(module.modules())
         tables = [m.__dict__ for m in self.modules]
         self.sizes = [(table, len(table)) for table in tables]
@@ -49,16 +34,18 @@ class Watch:
         self.plain, self.lists = [], []
         for table in tables:
             names = [
-                name for name, value in table.items() if name == "training" or (name[0] != "_" and _is_plain(value))
+                name for name, value in table.items() if name == "training" or (name[0] != "_" and is_plain(value))
             ]
             if names:  # a scripted module keeps its own elsewhere
                 self.plain.append((operator.itemgetter(*names), table))
             listed = [
                 name
                 for name, value in table.items()
-                if isinstance(value, list) and name[0] != "_" and all(map(_is_plain, value))
+                if isinstance(value, list) and name[0] != "_" and all(map(is_plain, value))
             ]
             self.lists += [(table, name) for name in listed]
+        parts = dict(module.named_modules())
+        self.read = [(parts[path].__dict__, name) for path, name in sorted(reads) if path in parts]
         # The root's own hooks run around forward(), outside of what is captured.
         self.hooks = [t[name] for t in tables[1:] for name in HOOKS]
         self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers")]
@@ -80,6 +67,7 @@ class Watch:
             tuple([p.dtype for table in self.parameters for p in table.values() if p is not None]),
             tuple([tuple(table[name]) for table, name in self.lists]) if self.lists else None,
             tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
+            tuple([snapshot(table.get(name)) for table, name in self.read]) if self.read else None,
         )
 
     def guard(self):
@@ -117,6 +105,10 @@ class Watch:
             ]
         tests += [f"{named(get)}({named(table)}) == {named(get(table))}" for get, table in self.plain]
         tests += [f"{named(table)}[{name!r}] == {named(list(table[name]))}" for table, name in self.lists]
+        tests += [
+            f"{named(snapshot)}({named(table)}.get({name!r})) == {named(snapshot(table.get(name)))}"
+            for table, name in self.read
+        ]
         tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" for hooks in self.hooks if hooks]
         body = "\n            and ".join(tests)
         # What a test looks for may be gone: then something has changed.

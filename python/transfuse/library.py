@@ -287,12 +287,6 @@ torch.library.register_autograd("transfuse::run", _backward, setup_context=_save
 torch.library.register_autograd("transfuse::run_text", _backward, setup_context=_save_for_backward)
 
 
-# Detached means detached: autograd need not look at its arguments.
-_detached = torch.library.Library("transfuse", "IMPL")
-if "TF_AUTOGRAD" not in os.environ:
-    _detached.impl("run_detached", torch.library.fallthrough_kernel, "Autograd")
-
-
 def _refuse_vmap(info, in_dims, *arguments):
     raise NotImplementedError(
         "transfuse: torch.vmap over an optimised model is not supported; map the original model, or make the mapped axis the batch"

@@ -49,7 +49,7 @@ def _mode(module: nn.Module, state: State) -> tuple:
     if watch is None or not watch.holds():
         with state.lock:
             # Another structure: what was bound to the old one's tables must not be found again.
-            state.watch = watch = Watch(module)
+            state.watch = watch = Watch(module, state.reads)
             state.entries, state.captures, state.variants, state.barred = {}, {}, set(), {}
             state.bound, state.recalls, state.recall = {}, {}, None
     return watch.state(), autocast_state()
@@ -69,6 +69,7 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     entry = state.entries.get(key)
     if entry is None or (entry.__class__ is Bound and entry.fixed and not entry.fits()):
         entry = _find(module, state, args, kwargs, flat, spec, mode, key)
+        mode = _mode(module, state)
     if isinstance(entry, Refusal):
         result = _plain(module, state, args, kwargs)  # if PyTorch refuses as well, its error is the one to see
         entry.remember(state)
@@ -138,6 +139,12 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
                 raise RuntimeError(
                     f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
                 )
+        if not entry.capture.reads <= state.reads:
+            # From now on these are looked at as well: whatever was found without that is not found again.
+            state.reads |= entry.capture.reads
+            state.watch = None
+            mode = _mode(module, state)
+            key, loose = (mode, *key[1:]), (mode, *loose[1:])
         entry.flags, entry.spec = [child.training for child in module.modules()], spec
         entry.places = places(module, entry.capture.constants.values())
         state.captures.setdefault(loose, []).append(entry)

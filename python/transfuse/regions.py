@@ -198,10 +198,17 @@ def trim(nodes: list[Node]) -> list[Node]:
         source = node.args[0] if node.args else None
         if not name or source not in kept or any(user in kept for user in node.users):
             continue
-        shared = any(user not in kept for user in source.users)
-        if name[0] in _IDLE or (name[0] in _PARTS and shared):
+        shared = any(user not in kept for user in _written_as(source).users)
+        if name[0] in _IDLE or (name[0] in _PARTS and (shared or _written_as(node) is not node)):
             kept.discard(node)
     return [node for node in nodes if node in kept]
+
+
+def _written_as(node: Node) -> Node:
+    """What y[:] is a slice of."""
+    while op_name(node) == "aten.slice.Tensor" and value_of(node).shape == value_of(node.args[0]).shape:
+        node = node.args[0]
+    return node
 
 
 def _types(node: Node, parameters: set[Node]) -> str:

@@ -113,6 +113,7 @@ class State:
         self.recalls: dict = {}  # mode → Recall
         self.recall: Recall | None = None  # the one that the last call found
         self.watch: Watch | None = None
+        self.reads: frozenset = frozenset()  # what captured forwards read beside what Watch sees anyway
         self.variants: set = set()  # states of the module that were met
         self.failures: list[str] = []
         self.refused: str | None = None  # why no call of this module can be ours

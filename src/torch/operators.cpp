@@ -13,7 +13,6 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
-#include <cstdlib>
 #include <optional>
 #include <span>
 
@@ -108,8 +107,7 @@ void* current_stream(int32_t device) {
 class Workspace {
 public:
     Workspace(size_t bytes, const Place& place) {
-        static const bool plain = std::getenv("TF_PLAIN") != nullptr;
-        if (!plain && place.type == aoti_torch_device_type_cuda()) take_from_cuda(bytes, place.index);
+        if (place.type == aoti_torch_device_type_cuda()) take_from_cuda(bytes, place.index);
         if (raw_ != nullptr) return;
         tensor_ = empty({static_cast<int64_t>(bytes) + alignment}, {1}, aoti_torch_dtype_uint8(), place);
         check(aoti_torch_get_data_ptr(tensor_->get(), &data_), "data_ptr");

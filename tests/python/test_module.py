@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import types
 import warnings
 
 import pytest
@@ -618,15 +619,23 @@ class Watched(nn.Module):
         self.up = nn.ConvTranspose2d(3, 4, 3)
         self.norm = nn.BatchNorm2d(4)
         self.alpha, self.factors = 0.5, [1.0, 2.0]
+        self._gain, self.options = 1.0, {"shift": 0.0, "unread": {}}
+        self.config = types.SimpleNamespace(scale=1.0)
+        self._unread = 0
 
     def forward(self, x):
-        return self.norm(self.up(x)) * self.alpha * self.factors[1]
+        y = self.norm(self.up(x)) * self.alpha * self.factors[1]
+        return y * self._gain * self.config.scale + self.options["shift"]
 
 
 CHANGES = {
     "a number": lambda m: setattr(m, "alpha", 0.25),
     "an element of a list": lambda m: m.factors.__setitem__(1, 3.0),
     "a new attribute": lambda m: setattr(m, "beta", 1),
+    "a private number that is read": lambda m: setattr(m, "_gain", 2.0),
+    "an entry of a dictionary": lambda m: m.options.update(shift=1.0),
+    "a field of a configuration": lambda m: setattr(m.config, "scale", 2.0),
+    "another configuration": lambda m: setattr(m, "config", types.SimpleNamespace(scale=1.0)),
     "training of a part": lambda m: m.norm.train(),
     "another part": lambda m: setattr(m, "up", nn.ConvTranspose2d(3, 4, 3)),
     "a part more": lambda m: m.norm.add_module("more", nn.ReLU()),
@@ -650,9 +659,62 @@ def test_the_guard_of_repeated_calls_sees(change):
     recall = ours.__dict__["_transfuse"].recall
     assert recall.find((x,)) is not None and recall.find((x.double(),)) is None and recall.find((x, x)) is None
     ours.up.weight.data.add_(1)  # other values are the same call
+    ours._unread += 1  # and what forward() does not read does not matter
     assert recall.holds()
     CHANGES[change](ours)
     assert not recall.holds()
+
+
+def test_what_forward_reads_is_honoured(no_fallback):
+    """Private numbers, dictionaries, configurations and tensors in lists, changed between calls."""
+
+    class Reading(Watched):
+        def __init__(self):
+            super().__init__()
+            self.offsets = [torch.zeros(4, 1, 1)]
+
+        def forward(self, x):
+            return super().forward(x) + self.offsets[0]
+
+    model = Reading().eval()
+    ours, x = optimized(model), torch.randn(1, 3, 5, 5)
+    for change in (
+        lambda m: setattr(m, "_gain", 3.0),
+        lambda m: m.options.update(shift=2.0),
+        lambda m: setattr(m.config, "scale", 0.5),
+        lambda m: m.offsets[0].add_(1),
+        lambda m: m.offsets.__setitem__(0, torch.full((4, 1, 1), 5.0)),
+    ):
+        same(ours(x), model(x))
+        change(model)
+        ours._gain = model._gain
+    same(ours(x), model(x))
+
+
+@pytest.mark.filterwarnings("ignore::transfuse.fallback.Warned")
+def test_what_forward_stores_is_stored():
+    class Storing(nn.Module):
+        def __init__(self, private):
+            super().__init__()
+            self.up, self.private = nn.ConvTranspose2d(3, 4, 3), private
+            self.seen, self._last = {}, torch.zeros(())
+
+        def forward(self, x):
+            y = self.up(x)
+            if self.private:
+                self._last = y
+            else:
+                self.seen["y"] = y
+            return y.relu()
+
+    for private in (True, False):
+        ours = optimized(Storing(private))
+        for _ in range(2):
+            x = torch.randn(1, 3, 4, 4)
+            y = ours(x)
+            stored = ours._last if private else ours.seen["y"]
+            same(stored, ours.up(x))
+            same(y, stored.relu())
 
 
 def test_the_guard_of_repeated_calls_sees_autocast_and_transforms():

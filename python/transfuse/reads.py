@@ -1,0 +1,146 @@
+"""Which attributes a forward() reads and writes while it is captured, beside parameters, buffers and submodules.
+
+What it reads is part of the graph as it was then, be it private, an entry of a dictionary or a field of a configuration: it has to
+be looked at before every call. What it writes would be lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+
+import torch
+from torch import nn
+
+_OWN = set(nn.Module().__dict__) - {"training"}  # nn.Module's own tables
+# Hashable and compared by value, or functions: what forward() may branch on.
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    type(None),
+    torch.dtype,
+    torch.device,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+)
+_DEEPEST = 5  # of what lies in what
+
+
+def is_plain(value) -> bool:
+    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(is_plain, value)))
+
+
+class Same:
+    """Equal to itself alone, and kept, so that nothing else can be taken for it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return other.__class__ is Same and other.value is self.value
+
+    def __hash__(self):
+        return id(self.value)
+
+
+def _fields(value) -> dict | None:
+    """Of a plain object, such as a configuration, what it holds."""
+    if isinstance(value, (nn.Module, torch.Tensor, type, types.ModuleType)) or callable(value):
+        return None
+    return getattr(value, "__dict__", None)
+
+
+def snapshot(value, depth: int = _DEEPEST):
+    """Equal to another one of the same value as long as nothing in it has changed."""
+    if is_plain(value):
+        return value
+    if depth:
+        if isinstance(value, dict):
+            return (value.__class__, *[(key, snapshot(part, depth - 1)) for key, part in value.items()])
+        if isinstance(value, (list, tuple)):
+            return (value.__class__, *[snapshot(part, depth - 1) for part in value])
+        if isinstance(value, (set, frozenset)):
+            return frozenset(value)
+        if (fields := _fields(value)) is not None:
+            return Same(value), snapshot(fields, depth - 1)
+    return Same(value)
+
+
+def tensors_in(value, depth: int = _DEEPEST) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        parts = value.values()
+    elif isinstance(value, (list, tuple)):
+        parts = value
+    else:
+        parts = (_fields(value) or {}).values()
+    return [tensor for part in parts for tensor in tensors_in(part, depth - 1)] if depth else []
+
+
+class Reads:
+    """Collects (module, attribute) pairs, modules by their path, and whether anything was written."""
+
+    def __init__(self):
+        self.found: dict[tuple[str, str], object] = {}  # with a snapshot of the value when it was read first
+        self.written = False
+
+    @contextlib.contextmanager
+    def of(self, root: nn.Module):
+        """While it holds, the modules are of classes that tell what is read and written."""
+        changed = []
+        for path, module in root.named_modules():
+            try:
+                before, module.__class__ = module.__class__, self._telling(module, path)
+                changed.append((module, before))
+            except TypeError:  # of a class that cannot be derived from, or changed
+                continue
+        try:
+            yield
+        finally:
+            for module, before in changed:
+                object.__setattr__(module, "__class__", before)
+
+    def note_changes(self, root: nn.Module) -> None:
+        """To be called at the end of a forward(): whether what was read there is no longer as it was."""
+        modules = dict(root.named_modules())
+        for (path, name), before in self.found.items():
+            table = modules[path].__dict__ if path in modules else {}
+            self.written |= name not in table or snapshot(table[name]) != before
+
+    def _telling(self, module: nn.Module, path: str) -> type:
+        base = module.__class__
+        weights = {
+            getattr(hook, "name", getattr(hook, "_tensor_name", None)) for hook in module._forward_pre_hooks.values()
+        }
+
+        def read(owner, name):
+            value = base.__getattribute__(owner, name)
+            if name[0] != "_" or name not in _OWN:
+                table = object.__getattribute__(owner, "__dict__")
+                if name in table and _worth_watching(name, value) and (path, name) not in self.found:
+                    self.found[path, name] = snapshot(value)
+            return value
+
+        def write(owner, name, value):
+            base.__setattr__(owner, name, value)
+            table = object.__getattribute__(owner, "__dict__")
+            if name in table and name not in _OWN and name not in weights and name != "forward":
+                self.written = True
+
+        made = type(base)(base.__name__, (base,), {"__getattribute__": read, "__setattr__": write})
+        made.__module__, made.__qualname__ = base.__module__, base.__qualname__
+        return made
+
+
+def _worth_watching(name: str, value) -> bool:
+    """Not what every module's table shows without being read: public numbers, and lists of them."""
+    if isinstance(value, (nn.Module, torch.Tensor)) or name.startswith(("__", "_transfuse")):
+        return False
+    listed = isinstance(value, list) and all(map(is_plain, value))
+    return name[0] == "_" or not (is_plain(value) or listed or callable(value))
