@@ -117,6 +117,21 @@ class Watch:
         return names["guard"]
 
 
+def attributes(module: nn.Module, reads) -> list[tuple[str, str, object]] | None:
+    """The plain attributes of a module's parts and those that were read, as (path, name, value): what a tracer of Python code can
+    compare. None: something was read that is no number, name or list of them."""
+    found = {}
+    parts = dict(module.named_modules())
+    for path, part in parts.items():
+        for name, value in part.__dict__.items():
+            listed = isinstance(value, list) and all(map(is_plain, value))
+            if (path, name) in reads or (name[0] != "_" and (is_plain(value) or listed)):
+                found[path, name] = list(value) if listed else value
+    if not all(is_plain(value) or isinstance(value, list) for value in found.values()):
+        return None
+    return [(path, name, value) for (path, name), value in found.items()]
+
+
 def places(module: nn.Module, tensors) -> list[tuple[dict, str, torch.Tensor]]:
     """Where a module keeps tensors that are neither parameters nor buffers: (table, name, the tensor there now)."""
     wanted = {id(t) for t in tensors}

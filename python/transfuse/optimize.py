@@ -13,7 +13,7 @@ from torch.compiler import is_compiling
 from transfuse import fallback
 from transfuse.account import Report, graph_report
 from transfuse.capture import CaptureError, LastingError, ValueDependent, capture, plain_view
-from transfuse.guards import Watch, autocast_state, places, watched_from_outside
+from transfuse.guards import Watch, attributes, autocast_state, places, watched_from_outside
 from transfuse.regions import Options, cut
 from transfuse.remembered import Bound, Entry, Recall, State
 
@@ -98,7 +98,7 @@ def _traced(module: nn.Module, state: State, args, kwargs):
     flags = [child.training for child in module.modules()]
     flat, spec = _flatten(args, kwargs)
     for entry in state.traceable:
-        if entry.flags == flags and entry.spec == spec and entry.capture.admits(flat):
+        if entry.flags == flags and entry.spec == spec and entry.describes(module) and entry.capture.admits(flat):
             return entry.traced(module, flat)
     return state.base.forward(module, *args, **kwargs)
 
@@ -147,6 +147,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
             key, loose = (mode, *key[1:]), (mode, *loose[1:])
         entry.flags, entry.spec = [child.training for child in module.modules()], spec
         entry.places = places(module, entry.capture.constants.values())
+        entry.attributes = attributes(module, entry.capture.reads)
         state.captures.setdefault(loose, []).append(entry)
         state.entries[key] = _bound(module, state, entry)
         return state.entries[key]

@@ -23,9 +23,21 @@ class Entry:
         self.flags: list = []  # the training flags it was captured with
         self.spec = None
         self.places: list = []  # where constants of the graph were found in the module
+        self.attributes: list | None = None  # the module's when it was captured; None: not all can be told
 
     def bind(self, module: nn.Module) -> Bound:
         return Bound(self, [self._owner(module, *source) for source in self.capture.sources])
+
+    def describes(self, module: nn.Module) -> bool:
+        """Whether the module has the attributes it was captured with. Plain comparisons alone: torch.compile traces them, and then
+        looks at these attributes before every call."""
+        if self.attributes is None:
+            return False
+        for path, name, value in self.attributes:
+            now = getattr(module.get_submodule(path), name)
+            if (now is not value) if callable(value) else (now != value):
+                return False
+        return True
 
     def traced(self, module: nn.Module, flat: list):
         """A call that a tracer watches: it sees the graph with its regions as modules."""

@@ -114,6 +114,35 @@ def test_fullgraph_around_an_optimised_module(mode):
         close(a.double(), b.double())
 
 
+def test_attributes_that_changed_before_and_after_tracing(no_fallback):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.act = nn.ConvTranspose2d(3, 4, 2, 2), nn.functional.relu
+            self.alpha, self._gain, self.options = 1.0, 1.0, {"shift": 1.0}
+
+        def forward(self, x):
+            y = self.act(self.up(x)) * self.alpha * self._gain
+            return y + self.options["shift"] if self.alpha > 5 else y
+
+    model, x = Scaled().eval(), torch.randn(2, 3, 5, 5)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+
+    def change(name, value):
+        setattr(model, name, value)
+        setattr(ours, name, value)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(ours, backend="eager", fullgraph=True)
+    close(compiled(x), model(x))
+    for name, value in (("alpha", 3.0), ("_gain", 2.0), ("act", nn.functional.gelu), ("alpha", 7.0)):
+        change(name, value)
+        close(compiled(x), model(x))
+        close(torch.export.export(ours, (x,)).module()(x), model(x))
+        close(ours(x), model(x))
+        close(torch.export.export(ours, (x,)).module()(x), model(x))
+
+
 def test_export_of_an_optimised_model(tmp_path):
     model = decoder().eval()
     x = torch.randn(2, 3, 5, 6)
