@@ -51,6 +51,7 @@ class Capture:
     # Of each user input: its sizes as (number, name, or None where a relation tells; low; high) and dtype, or None and the value.
     _inputs: list
     _relations: object  # (flat inputs) → bool, or None: what else must hold between sizes
+    own_gradient: str | None = None  # what has a gradient that the graph does not know: it is for calls without one
     reads: frozenset = frozenset()  # what forward() read beside what Watch sees anyway: (path of a module, attribute)
 
     def inputs(self) -> list[str]:
@@ -269,8 +270,24 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         raise LastingError("its forward() changes attributes of the module")
     _forget_tensors(program.graph_module)
     captured = _lifted(program, dynamic, paths)
-    captured.reads = frozenset(reads.found)
+    captured.reads, captured.own_gradient = frozenset(reads.found), reads.own_gradient
+    if _wants_gradients(captured.constants.values(), view):
+        captured.own_gradient = "a tensor that is no parameter of the model"
     return captured
+
+
+def _wants_gradients(constants, view: nn.Module) -> bool:
+    """Whether a constant of the graph is a tensor of the model's that gradients shall flow to: a parameter in a list, say."""
+    places = {constant.untyped_storage()._cdata for constant in constants}
+    registered = ("_parameters", "_buffers", "_modules")
+    held = [
+        tensor
+        for part in view.modules()
+        for name, value in part.__dict__.items()
+        if name not in registered
+        for tensor in tensors_in(value)
+    ]
+    return any(tensor.requires_grad and tensor.untyped_storage()._cdata in places for tensor in held)
 
 
 def _forget_tensors(graph_module: torch.fx.GraphModule) -> None:

@@ -45,7 +45,7 @@ class Watch:
             ]
             self.lists += [(table, name) for name in listed]
         parts = dict(module.named_modules())
-        self.read = [(parts[path].__dict__, name) for path, name in sorted(reads) if path in parts]
+        self.read = [(parts[path], name) for path, name in sorted(reads) if path in parts]
         # The root's own hooks run around forward(), outside of what is captured.
         self.hooks = [t[name] for t in tables[1:] for name in HOOKS]
         self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers")]
@@ -67,7 +67,7 @@ class Watch:
             tuple([p.dtype for table in self.parameters for p in table.values() if p is not None]),
             tuple([tuple(table[name]) for table, name in self.lists]) if self.lists else None,
             tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
-            tuple([snapshot(table.get(name)) for table, name in self.read]) if self.read else None,
+            tuple([snapshot(getattr(part, name, None)) for part, name in self.read]) if self.read else None,
         )
 
     def guard(self):
@@ -106,8 +106,8 @@ class Watch:
         tests += [f"{named(get)}({named(table)}) == {named(get(table))}" for get, table in self.plain]
         tests += [f"{named(table)}[{name!r}] == {named(list(table[name]))}" for table, name in self.lists]
         tests += [
-            f"{named(snapshot)}({named(table)}.get({name!r})) == {named(snapshot(table.get(name)))}"
-            for table, name in self.read
+            f"{named(snapshot)}({named(part)}.{name}) == {named(snapshot(getattr(part, name, None)))}"
+            for part, name in self.read
         ]
         tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" for hooks in self.hooks if hooks]
         body = "\n            and ".join(tests)
@@ -125,8 +125,9 @@ def attributes(module: nn.Module, reads) -> list[tuple[str, str, object]] | None
     for path, part in parts.items():
         for name, value in part.__dict__.items():
             listed = isinstance(value, list) and all(map(is_plain, value))
-            if (path, name) in reads or (name[0] != "_" and (is_plain(value) or listed)):
+            if name[0] != "_" and (is_plain(value) or listed):
                 found[path, name] = list(value) if listed else value
+    found.update({(path, name): getattr(parts[path], name, None) for path, name in reads if path in parts})
     if not all(is_plain(value) or isinstance(value, list) for value in found.values()):
         return None
     return [(path, name, value) for (path, name), value in found.items()]

@@ -97,7 +97,10 @@ def _traced(module: nn.Module, state: State, args, kwargs):
     """Inside torch.compile or torch.export: a captured graph that surely fits, else PyTorch's own forward."""
     flags = [child.training for child in module.modules()]
     flat, spec = _flatten(args, kwargs)
+    grad = torch.is_grad_enabled()
     for entry in state.traceable:
+        if grad and entry.capture.own_gradient:
+            continue
         if entry.flags == flags and entry.spec == spec and entry.describes(module) and entry.capture.admits(flat):
             return entry.traced(module, flat)
     return state.base.forward(module, *args, **kwargs)
@@ -139,6 +142,10 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key):
                 raise RuntimeError(
                     f"transfuse: require_full_compilation, but {left[0].op} stays with PyTorch: {left[0].reason}"
                 )
+        if entry.capture.own_gradient:
+            reason = f"{entry.capture.own_gradient} in {type(module).__name__} has a gradient of its own: where one is asked for"
+            fallback.warn(reason)
+            state.failures.append(reason)
         if not entry.capture.reads <= state.reads:
             # From now on these are looked at as well: whatever was found without that is not found again.
             state.reads |= entry.capture.reads

@@ -1,12 +1,15 @@
-"""Which attributes a forward() reads and writes while it is captured, beside parameters, buffers and submodules.
+"""What a forward() does while it is captured beside computing: attributes that it reads and writes, and gradients that it makes its
+own.
 
 What it reads is part of the graph as it was then, be it private, an entry of a dictionary or a field of a configuration: it has to
-be looked at before every call. What it writes would be lost.
+be looked at before every call. What it writes would be lost. An autograd function's own backward, and hooks on tensors, are not in
+the graph: it holds where no gradient is asked for.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import types
 
 import torch
@@ -74,6 +77,8 @@ def snapshot(value, depth: int = _DEEPEST):
 def tensors_in(value, depth: int = _DEEPEST) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
+    if isinstance(value, nn.Module):  # in a list, say, that registers nothing
+        return [*value.parameters(), *value.buffers()]
     if isinstance(value, dict):
         parts = value.values()
     elif isinstance(value, (list, tuple)):
@@ -84,15 +89,39 @@ def tensors_in(value, depth: int = _DEEPEST) -> list[torch.Tensor]:
 
 
 class Reads:
-    """Collects (module, attribute) pairs, modules by their path, and whether anything was written."""
+    """Collects (module, attribute) pairs, modules by their path, whether anything was written, and whether gradients were made."""
 
     def __init__(self):
         self.found: dict[tuple[str, str], object] = {}  # with a snapshot of the value when it was read first
         self.written = False
+        self.own_gradient: str | None = None  # what has a gradient that the graph does not know
 
     @contextlib.contextmanager
     def of(self, root: nn.Module):
-        """While it holds, the modules are of classes that tell what is read and written."""
+        """While it holds, the modules are of classes that tell what is read and written. (One thread captures at a time; others
+        that make gradients meanwhile are not noted.)"""
+        thread = threading.get_ident()
+        apply, register_hook = torch.autograd.Function.__dict__["apply"], torch.Tensor.register_hook
+
+        def applied(function, *args, **kwargs):
+            if threading.get_ident() == thread and not function.__module__.startswith("torch."):
+                self.own_gradient = f"the autograd function {function.__name__}"
+            return apply.__func__(function, *args, **kwargs)
+
+        def hooked(tensor, hook):
+            if threading.get_ident() == thread:
+                self.own_gradient = "a hook on a tensor"
+            return register_hook(tensor, hook)
+
+        torch.autograd.Function.apply, torch.Tensor.register_hook = classmethod(applied), hooked
+        try:
+            with self._told(root):
+                yield
+        finally:
+            torch.autograd.Function.apply, torch.Tensor.register_hook = apply, register_hook
+
+    @contextlib.contextmanager
+    def _told(self, root: nn.Module):
         changed = []
         for path, module in root.named_modules():
             try:
@@ -110,8 +139,7 @@ class Reads:
         """To be called at the end of a forward(): whether what was read there is no longer as it was."""
         modules = dict(root.named_modules())
         for (path, name), before in self.found.items():
-            table = modules[path].__dict__ if path in modules else {}
-            self.written |= name not in table or snapshot(table[name]) != before
+            self.written |= path not in modules or snapshot(getattr(modules[path], name, None)) != before
 
     def _telling(self, module: nn.Module, path: str) -> type:
         base = module.__class__
@@ -123,7 +151,8 @@ class Reads:
             value = base.__getattribute__(owner, name)
             if name[0] != "_" or name not in _OWN:
                 table = object.__getattribute__(owner, "__dict__")
-                if name in table and _worth_watching(name, value) and (path, name) not in self.found:
+                watched = _worth_watching(name, value) if name in table else _of_class(base, name, value)
+                if watched and (path, name) not in self.found:
                     self.found[path, name] = snapshot(value)
             return value
 
@@ -136,6 +165,14 @@ class Reads:
         made = type(base)(base.__name__, (base,), {"__getattribute__": read, "__setattr__": write})
         made.__module__, made.__qualname__ = base.__module__, base.__qualname__
         return made
+
+
+def _of_class(base: type, name: str, value) -> bool:
+    """A number or name that a class of the user's holds for all its modules."""
+    if name.startswith("__") or callable(value) or not is_plain(value):
+        return False
+    owner = next((c for c in base.__mro__ if name in c.__dict__), None)
+    return owner is not None and not owner.__module__.startswith("torch.") and owner.__dict__[name] is value
 
 
 def _worth_watching(name: str, value) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
+import torch
 import torch.utils._pytree as pytree
 from torch import nn
 
@@ -26,7 +28,8 @@ class Entry:
         self.attributes: list | None = None  # the module's when it was captured; None: not all can be told
 
     def bind(self, module: nn.Module) -> Bound:
-        return Bound(self, [self._owner(module, *source) for source in self.capture.sources])
+        owners = [self._owner(module, *source) for source in self.capture.sources]
+        return Bound(self, owners, weakref.ref(module) if self.capture.own_gradient else None)
 
     def describes(self, module: nn.Module) -> bool:
         """Whether the module has the attributes it was captured with. Plain comparisons alone: torch.compile traces them, and then
@@ -56,14 +59,27 @@ class Entry:
 class Bound:
     """An entry with the places where one module keeps its parameters and buffers."""
 
-    def __init__(self, entry: Entry, owners: list):
+    def __init__(self, entry: Entry, owners: list, module=None):
+        """`module`: whose own forward() is called where gradients are asked for, which the graph does not know."""
         self.entry, self.owners = entry, owners
         self.fixed = entry.places
-        self.call = self._compiled()
+        self.call = self._compiled() if module is None else self._without_gradients(module)
 
     def fits(self) -> bool:
         """Whether the tensors that were captured as constants are still the ones in the module."""
         return all([table.get(name) is tensor for table, name, tensor in self.fixed])
+
+    def _without_gradients(self, module: weakref.ref):
+        ours, spec = self._compiled(), self.entry.spec
+
+        def call(*inputs):
+            if not torch.is_grad_enabled():
+                return ours(*inputs)
+            args, kwargs = (inputs, {}) if spec is None else pytree.tree_unflatten(inputs, spec)
+            owner = module()
+            return owner.__dict__["_transfuse"].base.forward(owner, *args, **kwargs)
+
+        return call
 
     def _compiled(self):
         """The call as one function of the flat inputs, which reads every parameter where it lies."""

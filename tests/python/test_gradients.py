@@ -300,3 +300,49 @@ def test_collapsed_gradients_do_not_read_the_input_again():
     forward_and_backward = library.describe(region.handle)["executables"]
     assert len(forward_and_backward) == 2
     assert sum("moments" in text for text in forward_and_backward) == 1
+
+
+class Rounded(torch.autograd.Function):
+    """Straight through: the gradient that autograd would not find."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class OwnGradient(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.up = kind, nn.ConvTranspose2d(3, 4, 2, 2)
+        self.held = {"head": [nn.Conv2d(4, 2, 1)]}  # which registers nothing
+
+    def forward(self, x):
+        y = self.up(x)
+        if self.kind == "function":
+            return Rounded.apply(y) * 2
+        if self.kind == "hook":
+            if y.requires_grad:
+                y.register_hook(lambda gradient: 3 * gradient)
+            return y.tanh()
+        return self.held["head"][0](y)
+
+
+@pytest.mark.parametrize("kind", ["function", "hook", "unregistered"])
+def test_gradients_that_a_graph_does_not_know_are_pytorchs(kind):
+    model = OwnGradient(kind)
+    x = torch.randn(2, 3, 4, 5)
+    with pytest.warns(transfuse.fallback.Warned, match="gradient of its own"):
+        ours = transfuse.optimize(model, (x,), never_slower=False)
+    wanted = [*model.parameters(), *(model.held["head"][0].parameters() if kind == "unregistered" else ())]
+    found = [torch.autograd.grad(module(x).square().sum(), wanted) for module in (ours, model)]
+    for a, b in zip(*found):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        assert torch.allclose(ours(x), model(x), atol=1e-5)
+        model.held["head"][0].weight.mul_(2)
+        assert torch.allclose(ours(x), model(x), atol=1e-5)
+    assert transfuse.report(ours).taken
