@@ -9,6 +9,7 @@ the graph: it holds where no gradient is asked for.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import types
 
@@ -101,24 +102,27 @@ class Reads:
         """While it holds, the modules are of classes that tell what is read and written. (One thread captures at a time; others
         that make gradients meanwhile are not noted.)"""
         thread = threading.get_ident()
-        apply, register_hook = torch.autograd.Function.__dict__["apply"], torch.Tensor.register_hook
+        functions = torch.autograd.function
+        setup, register_hook = functions._is_setup_context_defined, torch.Tensor.register_hook
 
-        def applied(function, *args, **kwargs):
-            if threading.get_ident() == thread and not function.__module__.startswith("torch."):
+        def applied(context):
+            # Function.apply asks this first. (`straight = Straight.apply` is bound long before: it cannot be replaced itself.)
+            function = sys._getframe(1).f_locals.get("cls")
+            if threading.get_ident() == thread and not getattr(function, "__module__", "torch.").startswith("torch."):
                 self.own_gradient = f"the autograd function {function.__name__}"
-            return apply.__func__(function, *args, **kwargs)
+            return setup(context)
 
         def hooked(tensor, hook):
             if threading.get_ident() == thread:
                 self.own_gradient = "a hook on a tensor"
             return register_hook(tensor, hook)
 
-        torch.autograd.Function.apply, torch.Tensor.register_hook = classmethod(applied), hooked
+        functions._is_setup_context_defined, torch.Tensor.register_hook = applied, hooked
         try:
             with self._told(root):
                 yield
         finally:
-            torch.autograd.Function.apply, torch.Tensor.register_hook = apply, register_hook
+            functions._is_setup_context_defined, torch.Tensor.register_hook = setup, register_hook
 
     @contextlib.contextmanager
     def _told(self, root: nn.Module):

@@ -314,6 +314,9 @@ class Rounded(torch.autograd.Function):
         return gradient
 
 
+rounded = Rounded.apply  # as such functions are mostly written
+
+
 class OwnGradient(nn.Module):
     def __init__(self, kind):
         super().__init__()
@@ -323,7 +326,7 @@ class OwnGradient(nn.Module):
     def forward(self, x):
         y = self.up(x)
         if self.kind == "function":
-            return Rounded.apply(y) * 2
+            return rounded(y) * 2
         if self.kind == "hook":
             if y.requires_grad:
                 y.register_hook(lambda gradient: 3 * gradient)
