@@ -19,7 +19,10 @@ from transfuse.cli import main
 from transfuse.emit import device
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.chunks import Chunk, overloads
+from transfuse.emit.compiler import nvrtc as nvrtc_of_torch
+from transfuse.emit.compiler import refused
 from transfuse.emit.formula import Statement, Unstated
+from transfuse.emit.passes import one_branch
 from transfuse.emit.rolled import rolled
 from transfuse.emit.sizes import Sized, Symbol
 from transfuse.emit.text import specialised
@@ -28,7 +31,8 @@ from transfuse.emit.text.sums import FUNCTION as FUNCTION_OF_SUMS
 from transfuse.emit.text.jobs import jobs
 from transfuse.emit.text.sums import BY_TERMS, by_terms
 from transfuse.emit.text.values import constants
-from transfuse.emit.text.whole import without_unused_parameters
+from transfuse.emit.text.whole import without_unread_members, without_unused_parameters
+from transfuse.emit.unread import methods_called
 from transfuse.problem import ProblemError
 
 root = Path(__file__).resolve().parents[2]
@@ -520,12 +524,62 @@ def test_one_function_said_two_ways_is_no_overload():
     """exp is shorter behind a product: kernels of both kinds keep their own, though one has a comment before it."""
     shorter = "// Two instructions.\nfloat f(float x) { return g(x * 1.4f); }"
     texts = {"a": shorter, "b": "float f(float x) { return h(x); }"}
-    assert not overloads([(k, [Chunk(text, {"f"}, function=True)]) for k, text in texts.items()], "f")
+    unnamed = {"a": "int f(int slab) { return slab; }", "b": "int f(int) { return 0; }"}
+    for both in (texts, unnamed):
+        assert not overloads([(k, [Chunk(text, {"f"}, function=True)]) for k, text in both.items()], "f")
 
 
 def test_conditions_of_the_compiler_are_no_functions():
     text = "template <int STEP> void f(int (&p)[4], int lane) {\n    if constexpr (STEP < 32) { p[0] = lane; f<STEP * 2>(p, lane); }\n}"
     assert without_unused_parameters([[text]]) == [[text]]
+
+
+def test_one_function_for_whole_and_cut_tiles_is_given_what_it_reads():
+    body = "            sums[b] += mean[image] - first_channel;"
+    text = f"""struct Sums {{
+    DEVICE void tile(float (&acc)[BLOCKS][ACCUMULATORS]) {{
+        const int first_channel = channel, image = 3;
+        constexpr int BATCH = 2, VECTOR = RESULTS;
+        if (is_whole(ends)) {{
+{body}
+        }} else {{
+{body}
+        }}
+    }}
+}};"""
+    assert "count<true>(acc, b, first_channel, image, mask, parts);" in one_branch(text)
+    assert "int b, int first_channel, int image, const Mask" in one_branch(text)
+
+
+def test_functions_that_do_nothing_go_with_their_calls():
+    struct = "struct Sums {\n    __device__ __forceinline__ void finish() {}\n};"
+    call = "void role() {\n    Sums sums;\n    if constexpr (COUNTED) sums.finish();\n}"
+    left = methods_called([Chunk(struct, {"Sums"}), Chunk(call, {"role"}, function=True)])
+    assert not any("finish" in c.text for c in left)
+
+
+def test_what_a_reference_reads_stays():
+    struct = "struct Cursor {\n    Place at;\n    void settle() { at = place_of(0); }\n};"
+    texts = [struct, "int row(Cursor& c) { return c.at.u[2]; }", "void f() { Cursor now(1); row(now); }"]
+    assert without_unread_members([texts])[0][0] == struct
+
+
+def test_every_variable_of_a_declaration_loses_what_its_constructor_does_not_read():
+    struct = "struct Cursor {\n    int tile;\n    DEVICE Cursor(int s, int t) : tile(s) { }\n};"
+    made = without_unused_parameters([[struct, "void f() { Cursor ahead(1, 2), now(3, 4); }"]])[0]
+    assert "Cursor(int s)" in made[0] and "ahead(1), now(3)" in made[1]
+
+
+def test_a_text_that_the_compiler_refuses_is_put_plainly(monkeypatch):
+    if nvrtc_of_torch() is None:
+        pytest.skip("no NVRTC here")
+    kernel = "__global__ void f(float* y) {\n    const int unread = 3;\n    y[0] = 2.0f;\n}\n"
+    brief_text = device.assembled({"fp32": [("f", kernel)]})[0]["fp32"]
+    assert refused(brief_text, "-DSTORED=float") is None
+    assert "undefined" in refused("__global__ void f(float* y) { y[0] = missing; }")
+    monkeypatch.setattr(device, "_briefly", lambda builds: ({"fp32": "__global__ void f( {}"}, {"f": {0}}))
+    code, unread = device.assembled({"fp32": [("f", kernel)]})
+    assert refused(code["fp32"], "-DSTORED=float") is None and unread == {}
 
 
 def test_lambdas_keep_their_braces():

@@ -219,6 +219,12 @@ def declared_first(list_: list[Chunk]) -> list[Chunk]:
     return list(placed.values())
 
 
+def _types(text: str) -> str:
+    """A function's head without comments and the names of its parameters."""
+    head = re.sub(r"//[^\n]*\n", "", text).split("{")[0]
+    return re.sub(r" +(?=[,)])", "", re.sub(r"(?<=[\w>*&] |.[*&])(?!const\b)[a-z_]\w*(?=[,)[])", "", head))
+
+
 def overloads(sources, name: str) -> bool:
     """Whether the texts of this name are overloads, of which no kernel would be given another's: they stand side by side."""
     sets = [
@@ -229,6 +235,6 @@ def overloads(sources, name: str) -> bool:
     every = frozenset.union(*sets)
     if not all(c.function for _, source in sources for c in source if name in c.names):
         return False
-    heads = {re.sub(r"//[^\n]*\n", "", text).split("{")[0] for text in every}
+    heads = {_types(text) for text in every}
     generic = any("<class R>" in head for head in heads)
     return len(heads) == len(every) > 1 and (not generic or all(s <= max(sets, key=len) for s in sets))

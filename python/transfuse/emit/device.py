@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from transfuse.emit.chunks import Chunk, chunks, declared_first, macros_within, needed, overloads, unused_macros_gone
+from transfuse.emit.compiler import refused
 from transfuse.emit.conversions import CONVERSIONS, converted, tables_as_functions
 from transfuse.emit.passes import (
     aliases_gone,
@@ -55,7 +56,31 @@ struct Bfloat {
 
 def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], dict[str, set[int]]]:
     """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first. And of each kernel
-    which of its parameters nobody reads: they are gone."""
+    which of its parameters nobody reads: they are gone. A text that the compiler refuses is put more plainly instead."""
+    code, unread = _briefly(builds)
+    stored = {key: "Half" if key == "half" else "float" for key in builds}
+    if any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):
+        return _plainly(builds), {}
+    return code, unread
+
+
+def _plainly(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
+    """Every kernel by itself, less what its own constants decide: longer, and what the generators wrote otherwise."""
+    sources = {
+        key: [(name, macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
+    }
+    every = [source for list_ in sources.values() for _, source in list_]
+    for source in every:
+        for _ in range(2):
+            known = _constants([source])
+            source[:] = needed([_printed(chunk, known, False) for chunk in source])
+    aliases_gone(every)
+    for source in every:
+        source[:] = tables_as_functions(needed([converted(c) for c in source if not c.names & CONVERSIONS]))
+    return {key: _text(list_) for key, list_ in sources.items()}
+
+
+def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], dict[str, set[int]]]:
     sources = {
         key: [(name, macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
     }

@@ -225,13 +225,12 @@ def one_branch(text: str) -> str:
         return text
     if re.search(r"\b(?:at|tile)\b", match[4]):
         return text
-    block = "int b, " if re.search(r"\bb\b", match[4]) else ""
+    whole = [n for n in ("b", "group", "first_channel", "image") if re.search(rf"\b{n}\b", match[4])]
     body = re.sub(rf"(?m)^ {{{len(match[1]) - 4}}}", "", match[3].replace(END, f"(WHOLE && {END[:-4]}) || "))
-    given = f"acc, {'b, ' if block else ''}mask, parts"
+    given = ", ".join(["acc", *whole, "mask", "parts"])
     call = f"\n{match[1]}if ({match[2]}) count<true>({given});\n{match[1]}else count<false>({given});"
-    taken = (
-        f"float (&acc)[BLOCKS][ACCUMULATORS], {block}const Mask (&mask)[MASK_ROWS], float (&parts)[RESULT_ROWS][STATS]"
-    )
+    numbers = "".join(f"int {n}, " for n in whole)
+    taken = f"float (&acc)[BLOCKS][ACCUMULATORS], {numbers}const Mask (&mask)[MASK_ROWS], float (&parts)[RESULT_ROWS][STATS]"
     function = (
         "\n    // Of a tile that no border cuts, only results at the ends of rows are looked at one by one.\n"
         f"    template <bool WHOLE> DEVICE void count({taken}) {{{SIZES}\n{body}\n    }}"

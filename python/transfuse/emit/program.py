@@ -109,7 +109,9 @@ def _counted(program: Program) -> Program:
 
     def kernel(k: Kernel) -> Kernel:
         own = [Parameter(p.type, named(p.name), named(p.value), p.constant) for p in k.parameters]
-        return Kernel(k.name, named(k.text), own)
+        words = [p.name for p in k.parameters if COUNT.search(p.name)]  # members of a struct may be called so too
+        text = re.sub(rf"(?<![.\w])(?:{'|'.join(words)})\b", lambda m: named(m[0]), k.text) if words else k.text
+        return Kernel(k.name, text, own)
 
     pairs = lambda list_: [(named(name), named(formula)) for name, formula in list_]  # noqa: E731
     return replace(
@@ -409,6 +411,8 @@ class _Stating:
             series = tuple(s[k][0] for s in spots)
             if len(set(series)) == 1:
                 continue
+            if "__global__" in texts[0][match.end() :]:
+                raise Unstated("a function the kernel calls has a number in it that depends on the sizes")
             single = match[0].endswith("f")
             if series not in names:
                 value = scalar(self.statement, [float(s.rstrip("f")) for s in series], single)

@@ -23,11 +23,15 @@ def methods_called(source: list[Chunk]) -> list[Chunk]:
         if found is None:
             return source
         at, definition, name = found
-        call = re.compile(rf"\n *\w+\.{name}\([^\n;]*\);")
+        call = called(name)
         source = [
             replace(c, text=c.text.replace(definition, "")) if i == at else replace(c, text=call.sub("", c.text)) if not c.macro else c
             for i, c in enumerate(source)
         ]  # fmt: skip
+
+
+def called(name: str) -> re.Pattern:
+    return re.compile(rf"\n *(?:if constexpr \(\w+\) )?\w+\.{name}\([^\n;]*\);")
 
 
 def _idle(source: list[Chunk]):
@@ -38,7 +42,7 @@ def _idle(source: list[Chunk]):
         for match in METHOD.finditer(c.text):
             name, empty = match[1], match[0].rstrip().endswith("{}")
             uses = sum(len(re.findall(rf"\b{name}\b(?=[(<])", text)) for text in code)
-            if name != struct[1] and (uses == 1 or (empty and uses == 2 and any(f".{name}(" in t for t in code))):
+            if name != struct[1] and (uses == 1 or (empty and uses == 2 and any(called(name).search(t) for t in code))):
                 yield i, match[0], name
 
 

@@ -144,6 +144,9 @@ PLAIN = [
 ]
 
 
+ONE = re.compile(r"\) \{ ([^;{}\n]*;) \}(?! *[),;])")  # a statement in braces, not a lambda's
+
+
 def brief(text: str) -> str:
     """A kernel of plain arithmetic."""
     text = TURN.sub("if (threadIdx.x == 0)", _tables(text))
@@ -153,4 +156,5 @@ def brief(text: str) -> str:
     for pattern, by in PLAIN:
         text = pattern.sub(by, text)
     text = _casts(_values(_first_thread(text)))
-    return _names(_braces(re.sub(r"\) \{ ([^;{}\n]*;) \}(?! *[),;])", r") \1", text)))
+    lines = [ONE.sub(r") \1", line) if not line.startswith("__global__") else line for line in text.split("\n")]
+    return _names(_braces("\n".join(lines)))

@@ -104,6 +104,10 @@ def _calls(items: list[Token], name: str):
         before = items[i - 1] if i else Token("operator", ";", "")
         if at < len(items) and items[at].kind == "word" and at + 1 < len(items) and items[at + 1].text == "(":
             yield at + 1
+            last = closing(items, at + 1)  # several variables: Type a(…), b(…);
+            while [t.text for t in items[last + 1 : last + 4 : 2]] == [",", "("] and items[last + 2].kind == "word":
+                yield last + 3
+                last = closing(items, last + 3)
         elif at < len(items) and items[at].text == "(":
             yield from [at] if before.kind != "word" or before.text in ("return", "else") or _defined(items, i) else []
 
@@ -333,6 +337,8 @@ def _variables(items: list[Token], owner: str):
     for a, b, c in zip(items, items[1:], items[2:]):
         if a.text == owner and b.kind == "word" and c.text in ("(", ";", ","):
             yield b, c
+        elif a.text == owner and b.text == "&" and c.kind == "word":
+            yield c, b
 
 
 def _unwritten(text: str, member: str) -> str:
