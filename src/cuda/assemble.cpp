@@ -334,6 +334,7 @@ private:
                     request.places.emplace(root, place_of(root));
         Program program;
         std::set<ValueId> done;  // stored by the main kernel already
+        bool apart = false;      // the main kernel leaves the products of each tap
         std::string why_not;
         if (pass.kind == PassKind::dense && !target_.general_only && surroundings.config != no_dense_config) {
             std::vector<Sink> sinks;
@@ -351,11 +352,13 @@ private:
                     if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
                 note("ordinary arithmetic; " + program.note);
             } else if (auto dense = generate_tiles(surroundings, &why_not)) {
+                auto products = generate_apart(surroundings, dense->seconds);
+                if ((apart = products.has_value())) dense = std::move(products);
                 program = with_pack(*dense);
                 for (auto& [value, place] : dense->places) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)
-                    if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
-                note("tensor-core kernel; " + program.note);
+                    if (!apart && (step.scope == Scope::tile || step.scope == Scope::prologue)) done.insert(step.value);
+                note((apart ? "tensor-core kernel for the products of each tap; " : "tensor-core kernel; ") + program.note);
                 assembly_.configs[pass_] = dense->config;
             } else if (auto product = generate_product(surroundings)) {
                 program = std::move(*product);
@@ -402,7 +405,7 @@ private:
         }
         const bool first = program.launches.empty();
         // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly equal.
-        request.exact = !first || pass.kind == PassKind::moments || std::all_of(pass.steps.begin(), pass.steps.end(),
+        request.exact = (!first && !apart) || pass.kind == PassKind::moments || std::all_of(pass.steps.begin(), pass.steps.end(),
                                               [](const TileStep& step) { return step.scope == Scope::tail; });
         request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
         request.early = !first;
@@ -423,6 +426,15 @@ private:
         auto dense = generate_dense_among(surroundings, *known_, taken, why_not);
         if (dense) assembly_.taken.insert_or_assign(pass_, std::move(taken));
         return dense;
+    }
+
+    // The products of each tap, where adding them up afterwards is estimated faster than a kernel that takes `than`: for the
+    // first size of a program, by the heuristic's configuration.
+    std::optional<DenseProgram> generate_apart(const Surroundings& surroundings, double than) {
+        if (target_.stated() || target_.any_size || !surroundings.config.empty()) return std::nullopt;
+        auto products = generate_dense_apart(surroundings, than);
+        if (products) assembly_.taken.erase(pass_);
+        return products;
     }
 
     // A dense pass that no family takes whole: the product alone, into memory; its tile program is for the general kernel.

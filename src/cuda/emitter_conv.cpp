@@ -88,6 +88,48 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
     return fold;
 }
 
+// y[n, co, o] = Σ p[n, co·taps + k, i] over the taps k that o meets an input through: every up-th from the first on where none
+// are left out between them, else all are asked.
+Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
+    const std::vector<Lattice>& axes = place.taps_apart;
+    Fold fold;
+    std::vector<Coordinate> first(axes.size()), whole(axes.size());   // tap, and the input it meets
+    for (size_t a = 0; a < axes.size(); ++a) {
+        const bool stepped = axes[a].up > 1 && axes[a].dil == 1;
+        fold.loops.push_back({stepped ? (axes[a].taps + axes[a].up - 1) / axes[a].up : axes[a].taps, false});
+        if (!stepped) continue;
+        const std::string reach = let_index(plus(index[a + 2].text, number(axes[a].offset))).text;
+        first[a] = let_index("(" + reach + " % " + number(axes[a].up) + ")");
+        whole[a] = let_index("(" + reach + " / " + number(axes[a].up) + ")");
+    }
+    fold.term = [this, id, place, index, first, whole](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+        const ValueId x = graph_[id].args[0];
+        std::string inside, tap = "0", offset = times(index[0].text, parameters_.integer(place.strides[0], true));
+        auto need = [&](const std::string& text) { inside += (inside.empty() ? "" : " && ") + text; };
+        int64_t taps = 1;
+        for (size_t a = 0; a < loop.size(); ++a) {
+            const Lattice& axis = place.taps_apart[a];
+            std::string k = loop[a].text, i;
+            if (first[a].text.empty()) {
+                i = met(axis, index[a + 2], loop[a], extent(x, a + 2), inside).text;
+            } else {
+                k = let_index(plus(first[a].text, times(number(axis.up), k))).text;
+                i = let_index(minus(whole[a].text, loop[a].text)).text;
+                if (axis.taps % axis.up != 0) need(k + " < " + number(axis.taps));
+                need(i + " >= 0 && " + i + " < " + extent(x, a + 2));
+            }
+            tap = plus(times(tap, number(axis.taps)), k), taps *= axis.taps;
+            offset = plus(offset, times(i, parameters_.integer(place.strides[a + 2], true)));
+        }
+        offset = plus(offset, times("(" + plus(times(index[1].text, number(taps)), tap) + ")", parameters_.integer(place.strides[1], true)));
+        if (!inside.empty()) open("if (" + inside + ")");
+        take({{parameters_.pointer(place.base, "const float", false) + "[" + offset + "]"}, {}, Real::f32});
+        if (!inside.empty()) close();
+    };
+    fold.finish = lattice_fold(id, index).finish;
+    return fold;
+}
+
 // dw[g, ci, co, k] = Σ_{n, o} x[n, g·Cin/G + ci, i]·g[n, g·Cout/G + co, o].
 Fold Emitter::correlate_fold(ValueId id, const Index& index) {
     const Node& node = graph_[id];

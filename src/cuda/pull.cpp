@@ -22,8 +22,11 @@ bool is_view(Op op) {
 // How many terms one element of the value takes: 1 for pointwise and shape ops.
 int64_t trips(const Graph& graph, ValueId id, const Places& places) {
     const Node& node = graph[id];
-    if (auto place = places.find(id); place != places.end())
-        return place->second.partials ? place->second.partials->slots : 1;
+    if (auto place = places.find(id); place != places.end()) {
+        int64_t terms = place->second.partials ? place->second.partials->slots : 1;
+        for (const Lattice& axis : place->second.taps_apart) terms *= (axis.taps + axis.up - 1) / axis.up;
+        return terms;
+    }
     auto shape = [&](size_t arg) -> const Sizes& { return graph[node.args[arg]].type.shape; };
     int64_t count = 1;
     if (is_reduction(node.op)) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 
+#include "cuda/dense/apart.h"
 #include "cuda/dense/boxed_stores.h"
 #include "cuda/dense/choose.h"
 #include "cuda/dense/combine.h"
@@ -100,6 +102,7 @@ struct Wish {
     int larger = 0;
     bool loose = false;
     std::optional<Manner> manner = {};
+    bool apart = false;   // taps apart
 };
 
 std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not, const Wish& wish = {}) {
@@ -107,6 +110,7 @@ std::unique_ptr<Request> read_request(const Surroundings& around, Family family,
     if (!program) return nullptr;
     auto problem = read_problem(around, *program, family, why_not);
     if (!problem) return nullptr;
+    if (wish.apart) take_apart(*program, *problem);
     find_handed(*program, *problem);
     program->vector = store_vector(*program, *problem);
     if (wish.larger && tf32_pays(around, *problem, true)) problem->arithmetic = Arithmetic::tf32;
@@ -225,7 +229,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     scratch += round_up(static_cast<int64_t>(epilogue.stats()) * rows.rows * epilogue.channels() * epilogue.real_bytes(), 256);
     std::vector<int64_t> kept_at;
     for (const Operand& o : epilogue.stores())
-        if (o.root < 0) kept_at.push_back(scratch), scratch += round_up(numel(around.plan.graph[o.value].type.shape) * epilogue.real_bytes(), 256);
+        if (o.root < 0) kept_at.push_back(scratch), scratch += round_up((wish.apart ? products_apart(*problem) : numel(around.plan.graph[o.value].type.shape)) * epilogue.real_bytes(), 256);
+    if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, kept_at[0]));
 
     Launch main;
     main.source = std::make_shared<Source>(Source{"transfuse_dense", dense_source("transfuse_dense", *problem, config, s, epilogue), {}});
@@ -261,7 +266,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     result.words = result.config + std::string(words_between) + to_string(Manner{problem->load, program->vector, problem->arithmetic, problem->any_size});
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
     result.busy = waves / std::ceil(waves);
-    result.seconds = estimate(*problem, needs, config, s, around.target.multiprocessors);
+    result.seconds = estimate(*problem, needs, config, s, around.target.multiprocessors) + (wish.apart ? gather_seconds(around, *problem) : 0);
     result.program.note = (problem->family == Family::mma ? "mma.sync, " : "wgmma, ") + result.config;
     return result;
 }
@@ -279,6 +284,16 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
     if (why_not) *why_not = "tensor-core kernels need sm_80";
     for (Family family : families(around))
         if (auto program = generate(around, family, why_not)) return program;
+    return std::nullopt;
+}
+
+std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, double than) {
+    constexpr double clearly = 0.8;   // of the other's time
+    const char* said = std::getenv("TF_APART");
+    if (!can_lie_apart(around) || (said && said[0] == '0')) return std::nullopt;
+    if (said) than = 1e9;
+    for (Family family : families(around))
+        if (auto program = generate(around, family, nullptr, {.apart = true})) return program->seconds < clearly * than ? std::move(program) : std::nullopt;
     return std::nullopt;
 }
 

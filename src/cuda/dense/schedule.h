@@ -25,6 +25,7 @@ enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, b
 struct Problem {
     std::array<Lattice, 4> axes;
     int64_t groups = 1, cin = 1, cout = 1;   // per group
+    std::array<int64_t, 3> apart{1, 1, 1};   // taps along d, h, w that are rows of their own: cout counts (channel, tap) (apart.h)
     Arithmetic arithmetic = Arithmetic::tf32;
     Family family = Family::wgmma;
     LoadMode load = LoadMode::planar;

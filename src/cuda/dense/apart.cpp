@@ -1,0 +1,75 @@
+#include "cuda/dense/apart.h"
+
+#include <algorithm>
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr int64_t most_rows = 256;      // of channels and taps: more are stored than are read
+constexpr double gather_rate = 2.5e11;  // products that are added up in a second
+
+}  // namespace
+
+bool can_lie_apart(const Surroundings& around) {
+    const Graph& graph = around.plan.graph;
+    const Node& anchor = graph[around.pass.anchor];
+    const Type &x = graph[anchor.args[0]].type, &w = graph[anchor.args[1]].type;
+    int64_t taps = 1;
+    for (const Lattice& axis : lattices(graph, around.pass.anchor)) {
+        if (axis.down != 1 || axis.in < 2) return false;
+        taps *= axis.taps;
+    }
+    if (taps == 1 || w.shape[0] != 1 || w.shape[2] * taps > most_rows || x.dtype == DType::f64) return false;
+    for (const TileStep& step : around.pass.steps)
+        if (step.scope != Scope::prologue && step.value != around.pass.anchor && (step.scope != Scope::tile || !is_pointwise(graph[step.value].op))) return false;
+    return numel(x.shape) / w.shape[1] * w.shape[2] * taps < int64_t{1} << 31;
+}
+
+void take_apart(TileProgram& program, Problem& problem) {
+    const Graph& graph = program.around->plan.graph;
+    for (size_t a = 1; a < 4; ++a) {
+        Lattice& axis = problem.axes[a];
+        problem.apart[a - 1] = axis.taps, problem.cout *= axis.taps;
+        axis = Lattice{.in = axis.in, .out = axis.in};
+        program.grid_shape[a + 1] = axis.out;
+    }
+    program.grid_shape[1] = problem.cout;
+    // Of the tile program only the prologue is left.
+    auto before = [&](const Operand& o) {
+        return std::any_of(program.prologue.begin(), program.prologue.end(), [&](ValueId v) { return std::count(graph[v].args.begin(), graph[v].args.end(), o.value) > 0; });
+    };
+    std::erase_if(program.reads, [&](const Operand& o) { return !before(o); });
+    program.steps.clear(), program.bias = -1, program.chain_instructions = 1, program.pixel_major = false;
+    Operand products;
+    products.value = program.around->pass.anchor;
+    int64_t stride = 1;
+    for (size_t a = 5; a-- > 0; stride *= program.grid_shape[a]) products.strides[a] = stride, products.depends[a] = program.grid_shape[a] > 1;
+    program.stores = {products};
+}
+
+int64_t products_apart(const Problem& problem) {
+    int64_t count = problem.cout;
+    for (const Lattice& axis : problem.axes) count *= axis.in;
+    return count;
+}
+
+Place place_apart(const Surroundings& around, const Problem& problem, int64_t at) {
+    Place place;
+    place.base = Argument::of_scratch(at);
+    place.read_only = false, place.aligned = true;
+    place.taps_apart = lattices(around.plan.graph, around.pass.anchor);
+    place.strides.assign(place.taps_apart.size() + 2, 1);
+    for (size_t a = place.taps_apart.size() + 1; a-- > 1;) place.strides[a] = place.strides[a + 1] * place.taps_apart[a - 1].in;
+    place.strides[0] = place.strides[1] * problem.cout;
+    return place;
+}
+
+double gather_seconds(const Surroundings& around, const Problem& problem) {
+    const Machine& machine = around.plan.machine;
+    const Type& y = around.plan.graph[around.pass.anchor].type;
+    const auto products = static_cast<double>(products_apart(problem)), outputs = static_cast<double>(numel(y.shape));
+    return machine.launch + std::max((4 * products + static_cast<double>(bytes(y.dtype)) * outputs) / machine.bandwidth, (products + outputs) / gather_rate * 132 / around.target.multiprocessors);
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,52 @@
+// Convolutions of few output channels with their taps apart: products of each tap on tensor cores, added up where outputs are read.
+// Executed on the CPU against the float64 reference, compiled for every architecture.
+#include <gtest/gtest.h>
+
+#include "cuda/runtime/nvrtc.h"
+#include "cuda_host/cases.h"
+#include "cuda_host/nvrtc.h"
+
+namespace transfuse::cuda {
+namespace {
+
+const char* const passes[] = {
+    // the last layer of a generator
+    "%x = input f32[2,64,16,16]  %w = param f32[64,3,4,4]  %b = param f32[3]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1]  %z = tanh(%y)",
+    // taps that do not fill every phase, outputs beyond the last tap, a prologue, a tensor beside it
+    "%x = input f32[2,40,12,20]  %p = param f32[40,1,1]  %r = input f32[2,2,25,40]  %w = param f32[40,2,3,5]  %m = mul(%x, %p)  %e = relu(%m)  "
+    "%y = conv_transpose(%e, %w) stride=[2,2] padding=[0,2] output_padding=[0,1]  %s = add(%y, %r)  %z = sigmoid(%s)",
+    // dilation: taps that are not every second one; a row of odd length
+    "%x = input f32[2,96,13,32]  %w = param f32[96,4,3,3]  %b = param f32[4]  %z = conv_transpose(%x, %w, %b) stride=[2,1] dilation=[1,2] padding=[1,2]",
+    // three axes, one channel
+    "%x = input f32[1,32,6,8,8]  %w = param f32[32,1,4,4,4]  %b = param f32[1]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %z = silu(%y)",
+    // one axis, no phases
+    "%x = input f32[2,32,400]  %w = param f32[1,32,7]  %b = param f32[1]  %y = conv(%x, %w, %b) padding=[3]  %z = tanh(%y)",
+};
+
+Graph graph_of(const char* body, const char* dtype) {
+    return parse("graph g {\n  " + with(with(body, "  ", "\n  "), "f32[", std::string(dtype) + "[") + "\n  return %z\n}\n");
+}
+
+bool lies_apart(const Assembly& assembly) {
+    return std::any_of(assembly.notes.begin(), assembly.notes.end(), [](const std::string& note) { return note.find("each tap") != std::string::npos; });
+}
+
+void run(const char* dtype, bool last, bool aligned, double tolerance, bool portable = false) {
+    std::vector<HostCase> cases;
+    Target target;
+    target.multiprocessors = 2, target.portable_only = portable;
+    for (const char* body : passes) {
+        const Graph graph = graph_of(body, dtype);
+        cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target));
+        EXPECT_TRUE(lies_apart(cases.back().assembly) || dtype[1] != '3') << body << print(cases.back().plan);
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaApart, Float32) { run("f32", false, true, 3e-6); }
+TEST(CudaApart, ChannelsLast) { run("f32", true, true, 3e-6); }
+TEST(CudaApart, Portable) { run("f32", false, false, 3e-6, true); }
+TEST(CudaApart, HalfUnaligned) { run("f16", false, false, 4e-3); }
+
+}  // namespace
+}  // namespace transfuse::cuda
