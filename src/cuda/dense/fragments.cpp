@@ -294,33 +294,37 @@ private:
     // All statistics of a result at once, so that its mask is looked at once.
     void add(const std::string& mask, const std::string& row, const std::string& unless = "") {
         std::vector<std::string> values;
-        each_stat([&](const Partial& p, const std::string&) { values.push_back(chain_.operand(p.reduction.of)); });
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++)");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++)");
-        t.line("if (" + unless + mask + " >> e & 1) {");
+        bool one_number = false;
+        each_stat([&](const Partial& p, const std::string&) { values.push_back(chain_.operand(p.reduction.of)), one_number |= is_one_number(p); });
         size_t n = 0;
-        each_stat([&](const Partial& p, const std::string& k) {
-            const std::string part = "parts[" + row + "][" + k + "]", value = values[n++];
-            if (is_one_number(p)) t.line(part + " = " + combined(joining(p), part, value) + ";");
-        });
-        t.line("}");
+        if (one_number) {
+            t.line("#pragma unroll");
+            t.line("for (int e = 0; e < VECTOR; e++)");
+            t.line("#pragma unroll");
+            t.line("for (int i = 0; i < BATCH; i++)");
+            t.line("if (" + unless + mask + " >> e & 1) {");
+            each_stat([&](const Partial& p, const std::string& k) {
+                const std::string part = "parts[" + row + "][" + k + "]", value = values[n++];
+                if (is_one_number(p)) t.line(part + " = " + combined(joining(p), part, value) + ";");
+            });
+            t.line("}");
+        }
         n = 0;
         each_stat([&](const Partial& p, const std::string& k) {
             const std::string value = values[n++];
             if (is_one_number(p)) return;
             if (p.reduction.op == Op::logsumexp) {
-                // Exponentials relative to the largest value: of those before and of these.
-                const std::string top = "parts[" + row + "][" + k + "]", mass = "parts[" + row + "][" + k + " + 1]", each = "for (int e = 0; e < VECTOR; e++) if (" + unless + mask + " >> e & 1) ";
+                // Exponentials relative to the largest value: of those before and of these. Outside the output it is as if there were the
+                // lowest: a choice of values compiles in half the time that as many branches take.
+                const std::string top = "parts[" + row + "][" + k + "]", mass = "parts[" + row + "][" + k + " + 1]", each = "for (int e = 0; e < VECTOR; e++) ";
                 t.line("#pragma unroll");
                 t.line("for (int i = 0; i < BATCH; i++) {");
-                t.line("REAL now = " + top + ", sum = 0;");
+                t.line("REAL now = " + top + ", sum = 0, here[VECTOR];");
                 t.line("#pragma unroll");
-                t.line(each + "now = tf_max(now, " + value + ");");
+                t.line(each + "now = tf_max(now, here[e] = " + unless + mask + " >> e & 1 ? " + value + " : __int_as_float(0xff800000));");
                 t.line("const REAL below = now == __int_as_float(0xff800000) ? (REAL)0 : now;");
                 t.line("#pragma unroll");
-                t.line(each + "sum += tf_exp_below(" + value + ", below);");
+                t.line(each + "sum += tf_exp_below(here[e], below);");
                 t.line(mass + " = " + mass + " * tf_exp_below(" + top + ", below) + sum;");
                 t.line(top + " = now;");
                 t.line("}");
