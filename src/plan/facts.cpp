@@ -1,18 +1,49 @@
 #include "plan/facts.h"
 
 #include <algorithm>
+#include <set>
 
 namespace transfuse {
 
 namespace {
 
 // Tensor cores and vector units take channels in groups; a product with fewer pays for the whole group.
-double channel_padding(const Graph& graph, ValueId v) {
+double padding_of(int64_t channels) {
     constexpr int64_t granule = 8;
-    auto padded = [](int64_t n) { return static_cast<double>((n + granule - 1) / granule * granule); };
-    const Sizes& w = graph[v].op == Op::lattice ? graph[graph[v].args[1]].type.shape : graph[v].type.shape;
+    return static_cast<double>((channels + granule - 1) / granule * granule) / static_cast<double>(channels);
+}
+
+// A machine with matrix units multiplies so many rows at a time. Fewer channels leave rows to other phases, side by side along the
+// innermost axis, then along the others: then every window that one of them meets is multiplied for all. Rows of products over
+// those that are asked for.
+double row_padding(const Graph& graph, ValueId v, int64_t channels) {
+    constexpr int64_t rows = 64, fewest = 8;
+    int64_t own = fewest;
+    while (own < channels && own < rows) own *= 2;
+    int64_t together = rows / own;   // phases
+    double made = static_cast<double>((channels + own - 1) / own), asked = static_cast<double>(channels) / static_cast<double>(own);
+    const std::vector<Lattice> axes = lattices(graph, v);
+    for (size_t a = axes.size(); a-- > 0;) {
+        const std::vector<Phase> phases = axes[a].phases();
+        const auto beside = std::min<int64_t>(together, static_cast<int64_t>(phases.size()));
+        double products = 0, windows = 0;
+        for (size_t first = 0; first < phases.size(); first += static_cast<size_t>(beside)) {
+            std::set<int64_t> shifts;
+            for (size_t r = first; r < std::min(phases.size(), first + static_cast<size_t>(beside)); ++r)
+                for (const PhaseTap& tap : phases[r].taps) products += 1, shifts.insert(tap.shift);
+            windows += static_cast<double>(shifts.size() * static_cast<size_t>(beside));
+        }
+        together /= beside;
+        made *= windows, asked *= products;
+    }
+    return asked > 0 ? std::max(1.0, made * static_cast<double>(together) / asked) : 1;
+}
+
+double product_padding(const Graph& graph, ValueId v, const Machine& machine) {
+    const bool lattice = graph[v].op == Op::lattice;
+    const Sizes& w = lattice ? graph[graph[v].args[1]].type.shape : graph[v].type.shape;
     if (graph[v].op == Op::covariance || w.size() < 3 || w[1] * w[2] == 0) return 1;
-    return padded(w[1]) * padded(w[2]) / static_cast<double>(w[1] * w[2]);
+    return padding_of(w[1]) * (lattice && machine.tile_flops > 0 ? row_padding(graph, v, w[2]) : padding_of(w[2]));
 }
 
 // Groups of few channels have no matrices. A machine with matrix units (tile programs run beside them) has ordinary
@@ -59,7 +90,7 @@ Facts::Facts(const Graph& graph, const Machine& machine)
         if (!is_leaf(node.op) && !is_constant(node.op)) flops[at(v)] = cost(graph, v).flops;
         ordinary[at(v)] = is_ordinary(graph, v, machine);
         if (product[at(v)])
-            padding[at(v)] = ordinary[at(v)] ? machine.flops / machine.pointwise_flops : channel_padding(graph, v);
+            padding[at(v)] = ordinary[at(v)] ? machine.flops / machine.pointwise_flops : product_padding(graph, v, machine);
         small_[at(v)] = elements[at(v)] <= machine.tail_elements && flops[at(v)] <= machine.tail_flops &&
                         (!product[at(v)] || small_product(graph, v, flops[at(v)]));
         for (ValueId a : node.args) ++first_user_[at(a) + 1];
