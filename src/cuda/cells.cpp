@@ -65,10 +65,12 @@ bool CellWriter::arrange(std::string* why_not) {
     const bool reduced = std::any_of(early_.begin(), early_.end(), reduces) || std::any_of(late_.begin(), late_.end(), reduces);
     // Shares of the channels: where pools are stored, whose every output a store role would take from a chunk.
     if (own_ < cout_ && (reduced || !grid_.empty() || late_sinks_.empty())) return refuse("many channels");
-    // Tensor cores that round their factors are faster, but where channels are reduced (H200: f12 .19 ms against .20); of so
-    // few input channels and less than three axes they round nothing (tf32_pays).
+    // Tensor cores that round their factors are faster behind a pool (H200: f12 .19 ms against .20), not where channels are reduced,
+    // nor for statistics of every output: two warpgroups of eight run that chain there. Of so few input channels and less than
+    // three axes they round nothing (tf32_pays).
     const bool strict = x.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() < 3);
-    return strict || reduced || refuse("factors that may be rounded");
+    const bool every_output = pool_ < 0 && !grid_.empty();
+    return strict || reduced || every_output || refuse("factors that may be rounded");
 }
 
 // What comes before the pool and what behind it; false with a sentence where another family must do it.

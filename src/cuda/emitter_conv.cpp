@@ -95,7 +95,7 @@ Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
     Fold fold;
     std::vector<Coordinate> first(axes.size()), whole(axes.size());   // tap, and the input it meets
     for (size_t a = 0; a < axes.size(); ++a) {
-        const bool stepped = axes[a].up > 1 && axes[a].dil == 1;
+        const bool stepped = axes[a].up > 1 && axes[a].dil == 1 && axes[a].offset >= 0;
         fold.loops.push_back({stepped ? (axes[a].taps + axes[a].up - 1) / axes[a].up : axes[a].taps, false});
         if (!stepped) continue;
         const std::string reach = let_index(plus(index[a + 2].text, number(axes[a].offset))).text;

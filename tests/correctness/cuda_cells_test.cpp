@@ -61,8 +61,9 @@ void run(const char* dtype, bool last, bool aligned, double tolerance) {
     for (const char* body : passes) {
         const Graph graph = graph_of(body, dtype);
         const bool reduces = std::string(body).find("dims=[1]") != std::string::npos, strict = std::string(dtype) == "f32";
+        const bool every_output = std::string(body).find("_pool") == std::string::npos;
         cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target));
-        EXPECT_EQ(cell_kernels(cases.back().assembly) > 0, strict || reduces) << body << print(cases.back().plan);
+        EXPECT_EQ(cell_kernels(cases.back().assembly) > 0, strict || reduces || every_output) << body << print(cases.back().plan);
     }
     check(cases, tolerance);
 }

@@ -262,7 +262,7 @@ const std::string norm = R"(
 
 TEST(PlanShape, StatisticsAreStoredOrComputedTwiceByCost) {
     Machine fast = Machine::h200(), slow = Machine::h200();
-    slow.flops = 1e12;
+    fast.flops = 1e15, slow.flops = 1e12;
     const Plan again = planned(head + lattice + norm + "  return %n\n", fast);
     EXPECT_EQ(kinds(again), (Kinds{dense, dense}));
     EXPECT_EQ(program(again, again.passes[0]), "tile lattice, tile square, grid mean, grid mean, tail rsqrt");
@@ -272,6 +272,24 @@ TEST(PlanShape, StatisticsAreStoredOrComputedTwiceByCost) {
     EXPECT_EQ(kinds(stored), (Kinds{dense, pointwise}));
     EXPECT_NE(stored.passes[1].why.find("stored"), std::string::npos);
     EXPECT_EQ(stored.buffers().size(), 3u);  // the tensor and two statistics
+}
+
+// 24 channels of a stride-2 convolution: of 64 rows that matrix units multiply at a time, two phases side by side fill 48, and a
+// window is multiplied for both though one of them does not meet it. A machine without them multiplies what is asked for.
+TEST(PlanShape, FewChannelsCostTheRowsMultipliedForThem) {
+    const std::string text = R"(
+  %x = input f32[8,48,16,24,24]
+  %w = param f32[1,48,24,3,3,3]
+  %y = lattice(%x, %w) up=[2,2,2] down=[1,1,1] dil=[1,1,1] offset=[1,1,1] out=[31,47,47] groups=1
+  %s = softplus(%y)
+  %m = mean(%s) dims=[2,3,4] keepdim=1
+  %z = sub(%s, %m)
+  return %z
+)";
+    EXPECT_EQ(kinds(planned(text, Machine::h200())), (Kinds{dense, pointwise}));
+    Machine plain = Machine::h200();
+    plain.tile_flops = 0;
+    EXPECT_EQ(kinds(planned(text, plain)), (Kinds{dense, dense}));
 }
 
 TEST(PlanShape, NormalisationMovesIntoTheNextProduct) {
