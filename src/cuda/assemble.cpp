@@ -358,7 +358,8 @@ private:
                 for (auto& [value, place] : dense->places) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)
                     if (!apart && (step.scope == Scope::tile || step.scope == Scope::prologue)) done.insert(step.value);
-                note((apart ? "tensor-core kernel for the products of each tap; " : "tensor-core kernel; ") + program.note);
+                note((apart ? "tensor-core kernel for the products of each tap; " : "tensor-core kernel; ") +
+                     program.note);
                 assembly_.configs[pass_] = dense->config;
             } else if (auto product = generate_product(surroundings)) {
                 program = std::move(*product);
@@ -405,8 +406,9 @@ private:
         }
         const bool first = program.launches.empty();
         // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly equal.
-        request.exact = (!first && !apart) || pass.kind == PassKind::moments || std::all_of(pass.steps.begin(), pass.steps.end(),
-                                              [](const TileStep& step) { return step.scope == Scope::tail; });
+        request.exact = (!first && !apart) || pass.kind == PassKind::moments ||
+                        std::all_of(pass.steps.begin(), pass.steps.end(),
+                                    [](const TileStep& step) { return step.scope == Scope::tail; });
         request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
         request.early = !first;
         if (!first) request.name += "_tail";
@@ -428,8 +430,8 @@ private:
         return dense;
     }
 
-    // The products of each tap, where adding them up afterwards is estimated faster than a kernel that takes `than`: for the
-    // first size of a program, by the heuristic's configuration.
+    // The products of each tap, where adding them up afterwards is estimated faster than a kernel that takes `than`:
+    // for the first size of a program, by the heuristic's configuration.
     std::optional<DenseProgram> generate_apart(const Surroundings& surroundings, double than) {
         if (target_.stated() || target_.any_size || !surroundings.config.empty()) return std::nullopt;
         auto products = generate_dense_apart(surroundings, than);

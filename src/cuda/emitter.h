@@ -30,8 +30,8 @@ struct Place {
     bool read_only = true;  // false: written earlier by the same kernel
     bool aligned = false;   // the address is a multiple of 16 bytes
     std::optional<Partials> partials;
-    // A convolution, by what its taps make of its inputs: [N, Cout·taps, in…], channel by channel; whoever reads an output
-    // adds up the products that meet in it. Empty: the value itself.
+    // A convolution, by what its taps make of its inputs: [N, Cout·taps, in…], channel by channel; whoever reads an
+    // output adds up the products that meet in it. Empty: the value itself.
     std::vector<Lattice> taps_apart = {};
 };
 using Places = std::unordered_map<ValueId, Place>;

@@ -88,12 +88,12 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
     return fold;
 }
 
-// y[n, co, o] = Σ p[n, co·taps + k, i] over the taps k that o meets an input through: every up-th from the first on where none
-// are left out between them, else all are asked.
+// y[n, co, o] = Σ p[n, co·taps + k, i] over the taps k that o meets an input through: every up-th from the first on
+// where none are left out between them, else all are asked.
 Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
     const std::vector<Lattice>& axes = place.taps_apart;
     Fold fold;
-    std::vector<Coordinate> first(axes.size()), whole(axes.size());   // tap, and the input it meets
+    std::vector<Coordinate> first(axes.size()), whole(axes.size());  // tap, and the input it meets
     for (size_t a = 0; a < axes.size(); ++a) {
         const bool stepped = axes[a].up > 1 && axes[a].dil == 1 && axes[a].offset >= 0;
         fold.loops.push_back({stepped ? (axes[a].taps + axes[a].up - 1) / axes[a].up : axes[a].taps, false});
@@ -102,7 +102,8 @@ Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
         first[a] = let_index("(" + reach + " % " + number(axes[a].up) + ")");
         whole[a] = let_index("(" + reach + " / " + number(axes[a].up) + ")");
     }
-    fold.term = [this, id, place, index, first, whole](const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
+    fold.term = [this, id, place, index, first, whole](const std::vector<Coordinate>& loop,
+                                                       const std::function<void(const Lanes&)>& take) {
         const ValueId x = graph_[id].args[0];
         std::string inside, tap = "0", offset = times(index[0].text, parameters_.integer(place.strides[0], true));
         auto need = [&](const std::string& text) { inside += (inside.empty() ? "" : " && ") + text; };
@@ -121,7 +122,8 @@ Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
             tap = plus(times(tap, number(axis.taps)), k), taps *= axis.taps;
             offset = plus(offset, times(i, parameters_.integer(place.strides[a + 2], true)));
         }
-        offset = plus(offset, times("(" + plus(times(index[1].text, number(taps)), tap) + ")", parameters_.integer(place.strides[1], true)));
+        offset = plus(offset, times("(" + plus(times(index[1].text, number(taps)), tap) + ")",
+                                    parameters_.integer(place.strides[1], true)));
         if (!inside.empty()) open("if (" + inside + ")");
         take({{parameters_.pointer(place.base, "const float", false) + "[" + offset + "]"}, {}, Real::f32});
         if (!inside.empty()) close();

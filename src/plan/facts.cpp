@@ -13,15 +13,16 @@ double padding_of(int64_t channels) {
     return static_cast<double>((channels + granule - 1) / granule * granule) / static_cast<double>(channels);
 }
 
-// A machine with matrix units multiplies so many rows at a time. Fewer channels leave rows to other phases, side by side along the
-// innermost axis, then along the others: then every window that one of them meets is multiplied for all. Rows of products over
-// those that are asked for.
+// A machine with matrix units multiplies so many rows at a time. Fewer channels leave rows to other phases, side by
+// side along the innermost axis, then along the others: then every window that one of them meets is multiplied for all.
+// Rows of products over those that are asked for.
 double row_padding(const Graph& graph, ValueId v, int64_t channels) {
     constexpr int64_t rows = 64, fewest = 8;
     int64_t own = fewest;
     while (own < channels && own < rows) own *= 2;
-    int64_t together = rows / own;   // phases
-    double made = static_cast<double>((channels + own - 1) / own), asked = static_cast<double>(channels) / static_cast<double>(own);
+    int64_t together = rows / own;  // phases
+    double made = static_cast<double>((channels + own - 1) / own),
+           asked = static_cast<double>(channels) / static_cast<double>(own);
     const std::vector<Lattice> axes = lattices(graph, v);
     for (size_t a = axes.size(); a-- > 0;) {
         const std::vector<Phase> phases = axes[a].phases();
@@ -90,7 +91,8 @@ Facts::Facts(const Graph& graph, const Machine& machine)
         if (!is_leaf(node.op) && !is_constant(node.op)) flops[at(v)] = cost(graph, v).flops;
         ordinary[at(v)] = is_ordinary(graph, v, machine);
         if (product[at(v)])
-            padding[at(v)] = ordinary[at(v)] ? machine.flops / machine.pointwise_flops : product_padding(graph, v, machine);
+            padding[at(v)] =
+                ordinary[at(v)] ? machine.flops / machine.pointwise_flops : product_padding(graph, v, machine);
         small_[at(v)] = elements[at(v)] <= machine.tail_elements && flops[at(v)] <= machine.tail_flops &&
                         (!product[at(v)] || small_product(graph, v, flops[at(v)]));
         for (ValueId a : node.args) ++first_user_[at(a) + 1];

@@ -12,9 +12,9 @@ namespace {
 const char* const passes[] = {
     // the last layer of a generator
     "%x = input f32[2,64,16,16]  %w = param f32[64,3,4,4]  %b = param f32[3]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1]  %z = tanh(%y)",
-    // taps that do not fill every phase, outputs beyond the last tap, a prologue, a tensor beside it
+    // taps that do not fill every phase, outputs beyond the last tap, a prologue, a tensor beside it, a softmax over channels
     "%x = input f32[2,40,12,20]  %p = param f32[40,1,1]  %r = input f32[2,2,25,40]  %w = param f32[40,2,3,5]  %m = mul(%x, %p)  %e = relu(%m)  "
-    "%y = conv_transpose(%e, %w) stride=[2,2] padding=[0,2] output_padding=[0,1]  %s = add(%y, %r)  %z = sigmoid(%s)",
+    "%y = conv_transpose(%e, %w) stride=[2,2] padding=[0,2] output_padding=[0,1]  %s = add(%y, %r)  %z = softmax(%s) dims=[1]",
     // dilation: taps that are not every second one; a row of odd length
     "%x = input f32[2,96,13,32]  %w = param f32[96,4,3,3]  %b = param f32[4]  %z = conv_transpose(%x, %w, %b) stride=[2,1] dilation=[1,2] padding=[1,2]",
     // three axes, one channel
@@ -25,29 +25,49 @@ const char* const passes[] = {
     "%x = input f32[2,32,400]  %w = param f32[1,32,7]  %b = param f32[1]  %y = conv(%x, %w, %b) padding=[3]  %z = tanh(%y)",
 };
 
-Graph graph_of(const char* body, const char* dtype) {
-    return parse("graph g {\n  " + with(with(body, "  ", "\n  "), "f32[", std::string(dtype) + "[") + "\n  return %z\n}\n");
-}
+Graph graph_of(const char* body) { return parse("graph g {\n  " + with(body, "  ", "\n  ") + "\n  return %z\n}\n"); }
 
 bool lies_apart(const Assembly& assembly) {
     return std::any_of(assembly.notes.begin(), assembly.notes.end(), [](const std::string& note) { return note.find("each tap") != std::string::npos; });
 }
 
-void run(const char* dtype, bool last, bool aligned, double tolerance, bool portable = false) {
+void run(bool last, bool aligned, bool portable) {
     std::vector<HostCase> cases;
     Target target;
     target.multiprocessors = 2, target.portable_only = portable;
     for (const char* body : passes) {
-        const Graph graph = graph_of(body, dtype);
+        const Graph graph = graph_of(body);
         cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target));
-        EXPECT_TRUE(lies_apart(cases.back().assembly) || dtype[1] != '3') << body << print(cases.back().plan);
+        EXPECT_TRUE(lies_apart(cases.back().assembly)) << body << print(cases.back().plan);
     }
-    check(cases, tolerance);
+    check(cases, 3e-6);
 }
 
-TEST(CudaApart, Float32) { run("f32", false, true, 3e-6); }
-TEST(CudaApart, PortableChannelsLast) { run("f32", true, false, 3e-6, true); }
-TEST(CudaApart, HalfUnaligned) { run("f16", false, false, 4e-3); }
+TEST(CudaApart, Planes) { run(false, true, false); }
+TEST(CudaApart, PortableChannelsLastUnaligned) { run(true, false, true); }
+
+// Many channels fill their rows; 16-bit products are cheap as they are; a mean over the image is no chain on a pixel.
+TEST(CudaApart, TheRestIsNot) {
+    for (const char* body : {"%x = input f32[2,64,32,32]  %w = param f32[64,64,4,4]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]",
+                             "%x = input f16[2,64,32,32]  %w = param f16[64,3,4,4]  %z = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]",
+                             "%x = input f32[2,64,32,32]  %w = param f32[64,3,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  "
+                             "%t = tanh(%y)  %z = mean(%t) dims=[2,3]"}) {
+        const Graph graph = graph_of(body);
+        EXPECT_FALSE(lies_apart(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly)) << body;
+    }
+}
+
+TEST(CudaApart, CompilesForEveryArchitecture) {
+    std::string reason;
+    if (!find_nvrtc(&reason)) GTEST_SKIP() << reason;
+    for (int arch : {80, 90}) {
+        Target target;
+        target.arch = arch, target.multiprocessors = 2;
+        const Graph graph = graph_of(passes[1]);
+        for (const BoundLaunch& bound : make(graph, random_leaves(graph, 7), false, true, target).assembly.launches)
+            EXPECT_NO_THROW(nvrtc_compile(*bound.launch.source, arch)) << arch;
+    }
+}
 
 }  // namespace
 }  // namespace transfuse::cuda

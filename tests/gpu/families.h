@@ -50,6 +50,10 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%x = input f32[2,3,4,5,7]\n  %w = param f32[3,16,3,3,3]\n  %g = param f32[16]\n  %h = param f32[16]\n  %y = "
          "conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]\n  %s = silu(%y)\n  %n = group_norm(%s, %g, %h) num_groups=4\n  %z = "
          "hardswish(%n)"},
+        // Three output channels: the products of each tap, added up afterwards.
+        {"taps_apart",
+         "%x = input f32[2,512,16,16]\n  %w = param f32[512,3,4,4]\n  %b = param f32[3]\n  %y = conv_transpose(%x, %w, %b) "
+         "stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
         // Gradients: of a mean over space, of weights, of weights of groups.
         {"box_spread",
          "%h = input f32[2,12,1,1]\n  %y = box_spread(%h) dims=[2,3] counts=[2,2] los=[0,1,0,2] his=[15,14,18,19] steps=[1,1,2,1] "
@@ -114,7 +118,7 @@ inline const std::vector<Family>& families() {
         {"boxed", f16, strict}, {"boxed", f32, tf32, last}, {"small_images", f32, tf32}, {"small_images", bf16, strict},
         {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
         {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},
-        {"box_spread", f32, strict}, {"grouped_gradient", f32, strict},
+        {"box_spread", f32, strict}, {"grouped_gradient", f32, strict}, {"taps_apart", f32, tf32},
     };
     return list;
 }

@@ -8,7 +8,7 @@
 
 namespace transfuse::cuda {
 
-// Whether the pass may be made so: one product in planes, and nothing behind it but a pointwise chain.
+// Whether the pass may be made so: fp32 (16-bit products leave nothing to gain), and behind it nothing but a chain on each pixel.
 bool can_lie_apart(const Surroundings& around);
 
 // The product alone, a row for each channel and tap.
