@@ -321,10 +321,10 @@ def _note_changes(view: nn.Module, reads: Reads) -> list:
     def forward(*args, **kwargs):
         watch = Watch(view)
         before = watch.state()
-        result = original(*args, **kwargs)
+        with reads.forward(view):
+            result = original(*args, **kwargs)
         if not watch.holds() or watch.state() != before:
             changes.append(True)
-        reads.note_changes(view)
         for part in pytree.tree_leaves(result):
             if not isinstance(part, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float, str, type(None))):
                 kind = type(part).__name__

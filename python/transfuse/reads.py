@@ -8,6 +8,7 @@ the graph: it holds where no gradient is asked for.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 import threading
@@ -53,10 +54,13 @@ class Same:
 
 
 def _fields(value) -> dict | None:
-    """Of a plain object, such as a configuration, what it holds."""
+    """Of a plain object, such as a configuration, what it holds: of none of Python's own (a logger, a lock), but namespaces."""
     if isinstance(value, (nn.Module, torch.Tensor, type, types.ModuleType)) or callable(value):
         return None
-    return getattr(value, "__dict__", None)
+    if isinstance(value, (types.SimpleNamespace, argparse.Namespace)):
+        return value.__dict__
+    origin = type(value).__module__.partition(".")[0]
+    return None if origin in sys.stdlib_module_names or origin == "torch" else getattr(value, "__dict__", None)
 
 
 def snapshot(value, depth: int = _DEEPEST):
@@ -95,6 +99,7 @@ class Reads:
     def __init__(self):
         self.found: dict[tuple[str, str], object] = {}  # with a snapshot of the value when it was read first
         self.written = False
+        self.in_forward = False  # what a tracer does around it does not count
         self.own_gradient: str | None = None  # what has a gradient that the graph does not know
 
     @contextlib.contextmanager
@@ -128,6 +133,8 @@ class Reads:
     def _told(self, root: nn.Module):
         changed = []
         for path, module in root.named_modules():
+            if type(module).__module__.startswith("torch."):  # whose options are public, and the rest of no consequence
+                continue
             try:
                 before, module.__class__ = module.__class__, self._telling(module, path)
                 changed.append((module, before))
@@ -139,8 +146,15 @@ class Reads:
             for module, before in changed:
                 object.__setattr__(module, "__class__", before)
 
-    def note_changes(self, root: nn.Module) -> None:
-        """To be called at the end of a forward(): whether what was read there is no longer as it was."""
+    @contextlib.contextmanager
+    def forward(self, root: nn.Module):
+        """Around the model's forward(): notes whether what is read there is in the end no longer as it was."""
+        self.found.clear()
+        self.in_forward = True
+        try:
+            yield
+        finally:
+            self.in_forward = False
         modules = dict(root.named_modules())
         for (path, name), before in self.found.items():
             self.written |= path not in modules or snapshot(getattr(modules[path], name, None)) != before
@@ -153,7 +167,7 @@ class Reads:
 
         def read(owner, name):
             value = base.__getattribute__(owner, name)
-            if name[0] != "_" or name not in _OWN:
+            if self.in_forward and (name[0] != "_" or name not in _OWN):
                 table = object.__getattribute__(owner, "__dict__")
                 watched = _worth_watching(name, value) if name in table else _of_class(base, name, value)
                 if watched and (path, name) not in self.found:
@@ -163,10 +177,13 @@ class Reads:
         def write(owner, name, value):
             base.__setattr__(owner, name, value)
             table = object.__getattribute__(owner, "__dict__")
-            if name in table and name not in _OWN and name not in weights and name != "forward":
+            if self.in_forward and name in table and name not in _OWN and name not in weights:
                 self.written = True
 
-        made = type(base)(base.__name__, (base,), {"__getattribute__": read, "__setattr__": write})
+        body = {"__getattribute__": read, "__setattr__": write}
+        if not path:  # what a model's own __call__ does around forward() it does around what is captured
+            body["__call__"] = nn.Module.__call__
+        made = type(base)(base.__name__, (base,), body)
         made.__module__, made.__qualname__ = base.__module__, base.__qualname__
         return made
 

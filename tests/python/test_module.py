@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import io
+import logging
 import pickle
 import subprocess
 import sys
@@ -689,6 +690,30 @@ def test_what_forward_reads_is_honoured(no_fallback):
         change(model)
         ours._gain = model._gain
     same(ours(x), model(x))
+
+
+def test_loggers_recurrent_layers_and_own_calls(no_fallback):
+    """What changes of itself while forward() runs is no change of the model's; what a __call__ adds is added once."""
+
+    class Logging(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.log, self.steps = logging.getLogger("transfuse.test"), []
+            self.gru, self.up = nn.GRU(4, 4, batch_first=True), nn.ConvTranspose1d(4, 2, 4, stride=2)
+
+        def __call__(self, x):
+            return super().__call__(x) + 1
+
+        def forward(self, x):
+            self.log.debug("%s", x.shape)
+            return self.up(self.gru(x)[0].transpose(1, 2))
+
+    model = Logging()
+    ours = optimized(model)
+    for length in (5, 7, 5):
+        x = torch.randn(2, length, 4)
+        same(ours(x), model(x))
+    assert transfuse.report(ours).taken
 
 
 @pytest.mark.filterwarnings("ignore::transfuse.fallback.Warned")
