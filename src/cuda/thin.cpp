@@ -19,6 +19,7 @@ constexpr int64_t most_work = 1400;   // multiply-adds of one pixel; times were 
 constexpr int64_t most_few = 8;       // channels whose products in strict fp32 would leave most of a tensor core's 64 rows empty, three times over
 constexpr int64_t enough_threads = 512;             // a multiprocessor, for long sums
 constexpr int64_t most_terms = 256;                 // of a long sum are added before they meet the others, so that rounding stays small
+constexpr int64_t most_chain = 32;    // products one behind another in a sum; of longer ones each column's are added up first, or rounding would pile up
 constexpr int64_t most_block = 16;    // channels of a thread
 constexpr int64_t sums = 64;          // of a thread, in registers
 
@@ -189,20 +190,41 @@ private:
         body.line("x[j] = (float)" + emitter_->value(x_, at_x)[0] + ";");
         emitter_->close();
         emitter_->close();
-        body.line("#pragma unroll");
-        body.open("for (int kh = 0; kh < " + number(along.taps) + "; ++kh)");
-        body.line("#pragma unroll");
-        body.open("for (int c = 0; c < " + number(block_ / 4) + "; ++c)");
-        const std::string vector = times(plus(times(plus(times(tap, number(along.taps)), "kh"), number(axes_[w].taps)), "kw"), number(block_ / 4));
-        body.line("const float4 v = tf_weights[" + plus(vector, "c") + "];");
-        body.line("#pragma unroll");
-        body.open("for (int r = 0; r < " + number(rows_) + "; ++r)");
+        int64_t taps = 1;
+        for (const Lattice& axis : axes_) taps *= axis.taps;
+        const bool apart = along.taps > 1 && at_once_ == cin_ && cin_ * taps > most_chain;
+        const int64_t lanes = std::min<int64_t>(4, cout_);
+        auto over = [&](const std::string& name, int64_t end) {
+            body.line("#pragma unroll");
+            body.open("for (int " + name + " = 0; " + name + " < " + number(end) + "; ++" + name + ")");
+        };
+        const std::string of_tap = plus(times(tap, number(along.taps)), "kh");
+        const std::string vector = times(plus(times(of_tap, number(axes_[w].taps)), "kw"), number(block_ / 4));
         const std::string first = minus(times("r", number(along.down / step)), times("kh", number(along.dil / step)));
+        if (!apart) over("kh", along.taps);
+        over("c", block_ / 4);
+        if (apart) {
+            body.line("float part[" + number(rows_) + "][" + number(lanes) + "] = {};");
+            over("kh", along.taps);
+        }
+        body.line("const float4 v = tf_weights[" + plus(vector, "c") + "];");
+        over("r", rows_);
         body.line("const float here = x[" + plus(first, number(before / step)) + "];");
-        for (int64_t lane = 0; lane < std::min<int64_t>(4, cout_); ++lane)
-            body.line("sums[r][" + plus("4 * c", number(lane)) + "] += v." + "xyzw"[lane] + " * here;");
+        for (int64_t lane = 0; lane < lanes; ++lane) {
+            const std::string to = apart ? "part[r][" + number(lane) : "sums[r][" + plus("4 * c", number(lane));
+            body.line(to + "] += v." + "xyzw"[lane] + " * here;");
+        }
         body.close();
-        body.close();
+        if (apart) {
+            body.close();
+            over("r", rows_);
+            over("lane", lanes);
+            body.line("sums[r][4 * c + lane] += part[r][lane];");
+            body.close();
+            body.close();
+        } else {
+            body.close();
+        }
         body.close();
         emitter_->close();
         if (!inside.empty()) emitter_->close();

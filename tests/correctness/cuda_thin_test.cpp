@@ -13,6 +13,10 @@ const char* const passes[] = {
     "%x = input f32[2,3,5,6,7]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %p = param f32[16,1,1,1]  "
     "%y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %a = avg_pool(%y) kernel=[2,2,2] stride=[2,2,2]  "
     "%z = add(%a, %p)",
+    // sums of 81 products, of which those of a column are added up first
+    "%x = input f32[2,3,9,10,11]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  "
+    "%y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %a = avg_pool(%y) kernel=[2,2,2] stride=[2,2,2]  "
+    "%z = avg_pool(%a) kernel=[2,2,2] stride=[2,2,2]",
     // strides, padding and dilation that differ along the axes; channels that fill no vector
     "%x = input f32[2,2,11,9]  %w = param f32[7,2,3,2]  %z = conv(%x, %w) stride=[2,1] padding=[2,1] dilation=[1,3]",
     // more channels than a thread takes, a prologue, a full operand, per-image and per-channel ones

@@ -59,11 +59,14 @@ void ChunkChain::exponentials(const std::string& v, const std::string& term) {
     loops(x);
     t.line("{");
     t.line("const REAL own = " + top + ";");
-    t.line(top + " = " + combined(Op::amax, combined(Op::amax, part(0, 0, 2), part(1, 0, 2)), combined(Op::amax, part(2, 0, 2), part(3, 0, 2))) + ";");
+    t.line("constexpr int WARP = LANES_W * VECTOR * 2;");
+    t.line("const REAL* parts = exchange + exchange_turn * 512 + (lane_column * VECTOR + e) * 2;   // of each warp its top and its mass");
+    auto warp = [](int k) { return "parts[" + num(k) + " * WARP]"; };
+    t.line(top + " = " + combined(Op::amax, combined(Op::amax, warp(0), warp(1)), combined(Op::amax, warp(2), warp(3))) + ";");
     auto factor = [&](const std::string& of) { return "(" + of + " == " + none + " ? (REAL)0 : tf_exp(" + of + " - " + top + "))"; };
-    std::string sum;
-    for (int k = 0; k < 4; ++k) sum += (k ? " + " : "") + part(k, 1, 2) + " * " + factor(part(k, 0, 2));
-    t.line(mass + " = " + sum + ";");
+    t.line(mass + " = 0.f;");
+    t.line("#pragma unroll");
+    t.line("for (int k = 0; k < 4; k++) " + mass + " += parts[k * WARP + 1] * " + factor("parts[k * WARP]") + ";");
     t.line(share + " = tf_quotient(" + factor("own") + ", " + mass + ");");
     t.line("}");
     t.line("exchange_turn ^= 1;");
