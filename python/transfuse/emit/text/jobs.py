@@ -38,7 +38,7 @@ SUM = re.compile(
     rf"""
 ^(?P<I>\ +)const\ int\ (?:(?P<alias>block\d*)\ =\ (?P<block>block\d*\ -\ \d+),\ )?(?P<lane>\w+)\ =\ threadIdx\.x\ %\ (?P<n>\d+),
 \ (?P<slice>\w+)\ =\ threadIdx\.x\ /\ (?P=n),\ (?P<own>\w+)\ =\ (?P<of>block\d*|\(int\)blockIdx\.x)\ \*\ (?P=n)\ \+\ (?P=lane)
-(?:,|;\n(?P=I)const\ int)\ (?P<o>\w+)\ =\ min\((?P=own),\ [^\n()]*\)
+(?:,|;\n(?P=I)const\ int)\ (?P<o>\w+)\ =\ min\((?P=own),\ (?P<last>[^\n()]*)\)
 (?P<indices>(?:(?:,|;\n(?P=I)const\ int)\ \w+\ =\ [^\n,;()]*)*);\n
 (?P=I)const\ double\ (?P<sum>\w+)\ =\ tf_sum_slices<(?P=n)>\((?P<terms>\w+),\ tf_shared,\ \[&\]\(int\ (?P<t>\w+)\)\ \{{
 (?:\ (?P<term>return\ [^\n]*;)\ \}}|\n(?P<before>(?:(?P=I)\ [^\n]*\n)+?)(?P=I)\}})\);\n
@@ -101,7 +101,8 @@ def _sum(m: re.Match) -> str:
         if of != o or (quotient and known.get(quotient) != f"{o} / {times}"):
             return m[0]
         known[name] = f"{o} / {by}" if by else f"{o} % {times}"
-    if len(known) != m["indices"].count(" = ") or (m["alias"] and m["of"] != m["alias"]):
+    last = str(int(m["count"]) - 1) if m["count"].isdigit() else f"{m['count']} - 1"
+    if len(known) != m["indices"].count(" = ") or (m["alias"] and m["of"] != m["alias"]) or m["last"] != last:
         return m[0]
     term, store = (_indexed(t, o, known) if t else t for t in (m["term"], m["one"]))
     before, many = (_indexed(t, o, known) if t else t for t in (m["before"], m["many"]))
