@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.utils._pytree as pytree
 
 from transfuse import emit, library, problem
 from transfuse.cli import main
@@ -88,8 +89,11 @@ def test_a_checker_has_nothing_to_say(row):
 
 @pytest.mark.parametrize("row", SEEDS)
 def test_every_name_a_file_uses_is_its_own(row):
-    text = example(row)
-    module = symtable.symtable(text, row, "exec")
+    assert names_from_elsewhere(example(row)) == set()
+
+
+def names_from_elsewhere(text: str) -> set[str]:
+    module = symtable.symtable(text, "file", "exec")
     own = {s.get_name() for s in module.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
 
     def used(table):
@@ -97,7 +101,7 @@ def test_every_name_a_file_uses_is_its_own(row):
         for inner in table.get_children():
             yield from used(inner)
 
-    assert {name for name in used(module)} - own - set(dir(builtins)) == set()
+    return {name for name in used(module)} - own - set(dir(builtins))
 
 
 @pytest.mark.parametrize("row", ("A", "D"))
@@ -297,6 +301,45 @@ def test_bad_files_get_a_sentence_and_write_nothing(case, tmp_path, capsys):
 def test_whole_networks_are_left_to_optimize():
     with pytest.raises(ProblemError, match="more than 3 convolutions that stay"):
         emit.emit(root / "bench" / "models" / "dcgan.py")
+
+
+FEATURES = """
+import torch, torch.nn as nn
+class Block(nn.Module):
+    def __init__(self, channels, bias=True):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(channels, channels, 4, 2, 1, groups=channels, bias=bias)
+        self.register_buffer("shift", torch.linspace(0, 1, channels).view(1, channels, 1, 1))
+    def forward(self, x):
+        return torch.relu(self.up(x) + self.shift)
+class Model(nn.Module):
+    def __init__(self, channels=16, *, gain=1.5):
+        super().__init__()
+        self.block, self.gain = Block(channels), gain
+    def forward(self, x, skip, scale: float = 2.0):
+        y = self.block(x)
+        return {"y": y.flatten(2) * self.gain, "rest": (torch.sort(skip, 1)[0] * scale, [y.mean((2, 3))])}
+def get_inputs(): return [torch.rand(4, 16, 32, 32), torch.rand(4, 7)]
+def get_init_inputs(): return []
+"""
+
+
+def test_a_file_takes_what_models_are_made_of(tmp_path):
+    """Helper modules, buffers, defaults, several inputs, sizes in reshapes, operators that stay, results in dictionaries."""
+    (tmp_path / "problem.py").write_text(FEATURES)
+    text = emit.emit(tmp_path / "problem.py")
+    ours, theirs = namespace(text), namespace(FEATURES)
+    model, reference = ours["ModelNew"](), theirs["Model"]()
+    model.load_state_dict(reference.state_dict())
+    assert names_from_elsewhere(text) == set()
+    inputs = [torch.rand(2, 16, 5, 9), torch.rand(2, 7)]
+    with pytest.raises(ValueError, match=r"written for scale=2\.0, got 3\.0"):
+        model(*inputs, scale=3.0)
+    ours["forward_by_kernels"] = lambda *leaves: ours["forward_as_written"](torch.ops.aten.convolution, *leaves)
+    with torch.no_grad():
+        found, truth = model(*inputs), reference(*inputs)
+    assert pytree.tree_structure(found) == pytree.tree_structure(truth)
+    torch.testing.assert_close(found, truth)
 
 
 def test_an_output_that_cannot_be_written(seed_a, tmp_path):

@@ -37,6 +37,7 @@ from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
 from transfuse.emit.unread import methods_called, overloads_chosen, sums_begun
+from transfuse.problem import ProblemError
 
 
 # Elements of 16 bits: numbers that are stored so and computed with as float.
@@ -60,7 +61,9 @@ def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str],
     code, unread = _briefly(builds)
     stored = {key: "Half" if key == "half" else "float" for key in builds}
     if any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):
-        return _plainly(builds), {}
+        code, unread = _plainly(builds), {}
+        if errors := [e for key, text in code.items() if (e := refused(text, f"-DSTORED={stored[key]}"))]:
+            raise ProblemError(f"no file can be written: the compiler refuses its kernels ({errors[0]})")
     return code, unread
 
 
@@ -170,7 +173,7 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
                 order.insert(last + 1, chunk.text)
             last = order.index(chunk.text)
     named = "".join(c.text for _, source in kernels for c in source)
-    macros = [*([DEVICE] if "DEVICE" in named else []), *([LISTS] if "EIGHT(" in named else [])]
+    macros = [DEVICE, *([LISTS] if "EIGHT(" in named else [])]
     blocks = ['#define UNROLL _Pragma("unroll")', *macros, ELEMENTS]
     blocks += _blocks(declared_first([shared[text] for text in order]))
     for name, source in kernels:

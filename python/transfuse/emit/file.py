@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import textwrap
 from dataclasses import replace
@@ -360,7 +361,10 @@ def _kept(kernels: str, statistics: bool, results: int) -> tuple[str, str]:
 
 def _as_written(part, names: list[str]) -> str:
     at = part.sized
-    lines = as_written(at.region.eager, [*names, *(s.name for s in at.symbols)][: len(names) + len(at.numbers)])
+    numbers = [f"({number})" if not isinstance(number, int) else str(number) for number in at.numbers]
+    lines = as_written(at.region.eager, [*names, *numbers])
+    read = [s for s in at.symbols if re.search(rf"\b{s.name}\b", " ".join(numbers))]
+    sizes = ", ".join(s.name for s in read) + " = " + ", ".join(f"{names[s.leaf]}.shape[{s.axis}]" for s in read)
     if (
         len(lines) > 1
         and (match := re.fullmatch(r"return \[(\w+)\]", lines[-1]))
@@ -371,6 +375,7 @@ def _as_written(part, names: list[str]) -> str:
     return "\n".join([
         f"def {part.name}_as_written({', '.join(['convolve', *names])}):",
         f'    """In PyTorch\'s operators, convolutions apart: what backward differentiates{also}."""',
+        *([f"    {sizes}"] if read else []),
         *(f"    {line}" for line in lines),
     ])  # fmt: skip
 
@@ -423,6 +428,7 @@ def extent_text(extent) -> str:
 def model_class(found, ref: Reference, modes) -> str:
     body = [textwrap.indent(_guarded(found, ref.init), "    ")]
     forwards = [_forward(ref, mode) for mode in modes]
+    forwards[0][:0] = _given(found, ref, modes[0])
     if len(modes) == 1:
         body.append(textwrap.indent(f"{ref.signature}\n" + textwrap.indent("\n".join(forwards[0]), "    "), "    "))
     else:
@@ -433,8 +439,6 @@ def model_class(found, ref: Reference, modes) -> str:
 
 def _guarded(found, init: str) -> str:
     """The constructor, refusing arguments other than those the kernels were written for."""
-    import inspect
-
     given = found.module.get_init_inputs()
     signature = inspect.signature(found.module.Model.__init__)
     bound = signature.bind(None, **given) if isinstance(given, dict) else signature.bind(None, *given)
@@ -464,6 +468,22 @@ def _guarded(found, init: str) -> str:
         ]
         lines[first.lineno - 1 : first.lineno - 1] = guard
     return "\n".join(lines)
+
+
+def _given(found, ref: Reference, mode) -> list[str]:
+    """Refuses arguments of forward, beside its tensors, that are not the defaults the graph was captured with."""
+    holders = [n for n in mode.cut.graph_module.graph.nodes if n.op == "placeholder"]
+    defaults = inspect.signature(found.module.Model.forward).parameters
+    others = {n: defaults[n].default for n in ref.names[len(holders) - len(mode.capture.sources) :] if n in defaults}
+    return [
+        line
+        for name, value in others.items()
+        if value is not inspect.Parameter.empty
+        for line in (
+            f"if {name} is not {value!r}:" if value is None or isinstance(value, bool) else f"if {name} != {value!r}:",
+            f'    raise ValueError(f"forward of this file was written for {name}={value!r}, got {{{name}!r}}")',
+        )
+    ]
 
 
 def _forward(ref: Reference, mode) -> list[str]:
@@ -510,16 +530,29 @@ def _forward(ref: Reference, mode) -> list[str]:
                     printer.lines[-1] = f"return {last.removeprefix(f'{results[0]} = ')}"
                 else:
                     printer.lines.append(f"return {results[0]}")
-            elif spec.type in (tuple, list) and spec.num_children == len(results):
-                printer.lines.append(
-                    f"return {'[' if spec.type is list else ''}{', '.join(results)}{']' if spec.type is list else ''}"
-                )
             else:
-                raise ProblemError("forward returns something other than a tensor or a tuple of tensors")
+                told = _returned(spec, iter(results))
+                printer.lines.append(f"return {told[1:-1] if spec.type is tuple and len(results) > 1 else told}")
     long = any(len(line) > WIDTH - 8 for line in printer.lines)
     if not long and all(part.plain for part in mode.parts):
         return printer.lines
     return _layers_named(printer.lines, {*user_inputs(ref, len(inputs))})
+
+
+def _returned(spec, results) -> str:
+    """What forward returns: tensors in tuples, lists and dictionaries."""
+    if spec.is_leaf():
+        return next(results)
+    items = [_returned(child, results) for child in spec.children()]
+    if spec.type is tuple:
+        return f"({', '.join(items)}{',' * (len(items) == 1)})"
+    if spec.type is list:
+        return f"[{', '.join(items)}]"
+    if spec.type is dict:
+        return f"{{{', '.join(f'{key!r}: {item}' for key, item in zip(spec.context, items))}}}"
+    raise ProblemError(
+        f"forward returns a {spec.type.__name__}; a file can return tensors in tuples, lists and dictionaries"
+    )
 
 
 def _layers_named(lines: list[str], taken: set[str]) -> list[str]:

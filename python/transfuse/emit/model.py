@@ -160,6 +160,14 @@ def _helpers(source: str, tree, words: set[str]) -> str:
     return "\n\n\n".join(found[n].rstrip() for n in dict.fromkeys(order) if n in found)
 
 
+SIGNS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.floordiv: "//", operator.mod: "%"}
+
+
+def _size(node: Node) -> bool:
+    """Whether a node is a number made of sizes: it stands where it is used."""
+    return node.target is torch.ops.aten.sym_size.int or node.target in SIGNS
+
+
 class Printer:
     """Statements of a graph whose placeholders have Python texts."""
 
@@ -183,11 +191,15 @@ class Printer:
             return f"{arguments[0]}[{arguments[1]}]"
         if str(node.target) in CONVOLUTIONS:
             return self.convolution(node)
+        if node.target is torch.ops.aten.sym_size.int:
+            return f"{arguments[0]}.shape[{arguments[1]}]"
         if isinstance(node.target, torch._ops.OpOverload):
             name = str(node.target).removesuffix(".default")
             return f"torch.ops.{name}({', '.join(arguments)})"
         if node.target is batch_norm_statistics:
             return f"batch_norm({', '.join(arguments[:4])})"
+        if node.target in SIGNS:
+            return f"({arguments[0]} {SIGNS[node.target]} {arguments[1]})"
         if getattr(node.target, "__module__", "") in ("_operator", "operator", "math"):
             return f"{'math.' if node.target.__module__ == 'math' else 'operator.'}{node.target.__name__}({', '.join(arguments)})"
         raise ProblemError(f"{node.target} cannot be written into a file")
@@ -213,7 +225,7 @@ class Printer:
         elif str(node.target) == "aten.add_.Tensor":
             self.lines.append(f"{self.argument(node.args[0])}.add_({self.argument(node.args[1])})")
             self.texts[node] = self.argument(node.args[0])
-        elif node.target is operator.getitem:
+        elif node.target is operator.getitem or _size(node):
             self.texts[node] = self.call(node)
         else:
             self.lines.append(f"{node.name} = {self.call(node)}")
