@@ -106,7 +106,7 @@ class Watch:
         tests += [f"{named(get)}({named(table)}) == {named(get(table))}" for get, table in self.plain]
         tests += [f"{named(table)}[{name!r}] == {named(list(table[name]))}" for table, name in self.lists]
         tests += [
-            f"{named(snapshot)}({named(part)}.{name}) == {named(snapshot(getattr(part, name, None)))}"
+            f"{named(snapshot)}(getattr({named(part)}, {name!r})) == {named(snapshot(getattr(part, name, None)))}"
             for part, name in self.read
         ]
         tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" for hooks in self.hooks if hooks]

@@ -31,7 +31,7 @@ _PLAIN = (
     types.FunctionType,
     types.BuiltinFunctionType,
 )
-_DEEPEST = 5  # of what lies in what
+_DEEPEST, _MOST = 5, 500  # of what lies in what: levels, and things that hold others
 
 
 def is_plain(value) -> bool:
@@ -63,19 +63,24 @@ def _fields(value) -> dict | None:
     return None if origin in sys.stdlib_module_names or origin == "torch" else getattr(value, "__dict__", None)
 
 
-def snapshot(value, depth: int = _DEEPEST):
-    """Equal to another one of the same value as long as nothing in it has changed."""
+def snapshot(value):
+    """Equal to another one of the same value as long as nothing in it has changed, as deep and as far as is looked."""
+    return value if is_plain(value) else _snapshot(value, _DEEPEST, [_MOST])
+
+
+def _snapshot(value, depth: int, left: list[int]):
     if is_plain(value):
         return value
-    if depth:
+    left[0] -= 1
+    if depth and left[0] > 0:
         if isinstance(value, dict):
-            return (value.__class__, *[(key, snapshot(part, depth - 1)) for key, part in value.items()])
+            return (value.__class__, *[(key, _snapshot(part, depth - 1, left)) for key, part in value.items()])
         if isinstance(value, (list, tuple)):
-            return (value.__class__, *[snapshot(part, depth - 1) for part in value])
+            return (value.__class__, *[_snapshot(part, depth - 1, left) for part in value])
         if isinstance(value, (set, frozenset)):
             return frozenset(value)
         if (fields := _fields(value)) is not None:
-            return Same(value), snapshot(fields, depth - 1)
+            return Same(value), _snapshot(fields, depth - 1, left)
     return Same(value)
 
 
