@@ -12,6 +12,7 @@
 # Plan: dense: 515 Gflop, 1.64 GB.
 # Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 1.29 ms at the sizes of get_inputs(); the
 # operators one by one, as written, not less than 1.29 ms.
+# Gradients: PyTorch's operators differentiate the model as written, which has kernels of its own in forward alone.
 
 import ctypes
 
@@ -488,7 +489,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_8816d2861d4e", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6533ed9ed5cc", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

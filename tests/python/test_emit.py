@@ -332,6 +332,7 @@ def test_a_file_takes_what_models_are_made_of(tmp_path):
     model, reference = ours["ModelNew"](), theirs["Model"]()
     model.load_state_dict(reference.state_dict())
     assert names_from_elsewhere(text) == set()
+    assert "# Gradients: PyTorch's operators differentiate the model as written" in text
     inputs = [torch.rand(2, 16, 5, 9), torch.rand(2, 7)]
     with pytest.raises(ValueError, match=r"written for scale=2\.0, got 3\.0"):
         model(*inputs, scale=3.0)

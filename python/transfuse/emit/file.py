@@ -92,7 +92,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
     sections = [
-        header(found, ref, modes),
+        header(found, ref, modes) + _gradients(regions),
         runtime.imports(not tensor_cores) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + (_served(arithmetics) if tensor_cores else "")
@@ -111,6 +111,15 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         text = text.replace(runtime.DIFFERENTIATED.strip("\n"), "")
     text = source_apart(text, folded)
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
+
+
+def _gradients(regions: list[str]) -> str:
+    """What backward does, as the header says it."""
+    kinds = {"derivation's result": "_as_derived(", "model as written": "_as_written("}
+    told = " or the ".join(kind for kind, mark in kinds.items() if any(mark in text for text in regions))
+    return (
+        f"\n# Gradients: PyTorch's operators differentiate the {told}, which has kernels of its own in forward alone."
+    )
 
 
 def _served(arithmetics: list[str]) -> str:
