@@ -52,6 +52,7 @@ RUNS = {
     "backward": "forward and backward, TF32",
     "whole": "whole models",
     "streaming": "batch 1, one call at a time",
+    "kernelbench": "KernelBench, every transposed convolution",
     "unseen": "other models than the rows",
 }
 
