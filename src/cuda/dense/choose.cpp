@@ -24,7 +24,7 @@ constexpr int runs_of_a_length = 16;         // kept of each length
 
 // What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels are out.
 constexpr double long_enough = 0.72, long_enough_to_measure = 0.5;
-constexpr double clearly_better = 0.92;      // than any long run: a short one with weights that stay is taken (f5: 144 -> 128 us)
+constexpr double clearly_better = 0.92;      // than any long run: a short one with weights that stay is taken. Long ones are better than estimated; measured at f5 only (144 -> 128 us)
 constexpr double few_waves = 4;              // tiles a multiprocessor; with fewer the machine must be filled first
 constexpr double far_better = 1.25;          // than a division of channels, which loads the patch once for both warpgroups
 

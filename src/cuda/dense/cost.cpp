@@ -67,7 +67,7 @@ constexpr double short_row = 6, short_row_one_by_one = 12;   // outputs' worth o
 constexpr double little_l1 = 1.06, much_shared = 200 * 1024;
 constexpr double boxes_in_pieces = 1.04, unlike_warpgroups = 1.05, long_stages = 1.05, two_slabs = 1.04;
 constexpr double short_runs = 0.12;           // of one accumulator: more hand-overs than are counted
-constexpr double tile_in_ring = 0.9;          // a ring of stages that holds a whole tile, beside resident weights: the warpgroups hardly wait for one another (d4: 0.511 -> 0.485 ms)
+constexpr double tile_in_ring = 0.9;          // a ring of stages that holds a whole tile, beside resident weights: the warpgroups hardly wait for one another (measured at d4 only: 0.511 -> 0.485 ms)
 constexpr double unlike_tiles = 0.1;          // each variant beyond the first, up to two: tiles of unlike work that load the same patch
 
 }  // namespace
