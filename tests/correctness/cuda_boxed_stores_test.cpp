@@ -13,6 +13,8 @@ const char* const passes[] = {
     // phases: each a tensor of its own, in accumulators of their own
     "%x = input f16[2,24,7,9]  %w = param f16[24,64,4,3]  %p = param f16[64,1,1]  %q = input f16[2,64,1,1]  %y = conv_transpose(%x, %w) "
     "stride=[2,3] padding=[1,0] output_padding=[1,2]  %s = mul(%y, %p)  %z = add(%s, %q)",
+    // tiles of more chunks than a store role has buffers for: words leave in boxes too
+    "%x = input f16[1,64,20,37]  %w = param f16[64,64,4,4]  %b = param f16[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %z = relu(%y)",
     // phases side by side in the rows of an accumulator
     "%x = input f16[2,16,3,5,6]  %w = param f16[16,16,3,3,3]  %b = param f16[16]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] "
     "output_padding=[1,0,1]  %z = relu(%y)",
@@ -25,24 +27,27 @@ const char* const passes[] = {
     "%x = input f16[2,32,70]  %w = param f16[32,48,8]  %y = conv_transpose(%x, %w) stride=[4] padding=[2]  %z = leaky_relu(%y) negative_slope=0.1",
 };
 
-void run(const char* dtype, double tolerance) {
+void run(const char* dtype, double tolerance, Fp32Precision precision = Fp32Precision::strict) {
     std::vector<HostCase> cases;
     uint64_t seed = 3100;
+    int leaving = 0;
     Target target;
     target.multiprocessors = 3;   // few blocks: every slot is used again
     for (const char* body : passes) {
         const Graph graph = parse("graph g {\n  " + with(with(body, "f16", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
-        cases.push_back(make(graph, random_leaves(graph, ++seed), true, true, target));
+        cases.push_back(make(graph, random_leaves(graph, ++seed), true, true, target, precision));
         int boxed = 0;
         for (const BoundLaunch& bound : cases.back().assembly.launches) boxed += bound.launch.source->text.find("store_box(operands") != std::string::npos;
-        EXPECT_EQ(boxed, 1) << body;
+        leaving += boxed;
+        EXPECT_TRUE(boxed == 1 || precision == Fp32Precision::tf32) << body;
     }
+    EXPECT_GE(leaving, 1);   // words: some products are strict, some results are reduced, most store roles of small tiles keep up
     check(cases, tolerance);
 }
 
 TEST(CudaBoxedStores, Half) { run("f16", 2e-3); }
 TEST(CudaBoxedStores, Bfloat) { run("bf16", 1.6e-2); }
-
+TEST(CudaBoxedStores, Tf32) { run("f32", 5e-3, Fp32Precision::tf32); }
 
 // Other layouts, outputs that boxes cannot meet, and chains that need more than their own channel go through the store role.
 TEST(CudaBoxedStores, NotEverything) {
