@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
     __shared__ int tf_cells[6];
     if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1; }
-    TF_SEQUENCE();
+    TF_AFTER();
+    TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), begin = chunk * 64;
     const int end = min(begin + 64, height), rows = end - begin, lane5 = (int)threadIdx.x % 32, line = (int)threadIdx.x / 32, vectors = width / 4;
     for (int t1 = 0; t1 < rows; t1 += 32) {
@@ -180,7 +181,8 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
     __shared__ int tf_cells[6];
     if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1; }
-    TF_SEQUENCE();
+    TF_AFTER();
+    TF_BESIDE();
     const int q0 = (int)blockIdx.x, chunk = ((int)blockIdx.x - q0), begin = chunk * height, end = min(begin + height, height);
     const int rows = end - begin, lane5 = (int)threadIdx.x % 32, line = (int)threadIdx.x / 32;
     for (int t1 = 0; t1 < rows; t1 += 32) {
@@ -295,7 +297,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6f04fafa9696", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f1a6bc6f98b4", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -108,7 +108,8 @@ DEVICE double tf_warp_sum(double v) {
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
     int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
-    TF_SEQUENCE();
+    TF_AFTER();
+    TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0, q4 = q0 / 64;
     const int outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x;
     const int column = (columns * 256 + place) * 4, begin = chunk * 64, end = min(begin + 64, count_2);
@@ -200,7 +201,8 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
 __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
     int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8], tf_sums[1];
-    TF_SEQUENCE();
+    TF_AFTER();
+    TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0, q4 = q0 / 64;
     const int outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x;
     const int column = columns * 256 + place, begin = chunk * 258, end = min(begin + 258, count_2);
@@ -293,7 +295,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_239e289ddc67", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_5d6ab228ff53", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

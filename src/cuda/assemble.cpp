@@ -50,7 +50,8 @@ public:
 
 private:
     // Where the plan begins by reading moments, the reading goes first and weights are prepared while it ends: only what
-    // comes after needs both.
+    // comes after needs both. The reading waits for what was launched before it and only then lets the preparation start,
+    // which waits for nothing: weights may just have been written, and its memory may be what the call before still reads.
     void bind_in_order(const std::vector<Program>& programs, size_t begin) {
         const bool moments = begin < programs.size() && plan_.passes[begin].kind == PassKind::moments;
         const size_t reading = moments ? launches_before_tail(programs[begin], begin) : 0;

@@ -131,7 +131,8 @@ void RowSumsWriter::write_body() {
         body.line("__shared__ double tf_rows[" + number(room_ * inner_boxes()) + "];" + what_rows);
     }
     write_tables();
-    body.line("TF_SEQUENCE();");
+    body.line("TF_AFTER();");  // first: the preparation beside it starts where all blocks have come past TF_BESIDE
+    body.line("TF_BESIDE();");
     std::string chunk = "0";
     group_ = "(int)blockIdx.x";
     if (partial_ || parameters_->apart()) {

@@ -70,7 +70,8 @@ void MomentsWriter::write_body() {
         body.close();
         body.line("__syncthreads();");
     }
-    body.line("TF_SEQUENCE();");
+    body.line("TF_AFTER();");  // first: the preparation beside it starts where all blocks have come past TF_BESIDE
+    body.line("TF_BESIDE();");
 
     // Which sum, which columns, which rows.
     std::string rest = "(int)blockIdx.x";

@@ -43,5 +43,26 @@ TEST(CudaMoments, RowsFloat32) { run("f32", true, 1e-6); }
 TEST(CudaMoments, RowsFloat64) { run("f64", true, 1e-12); }
 TEST(CudaMoments, RowsHalfUnaligned) { run("f16", false, 3e-3); }
 
+// A kernel that waits for nothing before it writes starts as soon as the one launched before it lets it: that one must have
+// waited by then, or weights are read, and memory is written, while an earlier call is still at work.
+TEST(CudaMoments, WhatRunsBesideTheReadingStartsBehindAllBefore) {
+    int beside = 0;
+    for (const char* body : passes) {
+        const Graph graph = parse("graph g {\n  " + with(body, "  ", "\n  ") + "\n  return %z\n}\n");
+        const Assembly assembly = assemble(plan(rewrite(graph).rewritten, Machine::h200()), {}, Target{}, true);
+        for (size_t i = 1; i < assembly.launches.size(); ++i) {
+            auto kernel = [&](size_t at) {
+                const std::string& text = assembly.launches[at].launch.source->text;
+                return text.substr(text.find("__global__"));
+            };
+            const size_t lets = kernel(i).find("TF_BESIDE");
+            if (lets == std::string::npos || lets > kernel(i).find("TF_AFTER")) continue;
+            ++beside;
+            EXPECT_LT(kernel(i - 1).find("TF_AFTER"), kernel(i - 1).find("TF_BESIDE")) << body;
+        }
+    }
+    EXPECT_GT(beside, 0);
+}
+
 }  // namespace
 }  // namespace transfuse::cuda
