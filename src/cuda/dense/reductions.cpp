@@ -145,6 +145,7 @@ std::string reduction_program(const Epilogue& epilogue) {
     t.line("typedef tf_vector<REAL, 2> Pair;");
     t.line("REAL* const parts = exchange + turn * 256 + column + row * 2;");
     t.line("turn ^= 1;");
+    t.line("__syncwarp();                     // whose lanes have read what was their warp's own");
     t.line("*(Pair*)(parts + warp * 64) = Pair{{v[0], v[1]}};");
     t.line("barrier_named(6 + WG, 128);");
     t.line("Pair one = *(const Pair*)parts;");
