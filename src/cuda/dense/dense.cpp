@@ -123,21 +123,9 @@ std::unique_ptr<Request> read_request(const Surroundings& around, Family family,
     return std::make_unique<Request>(std::move(*program), *problem);
 }
 
-// Whether the products would not wait for a store role: its buffers hold all chunks of a tile. Then words need not leave in boxes, which
-// the products themselves lay down (d1: 1.87 ms, in boxes 2.02).
-bool stores_keep_up(const Request& request, const Target& target) {
-    Needs needs = request.needs;
-    needs.boxed = 0, needs.fragments = false;
-    const auto choices = choose(request.problem, needs, target.multiprocessors, target.shared_bytes, 1);
-    if (choices.empty()) return false;
-    const Schedule& s = choices[0].schedule;
-    return choices[0].config.buffers >= s.chunk_count * s.sets * (s.joint ? 1 : 2);
-}
-
 // The configurations of a request, best estimate first: on the accumulators where the chain can run there and a tile fits, else
 // through chunks.
 std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
-    if (request.needs.boxed == 4 && stores_keep_up(request, target)) request.through_chunks();
     auto choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
     while (choices.empty() && request.relax()) choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
     return choices;
@@ -184,7 +172,6 @@ std::optional<Choice> chosen(Request& request, const Surroundings& around, const
     if (wish.manner) return std::nullopt;
     Target target = around.target;
     if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
-    if (request.needs.boxed == 4 && stores_keep_up(request, target)) request.through_chunks();
     auto choice = decided(request.problem, request.needs, target);
     while (!choice && request.relax()) choice = decided(request.problem, request.needs, target);
     return choice;
