@@ -78,6 +78,29 @@ TEST(CudaDenseConfig, ConfigAskedForIsTaken) {
     EXPECT_EQ(assemble(planned, {}, target, true, {{pass, "nonsense"}}).configs.at(pass), texts[0]);
 }
 
+// What an average moved into the weights is multiplied in strict fp32; what upsampling repeats is not, also where the
+// axis it worked on has gone since.
+TEST(CudaDenseConfig, Tf32OnlyWhereNothingWasAddedBefore) {
+    auto strict = [](const std::string& statements) {
+        Plan planned =
+            plan(rewrite(parse("graph g {\n%w = param f32[32,64,4,3]\n" + statements + "\nreturn %y\n}")).rewritten,
+                 Machine::h200());
+        planned.machine.launch = 0;  // else a small problem is multiplied in strict fp32 in any case
+        CompileOptions options;
+        options.precision = Fp32Precision::tf32;
+        for (const BoundLaunch& bound : assemble(planned, options, Target{}, true).launches)
+            if (bound.launch.source->entry == dense_entry)
+                return bound.launch.source->text.find("#define TF_ROUNDED_PRODUCT") == std::string::npos;
+        ADD_FAILURE() << "no dense kernel\n" << print(planned);
+        return false;
+    };
+    const std::string narrow = "%x = input f32[3,32,80,1]\n",
+                      then = "%y = conv_transpose(%p, %w) stride=[2,2] padding=[0,1]";
+    EXPECT_FALSE(strict(narrow + "%p = upsample(%x) scale=[1,1]\n" + then));
+    EXPECT_FALSE(strict(narrow + "%p = upsample(%x) scale=[2,1]\n" + then));
+    EXPECT_TRUE(strict("%x = input f32[3,32,80,20]\n%c = conv_transpose(%x, %w)\n%y = avg_pool(%c) kernel=[2,2]"));
+}
+
 TEST(CudaDenseConfig, FailureTakesTheNext) {
     const Plan planned = small_plan();
     const Target target;

@@ -116,6 +116,7 @@ void Statistics::exponentials(const Partial& p) {
     t.line("}");
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return tf_max(a, b); });");
     const std::string pivot = slot(p.first_stat, "channel"), mass = slot(p.first_stat + 1, "channel");
+    t.line("__syncwarp();   // all lanes have read the pivots that are replaced");
     own_rows("const REAL old = " + pivot + ", top = tf_max(old, part[j]); if (top != " + lowest + ") " + mass + " *= tf_exp(old - top); " + pivot + " = top;");
     t.line("__syncwarp();");
     t.line("load_rows(pivot, &" + slot(p.first_stat, "group * COUT + CHANNEL(0)") + ");");

@@ -241,14 +241,26 @@ Needs TileProgram::needs(int phases_w) const {
     return n;
 }
 
+// The axis of a lattice that an axis of weights became: reshapes drop and add axes of one tap, the others keep their order.
+static std::optional<size_t> lattice_axis(const Sizes& weights, size_t axis, const std::vector<Lattice>& axes) {
+    const auto first = weights.begin() + 3;
+    auto before = std::count_if(first, weights.begin() + static_cast<ptrdiff_t>(axis), [](int64_t taps) { return taps > 1; });
+    for (size_t a = 0; a < axes.size(); ++a)
+        if (axes[a].taps > 1 && before-- == 0) return a;
+    return std::nullopt;
+}
+
 // True where an output sums what PyTorch multiplies one by one: a pool became part of the convolution, and a tap meets several
 // inputs. What nearest upsampling repeats meets each tap once: its weights are added, their roundings with them.
 static bool sums_products(const Graph& graph, ValueId w, const std::vector<Lattice>& axes) {
     const Node& node = graph[w];
-    if (node.op == Op::taps) {
+    if (node.op == Op::taps && node.attributes.integer(Key::rows) > 1) {
         const std::vector<double>& matrix = node.attributes.numbers(Key::matrix);
-        const size_t columns = matrix.size() / static_cast<size_t>(std::max<int64_t>(node.attributes.integer(Key::rows), 1));
-        for (const Phase& phase : axes[static_cast<size_t>(node.attributes.integer(Key::axis)) - 3].phases())
+        const int64_t rows = node.attributes.integer(Key::rows);
+        const size_t columns = matrix.size() / static_cast<size_t>(rows);
+        const auto axis = lattice_axis(node.type.shape, static_cast<size_t>(node.attributes.integer(Key::axis)), axes);
+        if (!axis || axes[*axis].taps != rows) return true;   // mixed once more on the way: nothing is known of who meets whom
+        for (const Phase& phase : axes[*axis].phases())
             for (size_t tap = 0; tap < columns; ++tap)
                 if (std::count_if(phase.taps.begin(), phase.taps.end(), [&](const PhaseTap& to) { return matrix[static_cast<size_t>(to.tap) * columns + tap] != 0; }) > 1) return true;
     }
