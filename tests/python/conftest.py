@@ -33,6 +33,16 @@ def no_fallback():
         yield
 
 
+@pytest.fixture
+def pair():
+    """A model, its optimised twin and an input."""
+    from decoder import Decoder, optimized
+
+    model = Decoder()
+    x = torch.randn(2, 3, 5, 6)
+    return model, optimized(model, (x,)), x
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)

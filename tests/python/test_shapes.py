@@ -6,13 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 import zoo
+from decoder import optimized
 from torch import nn
 
 import transfuse
-
-
-def optimized(model, x=None, **options):
-    return transfuse.optimize(model, x, never_slower=False, **options)
 
 
 def captures(module):

@@ -1,0 +1,172 @@
+"""A call like an earlier one is recalled, not captured again, unless something changed that forward() reads."""
+
+import logging
+import types
+
+import pytest
+import torch
+from decoder import optimized, same
+from torch import nn
+
+import transfuse
+
+
+def test_dispatch_needs_no_recapture(pair):
+    _, ours, x = pair
+    ours.eval()
+    state = ours.__dict__["_transfuse"]
+    with torch.no_grad():
+        ours(x)
+        captures = sum(map(len, state.captures.values()))
+        for size in range(4, 14):
+            ours(torch.randn(2, 3, size, size + 1))
+            ours(torch.randn(size, 3, 4, size + 1))
+    assert sum(map(len, state.captures.values())) == captures
+
+
+class Watched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.alpha, self.factors = 0.5, [1.0, 2.0]
+        self._gain, self.options = 1.0, {"shift": 0.0, "unread": {}}
+        self.config = types.SimpleNamespace(scale=1.0)
+        self._unread = 0
+
+    def forward(self, x):
+        y = self.norm(self.up(x)) * self.alpha * self.factors[1]
+        return y * self._gain * self.config.scale + self.options["shift"]
+
+
+CHANGES = {
+    "a number": lambda m: setattr(m, "alpha", 0.25),
+    "an element of a list": lambda m: m.factors.__setitem__(1, 3.0),
+    "a new attribute": lambda m: setattr(m, "beta", 1),
+    "a private number that is read": lambda m: setattr(m, "_gain", 2.0),
+    "an entry of a dictionary": lambda m: m.options.update(shift=1.0),
+    "a field of a configuration": lambda m: setattr(m.config, "scale", 2.0),
+    "another configuration": lambda m: setattr(m, "config", types.SimpleNamespace(scale=1.0)),
+    "training of a part": lambda m: m.norm.train(),
+    "another part": lambda m: setattr(m, "up", nn.ConvTranspose2d(3, 4, 3)),
+    "a part more": lambda m: m.norm.add_module("more", nn.ReLU()),
+    "a parameter gone": lambda m: setattr(m.up, "bias", None),
+    "a buffer gone": lambda m: delattr(m.norm, "running_mean"),
+    "a parameter in its place": lambda m: (
+        delattr(m.norm, "weight"),
+        m.norm.register_parameter("scale", nn.Parameter(torch.ones(4))),
+    ),
+    "another dtype": lambda m: m.double(),
+    "another dtype of one buffer": lambda m: setattr(m.norm, "running_mean", m.norm.running_mean.double()),
+    "a hook of a part": lambda m: m.up.register_forward_hook(lambda *_: None),
+    "an option of a part": lambda m: setattr(m.up, "stride", (2, 2)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_guard_of_repeated_calls_sees(change):
+    ours, x = optimized(Watched().eval()), torch.randn(1, 3, 5, 5)
+    ours(x)
+    recall = ours.__dict__["_transfuse"].recall
+    assert recall.find((x,)) is not None and recall.find((x.double(),)) is None and recall.find((x, x)) is None
+    ours.up.weight.data.add_(1)  # other values are the same call
+    ours._unread += 1  # and what forward() does not read does not matter
+    assert recall.holds()
+    CHANGES[change](ours)
+    assert not recall.holds()
+
+
+def test_what_forward_reads_is_honoured(no_fallback):
+    """Private numbers, dictionaries, configurations and tensors in lists, changed between calls."""
+
+    class Reading(Watched):
+        def __init__(self):
+            super().__init__()
+            self.offsets = [torch.zeros(4, 1, 1)]
+
+        def forward(self, x):
+            return super().forward(x) + self.offsets[0]
+
+    model = Reading().eval()
+    ours, x = optimized(model), torch.randn(1, 3, 5, 5)
+    for change in (
+        lambda m: setattr(m, "_gain", 3.0),
+        lambda m: m.options.update(shift=2.0),
+        lambda m: setattr(m.config, "scale", 0.5),
+        lambda m: m.offsets[0].add_(1),
+        lambda m: m.offsets.__setitem__(0, torch.full((4, 1, 1), 5.0)),
+    ):
+        same(ours(x), model(x))
+        change(model)
+        ours._gain = model._gain
+    same(ours(x), model(x))
+
+
+def test_loggers_recurrent_layers_and_own_calls(no_fallback):
+    """What changes of itself while forward() runs is no change of the model's; what a __call__ adds is added once."""
+
+    class Logging(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.log, self.steps = logging.getLogger("transfuse.test"), []
+            self.gru, self.up = nn.GRU(4, 4, batch_first=True), nn.ConvTranspose1d(4, 2, 4, stride=2)
+
+        def __call__(self, x):
+            return super().__call__(x) + 1
+
+        def forward(self, x):
+            self.log.debug("%s", x.shape)
+            return self.up(self.gru(x)[0].transpose(1, 2))
+
+    model = Logging()
+    ours = optimized(model)
+    for length in (5, 7, 5):
+        x = torch.randn(2, length, 4)
+        same(ours(x), model(x))
+    assert transfuse.report(ours).taken
+
+
+@pytest.mark.filterwarnings("ignore::transfuse.fallback.Warned")
+def test_what_forward_stores_is_stored():
+    class Storing(nn.Module):
+        def __init__(self, private):
+            super().__init__()
+            self.up, self.private = nn.ConvTranspose2d(3, 4, 3), private
+            self.seen, self._last = {}, torch.zeros(())
+
+        def forward(self, x):
+            y = self.up(x)
+            if self.private:
+                self._last = y
+            else:
+                self.seen["y"] = y
+            return y.relu()
+
+    for private in (True, False):
+        ours = optimized(Storing(private))
+        for _ in range(2):
+            x = torch.randn(1, 3, 4, 4)
+            y = ours(x)
+            stored = ours._last if private else ours.seen["y"]
+            same(stored, ours.up(x))
+            same(y, stored.relu())
+
+
+def test_the_guard_of_repeated_calls_sees_autocast_and_transforms():
+    ours, x = optimized(Watched().eval()), torch.randn(1, 3, 5, 5)
+    ours(x)
+    recall = ours.__dict__["_transfuse"].recall
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not recall.holds()
+        assert ours(x).dtype == Watched().eval()(x).dtype
+        inside = ours.__dict__["_transfuse"].recall
+        assert inside is not recall and inside.holds()
+    assert recall.holds() and not inside.holds()
+    torch.vmap(lambda v: (recall.holds() and pytest.fail("vmap is not seen")) or v)(x)
+
+
+def test_train_and_eval_take_turns_without_new_guards():
+    ours, x = optimized(Watched()), torch.randn(1, 3, 5, 5)
+    for training in (True, False, True, False):
+        ours.train(training)(x)
+    assert len(ours.__dict__["_transfuse"].recalls) == 2
