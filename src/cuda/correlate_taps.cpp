@@ -90,7 +90,8 @@ TapBundles tap_bundles(const Lattice& row, size_t taps, size_t planes, int64_t s
         }
         size_t together = std::min(planes, taps / length);
         if (most_turn - least_turn > span) together = 1;  // turns of different planes may lie far apart
-        const int64_t parts = ceil_div(static_cast<int64_t>(longest), static_cast<int64_t>(std::max<size_t>(1, together)));
+        const int64_t parts =
+            ceil_div(static_cast<int64_t>(longest), static_cast<int64_t>(std::max<size_t>(1, together)));
         together = static_cast<size_t>(ceil_div(static_cast<int64_t>(longest), parts));
         for (auto& [turned, list] : lists) bundle(std::move(list), together, turned, result.bundles);
     }
