@@ -49,6 +49,12 @@ protected:
 
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
+    // Boxes of a channel.
+    int64_t boxes() const {
+        int64_t boxes = 1;
+        for (int64_t count : graph_[box_].attributes.integers(Key::counts)) boxes *= count;
+        return boxes;
+    }
     int64_t outer_count() const {
         int64_t count = 1;
         for (const Axis& axis : outer_) count *= axis.extent;
@@ -69,6 +75,19 @@ protected:
     void begin(KernelText& kernel) {
         body_ = &kernel.body, emitter_ = &kernel.emitter, parameters_ = &kernel.parameters;
     }
+
+    // Whether index i of the inner axis lies in an interval.
+    std::string lies_in(const Interval& interval, const std::string& i);
+    // The indices of a cell along one row axis: first, first + step, … of them `count`.
+    struct CellText {
+        std::string first, step, count;
+    };
+    // Of the cell lo, lo + step, … <= hi: all of it, or what lies in begin <= i < end. `prefix` names the count.
+    CellText whole_cell(const std::string& lo, const std::string& hi, const std::string& step, std::string_view prefix);
+    CellText cut_cell(const std::string& lo, const std::string& hi, const std::string& step, const std::string& begin,
+                      const std::string& end, std::string_view prefix);
+    // A cell's row number `row`, as indices of the row axes.
+    std::vector<std::string> row_of_cell(const std::vector<CellText>& cell, const std::string& row);
 
     const Surroundings& s_;
     const Graph& graph_;

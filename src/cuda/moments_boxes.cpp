@@ -9,8 +9,7 @@ int64_t MomentsWriter::sums_at_once() const {
 }
 
 void MomentsWriter::finish_reduced_inner(const std::string& cell, const std::string& count,
-                                         const std::vector<std::string>& sums, bool separate, const std::string& column,
-                                         const std::string& inside) {
+                                         const std::vector<std::string>& sums, bool separate, const Share& own) {
     Body& body = *body_;
     const bool at_once = sums_at_once() > inner_boxes() || cell_count_ == 1;
     for (int64_t j = 0; j < inner_boxes(); ++j) {
@@ -20,16 +19,13 @@ void MomentsWriter::finish_reduced_inner(const std::string& cell, const std::str
             mine = sums[0];
         } else {
             for (size_t l = 0; l < sums.size(); ++l) {
-                const std::string i = "(" + column + " + " + number(static_cast<int64_t>(l)) + ")";
-                std::string test = i + " >= " + integer(interval.lo) + " && " + i + " <= " + integer(interval.hi);
-                if (interval.step > 1)
-                    test += " && (" + i + " - " + integer(interval.lo) + ") % " + integer(interval.step) + " == 0";
-                mine += " + (" + test + " ? " + sums[l] + " : 0.0)";
+                const std::string i = "(" + own.column + " + " + number(static_cast<int64_t>(l)) + ")";
+                mine += " + (" + lies_in(interval, i) + " ? " + sums[l] + " : 0.0)";
             }
         }
         // Many chunks have no row of a border's cell.
-        const std::string total =
-            emitter_->let("double", count + " > 0 ? tf_warp_sum(" + inside + " ? " + mine + " : 0.0) : 0.0", "total");
+        const std::string total = emitter_->let(
+            "double", count + " > 0 ? tf_warp_sum(" + own.inside + " ? " + mine + " : 0.0) : 0.0", "total");
         body.line("if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * " + number(sums_at_once()) + " + " +
                   plus(at_once ? times(cell, number(inner_boxes())) : "0", number(j)) + "] = " + total + ";");
     }
@@ -51,18 +47,20 @@ void MomentsWriter::add_warps(const std::string& first, int64_t count) {
     body.close();
 }
 
-void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums,
-                                      const std::string& place, const std::string& line, const std::string& inside) {
+void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums, const Share& own) {
     Body& body = *body_;
     const bool several = sums.size() > 1;
-    const std::string l = several ? body.fresh("l") : "0", sum = several ? sums[0].substr(0, sums[0].find('[')) + "[" + l + "]" : sums[0];
-    const std::string slot = "tf_sums[" + plus(times(cell, times(width_, number(vector_))), plus(times(place, number(vector_)), l)) + "]";
+    const std::string l = several ? body.fresh("l") : "0",
+                      sum = several ? sums[0].substr(0, sums[0].find('[')) + "[" + l + "]" : sums[0];
+    const std::string slot =
+        "tf_sums[" + plus(times(cell, times(width_, number(vector_))), plus(times(own.place, number(vector_)), l)) +
+        "]";
     const auto open_lanes = [&] {
         if (several) body.line("#pragma unroll");
         emitter_->open(several ? "for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")" : "");
     };
     if (!has_lines()) {
-        emitter_->open("if (" + inside + ")");
+        emitter_->open("if (" + own.inside + ")");
         open_lanes();
         body.line(slot + " = " + sum + ";");
         emitter_->close();
@@ -70,15 +68,16 @@ void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector
         return;
     }
     open_lanes();
-    body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + l + "] = " + inside + " ? " + sum + " : 0.0;");
+    body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + l + "] = " + own.inside + " ? " + sum + " : 0.0;");
     emitter_->close();
     body.line("__syncthreads();");
-    emitter_->open("if (" + line + " == 0)");
+    emitter_->open("if (" + own.line + " == 0)");
     open_lanes();
     const std::string total = body.fresh("total"), other = body.fresh("line");
     body.line("double " + total + " = 0.0;");
-    body.line("for (int " + other + " = 0; " + other + " < " + integer(lines_) + "; ++" + other + ") " + total + " += tf_lines[(" + other +
-              " * " + integer(columns_) + " + " + place + ") * " + number(vector_) + " + " + l + "];");
+    body.line("for (int " + other + " = 0; " + other + " < " + integer(lines_) + "; ++" + other + ") " + total +
+              " += tf_lines[(" + other + " * " + integer(columns_) + " + " + own.place + ") * " + number(vector_) +
+              " + " + l + "];");
     body.line(slot + " = " + total + ";");
     emitter_->close();
     emitter_->close();
@@ -88,10 +87,8 @@ void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector
 std::vector<std::vector<int64_t>> MomentsWriter::box_intervals() const {
     const Node& box = graph_[box_];
     const Sizes &dims = box.attributes.integers(Key::dims), &counts = box.attributes.integers(Key::counts);
-    int64_t boxes = 1;
-    for (int64_t count : counts) boxes *= count;
     std::vector<std::vector<int64_t>> result;
-    for (int64_t b = 0; b < boxes; ++b) {
+    for (int64_t b = 0; b < boxes(); ++b) {
         std::vector<int64_t> of_dim(dims.size());
         int64_t rest = b;
         for (size_t j = dims.size(); j-- > 0;) of_dim[j] = rest % counts[j], rest /= counts[j];
@@ -108,102 +105,117 @@ std::vector<std::vector<int64_t>> MomentsWriter::box_intervals() const {
     return result;
 }
 
-void MomentsWriter::write_boxes(int64_t boxes, const std::string& chunk, const std::string& column_block,
-                                const std::string& column, const std::string& place, const std::string& line,
-                                const std::string& inside, const std::vector<std::string>& outer) {
-    Body& body = *body_;
+// The memory of the boxes' sums, and where in it the first of this block lies: without box and column.
+std::string MomentsWriter::first_sum(const Place& to, const Share& own) {
+    std::string offset = "0";
+    for (size_t i = 0; i < outer_.size(); ++i) offset = plus_along(offset, outer_[i], own.outer[i], to);
+    const std::string slot =
+        inner_.reduced ? plus(times(own.chunk, integer(column_blocks_)), own.column_block) : own.chunk;
+    if (in_slots()) offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
+    return emitter_->let("long long", offset, "to");
+}
+
+// Further along the axes of x that one of memory's axes stands for, in the result: there a channel has all boxes.
+std::string MomentsWriter::plus_along(std::string offset, const Axis& axis, const std::string& index, const Place& to) {
+    std::string rest = index;
+    for (size_t k = axis.logical.size(); k-- > 0;) {
+        const size_t a = axis.logical[k];
+        const int64_t extent = graph_[x_].type.shape[a];
+        std::string own = rest;
+        if (k > 0) {
+            const std::string q = let(parameters_->quotient(rest, extent, true), "q");
+            own = let(parameters_->remainder(rest, q, extent, true), "r");
+            rest = q;
+        }
+        offset = plus(offset, times("(long long)" + own, integer64(a == 1 ? to.strides[1] * boxes() : to.strides[a])));
+    }
+    return offset;
+}
+
+void MomentsWriter::write_boxes(const Share& own) {
     const Place to = this->place();
     const std::string pointer = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
-    const auto intervals = box_intervals();
-    // The element of the result, without box and lane.
-    std::string offset = "0";
-    const Type& type = graph_[x_].type;
-    const auto channel_stride = to.strides[1];
-    auto logical_stride = [&](size_t axis) { return axis == 1 ? channel_stride * boxes : to.strides[axis]; };
-    auto add = [&](const Axis& axis, const std::string& text) {
-        std::string rest = text;
-        for (size_t k = axis.logical.size(); k-- > 0;) {
-            const size_t a = axis.logical[k];
-            std::string own = rest;
-            if (k > 0) {
-                const std::string q = let(parameters_->quotient(rest, type.shape[a], true), "q");
-                own = let(parameters_->remainder(rest, q, type.shape[a], true), "r");
-                rest = q;
-            }
-            offset = plus(offset, times("(long long)" + own, integer64(logical_stride(a))));
-        }
-    };
-    for (size_t i = 0; i < outer_.size(); ++i) add(outer_[i], outer[i]);
-    const std::string slot = inner_.reduced ? plus(times(chunk, integer(column_blocks_)), column_block) : chunk;
-    if (in_slots())
-        offset = plus(offset, times("(long long)" + slot, integer64(numel(graph_[box_].type.shape))));
-    offset = emitter_->let("long long", offset, "to");
-    if (inner_.reduced && boxes == 1 && cell_count_ == 1) {
-        body.line("if (threadIdx.x == 0) tf_store(" + pointer + " + " + offset + ", tf_sums[0]);");
-        return;
+    const std::string offset = first_sum(to, own);
+    if (inner_.reduced && boxes() == 1 && cell_count_ == 1) {
+        body_->line("if (threadIdx.x == 0) tf_store(" + pointer + " + " + offset + ", tf_sums[0]);");
+    } else if (inner_.reduced) {
+        boxes_by_threads(to, pointer, offset);
+    } else {
+        emitter_->open("if (" + own.inside + " && " + own.line + " == 0)");
+        boxes_of_columns(to, pointer, offset, own);
+        emitter_->close();
     }
-    if (inner_.reduced) {
-        // One thread a box; for each axis, the box's interval and the masks of its cells.
-        const std::string b = body.fresh("box");
-        body.open("for (int " + b + " = threadIdx.x; " + b + " < " + number(boxes) + "; " + b +
-                  " += " + number(threads) + ")");
-        const std::string sum = body.fresh("sum");
-        body.line("double " + sum + " = 0.0;");
-        const auto axes = static_cast<int64_t>(rows_.size()) + 1;
-        std::string list;
-        for (const auto& of_box : intervals)
-            for (int64_t interval : of_box) list += (list.empty() ? "" : ", ") + number(interval);
-        body.line("static const unsigned char tf_intervals[] = {" + list + "};");
-        const std::string of = body.fresh("of");
-        body.line("const unsigned char* " + of + " = tf_intervals + " + times(b, number(axes)) + ";");
-        // Of each cell and axis, the intervals that hold it, as bits.
-        std::string masks;
-        for (int64_t c = 0; c < cell_count_; ++c) {
-            int64_t rest = c;
-            std::vector<std::string> of_axis(rows_.size());
-            for (size_t i = rows_.size(); i-- > 0;) {
-                const auto count = static_cast<int64_t>(cells_[i].size());
-                of_axis[i] = number(cells_[i][static_cast<size_t>(rest % count)].mask);
-                rest /= count;
-            }
-            for (const std::string& mask : of_axis) masks += (masks.empty() ? "" : ", ") + mask;
+}
+
+// One thread a box; for each axis, the box's interval and the masks of its cells.
+void MomentsWriter::boxes_by_threads(const Place& to, const std::string& pointer, const std::string& offset) {
+    Body& body = *body_;
+    const std::string b = body.fresh("box");
+    body.open("for (int " + b + " = threadIdx.x; " + b + " < " + number(boxes()) + "; " + b + " += " + number(threads) +
+              ")");
+    const std::string sum = body.fresh("sum");
+    body.line("double " + sum + " = 0.0;");
+    const auto axes = static_cast<int64_t>(rows_.size()) + 1;
+    std::string list;
+    for (const auto& of_box : box_intervals())
+        for (int64_t interval : of_box) list += (list.empty() ? "" : ", ") + number(interval);
+    body.line("static const unsigned char tf_intervals[] = {" + list + "};");
+    const std::string of = body.fresh("of");
+    body.line("const unsigned char* " + of + " = tf_intervals + " + times(b, number(axes)) + ";");
+    const std::string c = body.fresh("cell");
+    std::string in;
+    if (cell_count_ > 1) {
+        body.line("static const long long tf_masks[] = {" + cell_masks() + "};");
+        for (size_t i = 0; i < rows_.size(); ++i) {
+            const std::string axis = number(static_cast<int64_t>(i)), at = plus(times(c, number(axes - 1)), axis);
+            in += (in.empty() ? "if (" : " && ") + ("(tf_masks[" + at + "] >> " + of + "[" + axis + "] & 1)");
         }
-        const std::string c = body.fresh("cell");
-        std::string in;
-        if (cell_count_ > 1) {
-            body.line("static const long long tf_masks[] = {" + masks + "};");
-            for (size_t i = 0; i < rows_.size(); ++i) {
-                const std::string at = plus(times(c, number(axes - 1)), number(static_cast<int64_t>(i)));
-                in += (in.empty() ? "if (" : " && ") + ("(tf_masks[" + at + "] >> " + of + "[" +
-                      number(static_cast<int64_t>(i)) + "] & 1)");
-            }
-        }
-        body.line("for (int " + c + " = 0; " + c + " < " + number(cell_count_) + "; ++" + c + ") " +
-                  (in.empty() ? "" : in + ") ") + sum + " += tf_sums[" + plus(times(c, number(inner_boxes())), of +
-                  "[" + number(axes - 1) + "]") + "];");
-        body.line("tf_store(" + pointer + " + (" + plus(offset, times(b, integer(channel_stride))) + "), " + sum +
-                  ");");
-        body.close();
-        return;
     }
-    emitter_->open("if (" + inside + " && " + line + " == 0)");
-    // Neighbouring elements one after another: memory takes them as one.
-    const std::string l = body.fresh("l"), at = body.fresh("at"), from = plus(times(place, number(vector_)), l);
+    body.line("for (int " + c + " = 0; " + c + " < " + number(cell_count_) + "; ++" + c + ") " +
+              (in.empty() ? "" : in + ") ") + sum + " += tf_sums[" +
+              plus(times(c, number(inner_boxes())), of + "[" + number(axes - 1) + "]") + "];");
+    body.line("tf_store(" + pointer + " + (" + plus(offset, times(b, integer(to.strides[1]))) + "), " + sum + ");");
+    body.close();
+}
+
+// Of each cell and axis, the intervals that hold it, as bits.
+std::string MomentsWriter::cell_masks() const {
+    std::string masks;
+    for (int64_t c = 0; c < cell_count_; ++c) {
+        int64_t rest = c;
+        std::vector<std::string> of_axis(rows_.size());
+        for (size_t i = rows_.size(); i-- > 0;) {
+            const auto count = static_cast<int64_t>(cells_[i].size());
+            of_axis[i] = number(cells_[i][static_cast<size_t>(rest % count)].mask);
+            rest /= count;
+        }
+        for (const std::string& mask : of_axis) masks += (masks.empty() ? "" : ", ") + mask;
+    }
+    return masks;
+}
+
+// A thread has a vector of columns: their sums of each box. Neighbouring elements one after another: memory takes them
+// as one.
+void MomentsWriter::boxes_of_columns(const Place& to, const std::string& pointer, const std::string& offset,
+                                     const Share& own) {
+    Body& body = *body_;
+    const std::string l = body.fresh("l"), at = body.fresh("at"), from = plus(times(own.place, number(vector_)), l);
     const std::string lanes = "for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")";
     body.line("long long " + at + "[" + number(vector_) + "];");
     body.line("#pragma unroll");
     emitter_->open(lanes);
-    add(inner_, let(plus(column, l), "column"));
-    body.line(at + "[" + l + "] = " + offset + ";");
+    const std::string here = plus_along(offset, inner_, let(plus(own.column, l), "column"), to);
+    body.line(at + "[" + l + "] = " + here + ";");
     emitter_->close();
-    for (int64_t b = 0; b < boxes; ++b) {
+    const auto intervals = box_intervals();
+    for (int64_t b = 0; b < boxes(); ++b) {
         const std::string sum = box_sum(intervals[static_cast<size_t>(b)], [&](int64_t cell) {
             return "tf_sums[" + plus(times(number(cell), times(width_, number(vector_))), from) + "]";
         });
         body.line("#pragma unroll");
-        body.line(lanes + " tf_store(" + pointer + " + (" + plus(at + "[" + l + "]", times(number(b), integer(channel_stride))) + "), " + sum + ");");
+        body.line(lanes + " tf_store(" + pointer + " + (" +
+                  plus(at + "[" + l + "]", times(number(b), integer(to.strides[1]))) + "), " + sum + ");");
     }
-    emitter_->close();
 }
 
 std::string MomentsWriter::box_sum(const std::vector<int64_t>& interval,

@@ -1,6 +1,7 @@
-// Box sums by way of row sums: where boxes cut rows and columns, every row of the contiguous axis is first summed over each
-// of that axis' intervals, into shared memory; rows that all boxes treat alike are a cell, and a box is a few cells. Memory is read once, in order, whatever the
-// boxes; a block takes a few planes where they are small, a part of one where they are large.
+// Box sums by way of row sums: where boxes cut rows and columns, every row of the contiguous axis is first summed over
+// each of that axis' intervals, into shared memory; rows that all boxes treat alike are a cell, and a box is a few
+// cells. Memory is read once, in order, whatever the boxes; a block takes a few planes where they are small, a part of
+// one where they are large.
 #pragma once
 
 #include "cuda/box_sums.h"
@@ -24,27 +25,40 @@ private:
     std::string row_count_text();  // of a plane
     std::string planes_text() { return any_size() ? integer(planes_) : number(planes_); }
     bool has_planes() const { return planes_ > 1 || any_size(); }
-    bool consecutive() const;  // all rows of all planes, in memory
+    bool begins_at_zero() const { return planes_ > 1 && !any_size(); }  // a block has whole planes only
+    bool consecutive() const;                                           // all rows of all planes, in memory
 
     void write_body();
     void write_tables();
-    void sum_rows();
-    void sum_cells();
-    void sum_boxes();
     std::string planes_here();
     // The indices of a plane's outer axes, of its number.
     std::vector<std::string> outer_of(const std::string& plane);
+
+    struct RowText;
+    void sum_rows();
+    RowText row_text();
+    std::string row_sum_type() const;
+    std::string every(const std::string& i, int64_t count);
+    void load_rows(const RowText& text, const std::string& column);
+    void mark_columns(const RowText& text, const std::string& column);
+    void add_vectors(const RowText& text, bool masks);
+    void add_lanes(const RowText& text);
     Lanes load(const std::string& row, const std::string& column);
     Lanes load_direct(const std::string& at);
-    // Whether column i lies in interval j.
-    std::string inside(int64_t j, const std::string& i);
 
-    bool long_rows_ = false;  // more vectors than lanes
-    int64_t columns_ = 1;     // lanes that share a row
-    int64_t planes_ = 1;      // of a block
-    int64_t room_ = 1;        // rows of a block, at most
+    void sum_cells();
+    std::vector<CellText> cell_texts(const std::string& cell);
+    void sum_boxes();
+    std::vector<std::string> cell_masks();
+    std::vector<std::string> intervals_of(const std::string& box);
+    void store_box(const std::string& plane, const std::string& box, const std::string& sum);
+
+    bool long_rows_ = false;                                   // more vectors than lanes
+    int64_t columns_ = 1;                                      // lanes that share a row
+    int64_t planes_ = 1;                                       // of a block
+    int64_t room_ = 1;                                         // rows of a block, at most
     std::string group_, begin_, end_, rows_here_, first_row_;  // texts
-    std::string pack_;                             // the vector that was loaded last
+    std::string pack_;                                         // the vector that was loaded last
 };
 
 }  // namespace transfuse::cuda

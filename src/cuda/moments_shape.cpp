@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cuda/moments_writer.h"
-
 #include "algebra/integer.h"
+#include "cuda/moments_writer.h"
 
 namespace transfuse::cuda {
 

@@ -25,7 +25,8 @@ Launch MomentsWriter::write() {
                                       number(cell_count_) + " cells",
                                   warp_sum_code());
     if (flexible())
-        launch.shared_bytes = static_cast<uint32_t>(8 * vector_ * (cell_count_ * columns_ + (has_lines() ? threads : 0)));
+        launch.shared_bytes =
+            static_cast<uint32_t>(8 * vector_ * (cell_count_ * columns_ + (has_lines() ? threads : 0)));
     return launch;
 }
 
@@ -39,10 +40,9 @@ TF_FUNCTION double tf_warp_sum(double v) {
 )cuda";
 }
 
-void MomentsWriter::write_body() {
+// Shared memory for the sums of cells, and where there are several, a table of them.
+void MomentsWriter::declare_cells() {
     Body& body = *body_;
-    const bool separate = !inner_.reduced || inner_.intervals.size() > 1 || !inner_.whole();
-    const auto box_count = static_cast<int64_t>(box_intervals().size());
     if (inner_.reduced) {
         body.line("__shared__ double tf_warps[" + number(threads / 32 * sums_at_once()) + "], tf_sums[" +
                   number(cell_count_ * inner_boxes()) + "];");
@@ -56,24 +56,23 @@ void MomentsWriter::write_body() {
         body.line("__shared__ double tf_sums[" + number(cell_count_ * columns_bound() * vector_) + "];");
         if (lines_ > 1) body.line("__shared__ double tf_lines[" + number(threads * vector_) + "];");
     }
-    const bool table = cell_count_ > 1;
-    int64_t table_size = 0;
-    for (const auto& list : cells_) table_size += static_cast<int64_t>(list.size()) * 4;
-    if (table) {
-        body.line("__shared__ int tf_cells[" + number(table_size) + "];");
-        body.open("if (threadIdx.x == 0)");
-        int64_t at = 0;
-        for (const auto& list : cells_)
-            for (const Cell& cell : list)
-                for (int64_t value : {cell.lo, cell.hi, cell.step, cell.mask})
-                    body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
-        body.close();
-        body.line("__syncthreads();");
-    }
-    body.line("TF_AFTER();");  // first: the preparation beside it starts where all blocks have come past TF_BESIDE
-    body.line("TF_BESIDE();");
+    if (cell_count_ == 1) return;
+    int64_t size = 0;
+    for (const auto& list : cells_) size += static_cast<int64_t>(list.size()) * 4;
+    body.line("__shared__ int tf_cells[" + number(size) + "];");
+    body.open("if (threadIdx.x == 0)");
+    int64_t at = 0;
+    for (const auto& list : cells_)
+        for (const Cell& cell : list)
+            for (int64_t value : {cell.lo, cell.hi, cell.step, cell.mask})
+                body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
+    body.close();
+    body.line("__syncthreads();");
+}
 
-    // Which sum, which columns, which rows.
+// Which sum, which columns, which rows are this block's, and which columns this thread's.
+MomentsWriter::Share MomentsWriter::share() {
+    Share own;
     std::string rest = "(int)blockIdx.x";
     auto take = [&](int64_t extent, std::string_view prefix) {
         if (extent == 1 && !parameters_->apart()) return std::string("0");
@@ -82,54 +81,64 @@ void MomentsWriter::write_body() {
         rest = q;
         return r;
     };
-    const std::string chunk = take(chunks_, "chunk"), column_block = take(column_blocks_, "columns");
-    std::vector<std::string> outer(outer_.size());
-    for (size_t i = outer_.size(); i-- > 0;) outer[i] = take(outer_[i].extent, "outer");
-    const std::string columns = integer(columns_);
+    own.chunk = take(chunks_, "chunk"), own.column_block = take(column_blocks_, "columns");
+    own.outer.resize(outer_.size());
+    for (size_t i = outer_.size(); i-- > 0;) own.outer[i] = take(outer_[i].extent, "outer");
+    const std::string columns = integer(columns_), thread = "(int)threadIdx.x";
     const bool full = columns_ == threads && !(s_.target.any_size && !virtual_rows_);
-    const std::string line = let(full ? "0" : parameters_->quotient("(int)threadIdx.x", columns_, true), "line");
-    const std::string place =
-        let(full ? "(int)threadIdx.x" : minus("(int)threadIdx.x", times(line, columns)), "place");
-    const std::string column =
-        let("(" + plus(times(column_block, columns), place) + ") * " + number(vector_), "column");
-    const std::string inside = emitter_->let(
-        "bool",
-        line + " < " + integer(lines_) + (virtual_rows_ ? "" : " && " + column + " < " + integer(inner_.extent)),
-        "inside");
-    const std::string chunk_begin = let(times(chunk, integer(chunk_rows_)), "begin");
-    const std::string chunk_end =
-        let("min(" + plus(chunk_begin, integer(chunk_rows_)) + ", " + integer(row_extent_) + ")", "end");
+    own.line = let(full ? "0" : parameters_->quotient(thread, columns_, true), "line");
+    own.place = let(full ? thread : minus(thread, times(own.line, columns)), "place");
+    own.column = let("(" + plus(times(own.column_block, columns), own.place) + ") * " + number(vector_), "column");
+    own.inside = emitter_->let("bool",
+                               own.line + " < " + integer(lines_) +
+                                   (virtual_rows_ ? "" : " && " + own.column + " < " + integer(inner_.extent)),
+                               "inside");
+    own.begin = let(times(own.chunk, integer(chunk_rows_)), "begin");
+    own.end = let("min(" + plus(own.begin, integer(chunk_rows_)) + ", " + integer(row_extent_) + ")", "end");
+    return own;
+}
+
+void MomentsWriter::write_body() {
+    Body& body = *body_;
+    declare_cells();
+    body.line("TF_AFTER();");  // first: the preparation beside it starts where all blocks have come past TF_BESIDE
+    body.line("TF_BESIDE();");
+    const Share own = share();
     if (direct_) {
         std::string base = "0";
         for (size_t i = 0; i < outer_.size(); ++i)
-            base = plus(base, times("(long long)" + outer[i], integer64(outer_[i].stride)));
+            base = plus(base, times("(long long)" + own.outer[i], integer64(outer_[i].stride)));
         pointer_ = body.fresh("from");
         const std::string type = "const " + std::string(storage_name(storage_));
         body.line(type + "* __restrict__ " + pointer_ + " = " + parameters_->pointer(places_.at(x_).base, type, true) +
                   " + " + base + ";");
     }
-
     const std::string cell = body.fresh("cell");
     emitter_->open("for (int " + cell + " = 0; " + cell + " < " + number(cell_count_) + "; ++" + cell + ")");
-    const std::vector<CellText> here = cell_texts(cell, chunk_begin, chunk_end);
+    sum_cell(cell, own);
+    emitter_->close();
+    if (inner_.reduced && sums_at_once() > inner_boxes()) add_warps("0", sums_at_once());
+    body.line("__syncthreads();");
+    write_boxes(own);
+}
+
+void MomentsWriter::sum_cell(const std::string& cell, const Share& own) {
+    const std::vector<CellText> here = cell_texts(cell, own.begin, own.end);
     std::string count = "1";
     for (const CellText& c : here) count = times(count, c.count);
     count = let(count, "count");
     // Accumulators: one a lane where columns differ, else one.
+    const bool separate = !inner_.reduced || inner_.intervals.size() > 1 || !inner_.whole();
     const int lanes = separate ? vector_ : 1;
-    const std::string sum = body.fresh("sum");
-    body.line("double " + sum + (lanes > 1 ? "[" + number(lanes) + "] = {};" : " = 0.0;"));
+    const std::string sum = body_->fresh("sum");
+    body_->line("double " + sum + (lanes > 1 ? "[" + number(lanes) + "] = {};" : " = 0.0;"));
     std::vector<std::string> sums;
     for (int l = 0; l < lanes; ++l) sums.push_back(lanes > 1 ? sum + "[" + number(l) + "]" : sum);
-    write_rows(here, count, line, inside, column, outer, sums);
+    write_rows(here, count, own, sums);
     if (inner_.reduced)
-        finish_reduced_inner(cell, count, sums, separate, column, inside);
+        finish_reduced_inner(cell, count, sums, separate, own);
     else
-        finish_kept_inner(cell, sums, place, line, inside);
-    emitter_->close();
-    if (inner_.reduced && sums_at_once() > inner_boxes()) add_warps("0", sums_at_once());
-    body.line("__syncthreads();");
-    write_boxes(box_count, chunk, column_block, column, place, line, inside, outer);
+        finish_kept_inner(cell, sums, own);
 }
 
 std::string MomentsWriter::integer64(int64_t value) {
@@ -138,7 +147,7 @@ std::string MomentsWriter::integer64(int64_t value) {
     return "((long long)" + integer(value >> 20) + " * 1048576 + " + integer(value & 1048575) + ")";
 }
 
-std::vector<MomentsWriter::CellText> MomentsWriter::cell_texts(const std::string& cell, const std::string& begin,
+std::vector<BoxSumsWriter::CellText> MomentsWriter::cell_texts(const std::string& cell, const std::string& begin,
                                                                const std::string& end) {
     std::vector<CellText> texts;
     if (rows_.empty()) {
@@ -164,30 +173,19 @@ std::vector<MomentsWriter::CellText> MomentsWriter::cell_texts(const std::string
             lo = integer(cells_[i][0].lo), hi = integer(cells_[i][0].hi), step = integer(cells_[i][0].step);
         }
         table_begin += static_cast<int64_t>(cells_[i].size()) * 4;
-        if (i == 0) {
-            const std::string first = let(begin + " <= " + lo + " ? " + lo + " : " + lo + " + (" + begin + " - " + lo +
-                                              " + " + step + " - 1) / " + step + " * " + step,
-                                          "first");
-            const std::string last = let("min(" + hi + ", " + end + " - 1)", "last");
-            texts.push_back(
-                {first, step,
-                 let(last + " < " + first + " ? 0 : (" + last + " - " + first + ") / " + step + " + 1", "rows")});
-        } else {
-            texts.push_back({lo, step, let("(" + hi + " - " + lo + ") / " + step + " + 1", "rows")});
-        }
+        texts.push_back(i == 0 ? cut_cell(lo, hi, step, begin, end, "rows") : whole_cell(lo, hi, step, "rows"));
     }
     return texts;
 }
 
-void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::string& count, const std::string& line,
-                               const std::string& inside, const std::string& column,
-                               const std::vector<std::string>& outer, const std::vector<std::string>& sums) {
+void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::string& count, const Share& own,
+                               const std::vector<std::string>& sums) {
     Body& body = *body_;
     const bool many = virtual_rows_ || !rows_.empty();
     const int steps = many ? unroll : 1;
-    emitter_->open("if (" + inside + " && " + count + " > 0)");
+    emitter_->open("if (" + own.inside + " && " + count + " > 0)");
     const std::string t = body.fresh("t");
-    emitter_->open("for (int " + t + " = " + line + "; " + t + " < " + count + "; " + t +
+    emitter_->open("for (int " + t + " = " + own.line + "; " + t + " < " + count + "; " + t +
                    " += " + times(number(steps), integer(lines_)) + ")");
     // Loads of several rows before any is added: so many are in flight together.
     const std::string real(real_name(real_)), u = body.fresh("u"), l = body.fresh("lane"), part = body.fresh("part");
@@ -198,7 +196,7 @@ void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::str
     const std::string row = steps > 1 ? let(plus(t, times(u, integer(lines_))), "row") : t;
     const std::string nearest = steps > 1 ? let("min(" + row + ", " + count + " - 1)", "row") : row;
     counted_ = steps > 1 ? row + " < " + count : "true";
-    const Lanes loaded = load(cell, nearest, column, outer);
+    const Lanes loaded = load(cell, nearest, own);
     auto counted = [&](const std::string& value) {
         return counted_ == "true" ? "(" + real + ")" + value
                                   : counted_ + " ? (" + real + ")" + value + " : " + literal(0, real_);
@@ -233,13 +231,12 @@ void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::str
     emitter_->close();
 }
 
-Lanes MomentsWriter::load(const std::vector<CellText>& cell, const std::string& row, const std::string& column,
-                          const std::vector<std::string>& outer) {
+Lanes MomentsWriter::load(const std::vector<CellText>& cell, const std::string& row, const Share& own) {
     pack_.clear();
     if (virtual_rows_) {
         // Rows lie one after another; the last may be short.
         const std::string raw =
-            let("(" + plus(cell[0].first, row) + ") * " + number(threads * vector_) + " + " + column, "at");
+            let("(" + plus(cell[0].first, row) + ") * " + number(threads * vector_) + " + " + own.column, "at");
         const std::string limit = integer(inner_.extent);
         const std::string fits =
             emitter_->let("bool", (counted_ == "true" ? "" : counted_ + " && ") + raw + " < " + limit, "fits");
@@ -247,26 +244,16 @@ Lanes MomentsWriter::load(const std::vector<CellText>& cell, const std::string& 
         const std::string at = let("min(" + raw + ", " + limit + " - " + number(vector_) + ")", "at");
         return load_direct(at);
     }
-    std::vector<std::string> index(rows_.size());
-    std::string rest = row;
-    for (size_t i = rows_.size(); i-- > 0;) {
-        std::string own = rest;
-        if (i > 0) {
-            const std::string q = let(rest + " / " + cell[i].count, "q");
-            own = let(rest + " - " + q + " * " + cell[i].count, "r");
-            rest = q;
-        }
-        index[i] = let(plus(cell[i].first, times(own, cell[i].step)), "i");
-    }
+    const std::vector<std::string> index = row_of_cell(cell, row);
     if (direct_) {
-        std::string at = column;
+        std::string at = own.column;
         for (size_t i = 0; i < rows_.size(); ++i) at = plus(times(index[i], integer(rows_[i].stride)), at);
         return load_direct(let(at, "at"));
     }
     Index logical(static_cast<size_t>(graph_[x_].type.rank()), Coordinate{"0"});
     for (size_t i = 0; i < rows_.size(); ++i) logical[rows_[i].logical[0]] = {index[i]};
-    for (size_t i = 0; i < outer_.size(); ++i) logical[outer_[i].logical[0]] = {outer[i]};
-    logical[inner_.logical[0]] = {column, vector_ > 1};
+    for (size_t i = 0; i < outer_.size(); ++i) logical[outer_[i].logical[0]] = {own.outer[i]};
+    logical[inner_.logical[0]] = {own.column, vector_ > 1};
     return emitter_->value(x_, logical);
 }
 

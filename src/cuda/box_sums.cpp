@@ -1,0 +1,42 @@
+#include "cuda/box_sums.h"
+
+namespace transfuse::cuda {
+
+std::string BoxSumsWriter::lies_in(const Interval& interval, const std::string& i) {
+    std::string test = i + " >= " + integer(interval.lo) + " && " + i + " <= " + integer(interval.hi);
+    if (interval.step > 1)
+        test += " && (" + i + " - " + integer(interval.lo) + ") % " + integer(interval.step) + " == 0";
+    return test;
+}
+
+BoxSumsWriter::CellText BoxSumsWriter::whole_cell(const std::string& lo, const std::string& hi, const std::string& step,
+                                                  std::string_view prefix) {
+    return {lo, step, let("(" + hi + " - " + lo + ") / " + step + " + 1", prefix)};
+}
+
+BoxSumsWriter::CellText BoxSumsWriter::cut_cell(const std::string& lo, const std::string& hi, const std::string& step,
+                                                const std::string& begin, const std::string& end,
+                                                std::string_view prefix) {
+    const std::string next = lo + " + (" + begin + " - " + lo + " + " + step + " - 1) / " + step + " * " + step;
+    const std::string first = let(begin + " <= " + lo + " ? " + lo + " : " + next, "first");
+    const std::string last = let("min(" + hi + ", " + end + " - 1)", "last");
+    return {first, step,
+            let(last + " < " + first + " ? 0 : (" + last + " - " + first + ") / " + step + " + 1", prefix)};
+}
+
+std::vector<std::string> BoxSumsWriter::row_of_cell(const std::vector<CellText>& cell, const std::string& row) {
+    std::vector<std::string> index(cell.size());
+    std::string rest = row;
+    for (size_t i = cell.size(); i-- > 0;) {
+        std::string own = rest;
+        if (i > 0) {
+            const std::string q = let(rest + " / " + cell[i].count, "q");
+            own = let(rest + " - " + q + " * " + cell[i].count, "r");
+            rest = q;
+        }
+        index[i] = let(plus(cell[i].first, times(own, cell[i].step)), "i");
+    }
+    return index;
+}
+
+}  // namespace transfuse::cuda
