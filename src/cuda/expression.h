@@ -24,5 +24,7 @@ std::string expression(const Node& node, std::span<const std::string> operands, 
 // Self-contained device code: storage types tf_half and tf_bfloat (16-bit patterns), tf_load<R>(const S*) and
 // tf_store(S*, R) between storage and arithmetic types, vectors of 16 bytes, and the math the expressions call.
 std::string_view device_math();
+// Waiting for the kernel before, and letting the next one start, on devices that can (nothing elsewhere).
+std::string sequence_code();
 
 }  // namespace transfuse::cuda

@@ -37,13 +37,11 @@ struct PullRequest {
     std::vector<ExtraJob> extras = {};
 };
 
-// Launches that evaluate every sink and run every extra job, in as few stages as recomputation allows. scratch_bytes includes scratch_begin.
+// Launches that evaluate every sink and run every extra job, in as few stages as recomputation allows. scratch_bytes
+// includes scratch_begin.
 Program pull(const PullRequest& request);
 
 // Reads `dtype` storage in the order of memory: axes sorted by stride, largest first.
 std::vector<size_t> memory_order(const Sizes& shape, const Sizes& strides);
-
-// Waiting for the kernel before, and letting the next one start, on devices that can (nothing elsewhere).
-std::string sequence_code();
 
 }  // namespace transfuse::cuda
