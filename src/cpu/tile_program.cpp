@@ -20,7 +20,10 @@ public:
         for (ValueId v : steps)
             if (v != given && !add_step(v)) return nullptr;
         if (!add_sinks()) return nullptr;
-        finish();
+        program_->stages_ = std::max<int>(1, static_cast<int>(program_->steps_.size()));
+        program_->steps_.resize(static_cast<size_t>(program_->stages_));
+        program_->fuse_softmax();
+        program_->assign_registers();
         return std::move(program_);
     }
 
@@ -82,11 +85,18 @@ private:
         return index;
     }
 
+    TileProgram::Stage& stage_at(int stage) {
+        const auto at = static_cast<size_t>(stage);
+        if (at >= program_->steps_.size()) program_->steps_.resize(at + 1);
+        return program_->steps_[at];
+    }
     void place(const Step& step, int stage, bool once) {
-        if (static_cast<size_t>(stage) >= program_->steps_.size())
-            program_->steps_.resize(static_cast<size_t>(stage) + 1);
-        TileProgram::Stage& s = program_->steps_[static_cast<size_t>(stage)];
-        (once ? s.once : s.channel).push_back(step);
+        (once ? stage_at(stage).once : stage_at(stage).channel).push_back(step);
+    }
+    // Behind all channels of a stage: what it makes can be read from the next stage on.
+    void place_at_barrier(const Step& step, int stage) {
+        ready_[step.slot] = stage + 1;
+        stage_at(stage).barrier.push_back(step);
     }
 
     bool add_step(ValueId v) {
@@ -154,9 +164,7 @@ private:
         s.stage = stage;
         s.once = s.resident = true;
         step.slot = known_[v] = add_slot(s);
-        ready_[step.slot] = stage + 1;
-        program_->steps_.resize(std::max(program_->steps_.size(), static_cast<size_t>(stage) + 1));
-        program_->steps_[static_cast<size_t>(stage)].barrier.push_back(step);
+        place_at_barrier(step, stage);
         return true;
     }
 
@@ -198,9 +206,7 @@ private:
             place(step, stage, s.once);
             return true;
         }
-        ready_[step.slot] = stage + 1;
-        program_->steps_.resize(std::max(program_->steps_.size(), static_cast<size_t>(stage) + 1));
-        program_->steps_[static_cast<size_t>(stage)].barrier.push_back(step);
+        place_at_barrier(step, stage);
         return true;
     }
 
@@ -255,123 +261,36 @@ private:
         return info.once == (shape[1] == 1 && grid[1] != 1) || grid[1] == 1;
     }
 
+    // The slot of a value that has an element for each of the tile's, for a sink; what no step makes is read. −1: none.
+    int complete_tile(ValueId v) {
+        auto at = known_.find(v);
+        if (at == known_.end()) {
+            const int s = operand(v, 0, 0);
+            if (s < 0) return -1;
+            at = known_.emplace(v, s).first;
+        }
+        return covers_tile(at->second, graph_[v].type.shape) ? at->second : -1;
+    }
+
     bool add_sinks() {
         for (const Store& store : pass_.stores) {
             const bool late = std::any_of(pass_.steps.begin(), pass_.steps.end(), [&](const TileStep& s) {
                 return s.value == store.value && (s.scope == Scope::grid || s.scope == Scope::tail);
             });
             if (late) continue;
-            auto at = known_.find(store.value);
-            if (at == known_.end()) {  // a copy: the value is read and stored
-                const int s = operand(store.value, 0, 0);
-                if (s < 0) return false;
-                at = known_.emplace(store.value, s).first;
-            }
-            if (!covers_tile(at->second, graph_[store.value].type.shape)) return false;
-            slot(at->second).store_sinks.push_back(static_cast<int>(program_->stores_.size()));
-            program_->stores_.push_back({at->second, store});
+            const int stored = complete_tile(store.value);
+            if (stored < 0) return false;
+            slot(stored).store_sinks.push_back(static_cast<int>(program_->stores_.size()));
+            program_->stores_.push_back({stored, store});
         }
         for (const TileStep& step : pass_.steps) {
             if (step.scope != Scope::grid) continue;
-            const ValueId x = graph_[step.value].args[0];
-            auto at = known_.find(x);
-            if (at == known_.end()) {
-                const int s = operand(x, 0, 0);
-                if (s < 0) return false;
-                at = known_.emplace(x, s).first;
-            }
-            if (!covers_tile(at->second, graph_[x].type.shape)) return false;
-            slot(at->second).grid_sinks.push_back(static_cast<int>(program_->grids_.size()));
-            program_->grids_.push_back({at->second, step.value});
+            const int reduced = complete_tile(graph_[step.value].args[0]);
+            if (reduced < 0) return false;
+            slot(reduced).grid_sinks.push_back(static_cast<int>(program_->grids_.size()));
+            program_->grids_.push_back({reduced, step.value});
         }
         return true;
-    }
-
-    // exp(x − logsumexp(x)) needs each exponential once: the reduction leaves exp(x − top) where x was and yields 1/Σ.
-    // Only where nothing else reads x afterwards, the logarithm, or the difference.
-    void fuse_softmax() {
-        for (size_t stage = 0; stage + 1 < program_->steps_.size(); ++stage)
-            for (Step& reduce : program_->steps_[stage].barrier) {
-                if (reduce.kind != Step::Kind::reduce || reduce.reduction != Op::logsumexp) continue;
-                const int x = reduce.args[0], sum = reduce.slot;
-                Step *difference = nullptr, *exponential = nullptr;
-                int uses_of_x = 0, uses_of_sum = 0, uses_of_difference = 0;
-                for (size_t s = stage; s < program_->steps_.size(); ++s) {
-                    TileProgram::Stage& later = program_->steps_[s];
-                    for (std::vector<Step>* list : {&later.once, &later.channel, &later.barrier}) {
-                        if (s == stage && list != &later.barrier) continue;
-                        for (Step& step : *list)
-                            for (int a = 0; a < step.arg_count; ++a) {
-                                if (&step != &reduce && step.args[a] == x) ++uses_of_x;
-                                if (step.args[a] == sum) ++uses_of_sum;
-                                if (difference && step.args[a] == difference->slot) {
-                                    ++uses_of_difference;
-                                    if (step.function.op == RowOp::exp) exponential = &step;
-                                }
-                                if (a == 1 && step.kind == Step::Kind::pointwise && step.function.op == RowOp::sub &&
-                                    step.args[0] == x && step.args[1] == sum)
-                                    difference = &step;
-                            }
-                    }
-                }
-                if (!difference || !exponential || uses_of_x != 1 || uses_of_sum != 1 || uses_of_difference != 1)
-                    continue;
-                if (has_sinks(sum) || has_sinks(difference->slot)) continue;
-                reduce.softmax = true;
-                // The difference becomes the quotient, the exponential a copy that costs nothing beside it.
-                exponential->function = {RowOp::mul, {0, 0}};
-                exponential->args[0] = x;
-                exponential->args[1] = sum;
-                exponential->arg_count = 2;
-                for (TileProgram::Stage& later : program_->steps_)
-                    std::erase_if(later.channel, [&](const Step& s) { return &s == difference; });
-            }
-    }
-    bool has_sinks(int s) { return !slot(s).store_sinks.empty() || !slot(s).grid_sinks.empty(); }
-
-    // Registers: within a stage, a plane is free again after its last use; what is computed once keeps its own.
-    void finish() {
-        program_->stages_ = std::max<int>(1, static_cast<int>(program_->steps_.size()));
-        program_->steps_.resize(static_cast<size_t>(program_->stages_));
-        fuse_softmax();
-        int registers = 0;
-        for (const TileProgram::Stage& stage : program_->steps_) {
-            std::map<int, size_t> last;
-            for (size_t i = 0; i < stage.channel.size(); ++i)
-                for (int a = 0; a < stage.channel[i].arg_count; ++a) last[stage.channel[i].args[a]] = i;
-            std::vector<int> free;
-            int used = 0;
-            const auto needs = [&](int s) {
-                const Slot& info = slot(s);
-                return !info.uniform && !info.once && !info.resident && !info.given && !info.literal;
-            };
-            const auto take = [&](int s) {
-                if (!needs(s)) return;
-                if (free.empty()) free.push_back(used++);
-                slot(s).reg = free.back();
-                free.pop_back();
-            };
-            for (size_t i = 0; i < stage.channel.size(); ++i) {
-                const Step& step = stage.channel[i];
-                const auto give_back = [&] {
-                    for (int a = 0; a < step.arg_count; ++a) {
-                        const int s = step.args[a];
-                        const bool again = a > 0 && (step.args[0] == s || (a > 1 && step.args[1] == s));
-                        if (!again && needs(s) && last[s] == i) free.push_back(slot(s).reg);
-                    }
-                };
-                if (step.kind == Step::Kind::pool) {  // reads windows: not in place
-                    take(step.slot);
-                    give_back();
-                } else {
-                    give_back();
-                    take(step.slot);
-                }
-                if (needs(step.slot) && !last.contains(step.slot)) free.push_back(slot(step.slot).reg);
-            }
-            registers = std::max(registers, used);
-        }
-        program_->registers_ = registers;
     }
 
     const Plan& plan_;

@@ -86,6 +86,14 @@ private:
         std::vector<Step> once, channel, barrier;
     };
 
+    // What is left to do when all steps stand (tile_program_finish.cpp).
+    void fuse_softmax();
+    bool fuse_softmax(Step& reduce, size_t stage);
+    void assign_registers();
+    int assign_registers(const Stage& stage);
+    static bool takes_register(const Slot& slot);
+    bool has_sinks(int slot) const;
+
     Five grid_{}, pooled_{};
     Sizes grid_shape_, pooled_shape_;
     std::array<int64_t, 3> window_{1, 1, 1};
