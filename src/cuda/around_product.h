@@ -22,9 +22,11 @@ protected:
           bias_(graph_[anchor_].args.size() > 2 ? graph_[anchor_].args[2] : -1),
           axes_(lattices(graph_, anchor_)),
           cin_(graph_[w_].type.shape[1]),
-          cout_(graph_[w_].type.shape[2]) {}
+          cout_(graph_[w_].type.shape[2]),
+          taps_(numel(Sizes(graph_[w_].type.shape.begin() + 3, graph_[w_].type.shape.end()))) {}
 
-    // Why others must take it: a sentence, or nothing. Their sums are fp32, one of all channels, their indices of 32 bits.
+    // Why others must take it: a sentence, or nothing. Their sums are fp32, one of all channels, their indices of 32
+    // bits.
     std::string unfit() const {
         const Type &x = graph_[x_].type, &w = graph_[w_].type, &y = graph_[anchor_].type;
         if (x.dtype == DType::f64 || w.dtype == DType::f64) return "float64 products";
@@ -40,7 +42,7 @@ protected:
     const std::vector<Sink>& sinks_;
     const ValueId anchor_, x_, w_, bias_;  // bias: -1 where there is none
     const std::vector<Lattice> axes_;
-    const int64_t cin_, cout_;
+    const int64_t cin_, cout_, taps_;  // channels of a group, taps of all axes
 };
 
 }  // namespace transfuse::cuda

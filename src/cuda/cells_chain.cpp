@@ -1,5 +1,5 @@
-// The chain on all channels of an output, in registers: reductions over channels are loops over them, a pool whose windows
-// are cells collects over the phases.
+// The chain on all channels of an output, in registers: reductions over channels are loops over them, a pool whose
+// windows are cells collects over the phases.
 #include "cuda/cells_writer.h"
 
 namespace transfuse::cuda {
@@ -32,8 +32,7 @@ void CellWriter::chain(ValueId first, const std::string& start, const std::vecto
     declare(first);
     body_.line(each_channel() + " " + of_channel(first) + " = " + start + ";");
     auto remember = [&] {
-        for (ValueId v : known)
-            emitter_.remember(v, own_index(v, at), Lanes{{of_channel(v)}, {}, Real::f32});
+        for (ValueId v : known) emitter_.remember(v, own_index(v, at), Lanes{{of_channel(v)}, {}, Real::f32});
     };
     for (ValueId v : steps) {
         const Node& node = graph_[v];
@@ -50,12 +49,14 @@ void CellWriter::chain(ValueId first, const std::string& start, const std::vecto
     }
     for (ValueId v : grid) add(v);
     for (const Sink* sink : sinks) {
-        const std::string pointer = kernel_.parameters.pointer(sink->place.base, std::string(storage_name(sink->place.storage)), false);
+        const std::string pointer =
+            kernel_.parameters.pointer(sink->place.base, std::string(storage_name(sink->place.storage)), false);
         emitter_.open(has_channels(sink->value) ? each_channel() : std::string());
         remember();
         const Index own = own_index(sink->value, at);
         std::string offset = "0";
-        for (size_t a = 0; a < own.size(); ++a) offset = plus(offset, times(own[a].text, integer(sink->place.strides[a])));
+        for (size_t a = 0; a < own.size(); ++a)
+            offset = plus(offset, times(own[a].text, integer(sink->place.strides[a])));
         body_.line("tf_store(" + pointer + " + " + offset + ", " + emitter_.value(sink->value, own)[0] + ");");
         emitter_.close();
     }
@@ -69,7 +70,8 @@ void CellWriter::over_channels(ValueId v) {
     if (node.op == Op::sum || node.op == Op::mean) {
         body_.line("float " + name + " = 0.0f;");
         body_.line(loop + name + " += " + of + ";");
-        if (node.op == Op::mean && !loop.empty()) body_.line(name + " *= " + literal(1.0 / static_cast<double>(cout_), Real::f32) + ";");
+        if (node.op == Op::mean && !loop.empty())
+            body_.line(name + " *= " + literal(1.0 / static_cast<double>(cout_), Real::f32) + ";");
         return;
     }
     const bool least = node.op == Op::amin;
@@ -84,9 +86,12 @@ void CellWriter::over_channels(ValueId v) {
 }
 
 void CellWriter::begin_pool() {
-    const std::string start = pool_kind_.kind == TilePool::Kind::sum ? "0.0f" : pool_kind_.kind == TilePool::Kind::max ? "-__int_as_float(0x7f800000)" : "__int_as_float(0x7f800000)";
+    const std::string start = pool_kind_.kind == TilePool::Kind::sum   ? "0.0f"
+                              : pool_kind_.kind == TilePool::Kind::max ? "-__int_as_float(0x7f800000)"
+                                                                       : "__int_as_float(0x7f800000)";
     body_.line("float pool[" + number(cells) + "][" + number(channels_) + "];");
-    body_.line("for (int q = 0; q < " + number(cells) + "; ++q) for (int c = 0; c < " + number(channels_) + "; ++c) pool[q][c] = " + start + ";");
+    body_.line("for (int q = 0; q < " + number(cells) + "; ++q) for (int c = 0; c < " + number(channels_) +
+               "; ++c) pool[q][c] = " + start + ";");
 }
 
 void CellWriter::collect() {
@@ -109,7 +114,8 @@ void CellWriter::finish_pool(const std::string& n, const std::vector<std::string
         inside += (a ? " && " : "") + at.back().text + " < " + integer(shape[a + 2]);
     }
     emitter_.open("if (" + inside + ")");
-    const std::string start = pool_kind_.kind == TilePool::Kind::sum ? "pool[q][c] * " + literal(pool_kind_.scale, Real::f32) : "pool[q][c]";
+    const std::string start =
+        pool_kind_.kind == TilePool::Kind::sum ? "pool[q][c] * " + literal(pool_kind_.scale, Real::f32) : "pool[q][c]";
     chain(pool_, start, late_, late_grid_, late_sinks_, at);
     emitter_.close();
     emitter_.close();

@@ -1,4 +1,5 @@
-// A thread's products: it loads what its cells meet, and for each phase multiplies that by the weights of the phase's taps.
+// A thread's products: it loads what its cells meet, and for each phase multiplies that by the weights of the phase's
+// taps.
 #include "cuda/cells_writer.h"
 #include "cuda/thin.h"
 
@@ -6,11 +7,11 @@ namespace transfuse::cuda {
 
 void CellWriter::write_body() {
     const size_t rank = axes_.size();
-    int64_t taps = 1;
-    for (const Lattice& axis : axes_) taps *= axis.taps;
-    body_.line("__shared__ float4 tf_weights[" + number(cin_ * taps * channels_ / 4) + "];  // [input channel][tap][channel]");
+    body_.line("__shared__ float4 tf_weights[" + number(cin_ * taps_ * channels_ / 4) +
+               "];  // [input channel][tap][channel]");
     body_.line("__shared__ float tf_bias[" + number(channels_) + "];");
-    if (!grid_.empty()) body_.line("__shared__ double tf_parts[" + number(threads / 32) + "][" + number(2 * channels_) + "];");
+    if (!grid_.empty())
+        body_.line("__shared__ double tf_parts[" + number(threads / 32) + "][" + number(2 * channels_) + "];");
     body_.line("TF_SEQUENCE();");
     std::string block = "(int)blockIdx.x";
     if (shares() > 1) {
@@ -18,10 +19,11 @@ void CellWriter::write_body() {
         block = let(block + " / " + number(shares()), "block");
     }
     write_weights();
-    const std::string n = let(block + " / " + integer(slices_), "image"), slice = let(block + " % " + integer(slices_), "slice");
+    const std::string n = let(block + " / " + integer(slices_), "image"),
+                      slice = let(block + " % " + integer(slices_), "slice");
     for (ValueId v : grid_) declare(v);
-    emitter_.open("for (int pair = " + slice + " * " + number(threads) + " + (int)threadIdx.x; pair < " + integer(pairs_) +
-                  "; pair += " + integer(slices_) + " * " + number(threads) + ")");
+    emitter_.open("for (int pair = " + slice + " * " + number(threads) + " + (int)threadIdx.x; pair < " +
+                  integer(pairs_) + "; pair += " + integer(slices_) + " * " + number(threads) + ")");
     std::vector<std::string> u(rank);
     std::string rest = "pair";
     for (size_t a = rank; a-- > 0;) {
@@ -36,6 +38,15 @@ void CellWriter::write_body() {
     u[rank - 1] = let(u[rank - 1] + " * " + number(cells), "u");
     load_inputs(n, u);
     if (pool_ >= 0) begin_pool();
+    make_phases(n, u);
+    if (pool_ >= 0) finish_pool(n, u);
+    emitter_.close();
+    for (ValueId v : grid_) leave(v, n, slice);
+}
+
+// Phase by phase: the products, then the chain on each cell's output.
+void CellWriter::make_phases(const std::string& n, const std::vector<std::string>& u) {
+    const size_t rank = axes_.size();
     body_.line("#pragma unroll 1");
     emitter_.open("for (int phase = 0; phase < " + number(phase_count_) + "; ++phase)");
     body_.line("asm volatile(\"\" ::: \"memory\");  // weights are loaded here and not kept: there are too many");
@@ -64,15 +75,11 @@ void CellWriter::write_body() {
     emitter_.close();
     emitter_.close();
     emitter_.close();
-    if (pool_ >= 0) finish_pool(n, u);
-    emitter_.close();
-    for (ValueId v : grid_) leave(v, n, slice);
 }
 
 void CellWriter::write_weights() {
-    int64_t taps = 1;
-    for (const Lattice& axis : axes_) taps *= axis.taps;
-    stage_weights(emitter_, w_, axes_, {channels_, cout_, threads, first_.empty() ? "0" : first_}, number(cin_ * taps * channels_));
+    stage_weights(emitter_, w_, axes_, {channels_, cout_, threads, first_.empty() ? "0" : first_},
+                  number(cin_ * taps_ * channels_));
     emitter_.open("if ((int)threadIdx.x < " + number(channels_) + ")");
     body_.line("float bias = 0.0f;");
     if (bias_ >= 0) {
@@ -120,8 +127,7 @@ void CellWriter::multiply(int64_t phase) {
         rest /= axes_[a].up;
     }
     body_.open("case " + number(phase) + ":");
-    int64_t taps = 1, count = 1;
-    for (const Lattice& axis : axes_) taps *= axis.taps;
+    int64_t count = 1;
     for (const auto* list : own) count *= static_cast<int64_t>(list->size());
     if (count > 0) {
         body_.line("#pragma unroll");
@@ -140,7 +146,7 @@ void CellWriter::multiply(int64_t phase) {
                 tap = tap * axes_[a].taps + met[a].tap;
                 x += "[" + number(met[a].shift - least_[a]) + (a + 1 == rank ? " + q]" : "]");
             }
-            body_.line("{ const float4 v = tf_weights[(ci * " + number(taps) + " + " + number(tap) + ") * " +
+            body_.line("{ const float4 v = tf_weights[(ci * " + number(taps_) + " + " + number(tap) + ") * " +
                        number(channels_ / 4) + " + c];");
             body_.line("  _Pragma(\"unroll\") for (int q = 0; q < " + number(cells) + "; ++q) { const float y = " + x +
                        "; sums[q][4 * c] += v.x * y; sums[q][4 * c + 1] += v.y * y; sums[q][4 * c + 2] += v.z * y; "

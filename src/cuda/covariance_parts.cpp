@@ -10,12 +10,14 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int64_t gather_threads = 128, few_elements = 1 << 16;
+constexpr const char* edges[] = {"tf_deep", "tf_high", "tf_wide"};  // of the segments, by axis
 
 // What the pairs of one axis' taps need: whether they meet, lag, segments.
 std::vector<int64_t> words_of(const AxisLags& axis) {
     std::vector<int64_t> words;
     for (const TapPair& pair : axis.pairs)
-        words.insert(words.end(), {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond, pair.inner, pair.inner_beyond});
+        words.insert(words.end(),
+                     {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond, pair.inner, pair.inner_beyond});
     return words;
 }
 
@@ -69,8 +71,9 @@ Launch CovarianceParts::fold() {
 Launch CovarianceParts::gather() {
     KernelText kernel(s_, places_);
     write_gather(kernel);
-    return kernel.launch("tf_covariance_gather", ceil_div(numel(graph_[id_].type.shape), gather_threads / gather_lanes()),
-                         gather_threads, "covariance" + to_string(graph_[id_].type.shape));
+    return kernel.launch("tf_covariance_gather",
+                         ceil_div(numel(graph_[id_].type.shape), gather_threads / gather_lanes()), gather_threads,
+                         "covariance" + to_string(graph_[id_].type.shape));
 }
 
 int64_t CovarianceParts::gather_lanes() const { return numel(graph_[id_].type.shape) < few_elements ? 8 : 1; }
@@ -100,7 +103,7 @@ void CovarianceParts::share(const std::vector<double>& work, int64_t resident, d
 }
 
 Index CovarianceParts::at(const std::string& n, const std::string& channel, const std::string& d, const std::string& h,
-                            const std::string& w) const {
+                          const std::string& w) const {
     const std::string space[] = {d, h, w};
     Index index = {{n}, {channel}};
     const auto rank = static_cast<size_t>(graph_[x_].type.rank());
@@ -116,7 +119,8 @@ void CovarianceParts::table(KernelText& kernel, const std::string& name, const s
     kernel.body.close();
 }
 
-// The sums of the blocks of each part, in the order of the blocks: 32 values of a tile and part, as many warps as its blocks are worth.
+// The sums of the blocks of each part, in the order of the blocks: 32 values of a tile and part, as many warps as its
+// blocks are worth.
 void CovarianceParts::write_fold(KernelText& k) const {
     Body& body = k.body;
     const std::string S = number(segments_), V = number(values());
@@ -125,12 +129,14 @@ void CovarianceParts::write_fold(KernelText& k) const {
     body.line("__shared__ double tf_parts[" + number(fold_slices_) + "][" + number(32) + "];");
     body.line("__syncthreads();");
     body.line("TF_SEQUENCE();");
-    const std::string from = k.parameters.pointer(Argument::of_scratch(0), "const " + std::string(real_name(real_of(slots_))), false);
+    const std::string from =
+        k.parameters.pointer(Argument::of_scratch(0), "const " + std::string(real_name(real_of(slots_))), false);
     const std::string to = k.parameters.pointer(Argument::of_scratch(parts_at()), "double", false);
     body.line("const int chunk = (int)blockIdx.x % " + number(chunks()) + ", q = (int)blockIdx.x / " +
               number(chunks()) + ", part = q % " + number(parts()) + ", tile = q / " + number(parts()) + ";");
     const std::string H = number(axes_[1].segments()), slots = number(slot_segments());
-    body.line("const int wide = part % " + S + ", high = part / " + S + " % " + H + ", deep = part / (" + S + " * " + H + ");");
+    body.line("const int wide = part % " + S + ", high = part / " + S + " % " + H + ", deep = part / (" + S + " * " +
+              H + ");");
     body.line("const int lane = (int)threadIdx.x % 32, slice = (int)threadIdx.x / 32, value = min(chunk * 32 + lane, " +
               V + " - 1);");
     body.line("double sum = 0.0;");
@@ -138,10 +144,12 @@ void CovarianceParts::write_fold(KernelText& k) const {
     body.line("const int run = runs % " + number(runs_) + ", tall = runs / " + number(runs_) + ", at = deep * " +
               number(high_runs_ * runs_) + " + runs, first = tf_first[at], end = tf_first[at + 1];");
     body.line("const int s = wide - tf_run_segment[2 * run], t = high - tf_tall_segment[2 * tall];");
-    body.line("if (s < 0 || s >= tf_run_segment[2 * run + 1] || t < 0 || t >= tf_tall_segment[2 * tall + 1]) continue;");
+    body.line(
+        "if (s < 0 || s >= tf_run_segment[2 * run + 1] || t < 0 || t >= tf_tall_segment[2 * tall + 1]) continue;");
     body.line("#pragma unroll 8");
     body.line("for (int block = first + slice; block < end; block += " + number(fold_slices_) + ") sum += " + from +
-              "[(((long long)tile * " + k.size(blocks_) + " + block) * " + slots + " + t * " + S + " + s) * " + V + " + value];");
+              "[(((long long)tile * " + k.size(blocks_) + " + block) * " + slots + " + t * " + S + " + s) * " + V +
+              " + value];");
     body.close();
     body.line("tf_parts[slice][lane] = sum;");
     body.line("__syncthreads();");
@@ -151,16 +159,14 @@ void CovarianceParts::write_fold(KernelText& k) const {
     body.close();
 }
 
-// A thread, or eight where there are few, an element: they add the parts that the pair of taps takes. Where sums are of d = x − m,
-// Σ x·x' = Σ d·d' + m'·Σ d + m·Σ d' + m·m'·count, the last three over places whose partner lies inside x.
+// A thread, or eight where there are few, an element: they add the parts that the pair of taps takes. Where sums are of
+// d = x − m, Σ x·x' = Σ d·d' + m'·Σ d + m·Σ d' + m·m'·count, the last three over places whose partner lies inside x.
 void CovarianceParts::write_gather(KernelText& k) const {
     Body& body = k.body;
     const Sizes& shape = graph_[id_].type.shape;
     const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
-    const int64_t points = deep.taps * high.taps * wide.taps;
     const std::string of_deep = pairs(k, deep), of_high = alike(high, deep) ? of_deep : pairs(k, high);
-    const std::string tables[] = {of_deep, of_high, alike(wide, high) ? of_high : pairs(k, wide)};
-    const char* edges[] = {"tf_deep", "tf_high", "tf_wide"};
+    const std::array<std::string, 3> tables = {of_deep, of_high, alike(wide, high) ? of_high : pairs(k, wide)};
     for (size_t axis = 0; axis < 3; ++axis) table(k, edges[axis], axes_[axis].edges);
     body.line("__syncthreads();");
     body.line("TF_SEQUENCE();");
@@ -168,7 +174,7 @@ void CovarianceParts::write_gather(KernelText& k) const {
     const std::string to = k.parameters.pointer(Argument::of_scratch(result_at()), "double", false);
     const std::string means = k.parameters.pointer(Argument::of_scratch(means_at()), "const double", false);
     const int64_t share = gather_lanes();
-    const std::string lanes = number(share), P = number(points), C = number(channels_);
+    const std::string lanes = number(share), P = number(points()), C = number(channels_);
     body.line("const int all = (int)blockIdx.x * " + number(gather_threads / share) + " + (int)threadIdx.x / " + lanes +
               ", place = min(all, " + number(numel(shape) - 1) + "), lane = (int)threadIdx.x % " + lanes + ";");
     // Neighbours have the same taps: what they add lies together.
@@ -185,7 +191,25 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.line("int lag[3], range[2][3][2], inner[2][3][2];");
     body.line("bool meets = true;");
     body.line("double met = " + k.size(batch_) + ";");
-    // Of δ and −δ the first kernel summed one.
+    write_pair(k, tables);
+    write_sums(k, from);
+    if (centred_)
+        body.line("const double first = " + means + "[group * " + number(channels_) + " + a / " + P +
+                  "], second = " + means + "[group * " + number(channels_) + " + b / " + P + "];");
+    else
+        body.line("const double first = 0.0, second = 0.0;");
+    body.line("if (!meets) met = 0.0;");
+    body.line("if (pair == 0) product = sums[0] + second * sums[1] + first * sums[2] + first * second * met;");
+    body.line("else mean[pair - 1] = (sums[1] + first * met) / count;");
+    body.close();
+    body.line("if (lane == 0 && all == place) " + to + "[element] = product / count - mean[0] * mean[1];");
+}
+
+// Of δ and −δ the first kernel summed one: a and b change places where it was the other.
+void CovarianceParts::write_pair(KernelText& k, const std::array<std::string, 3>& tables) const {
+    Body& body = k.body;
+    const AxisLags &deep = axes_[0], &high = axes_[1], &wide = axes_[2];
+    const std::string P = number(points());
     body.open("for (int turn = 0; turn < 2; ++turn)");
     body.line("met = " + k.size(batch_) + ";");
     body.open("for (int side = 0; side < 2; ++side)");
@@ -194,49 +218,51 @@ void CovarianceParts::write_gather(KernelText& k) const {
         return d == h && h == w ? d : "(axis == 0 ? " + d + " : axis == 1 ? " + h + " : " + w + ")";
     };
     const std::string taps = of_axis(number(deep.taps), number(high.taps), number(wide.taps));
-    auto tap = [&](const std::string& of) { return of + " % " + number(points) + " / below % " + taps; };
+    auto tap = [&](const std::string& of) { return of + " % " + P + " / below % " + taps; };
     body.line("#pragma unroll");
     body.open("for (int axis = 0; axis < 3; ++axis)");
     body.line("const int below = " + of_axis(number(high.taps * wide.taps), number(wide.taps), "1") + ";");
-    body.line("const int *words = " + of_axis(tables[0], tables[1], tables[2]) + " + (" + tap("p") + " * " + taps + " + " + tap("q") +
-              ") * 6, *edges = " + of_axis(edges[0], edges[1], edges[2]) + ";");
+    body.line("const int *words = " + of_axis(tables[0], tables[1], tables[2]) + " + (" + tap("p") + " * " + taps +
+              " + " + tap("q") + ") * 6, *edges = " + of_axis(edges[0], edges[1], edges[2]) + ";");
     body.line("for (int i = 0; i < 2; ++i) range[side][axis][i] = words[2 + i], inner[side][axis][i] = words[4 + i];");
-    body.line("if (side == 0) meets = meets && words[0], lag[axis] = words[1], met *= edges[words[5]] - edges[words[4]];");
+    body.line(
+        "if (side == 0) meets = meets && words[0], lag[axis] = words[1], met *= edges[words[5]] - edges[words[4]];");
     body.close();
     body.close();
     body.line("const int line = lag[0] * " + number(wide.count()) + " + lag[2];");
     body.line("if (line > 0 || (line == 0 && lag[1] >= 0)) break;");
     body.line("const int swapped = a; a = b; b = swapped;");
     body.close();
-    const std::string H = number(high.segments()), W = number(wide.segments());
+}
+
+// What the pair's parts add up to: of products, of the first factor, of the second.
+void CovarianceParts::write_sums(KernelText& k, const std::string& from) const {
+    Body& body = k.body;
+    const int64_t share = gather_lanes();
+    const std::string lanes = number(share), P = number(points());
+    const std::string H = number(axes_[1].segments()), W = number(axes_[2].segments());
     body.line("double sums[3] = {};");
     body.line("#pragma unroll");
     body.open("for (int what = 0; what < 3; ++what)");
     body.line("if (pair > 0 && what != 1) continue;");
-    body.line("const int ca = (what == 2 ? b : a) / " + number(points) + ", cb = b / " + number(points) + ", which = what;");
+    body.line("const int ca = (what == 2 ? b : a) / " + P + ", cb = b / " + P + ", which = what;");
     body.line("if (what > 0) lag[0] = lag[1] = lag[2] = 0;");
     write_slot(body);
     body.line("const int (*in)[2] = what == 0 ? range[0] : inner[what - 1];");
     body.line("#pragma unroll 4");
     body.open("for (int part = lane; part < " + number(parts()) + "; part += " + lanes + ")");
     body.line("const int d = part / (" + H + " * " + W + "), h = part / " + W + " % " + H + ", w = part % " + W + ";");
-    body.line("const bool taken = meets && d >= in[0][0] && d < in[0][1] && h >= in[1][0] && h < in[1][1] && w >= in[2][0] && "
-              "w < in[2][1];");
+    body.line(
+        "const bool taken = meets && d >= in[0][0] && d < in[0][1] && h >= in[1][0] && h < in[1][1] && w >= in[2][0] "
+        "&& "
+        "w < in[2][1];");
     body.line("if (taken) sums[what] += " + from + "[((long long)tile * " + number(parts()) + " + part) * " +
               number(values()) + " + value];");
     body.close();
-    if (share > 1) body.line("for (int i = " + number(share / 2) + "; i > 0; i /= 2) sums[what] += __shfl_down_sync(0xffffffffu, sums[what], i, " + lanes + ");");
+    if (share > 1)
+        body.line("for (int i = " + number(share / 2) +
+                  "; i > 0; i /= 2) sums[what] += __shfl_down_sync(0xffffffffu, sums[what], i, " + lanes + ");");
     body.close();
-    if (centred_)
-        body.line("const double first = " + means + "[group * " + number(channels_) + " + a / " + number(points) +
-                  "], second = " + means + "[group * " + number(channels_) + " + b / " + number(points) + "];");
-    else
-        body.line("const double first = 0.0, second = 0.0;");
-    body.line("if (!meets) met = 0.0;");
-    body.line("if (pair == 0) product = sums[0] + second * sums[1] + first * sums[2] + first * second * met;");
-    body.line("else mean[pair - 1] = (sums[1] + first * met) / count;");
-    body.close();
-    body.line("if (lane == 0 && all == place) " + to + "[element] = product / count - mean[0] * mean[1];");
 }
 
 // How many outputs: a product of sizes.

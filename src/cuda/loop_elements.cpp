@@ -2,9 +2,8 @@
 // next.
 #include <algorithm>
 
-#include "cuda/loop_writer.h"
-
 #include "algebra/integer.h"
+#include "cuda/loop_writer.h"
 
 namespace transfuse::cuda {
 
@@ -29,99 +28,108 @@ private:
         return true;
     }
 
-    // Elements: a thread takes vectors of the walk's order, `vectors` of them a block's width apart: all loads first.
+    // A tensor that is read, and its numbers: one of each vector, or one for each lane.
+    struct Read {
+        const LoopTensor* tensor;
+        std::string name;
+        bool lanes;
+    };
+
+    // A thread takes vectors of the walk's order, `vectors` of them a block's width apart: all loads first.
     void body() override {
-        const std::string times_ = number(shape_.vectors), lanes = number(shape_.vector),
-                          count = parameters_.count(vectors());
-        struct Read {
-            const LoopTensor* tensor;
-            std::string name;
-            bool lanes;
-        };
-        std::vector<Read> reads;
-        for (const LoopTensor& t : loop_.reads) {
-            const bool constant = std::all_of(t.strides.begin(), t.strides.end(), [](int64_t s) { return s == 0; });
-            const bool by_lane = !constant && (shape_.crosses || t.row() != 0);
-            reads.push_back({&t, "r" + number(t.value), by_lane});
-            body_.line(std::string(real_name(real_of_read(t))) + " " + reads.back().name + "[" + times_ + "]" +
-                       (by_lane ? "[" + lanes + "]" : "") + ";");
-        }
-        const std::string first =
-            "(tf_index)blockIdx.x * " + number(int64_t{shape_.threads} * shape_.vectors) + " + threadIdx.x";
-        body_.line("const tf_index first = " + first + ";");
-        body_.line("#pragma unroll");
-        body_.open("for (int u = 0; u < " + times_ + "; u++)");
+        const std::string count = parameters_.count(vectors());
+        const std::vector<Read> reads = declare_reads();
+        body_.line("const tf_index first = (tf_index)blockIdx.x * " + number(int64_t{shape_.threads} * shape_.vectors) +
+                   " + threadIdx.x;");
+        open_vectors();
         place_elements(count);
-        for (const Read& r : reads) {
-            const LoopTensor& t = *r.tensor;
-            const std::string real(real_name(real_of_read(t)));
-            if (!r.lanes)
-                body_.line(r.name + "[u] = tf_load<" + real + ">(" + pointer(t, false) + " + " + offset(t, "a", "off") +
-                           ");");
-            else if (!shape_.crosses)
-                load_vector(r.name + "[u]", t, offset(t, "a", "off"), chunk(t, false));
-            else if (flat(t)) {
-                const int width = chunk(t, true);
-                if (ragged()) {
-                    body_.open("if (at + " + lanes + " > " + total_name() + ")");
-                    body_.line("for (int e = 0; e < " + lanes + "; e++) " + r.name + "[u][e] = tf_load<" + real + ">(" +
-                               pointer(t, false) + " + (at + e < " + total_name() + " ? at + e : at));");
-                    body_.close();
-                    body_.open("else");
-                    load_vector(r.name + "[u]", t, "at", width);
-                    body_.close();
-                } else
-                    load_vector(r.name + "[u]", t, "at", width);
-            } else if (t.row() == 0) {
-                body_.line("const " + real + " " + r.name + "_a = tf_load<" + real + ">(" + pointer(t, false) + " + " +
-                           offset(t, "a", "0") + "), " + r.name + "_b = tf_load<" + real + ">(" + pointer(t, false) +
-                           " + " + offset(t, "b", "0") + ");");
-                body_.line("_Pragma(\"unroll\") for (int e = 0; e < " + lanes + "; e++) " + r.name +
-                           "[u][e] = e < cut ? " + r.name + "_a : " + r.name + "_b;");
-            } else {
-                body_.line("_Pragma(\"unroll\") for (int e = 0; e < " + lanes + "; e++) " + r.name +
-                           "[u][e] = tf_load<" + real + ">(" + pointer(t, false) + " + (e < cut ? " +
-                           offset(t, "a", "(off + e)") + " : " + offset(t, "b", "(off + e - line_length)") + "));");
-            }
-        }
+        for (const Read& read : reads) load(read);
         body_.close();
-        body_.line("#pragma unroll");
-        body_.open("for (int u = 0; u < " + times_ + "; u++)");
+        open_vectors();
         body_.line("if (first + u * " + number(shape_.threads) + " >= " + count + ") break;");
         place_elements(count);
         std::map<ValueId, LoopValue> values;
         for (const Read& r : reads)
             values[r.tensor->value] = {r.name + "[u]", real_of_read(*r.tensor), r.lanes ? "[e]" : ""};
         for (ValueId step : loop_.steps)
-            pointwise(step, values, "[" + lanes + "]", {"for (int e = 0; e < " + lanes + "; e++)"}, "[e]");
-        for (const LoopTensor& t : loop_.stores) {
-            const LoopValue& v = values.at(t.value);
-            if (!shape_.crosses) {
-                store_vector(t, offset(t, "a", "off"), chunk(t, false), v, "");
-                continue;
-            }
-            const std::string lane = v.index.empty() ? v.name : v.name + "[e]";
-            const bool is_flat = flat(t);
-            const std::string to = is_flat ? "(at + e)"
-                                           : "(e < cut ? " + offset(t, "a", "(off + e)") + " : " +
-                                                 offset(t, "b", "(off + e - line_length)") + ")";
-            const std::string one_by_one = "_Pragma(\"unroll\") for (int e = 0; e < " + lanes + "; e++) " +
-                                           (ragged() ? "if (at + e < " + total_name() + ") " : "") + "tf_store(" +
-                                           pointer(t, true) + " + " + to + ", " + lane + ");";
-            if (!is_flat) {
-                body_.line(one_by_one);
-            } else if (ragged()) {
-                body_.open("if (at + " + lanes + " > " + total_name() + ")");
-                body_.line(one_by_one);
+            pointwise(step, values, "[" + lanes() + "]", {"for (int e = 0; e < " + lanes() + "; e++)"}, "[e]");
+        for (const LoopTensor& t : loop_.stores) store(t, values.at(t.value));
+        body_.close();
+    }
+
+    std::string lanes() const { return number(shape_.vector); }
+    std::string each_lane() const { return "_Pragma(\"unroll\") for (int e = 0; e < " + lanes() + "; e++) "; }
+    void open_vectors() {
+        body_.line("#pragma unroll");
+        body_.open("for (int u = 0; u < " + number(shape_.vectors) + "; u++)");
+    }
+
+    std::vector<Read> declare_reads() {
+        std::vector<Read> reads;
+        for (const LoopTensor& t : loop_.reads) {
+            const bool constant = std::all_of(t.strides.begin(), t.strides.end(), [](int64_t s) { return s == 0; });
+            const bool by_lane = !constant && (shape_.crosses || t.row() != 0);
+            reads.push_back({&t, "r" + number(t.value), by_lane});
+            body_.line(std::string(real_name(real_of_read(t))) + " " + reads.back().name + "[" +
+                       number(shape_.vectors) + "]" + (by_lane ? "[" + lanes() + "]" : "") + ";");
+        }
+        return reads;
+    }
+
+    // Where lane e of a vector lies that crosses into the next row.
+    std::string crossing(const LoopTensor& t) {
+        return "(e < cut ? " + offset(t, "a", "(off + e)") + " : " + offset(t, "b", "(off + e - line_length)") + ")";
+    }
+
+    void load(const Read& read) {
+        const LoopTensor& t = *read.tensor;
+        const std::string real(real_name(real_of_read(t))), to = read.name + "[u]";
+        if (!read.lanes) {
+            body_.line(to + " = tf_load<" + real + ">(" + pointer(t, false) + " + " + offset(t, "a", "off") + ");");
+        } else if (!shape_.crosses) {
+            load_vector(to, t, offset(t, "a", "off"), chunk(t, false));
+        } else if (flat(t)) {
+            const int width = chunk(t, true);
+            if (ragged()) {
+                body_.open("if (at + " + lanes() + " > " + total_name() + ")");
+                body_.line("for (int e = 0; e < " + lanes() + "; e++) " + to + "[e] = tf_load<" + real + ">(" +
+                           pointer(t, false) + " + (at + e < " + total_name() + " ? at + e : at));");
                 body_.close();
                 body_.open("else");
-                store_vector(t, "at", chunk(t, true), v, "");
+                load_vector(to, t, "at", width);
                 body_.close();
             } else {
-                store_vector(t, "at", chunk(t, true), v, "");
+                load_vector(to, t, "at", width);
             }
+        } else if (t.row() == 0) {  // one number of each row
+            const std::string one = "tf_load<" + real + ">(" + pointer(t, false) + " + ";
+            body_.line("const " + real + " " + read.name + "_a = " + one + offset(t, "a", "0") + "), " + read.name +
+                       "_b = " + one + offset(t, "b", "0") + ");");
+            body_.line(each_lane() + to + "[e] = e < cut ? " + read.name + "_a : " + read.name + "_b;");
+        } else {
+            body_.line(each_lane() + to + "[e] = tf_load<" + real + ">(" + pointer(t, false) + " + " + crossing(t) +
+                       ");");
         }
-        body_.close();
+    }
+
+    void store(const LoopTensor& t, const LoopValue& value) {
+        if (!shape_.crosses) return store_vector(t, offset(t, "a", "off"), chunk(t, false), value, "");
+        const bool together = flat(t);
+        const std::string one_by_one = each_lane() + (ragged() ? "if (at + e < " + total_name() + ") " : "") +
+                                       "tf_store(" + pointer(t, true) + " + " + (together ? "(at + e)" : crossing(t)) +
+                                       ", " + value.name + (value.index.empty() ? "" : "[e]") + ");";
+        if (!together) {
+            body_.line(one_by_one);
+        } else if (ragged()) {
+            body_.open("if (at + " + lanes() + " > " + total_name() + ")");
+            body_.line(one_by_one);
+            body_.close();
+            body_.open("else");
+            store_vector(t, "at", chunk(t, true), value, "");
+            body_.close();
+        } else {
+            store_vector(t, "at", chunk(t, true), value, "");
+        }
     }
 
     std::string total_name() {

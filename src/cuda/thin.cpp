@@ -1,6 +1,7 @@
 // A thread makes R outputs, one below the other along h, of a block of channels: R·B sums in registers. For each input
-// channel and tap along d and w it loads the R + taps - 1 inputs of its column, then every weight vector (shared memory,
-// the same for all threads) serves R outputs. Threads count over all (n, d, rows of R, w), so neighbours store neighbours.
+// channel and tap along d and w it loads the R + taps - 1 inputs of its column, then every weight vector (shared
+// memory, the same for all threads) serves R outputs. Threads count over all (n, d, rows of R, w), so neighbours store
+// neighbours.
 #include "cuda/thin.h"
 
 #include <algorithm>
@@ -15,13 +16,17 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr int64_t most_work = 1400;   // multiply-adds of one pixel; times were taken at 384 (faster than tensor cores) and 1296, the crossing was not
-constexpr int64_t most_few = 8;       // channels whose products in strict fp32 would leave most of a tensor core's 64 rows empty, three times over
-constexpr int64_t enough_threads = 512;             // a multiprocessor, for long sums
-constexpr int64_t most_terms = 256;                 // of a long sum are added before they meet the others, so that rounding stays small
-constexpr int64_t most_chain = 32;    // products one behind another in a sum; of longer ones each column's are added up first, or rounding would pile up
-constexpr int64_t most_block = 16;    // channels of a thread
-constexpr int64_t sums = 64;          // of a thread, in registers
+// Multiply-adds of one pixel. Times were taken at 384 (faster than tensor cores) and 1296, the crossing was not.
+constexpr int64_t most_work = 1400;
+// Channels whose products in strict fp32 would leave most of a tensor core's 64 rows empty, three times over.
+constexpr int64_t most_few = 8;
+constexpr int64_t enough_threads = 512;  // a multiprocessor, for long sums
+constexpr int64_t most_terms =
+    256;  // of a long sum are added before they meet the others, so that rounding stays small
+// Products one behind another in a sum; of longer ones each column's are added up first, or rounding would pile up.
+constexpr int64_t most_chain = 32;
+constexpr int64_t most_block = 16;  // channels of a thread
+constexpr int64_t sums = 64;        // of a thread, in registers
 
 class ThinWriter : AroundProduct {
 public:
@@ -35,19 +40,17 @@ public:
             return false;
         };
         if (const std::string why = unfit(); !why.empty()) return refuse(why);
-        int64_t taps = 1;
-        for (const Lattice& axis : axes_) {
-            if (axis.up != 1) return refuse("phases");
-            taps *= axis.taps;
-        }
-        const bool thin = cin_ * taps * cout_ <= most_work;
-        if (!thin && !s_.target.decide(is_few(taps))) return refuse("more than a thin product");
+        if (std::any_of(axes_.begin(), axes_.end(), [](const Lattice& axis) { return axis.up != 1; }))
+            return refuse("phases");
+        const bool thin = cin_ * taps_ * cout_ <= most_work;
+        if (!thin && !s_.target.decide(is_few())) return refuse("more than a thin product");
         for (const TileStep& step : s_.pass.steps) {
             if (step.scope != Scope::tile && step.scope != Scope::prologue) return refuse("reductions");
-            if (step.value != anchor_ && !is_pointwise(graph_[step.value].op)) return refuse("more than a pointwise chain");
+            if (step.value != anchor_ && !is_pointwise(graph_[step.value].op))
+                return refuse("more than a pointwise chain");
         }
         block_ = std::min<int64_t>(most_block, (cout_ + 3) / 4 * 4);
-        at_once_ = thin ? cin_ : std::min(cin_, std::max<int64_t>(1, most_terms / taps));
+        at_once_ = thin ? cin_ : std::min(cin_, std::max<int64_t>(1, most_terms / taps_));
         rows_ = std::min<int64_t>(sums / block_ / (at_once_ < cin_ ? 2 : 1), 8);
         const int64_t most_rows = rows_;
         while (rows_ > 1 && rows_ / 2 >= axes_[axes_.size() - 2].out) rows_ /= 2;
@@ -68,74 +71,89 @@ public:
         for (size_t a = 0; a < out.size(); ++a)
             if (a != 1 && a + 2 != out.size()) total *= out[a];
         write_body(blocks, total);
-        return kernel.launch("tf_thin", (total + threads - 1) / threads * blocks, threads,
-                             "thin product" + to_string(out) + ", " + number(rows_) + " rows x " + number(block_) +
-                                 " channels a thread",
-                             "", 2);
+        return kernel.launch(
+            "tf_thin", (total + threads - 1) / threads * blocks, threads,
+            "thin product" + to_string(out) + ", " + number(rows_) + " rows x " + number(block_) + " channels a thread",
+            "", 2);
     }
 
 private:
-    // Few channels of many pixels, which tensor cores would multiply in strict fp32 (as PyTorch does though TF32 is allowed).
-    bool is_few(int64_t taps) const {
+    // Few channels of many pixels, which tensor cores would multiply in strict fp32 (as PyTorch does though TF32 is
+    // allowed).
+    bool is_few() const {
         const Sizes& out = graph_[anchor_].type.shape;
-        const bool strict = graph_[x_].type.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() == 2);
-        return strict && cout_ <= most_few && taps <= most_terms && numel(out) / (8 * out[1]) >= enough_threads * s_.target.multiprocessors;
+        const bool strict =
+            graph_[x_].type.dtype == DType::f32 && (s_.precision == Fp32Precision::strict || axes_.size() == 2);
+        return strict && cout_ <= most_few && taps_ <= most_terms &&
+               numel(out) / (8 * out[1]) >= enough_threads * s_.target.multiprocessors;
     }
 
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
     std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
 
+    bool in_parts() const { return at_once_ < cin_; }
+
     void write_body(int64_t blocks, int64_t total) {
         Body& body = *body_;
-        int64_t taps = 1;
-        for (const Lattice& axis : axes_) taps *= axis.taps;
-        body.line("__shared__ float4 tf_weights[" + number(at_once_ * taps * block_ / 4) + "];  // [input channel][tap][channel]");
+        body.line("__shared__ float4 tf_weights[" + number(at_once_ * taps_ * block_ / 4) +
+                  "];  // [input channel][tap][channel]");
         body.line("TF_SEQUENCE();");
-        const std::string pixels = blocks == 1 ? "(int)blockIdx.x" : let("(int)blockIdx.x / " + number(blocks), "pixels");
-        const std::string first = blocks == 1 ? "0" : let("(int)blockIdx.x % " + number(blocks) + " * " + number(block_), "first");
-        if (at_once_ == cin_) write_weights(first, "", number(cin_ * taps * block_));
-        const std::string t = let(pixels + " * " + number(threads) + " + (int)threadIdx.x", "t"), inside = t + " < " + parameters_->count(total);
-        if (at_once_ == cin_) emitter_->open("if (" + inside + ")");
-        // Where this thread's outputs begin: n, d, h, w, some of them absent.
+        const std::string block = "(int)blockIdx.x";
+        const std::string pixels = blocks == 1 ? block : let(block + " / " + number(blocks), "pixels");
+        const std::string first =
+            blocks == 1 ? "0" : let(block + " % " + number(blocks) + " * " + number(block_), "first");
+        if (!in_parts()) write_weights(first, "", number(cin_ * taps_ * block_));
+        const std::string t = let(pixels + " * " + number(threads) + " + (int)threadIdx.x", "t"),
+                          inside = t + " < " + parameters_->count(total);
+        if (!in_parts()) emitter_->open("if (" + inside + ")");
+        place_outputs(t);
+        body.line("float sums[" + number(rows_) + "][" + number(block_) + "];");
+        body.line(each_sum() + "sums[r][c] = 0.0f;");
+        if (in_parts())
+            multiply_in_parts(first, inside);
+        else
+            multiply("", number(cin_));
+        finish(first);
+        emitter_->close();
+    }
+
+    std::string each_sum() const {
+        return "for (int r = 0; r < " + number(rows_) + "; ++r) for (int c = 0; c < " + number(block_) + "; ++c) ";
+    }
+
+    // Where this thread's outputs begin: n, d, h, w, some of them absent.
+    void place_outputs(const std::string& t) {
         const Sizes& out = graph_[anchor_].type.shape;
         at_.assign(out.size(), Coordinate{"0"});
         std::string rest = t;
-        for (size_t a = out.size(); a-- > 0;) {
-            if (a == 1) continue;
+        for (size_t a = out.size(); a-- > 2;) {
             const bool along_rows = a + 2 == out.size();
-            if (a == 0) {
-                at_[a] = {rest};
-                continue;
-            }
             const int64_t extent = along_rows ? (out[a] + rows_ - 1) / rows_ : out[a];
             const std::string q = let(parameters_->quotient(rest, extent, true), "q");
             const std::string r = let(parameters_->remainder(rest, q, extent, true), "o");
             at_[a] = {along_rows ? let(times(r, number(rows_)), "o") : r};
             rest = q;
         }
-        body.line("float sums[" + number(rows_) + "][" + number(block_) + "];");
-        body.line("for (int r = 0; r < " + number(rows_) + "; ++r) for (int c = 0; c < " + number(block_) + "; ++c) sums[r][c] = 0.0f;");
-        if (at_once_ < cin_) {
-            const std::string all = "for (int r = 0; r < " + number(rows_) + "; ++r) for (int c = 0; c < " + number(block_) + "; ++c) ";
-            body.line("float totals[" + number(rows_) + "][" + number(block_) + "];");
-            body.line(all + "totals[r][c] = 0.0f;");
-            body.line("#pragma unroll 1");
-            emitter_->open("for (int part = 0; part < " + number(cin_) + "; part += " + number(at_once_) + ")");
-            const std::string count = let("min(" + number(at_once_) + ", " + number(cin_) + " - part)", "count");
-            body.line("if (part > 0) __syncthreads();");
-            write_weights(first, "part", count + " * " + number(taps * block_));
-            emitter_->open("if (" + inside + ")");
-            multiply("part", count);
-            emitter_->close();
-            body.line(all + "totals[r][c] += sums[r][c], sums[r][c] = 0.0f;");
-            emitter_->close();
-            body.line(all + "sums[r][c] = totals[r][c];");
-            emitter_->open("if (" + inside + ")");
-        } else {
-            multiply("", number(cin_));
-        }
-        finish(first);
+        at_[0] = {rest};
+    }
+
+    // A long sum in parts, whose weights lie in shared memory together; leaves the test open that a thread has outputs.
+    void multiply_in_parts(const std::string& first, const std::string& inside) {
+        Body& body = *body_;
+        body.line("float totals[" + number(rows_) + "][" + number(block_) + "];");
+        body.line(each_sum() + "totals[r][c] = 0.0f;");
+        body.line("#pragma unroll 1");
+        emitter_->open("for (int part = 0; part < " + number(cin_) + "; part += " + number(at_once_) + ")");
+        const std::string count = let("min(" + number(at_once_) + ", " + number(cin_) + " - part)", "count");
+        body.line("if (part > 0) __syncthreads();");
+        write_weights(first, "part", count + " * " + number(taps_ * block_));
+        emitter_->open("if (" + inside + ")");
+        multiply("part", count);
         emitter_->close();
+        body.line(each_sum() + "totals[r][c] += sums[r][c], sums[r][c] = 0.0f;");
+        emitter_->close();
+        body.line(each_sum() + "sums[r][c] = totals[r][c];");
+        emitter_->open("if (" + inside + ")");
     }
 
     // `count` weights, of the input channels from `part` on.
@@ -147,60 +165,86 @@ private:
     // i = down·o + offset - dil·k along an axis, and whether it lies inside.
     std::pair<std::string, std::string> met(size_t axis, const std::string& o, const std::string& k) {
         const Lattice& lattice = axes_[axis];
-        const std::string i = let(minus(plus(times(number(lattice.down), o), number(lattice.offset)), times(number(lattice.dil), k)), "i");
+        const std::string i = let(
+            minus(plus(times(number(lattice.down), o), number(lattice.offset)), times(number(lattice.dil), k)), "i");
         return {i, i + " >= 0 && " + i + " < " + integer(lattice.in)};
+    }
+
+    // The inputs of a column along h that a thread meets, relative to the first output's: down·r - dil·k over all rows
+    // r and taps k, from the last tap's on, in steps of their common divisor.
+    struct Column {
+        int64_t step, before, count;
+    };
+    Column column() const {
+        const Lattice& along = axes_[axes_.size() - 2];
+        const int64_t step = std::gcd(along.down, along.dil), before = along.dil * (along.taps - 1);
+        return {step, before, (along.down * (rows_ - 1) + before) / step + 1};
     }
 
     void multiply(const std::string& part, const std::string& channels) {
         Body& body = *body_;
         const size_t h = axes_.size() - 2, w = axes_.size() - 1;
-        const Lattice& along = axes_[h];
-        // Inputs of the column relative to the first output's: down·r - dil·k over all rows r and taps k, from the last tap's on.
-        const int64_t step = std::gcd(along.down, along.dil), before = along.dil * (along.taps - 1);
-        const int64_t count = (along.down * (rows_ - 1) + before) / step + 1;
         body.line("#pragma unroll " + number(std::max<int64_t>(1, 4 / rows_)));
         emitter_->open("for (int ci = 0; ci < " + channels + "; ++ci)");
-        std::vector<std::string> outer_k(h, "0");
-        std::string inside;
+        std::string inside, tap = "ci";
         Index at_x = {at_[0], {part.empty() ? "ci" : plus(part, "ci")}};
         for (size_t a = 0; a < h; ++a) {
+            std::string k = "0";
             if (axes_[a].taps > 1) {
-                outer_k[a] = body.fresh("k");
+                k = body.fresh("k");
                 body.line("#pragma unroll 1");
-                emitter_->open("for (int " + outer_k[a] + " = 0; " + outer_k[a] + " < " + number(axes_[a].taps) + "; ++" + outer_k[a] + ")");
+                emitter_->open("for (int " + k + " = 0; " + k + " < " + number(axes_[a].taps) + "; ++" + k + ")");
             }
-            const auto [i, in] = met(a, at_[a + 2].text, outer_k[a]);
+            const auto [i, in] = met(a, at_[a + 2].text, k);
             inside += (inside.empty() ? "" : " && ") + in;
             at_x.push_back({i});
+            tap = plus(times(tap, number(axes_[a].taps)), k);
         }
         if (!inside.empty()) emitter_->open("if (" + inside + ")");
-        const std::string base = let(plus(times(number(along.down), at_[h + 2].text), number(along.offset)), "i");
-        std::string tap = "ci";
-        for (size_t a = 0; a < h; ++a) tap = plus(times(tap, number(axes_[a].taps)), outer_k[a]);
+        const std::string base = let(plus(times(number(axes_[h].down), at_[h + 2].text), number(axes_[h].offset)), "i");
         body.line("#pragma unroll");
         emitter_->open("for (int kw = 0; kw < " + number(axes_[w].taps) + "; ++kw)");
-        const auto [column, in_row] = met(w, at_[w + 2].text, "kw");
-        body.line("float x[" + number(count) + "];");
+        load_column(std::move(at_x), base);
+        multiply_column(tap);
+        emitter_->close();
+        if (!inside.empty()) emitter_->close();
+        for (size_t a = 0; a < h; ++a)
+            if (axes_[a].taps > 1) emitter_->close();
+        emitter_->close();
+    }
+
+    void load_column(Index at_x, const std::string& base) {
+        Body& body = *body_;
+        const Column own = column();
+        const auto [w, in_row] = met(axes_.size() - 1, at_.back().text, "kw");
+        body.line("float x[" + number(own.count) + "];");
         body.line("#pragma unroll");
-        emitter_->open("for (int j = 0; j < " + number(count) + "; ++j)");
-        const std::string i = let(minus(plus(base, times(number(step), "j")), number(before)), "i");
+        emitter_->open("for (int j = 0; j < " + number(own.count) + "; ++j)");
+        const std::string i = let(minus(plus(base, times(number(own.step), "j")), number(own.before)), "i");
         body.line("x[j] = 0.0f;");
-        emitter_->open("if (" + in_row + " && (unsigned)" + i + " < (unsigned)" + integer(along.in) + ")");
-        at_x.push_back({i}), at_x.push_back({column});
+        emitter_->open("if (" + in_row + " && (unsigned)" + i + " < (unsigned)" + integer(axes_[axes_.size() - 2].in) +
+                       ")");
+        at_x.push_back({i}), at_x.push_back({w});
         body.line("x[j] = (float)" + emitter_->value(x_, at_x)[0] + ";");
         emitter_->close();
         emitter_->close();
-        int64_t taps = 1;
-        for (const Lattice& axis : axes_) taps *= axis.taps;
-        const bool apart = along.taps > 1 && at_once_ == cin_ && cin_ * taps > most_chain;
+    }
+
+    // sums[r][c] += weights[tap, kh, kw][c] · x[r, kh]; where sums are long, those over kh are made first.
+    void multiply_column(const std::string& tap) {
+        Body& body = *body_;
+        const Lattice& along = axes_[axes_.size() - 2];
+        const Column own = column();
+        const bool apart = along.taps > 1 && !in_parts() && cin_ * taps_ > most_chain;
         const int64_t lanes = std::min<int64_t>(4, cout_);
         auto over = [&](const std::string& name, int64_t end) {
             body.line("#pragma unroll");
             body.open("for (int " + name + " = 0; " + name + " < " + number(end) + "; ++" + name + ")");
         };
         const std::string of_tap = plus(times(tap, number(along.taps)), "kh");
-        const std::string vector = times(plus(times(of_tap, number(axes_[w].taps)), "kw"), number(block_ / 4));
-        const std::string first = minus(times("r", number(along.down / step)), times("kh", number(along.dil / step)));
+        const std::string vector = times(plus(times(of_tap, number(axes_.back().taps)), "kw"), number(block_ / 4));
+        const std::string first =
+            minus(times("r", number(along.down / own.step)), times("kh", number(along.dil / own.step)));
         if (!apart) over("kh", along.taps);
         over("c", block_ / 4);
         if (apart) {
@@ -209,7 +253,7 @@ private:
         }
         body.line("const float4 v = tf_weights[" + plus(vector, "c") + "];");
         over("r", rows_);
-        body.line("const float here = x[" + plus(first, number(before / step)) + "];");
+        body.line("const float here = x[" + plus(first, number(own.before / own.step)) + "];");
         for (int64_t lane = 0; lane < lanes; ++lane) {
             const std::string to = apart ? "part[r][" + number(lane) : "sums[r][" + plus("4 * c", number(lane));
             body.line(to + "] += v." + "xyzw"[lane] + " * here;");
@@ -221,16 +265,9 @@ private:
             over("lane", lanes);
             body.line("sums[r][4 * c + lane] += part[r][lane];");
             body.close();
-            body.close();
-        } else {
-            body.close();
         }
         body.close();
-        emitter_->close();
-        if (!inside.empty()) emitter_->close();
-        for (size_t a = 0; a < h; ++a)
-            if (axes_[a].taps > 1) emitter_->close();
-        emitter_->close();
+        body.close();
     }
 
     // The chain on each sum, and the stores. What varies with the channel alone is read once for all rows.
@@ -248,7 +285,8 @@ private:
             for (ValueId arg : graph_[step.value].args)
                 if (step.scope == Scope::tile && step.value != anchor_ && varies_with_channel_alone(arg)) {
                     Index of(graph_[arg].type.shape.size(), Coordinate{"0"});
-                    if (of.size() + 1 >= rank) of[of.size() + 1 - rank] = {graph_[arg].type.shape[of.size() + 1 - rank] == 1 ? "0" : channel};
+                    if (of.size() + 1 >= rank)
+                        of[of.size() + 1 - rank] = {graph_[arg].type.shape[of.size() + 1 - rank] == 1 ? "0" : channel};
                     emitter_->value(arg, of);
                 }
         body.line("#pragma unroll");
@@ -260,7 +298,8 @@ private:
         emitter_->remember(anchor_, at, Lanes{{sum}, {}, Real::f32});
         for (const Sink& sink : sinks_) {
             const Lanes lanes = emitter_->value(sink.value, at);
-            const std::string pointer = parameters_->pointer(sink.place.base, std::string(storage_name(sink.place.storage)), false);
+            const std::string pointer =
+                parameters_->pointer(sink.place.base, std::string(storage_name(sink.place.storage)), false);
             std::string offset = "0";
             for (size_t a = 0; a < rank; ++a) offset = plus(offset, times(at[a].text, integer(sink.place.strides[a])));
             body.line("tf_store(" + pointer + " + " + offset + ", " + lanes[0] + ");");
@@ -281,8 +320,9 @@ private:
 
     const Places& places_;
     int64_t block_ = 4, rows_ = 1;
-    int64_t at_once_ = 1;   // input channels whose weights lie in shared memory together, and whose products are added first
-    Index at_;   // of the thread's first output; the channel is open
+    int64_t at_once_ =
+        1;      // input channels whose weights lie in shared memory together, and whose products are added first
+    Index at_;  // of the thread's first output; the channel is open
     Body* body_ = nullptr;
     Emitter* emitter_ = nullptr;
     Parameters* parameters_ = nullptr;
@@ -313,11 +353,12 @@ void stage_weights(Emitter& emitter, ValueId w, const std::vector<Lattice>& axes
     emitter.close();
 }
 
-std::optional<Program> generate_thin(const Surroundings& surroundings, const Places& places, const std::vector<Sink>& sinks,
-                                     std::string* why_not) {
+std::optional<Program> generate_thin(const Surroundings& surroundings, const Places& places,
+                                     const std::vector<Sink>& sinks, std::string* why_not) {
     ThinWriter writer(surroundings, places, sinks);
     for (const Sink& sink : sinks)
-        if (surroundings.plan.graph[sink.value].type.shape != surroundings.plan.graph[surroundings.pass.anchor].type.shape) {
+        if (surroundings.plan.graph[sink.value].type.shape !=
+            surroundings.plan.graph[surroundings.pass.anchor].type.shape) {
             if (why_not) *why_not = "a store of another shape";
             return std::nullopt;
         }
