@@ -23,8 +23,12 @@ char* transfuse_describe(int64_t handle, char** error);
 /* For `emit`, JSON: the kernels chosen for the graph `example`, with the arguments of their launches for the same graph at
  * the sizes of `text`. options: words from tf32, unaligned, general, arch=80, gradient=0,1:0,2 (outputs : leaves). */
 char* transfuse_stated(const char* example, const char* text, const char* options, char** error);
-/* NULL if CUDA can be used, else why not. */
+/* The PTX that the run-time compiler makes of device code; options as it takes them, one a line. *error: what it says
+ * against the text. */
+char* transfuse_ptx(const char* text, const char* options, char** error);
+/* NULL if CUDA can be used, else why not; the same for the run-time compiler, which needs no GPU. */
 char* transfuse_cuda_unavailable(void);
+char* transfuse_nvrtc_unavailable(void);
 void transfuse_free(char* text);
 
 #ifdef __cplusplus

@@ -38,7 +38,9 @@ def _load() -> ctypes.CDLL:
         ("transfuse_stated", ctypes.c_void_p, (text, text, text, error)),
         ("transfuse_infer", ctypes.c_void_p, (text, error)),
         ("transfuse_describe", ctypes.c_void_p, (ctypes.c_int64, error)),
+        ("transfuse_ptx", ctypes.c_void_p, (text, text, error)),
         ("transfuse_cuda_unavailable", ctypes.c_void_p, ()),
+        ("transfuse_nvrtc_unavailable", ctypes.c_void_p, ()),
         ("transfuse_free", None, (ctypes.c_void_p,)),
     ):
         function = getattr(core, name)
@@ -91,8 +93,17 @@ def describe(handle: int) -> dict:
     return json.loads(_taken(_call(_core.transfuse_describe, handle)))
 
 
+def ptx(text: str, *options: str) -> str:
+    """What the run-time compiler makes of device code; CompileError with its words where it refuses it."""
+    return _taken(_call(_core.transfuse_ptx, text.encode(), "\n".join(options).encode()))
+
+
 def cuda_unavailable() -> str | None:
     return _taken(_core.transfuse_cuda_unavailable())
+
+
+def nvrtc_unavailable() -> str | None:
+    return _taken(_core.transfuse_nvrtc_unavailable())
 
 
 run = torch.ops.transfuse.run.default

@@ -4,8 +4,9 @@
 #include <sstream>
 #include <thread>
 
-#include "plan/pass_name.h"
+#include "cuda/runtime/nvrtc.h"
 #include "emit/stated.h"
+#include "plan/pass_name.h"
 #include "transfuse/algebra.h"
 #include "transfuse/c.h"
 #include "transfuse/error.h"
@@ -170,9 +171,25 @@ char* transfuse_stated(const char* example, const char* text, const char* option
     });
 }
 
+char* transfuse_ptx(const char* text, const char* options, char** error) {
+    return guarded(error, static_cast<char*>(nullptr), [&] {
+        std::vector<std::string> list;
+        std::istringstream in(options);
+        for (std::string line; std::getline(in, line);) list.push_back(line);
+        return copy(cuda::nvrtc_ptx(text, list));
+    });
+}
+
 char* transfuse_cuda_unavailable(void) {
     return guarded(nullptr, static_cast<char*>(nullptr),
                    [&] { return cuda_available() ? nullptr : copy(cuda_unavailable_reason()); });
+}
+
+char* transfuse_nvrtc_unavailable(void) {
+    return guarded(nullptr, static_cast<char*>(nullptr), [&] {
+        std::string reason;
+        return cuda::nvrtc_available(&reason) ? nullptr : copy(reason);
+    });
 }
 
 void transfuse_free(char* text) { std::free(text); }

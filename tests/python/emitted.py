@@ -1,13 +1,11 @@
 """The emitted files of the seed models, and what NVRTC says of their device code."""
 
-import ctypes
-import glob
-import os
 import re
 from pathlib import Path
 
 import pytest
-import torch
+
+from transfuse import library
 
 root = Path(__file__).resolve().parents[2]
 SEEDS = ("A", "B", "C", "D")
@@ -21,15 +19,6 @@ def namespace(text: str) -> dict:
     space = {"__name__": "emitted"}
     exec(compile(text, "emitted", "exec"), space)
     return space
-
-
-def nvrtc():
-    pattern = os.path.join(os.path.dirname(torch.__file__), "..", "nvidia", "*", "lib", "libnvrtc.so.1*")
-    found = [os.environ.get("TRANSFUSE_NVRTC", "")] + sorted(glob.glob(pattern), key=len)
-    for path in found:
-        if path and os.path.isfile(path):
-            return ctypes.CDLL(path)
-    pytest.skip("no NVRTC here")
 
 
 def device_part(source: str) -> str:
@@ -50,12 +39,9 @@ def builds(text: str) -> list[str]:
 
 def compiled(device: str, arch: str, told: list[str]) -> tuple[str, str]:
     """What NVRTC makes of device code, and what it has to say."""
-    library, program, size = nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
-    library.nvrtcCreateProgram(ctypes.byref(program), device.encode(), b"emitted.cu", 0, None, None)
-    flags = [f"-arch={arch}".encode(), b"-std=c++17", *(flag.encode() for flag in told)]
-    right = library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags)) == 0
-    what = "PTX" if right else "ProgramLog"
-    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
-    text = ctypes.create_string_buffer(size.value)
-    getattr(library, f"nvrtcGet{what}")(program, text)
-    return (text.value.decode(), "") if right else ("", text.value.decode() or "failed")
+    if reason := library.nvrtc_unavailable():
+        pytest.skip(reason)
+    try:
+        return library.ptx(device, f"-arch={arch}", "-std=c++17", *told), ""
+    except library.CompileError as error:
+        return "", str(error)

@@ -8,7 +8,6 @@ from emitted import BUILDS, SEEDS, builds, compiled, device_part, example, names
 
 from transfuse import emit, library, problem
 from transfuse.emit import device
-from transfuse.emit.compiler import nvrtc as nvrtc_of_torch
 from transfuse.emit.compiler import refused
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
@@ -71,8 +70,8 @@ def test_what_is_read_is_what_runs():
 
 
 def test_a_text_that_the_compiler_refuses_is_put_plainly(monkeypatch):
-    if nvrtc_of_torch() is None:
-        pytest.skip("no NVRTC here")
+    if reason := library.nvrtc_unavailable():
+        pytest.skip(reason)
     kernel = "__global__ void f(float* y) {\n    const int unread = 3;\n    y[0] = 2.0f;\n}\n"
     brief_text = device.assembled({"fp32": [("f", kernel)]})[0]["fp32"]
     assert refused(brief_text, "-DSTORED=float") is None

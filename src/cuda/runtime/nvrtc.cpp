@@ -25,6 +25,8 @@ struct Nvrtc {
     Result (*log)(ProgramHandle*, char*) = nullptr;
     Result (*cubin_size)(ProgramHandle*, size_t*) = nullptr;
     Result (*cubin)(ProgramHandle*, char*) = nullptr;
+    Result (*ptx_size)(ProgramHandle*, size_t*) = nullptr;
+    Result (*ptx)(ProgramHandle*, char*) = nullptr;
     Result (*arch_count)(int*) = nullptr;
     Result (*archs)(int*) = nullptr;
     const char* (*error)(Result) = nullptr;
@@ -40,6 +42,7 @@ struct Nvrtc {
                get(destroy, "nvrtcDestroyProgram") && get(compile, "nvrtcCompileProgram") &&
                get(log_size, "nvrtcGetProgramLogSize") && get(log, "nvrtcGetProgramLog") &&
                get(cubin_size, "nvrtcGetCUBINSize") && get(cubin, "nvrtcGetCUBIN") &&
+               get(ptx_size, "nvrtcGetPTXSize") && get(ptx, "nvrtcGetPTX") &&
                get(arch_count, "nvrtcGetNumSupportedArchs") && get(archs, "nvrtcGetSupportedArchs") &&
                get(error, "nvrtcGetErrorString") && version(&major, &minor) == 0;
     }
@@ -110,6 +113,48 @@ const Nvrtc& usable_nvrtc() {
     return n;
 }
 
+// A text compiled with some options.
+class Compilation {
+public:
+    Compilation(const Nvrtc& nvrtc, const std::string& text, const std::string& name,
+                const std::vector<std::string>& options)
+        : nvrtc_(nvrtc) {
+        const Result created = nvrtc.create(&program_, text.c_str(), name.c_str(), 0, nullptr, nullptr);
+        if (created != 0) fail("nvrtcCreateProgram: ", nvrtc.error(created));
+        std::vector<const char*> list;
+        for (const std::string& option : options) list.push_back(option.c_str());
+        result_ = nvrtc.compile(program_, static_cast<int>(list.size()), list.data());
+    }
+    ~Compilation() { nvrtc_.destroy(&program_); }
+    Compilation(const Compilation&) = delete;
+    Compilation& operator=(const Compilation&) = delete;
+
+    Result result() const { return result_; }
+    std::string log() const {
+        std::string words;
+        size_t size = 0;
+        if (nvrtc_.log_size(program_, &size) != 0 || size <= 1) return words;
+        words.resize(size);
+        nvrtc_.log(program_, words.data());
+        while (!words.empty() && words.back() == '\0') words.pop_back();
+        return words;
+    }
+    // Empty where there is none; that it could not be read is an error of the compilation.
+    std::string code(Result (*size_of)(ProgramHandle*, size_t*), Result (*get)(ProgramHandle*, char*)) {
+        std::string bytes;
+        size_t size = 0;
+        if (result_ != 0 || size_of(program_, &size) != 0 || size == 0) return bytes;
+        bytes.resize(size);
+        result_ = get(program_, bytes.data());
+        return bytes;
+    }
+
+private:
+    const Nvrtc& nvrtc_;
+    ProgramHandle* program_ = nullptr;
+    Result result_ = 0;
+};
+
 }  // namespace
 
 bool nvrtc_available(std::string* reason) {
@@ -141,32 +186,26 @@ std::vector<int> nvrtc_architectures() {
 std::string arch_option(int arch) { return "sm_" + std::to_string(arch) + (arch >= 90 ? "a" : ""); }
 
 Binary nvrtc_compile(const Source& source, int arch) {
-    const Nvrtc& n = usable_nvrtc();
     std::vector<std::string> options = {"-arch=" + arch_option(arch),   "-std=c++17",         "-default-device",
                                         "--extra-device-vectorization", "--ptxas-options=-v", "-diag-suppress=177"};
     options.insert(options.end(), source.options.begin(), source.options.end());
-    std::vector<const char*> list;
-    for (const std::string& option : options) list.push_back(option.c_str());
-    ProgramHandle* program = nullptr;
-    Result result = n.create(&program, source.text.c_str(), (source.entry + ".cu").c_str(), 0, nullptr, nullptr);
-    if (result != 0) fail("nvrtcCreateProgram: ", n.error(result));
-    result = n.compile(program, static_cast<int>(list.size()), list.data());
-    Binary binary;
-    size_t size = 0;
-    if (n.log_size(program, &size) == 0 && size > 1) {
-        binary.log.resize(size);
-        n.log(program, binary.log.data());
-        while (!binary.log.empty() && binary.log.back() == '\0') binary.log.pop_back();
-    }
-    if (result == 0 && n.cubin_size(program, &size) == 0 && size > 0) {
-        binary.cubin.resize(size);
-        result = n.cubin(program, binary.cubin.data());
-    }
-    n.destroy(&program);
-    if (result != 0 || binary.cubin.empty())
-        fail("the CUDA kernel ", source.entry, " does not compile for ", arch_option(arch), ": ", n.error(result), "\n",
-             binary.log);
+    const Nvrtc& n = usable_nvrtc();
+    Compilation compilation(n, source.text, source.entry + ".cu", options);
+    Binary binary{compilation.code(n.cubin_size, n.cubin), compilation.log()};
+    if (compilation.result() != 0 || binary.cubin.empty())
+        fail("the CUDA kernel ", source.entry, " does not compile for ", arch_option(arch), ": ",
+             n.error(compilation.result()), "\n", binary.log);
     return binary;
+}
+
+std::string nvrtc_ptx(const std::string& text, const std::vector<std::string>& options) {
+    const Nvrtc& n = usable_nvrtc();
+    Compilation compilation(n, text, "device.cu", options);
+    if (compilation.result() != 0)
+        fail("the device code does not compile: ", n.error(compilation.result()), "\n", compilation.log());
+    std::string ptx = compilation.code(n.ptx_size, n.ptx);
+    while (!ptx.empty() && ptx.back() == '\0') ptx.pop_back();
+    return ptx;
 }
 
 }  // namespace transfuse::cuda

@@ -1,6 +1,6 @@
 // The run-time compiler. Found, in this order: the library TRANSFUSE_NVRTC names, one already loaded in this process
-// (PyTorch brings one), the loader's path, the CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda), the folders the
-// Python face adds.
+// (PyTorch brings one), the loader's path, the CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda), folders that were
+// added.
 #pragma once
 
 #include <string>
@@ -23,5 +23,7 @@ std::vector<int> nvrtc_architectures();            // what this compiler can gen
 std::string arch_option(int arch);  // 90 -> "sm_90a"
 // Compiles without looking at the cache. Throws Error with the compiler's log.
 Binary nvrtc_compile(const Source& source, int arch);
+// PTX of any device code, with the compiler's own options; empty where these ask for less. Throws Error as above.
+std::string nvrtc_ptx(const std::string& text, const std::vector<std::string>& options);
 
 }  // namespace transfuse::cuda
