@@ -6,13 +6,14 @@ import math
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from bench_sample import sample
 
-from transfuse.bench import accuracy, compare, driver, figures, page, peers, record, rows, table, timing
+from transfuse.bench import accuracy, compare, driver, figures, page, peers, record, rows, table, timing, worker
 
 ROW = '''
 """A small decoder piece"""
@@ -92,6 +93,46 @@ def test_peers_and_backward_results(folder):
     wide, wide_inputs = accuracy.clone64(model, inputs)
     reference = peers.call_for(peers.EAGER, wide, wide_inputs, backward=True)()
     assert all(e.rms < 1e-5 for e in accuracy.errors(results, reference))
+
+
+def test_tuned_peers_come_last_and_only_known_ones_are_taken():
+    asked = peers.asked_peers("compile,benchmark,autotune,graphs,channels_last")
+    names = [p.name for p in peers.peers("cuda", 4, set(asked))]
+    assert (
+        {"autotune", "graphs", "autotune_channels_last", "graphs_channels_last"}
+        < set(names)
+        <= (set(table.NAMES) | {"transfuse", "transfuse_channels_last"})
+    )
+    assert names.index("autotune") > names.index("compile_channels_last")
+    assert [p.name for p in peers.peers("cpu", 3, {"autotune", "graphs"})] == ["transfuse", "eager"]
+    with pytest.raises(SystemExit, match="unknown peer 'autotuned'; known: compile, autotune, graphs"):
+        peers.asked_peers("compile,autotuned")
+
+
+def test_a_limit_holds_for_code_that_catches_exceptions():
+    started = time.monotonic()
+    with pytest.raises(worker.OutOfTime, match=r"not ready after 0\.1 s"), worker.within(0.1):
+        while time.monotonic() < started + 60:
+            try:
+                time.sleep(60)
+            except Exception:
+                pass
+    assert time.monotonic() < started + 30
+
+
+def test_a_compiler_that_does_not_end_costs_nobody_else_a_time(folder):
+    never = "import time\ntorch.compile = lambda module, **_: time.sleep(600)\n"
+    fails = "def refuse(module, **_):\n    raise ValueError('no such mode')\ntorch.compile = refuse\n"
+    (folder / "f1.py").write_text(ROW + never)
+    (folder / "d1.py").write_text(ROW + fails)
+    out = folder / "out.json"
+    driver.main(["--models-folder", str(folder), "--rows", "d1,f1", "--device", "cpu", "--peers", "compile", "--seconds", "0.1",
+                 "--peer-limit", "0.5", "--rounds", "3", "--no-details", "--json", str(out)])  # fmt: skip
+    report = json.loads(out.read_text())
+    for result, why in zip(report["rows"], ("ValueError: no such mode", "OutOfTime: not ready after 0.5 s")):
+        assert result["status"] == "ok" and table.wrong(result) is None and table.ours(result)[1] > 0
+        assert table.lost(result) == [f"compile ({why})"] and f"without compile ({why})" in table.one_line(result)
+    assert "PyTorch without a time: d1 compile (ValueError: no such mode); f1 compile" in table.markdown(report)
 
 
 def test_channels_last_takes_parameters_of_other_ranks():

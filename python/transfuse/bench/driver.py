@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from . import compare, table
+from .peers import asked_peers
 from .rows import Row, find_rows
 from .processes import measured
 from .record import environment, write
@@ -37,7 +38,14 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--peers",
         default="compile,channels_last",
-        help="compile, channels_last, benchmark, autotune; 'none': eager and ours alone",
+        help="compile, channels_last, benchmark (cuDNN's), autotune, graphs (max-autotune, without and with CUDA graphs); "
+        "'none': eager and ours alone",
+    )
+    p.add_argument(
+        "--peer-limit",
+        type=float,
+        default=float("inf"),
+        help="a compiled peer not ready after this many seconds is left out",
     )
     p.add_argument("--seeds", type=int, default=1, help="how many seeds the check uses")
     p.add_argument("--rounds", type=int, default=30, help="most timed calls of each")
@@ -50,7 +58,8 @@ def parser() -> argparse.ArgumentParser:
         "--parallel",
         type=int,
         default=1,
-        help="rows compiled and checked side by side; timing is always alone, but cuDNN may choose other algorithms while memory is short",
+        help="rows compiled and checked side by side; timing is always alone, but cuDNN may choose other algorithms while memory is "
+        "short, and max-autotune measures its candidates side by side",
     )
     p.add_argument("--forced", action="store_true", help="ours everywhere, also where PyTorch's own op is faster")
     p.add_argument(
@@ -83,14 +92,14 @@ def jobs(options, device: str) -> list[tuple[Row, dict]]:
     wanted = [w for w in options.rows.split(",") if w] + options.models
     chosen = find_rows(wanted, options.models_folder)
     default = "tf32" if device == "cuda" else "fp32"
-    peers = [] if options.peers == "none" else options.peers.split(",")
+    peers = asked_peers(options.peers)
     shared = {
         "device": device, "backward": options.backward, "eval": options.eval,
         "batch_divisor": options.batch_divisor or (1 if device == "cuda" else 8),
         "batch": 1 if options.streaming else options.batch, "streaming": options.streaming, "which": peers,
         "seeds": options.seeds, "rounds": options.rounds, "seconds": options.seconds or (1.0 if device == "cuda" else 6.0),
         "details": not options.no_details, "overrides": overrides(options.set), "forced": options.forced,
-        "launches": not options.no_launches,
+        "launches": not options.no_launches, "peer_limit": options.peer_limit,
     }  # fmt: skip
     return [(row, {"path": row.path, "precision": precision, **shared})
             for precision in (options.precision or default).split(",") for row in chosen]  # fmt: skip

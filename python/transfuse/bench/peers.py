@@ -12,10 +12,15 @@ import torch
 from .accuracy import tensors
 
 
+# The modes of torch.compile. CUDA graphs save the host's time, which is counted apart, and copy inputs on the device.
+MODES = {"compile": "default", "autotune": "max-autotune-no-cudagraphs", "graphs": "max-autotune"}
+KINDS = (*MODES, "channels_last", "benchmark")  # what may be asked for
+
+
 @dataclass(frozen=True)
 class Peer:
     name: str
-    how: str  # eager | compile | autotune | transfuse
+    how: str  # eager | transfuse | one of MODES
     channels_last: bool = False
     cudnn_benchmark: bool = False
 
@@ -23,12 +28,17 @@ class Peer:
     def ours(self) -> bool:
         return self.how == "transfuse"
 
+    @property
+    def compiled(self) -> bool:
+        """By PyTorch's compiler."""
+        return self.how in MODES
+
 
 EAGER, OURS = Peer("eager", "eager"), Peer("transfuse", "transfuse")
 
 
 def peers(device: str, rank: int, which: set[str]) -> list[Peer]:
-    """`which`: any of compile, autotune, benchmark, channels_last beside the two that are always there."""
+    """`which`: any of KINDS beside the two that are always there."""
     layouts = [False] + ([True] if "channels_last" in which and rank in (4, 5) else [])
     chosen = []
     for last in layouts:
@@ -40,9 +50,15 @@ def peers(device: str, rank: int, which: set[str]) -> list[Peer]:
             # cuDNN remembers what its benchmark chose, so these come after all others.
             if "benchmark" in which:
                 chosen.append(Peer("eager_benchmark" + suffix, "eager", last, True))
-            if "autotune" in which:
-                chosen.append(Peer("autotune" + suffix, "autotune", last, True))
+            chosen += [Peer(how + suffix, how, last, True) for how in ("autotune", "graphs") if how in which]
     return sorted(chosen, key=lambda peer: peer.cudnn_benchmark)
+
+
+def asked_peers(text: str) -> list[str]:
+    asked = [] if text == "none" else text.split(",")
+    if unknown := [word for word in asked if word not in KINDS]:
+        raise SystemExit(f"bench: unknown peer {unknown[0]!r}; known: {', '.join(KINDS)}; none for none")
+    return asked
 
 
 def memory_format(rank: int) -> torch.memory_format:
@@ -66,10 +82,8 @@ def module_for(peer: Peer, model: torch.nn.Module, inputs: list, forced: bool = 
         for parameter in module.parameters():
             if parameter.dim() == rank:
                 parameter.data = parameter.data.contiguous(memory_format=memory_format(rank))
-    if peer.how == "compile":
-        return torch.compile(module)
-    if peer.how == "autotune":
-        return torch.compile(module, mode="max-autotune-no-cudagraphs")
+    if peer.compiled:
+        return torch.compile(module, mode=MODES[peer.how])
     if peer.ours:
         import transfuse
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from .peers import MODES, asked_peers
 from .processes import measured
 from .record import environment, write
 from .rows import Row, models_folder
@@ -26,8 +27,8 @@ def jobs(options, device: str) -> Iterator[tuple[str, str, int, Row, dict]]:
     shared = {
         "device": device, "precision": options.precision or ("tf32" if device == "cuda" else "fp32"), "backward": options.backward,
         "eval": False, "batch_divisor": 1, "batch": None, "streaming": False, "seeds": 1, "rounds": options.rounds,
-        "which": [p for p in options.peers.split(",") if p in ("compile", "autotune")], "details": False, "launches": False,
-        "seconds": options.seconds or (0.3 if device == "cuda" else 1.0), "forced": options.forced,
+        "which": [p for p in asked_peers(options.peers) if p in MODES], "details": False, "launches": False,
+        "seconds": options.seconds or (0.3 if device == "cuda" else 1.0), "forced": options.forced, "peer_limit": options.peer_limit,
     }  # fmt: skip
     base = {"batch_size": 32, "size": 128} if device == "cuda" else {}
     for chain in CHAINS:

@@ -37,6 +37,13 @@ def wrong(result: dict) -> str | None:
     return None
 
 
+def lost(result: dict) -> list[str]:
+    """The ways to run PyTorch that failed here, and how; none of ours."""
+    peers = result["peers"].items()
+    return [f"{NAMES.get(name, name)} ({values['failed']})" for name, values in peers
+            if "failed" in values and not name.startswith("transfuse")]  # fmt: skip
+
+
 def error_ratio(result: dict) -> tuple[float, float] | None:
     """Our error over PyTorch's own: rms and worst element, largest over the results."""
     mine, theirs = (result["peers"].get(name, {}).get("error") for name in ("transfuse", "eager"))
@@ -92,6 +99,8 @@ def one_line(result: dict) -> str:
             parts.append(f"{times(best[1] / mine[1])} the best")
     if problem := wrong(result):
         parts.append(problem)
+    if without := lost(result):
+        parts.append("without " + ", ".join(without))
     return head + ", ".join(parts)
 
 
@@ -126,10 +135,12 @@ NAMES = {
     "compile": "compile",
     "eager_benchmark": "cudnn.benchmark",
     "autotune": "max-autotune",
+    "graphs": "max-autotune, CUDA graphs",
     "eager_channels_last": "channels_last",
     "compile_channels_last": "compile, channels_last",
     "eager_benchmark_channels_last": "cudnn.benchmark, channels_last",
     "autotune_channels_last": "max-autotune, channels_last",
+    "graphs_channels_last": "max-autotune, CUDA graphs, channels_last",
 }
 PRECISION = {
     "tf32": "fp32 tensors, both sides allowed TF32 products (PyTorch's default in cuDNN)",
@@ -209,6 +220,8 @@ def notes(report: dict, peak: dict | None, results: list[dict], error: bool = Tr
     text += first_results(results)
     if gains(results):
         text += " Geometric mean over " + standing(results) + "."
+    if without := [f"{r['id']} {', '.join(lost(r))}" for r in results if lost(r)]:
+        text += " PyTorch without a time: " + "; ".join(without) + "."
     if missing := left_out(report, results):
         text += " Asked for, and left out by the time limit: " + ", ".join(missing) + "."
     return text
@@ -230,7 +243,7 @@ def against(results: list[dict]) -> str:
     tried = {name for r in results for name in pytorch_peers(r)}
     if tried <= {"eager"}:
         return "eager PyTorch"
-    compiled = any(name.startswith(("compile", "autotune")) for name in tried)
+    compiled = any(name.startswith(("compile", "autotune", "graphs")) for name in tried)
     return "the best PyTorch" if compiled else "PyTorch, the better of eager and channels_last"
 
 

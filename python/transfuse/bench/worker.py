@@ -8,11 +8,13 @@ import fcntl
 import gc
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -24,6 +26,29 @@ from .peers import EAGER, Peer, call_for, module_for, peers
 # some CPUs, fifty times slower than contiguous) is not called again.
 SLOW = 20.0
 DTYPES = {"tf32": torch.float32, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class OutOfTime(BaseException):
+    """Not an Exception: compilers catch those, and go on."""
+
+
+@contextlib.contextmanager
+def within(seconds: float):
+    """Raises OutOfTime in the middle of what takes longer; again every second, should somebody catch it."""
+    if seconds == float("inf"):
+        yield
+        return
+
+    def ring(*_):
+        raise OutOfTime(f"not ready after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Job:
@@ -49,10 +74,11 @@ class Job:
         chosen = peers(
             self.device, max((t.dim() for t in accuracy.tensors(self.inputs)), default=0), set(self.spec["which"])
         )
-        early = [p for p in chosen if not p.cudnn_benchmark]
-        calls = self.prepare(early)
+        late = [p for p in chosen if p.cudnn_benchmark and not p.compiled]  # cuDNN measures at their first call: alone
+        calls = self.prepare([p for p in chosen if p not in late])
         self.wait()
-        calls |= self.prepare([p for p in chosen if p.cudnn_benchmark])  # these measure while they prepare: alone
+        calls |= self.prepare(late)
+        self.settle(calls)
         if not self.spec["forced"]:
             self.choose(calls)
         if self.spec["streaming"]:
@@ -93,9 +119,12 @@ class Job:
             self.send(step=f"preparing {peer.name}")
             start = time.monotonic()
             try:
-                modules[peer] = module_for(peer, self.model, self.inputs)
-                calls[peer] = call_for(peer, modules[peer], self.inputs, self.backward)
-                calls[peer]()
+                with within(self.spec["peer_limit"] if peer.compiled else float("inf")):
+                    modules[peer] = module_for(peer, self.model, self.inputs)
+                    calls[peer] = call_for(peer, modules[peer], self.inputs, self.backward)
+                    # What is compiled may be called beside other rows, so cuDNN measures nothing yet.
+                    plain = replace(peer, cudnn_benchmark=peer.cudnn_benchmark and not peer.compiled)
+                    call_for(plain, modules[peer], self.inputs, self.backward)()
                 first = time.monotonic() - start
                 self.send(peer=peer.name, values={"first_s": first})
                 if peer.how == "eager" and peer != EAGER and first > SLOW:
@@ -103,7 +132,7 @@ class Job:
                     del calls[peer]
                 if peer.ours:
                     self.send(peer=peer.name, values=taken(modules[peer]))
-            except Exception as problem:
+            except (Exception, OutOfTime) as problem:
                 self.lose(peer, calls, problem)
             if self.device == "cuda":
                 torch.cuda.empty_cache()  # other rows are being prepared on the same GPU
@@ -122,6 +151,14 @@ class Job:
         if not sys.stdin.readline():
             raise SystemExit
 
+    def settle(self, calls: dict) -> None:
+        """What was compiled beside other rows, and has cuDNN measure, is called once more: alone, before anything is timed."""
+        for peer in [p for p in calls if p.compiled and p.cudnn_benchmark]:
+            try:
+                calls[peer]()
+            except Exception as problem:
+                self.lose(peer, calls, problem)
+
     def choose(self, calls: dict) -> None:
         """As users have it: where PyTorch's own op is faster, it is taken. What was checked is ours alone; where a region went
         to PyTorch, both are timed."""
@@ -137,7 +174,7 @@ class Job:
                 calls[Peer(peer.name + "_forced", peer.how, peer.channels_last)] = calls[peer]
             calls[peer] = call
 
-    def lose(self, peer: Peer, calls: dict, problem: Exception) -> None:
+    def lose(self, peer: Peer, calls: dict, problem: BaseException) -> None:
         calls.pop(peer, None)
         self.send(peer=peer.name, values={"failed": sentence(problem)})
         if os.environ.get("TRANSFUSE_BENCH_TRACEBACK"):
