@@ -16,7 +16,11 @@ std::set<std::string> kinds(const Target& target) {
     static const char* const marks[] = {"LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_DIRECT;", "LOAD = LOAD_PAIRS;",
                                         "LOAD = LOAD_SINGLES;", "LOAD = LOAD_ROWS;", "LOAD = LOAD_BOXES;", "LOAD = LOAD_OPERAND;",
                                         "RESIDENT = true", "RESIDENT = false", "FLAT = true", "FRAGMENTS = true", "FOLDED = true",
-                                        "REDUCED = true", "PROLOGUE = true", "JOINT = true", "PIXEL_MAJOR = true", "SKIPS = true"};
+                                        "REDUCED = true", "PROLOGUE = true", "JOINT = true", "PIXEL_MAJOR = true", "SKIPS = true",
+                                        "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1",
+                                        "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]"};
+    // Of other kernels, what their notes say of the way they were written.
+    static const char* const ways[] = {"products of each tap", "product alone", "rows of", "elements", "on tensor cores", "general kernel"};
     std::set<std::string> met;
     for (uint64_t n = 0; n < family_count(); ++n) {
         const Trial trial = family_trial(n);
@@ -30,10 +34,18 @@ std::set<std::string> kinds(const Target& target) {
         };
         for (ValueId leaf : planned.graph.leaves()) options.leaf_strides.push_back(strides(leaf));
         for (ValueId output : planned.graph.outputs()) options.output_strides.push_back(strides(output));
-        for (const BoundLaunch& bound : assemble(planned, options, target, true).launches) {
+        Target own = target;
+        own.any_size = trial.setting.later;
+        const Assembly assembly = assemble(planned, options, own, !trial.setting.unaligned);
+        for (const std::string& note : assembly.notes)
+            for (const char* way : ways)
+                if (note.find(way) != std::string::npos) met.insert(way);
+        for (const BoundLaunch& bound : assembly.launches) {
             const Source& source = *bound.launch.source;
-            met.insert(std::regex_replace(source.entry, std::regex("[0-9]+$"), ""));
-            if (bound.launch.note.find("on tensor cores") != std::string::npos) met.insert(source.entry + " on tensor cores");
+            const std::string name = std::regex_replace(source.entry, std::regex("[0-9]+$"), "");
+            met.insert(name);
+            if (trial.setting.unaligned) met.insert(name + " unaligned");
+            if (trial.setting.later) met.insert(name + " of a later size");
             EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes)) << trial.what;
             if (source.entry != "transfuse_dense") continue;
             for (const char* mark : marks)
@@ -44,9 +56,13 @@ std::set<std::string> kinds(const Target& target) {
 }
 
 const std::set<std::string> plain = {"tf_prepare", "tf_pointwise", "tf_loop", "tf_moments", "tf_moments_tail", "tf_dense_tail",
-                                     "tf_correlate", "tf_correlate_tail", "tf_covariance", "tf_covariance on tensor cores",
+                                     "tf_correlate", "tf_correlate_tail", "tf_covariance", "on tensor cores",
                                      "tf_covariance_fold", "tf_covariance_gather", "tf_thin", "tf_cells", "tf_grouped",
-                                     "tf_grouped_gradient"};
+                                     "tf_grouped_gradient", "products of each tap", "product alone", "rows of", "elements", "general kernel",
+                                     "transfuse_dense unaligned", "tf_grouped unaligned", "tf_moments unaligned",
+                                     "transfuse_dense of a later size", "tf_prepare of a later size", "tf_moments of a later size",
+                                     "tf_moments_tail of a later size", "tf_dense_tail of a later size", "tf_thin of a later size",
+                                     "tf_loop of a later size"};
 
 std::set<std::string> missing(const std::set<std::string>& wanted, const std::set<std::string>& met) {
     std::set<std::string> list;
@@ -60,7 +76,8 @@ TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
     EXPECT_EQ(missing({"transfuse_dense", "transfuse_variance", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_PAIRS;",
                        "LOAD = LOAD_SINGLES;", "LOAD = LOAD_BOXES;", "LOAD = LOAD_OPERAND;", "RESIDENT = true", "RESIDENT = false",
                        "FLAT = true", "FRAGMENTS = true", "FOLDED = true", "REDUCED = true", "PROLOGUE = true", "JOINT = true",
-                       "PIXEL_MAJOR = true", "SKIPS = true"},
+                       "PIXEL_MAJOR = true", "SKIPS = true", "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true",
+                       "TERMS = 2", "WG == 1", "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]"},
                       met),
               std::set<std::string>{});
 }
@@ -71,7 +88,8 @@ TEST(CudaFamilies, HaveEveryKindOfPortableKernel) {
     const auto met = kinds(target);
     EXPECT_EQ(missing(plain, met), std::set<std::string>{});
     EXPECT_EQ(missing({"transfuse_dense", "transfuse_variance", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_DIRECT;",
-                       "LOAD = LOAD_ROWS;", "RESIDENT = true", "RESIDENT = false", "PROLOGUE = true", "PIXEL_MAJOR = true"},
+                       "LOAD = LOAD_ROWS;", "RESIDENT = true", "RESIDENT = false", "PROLOGUE = true", "PIXEL_MAJOR = true",
+                       "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1", "alike_as[]", "windows[]"},
                       met),
               std::set<std::string>{});
 }

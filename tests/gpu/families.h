@@ -25,6 +25,10 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"prologue",
          "%x = input f32[2,32,18,16]\n  %q = input f32[2,32,1,1]\n  %w = param f32[32,64,4,4]\n  %m = mul(%x, %q)\n  %s = "
          "silu(%m)\n  %y = conv_transpose(%s, %w) stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
+        // The same by a scale of every pixel.
+        {"gated",
+         "%x = input f32[2,32,18,16]\n  %q = input f32[2,32,18,16]\n  %w = param f32[32,64,4,4]\n  %m = mul(%x, %q)\n  %s = "
+         "silu(%m)\n  %y = conv_transpose(%s, %w) stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
         // A strided convolution.
         {"strided",
          "%x = input f32[2,32,10,16]\n  %w = param f32[64,32,3,3]\n  %y = conv(%x, %w) stride=[2,2] padding=[1,1]\n  %z = tanh(%y)"},
@@ -36,6 +40,17 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"many_phases",
          "%x = input f32[1,64,50]\n  %w = param f32[64,32,16]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) stride=[8] "
          "padding=[4]\n  %z = leaky_relu(%y) negative_slope=0.1"},
+        // Rows of phases that differ in their windows alone: one text for several.
+        {"phases_alike",
+         "%x = input f32[1,32,5,8]\n  %w = param f32[32,64,16,16]\n  %y = conv_transpose(%x, %w) stride=[8,8] padding=[4,4]\n  %z = relu(%y)"},
+        // Rows of a stored result: norms and a softmax, each group of threads with a row in its registers.
+        {"row_norm",
+         "%x = input f32[2,32,4,8,32]\n  %w = param f32[32,48,4,4,4]\n  %g = param f32[64]\n  %h = param f32[64]\n  %y = "
+         "conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]\n  %n = layer_norm(%y, %g, %h) normalized_shape=[64]\n  %z = gelu(%n)"},
+        // A chain that no tile holds: the product alone, the rest by the general kernel.
+        {"product_alone",
+         "%x = input f32[2,32,9,8]\n  %w = param f32[32,160,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %z = "
+         "softmax(%y) dims=[1]"},
         // Reductions over space that a later step needs: a softmax over all pixels, a maximum, sums over rows.
         {"over_space",
          "%x = input f32[2,32,8,12]\n  %w = param f32[32,48,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %t = tanh(%y)\n  "
@@ -50,6 +65,16 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%x = input f32[2,3,4,5,7]\n  %w = param f32[3,16,3,3,3]\n  %g = param f32[16]\n  %h = param f32[16]\n  %y = "
          "conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]\n  %s = silu(%y)\n  %n = group_norm(%s, %g, %h) num_groups=4\n  %z = "
          "hardswish(%n)"},
+        // The same with a reduction over channels; with a pool that is stored, of many channels.
+        {"reduced_cells",
+         "%x = input f32[2,3,4,5,6]\n  %w = param f32[3,16,3,3,3]\n  %b = param f32[16]\n  %y = conv_transpose(%x, %w, %b) "
+         "stride=[2,2,2] padding=[1,1,1]\n  %l = logsumexp(%y) dims=[1] keepdim=1\n  %z = sigmoid(%l)"},
+        {"stored_cells",
+         "%x = input f32[2,3,6,8]\n  %w = param f32[3,40,4,4]\n  %b = param f32[40]\n  %y = conv_transpose(%x, %w, %b) "
+         "stride=[2,2] padding=[1,1]\n  %p = max_pool(%y) kernel=[2,2] stride=[2,2]\n  %z = tanh(%p)"},
+        // Few channels in and out, sums of many products: column by column.
+        {"thin_columns",
+         "%x = input f32[1,8,33,40]\n  %w = param f32[4,8,3,3]\n  %b = param f32[4]\n  %y = conv(%x, %w, %b) padding=[1,1]\n  %z = tanh(%y)"},
         // Three output channels: the products of each tap, added up afterwards.
         {"taps_apart",
          "%x = input f32[2,512,16,16]\n  %w = param f32[512,3,4,4]\n  %b = param f32[3]\n  %y = conv_transpose(%x, %w, %b) "
@@ -82,6 +107,9 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"segments",
          "%x = input f32[2,21,20,24]\n  %w = param f32[21,1,16,16]\n  %y = conv_transpose(%x, %w) stride=[8,8] padding=[4,4] "
          "groups=21\n  %z = softmax(%y) dims=[1]"},
+        {"many_segments",
+         "%x = input f32[1,150,6,8]\n  %w = param f32[150,1,16,16]\n  %y = conv_transpose(%x, %w) stride=[8,8] padding=[4,4] "
+         "groups=150\n  %z = softmax(%y) dims=[1]"},
         {"separable",
          "%x = input f32[4,32,17,23]\n  %w = param f32[32,1,3,3]\n  %g = param f32[32]\n  %h = param f32[32]\n  %y = "
          "conv_transpose(%x, %w) stride=[2,2] padding=[1,1] groups=32\n  %n = batch_norm(%y, %g, %h) training=1\n  %z = silu(%n)"},
@@ -97,12 +125,14 @@ struct Family {
     DType dtype;
     Fp32Precision precision;
     bool last = false;
+    bool unaligned = false;
+    bool later = false;  // a later size of a program
 };
 
 inline const std::vector<Family>& families() {
     using enum DType;
     using enum Fp32Precision;
-    constexpr bool last = true;
+    constexpr bool last = true, planes = false, unaligned = true, aligned = false, later = true;
     static const std::vector<Family> list = {
         {"D", f32, tf32}, {"D", f32, strict}, {"D", f16, strict}, {"D", f16, strict, last}, {"D", f64, strict},
         {"d2", bf16, strict}, {"d5", f32, strict, last}, {"d6", f32, tf32, last}, {"f1", f32, tf32}, {"f1", f32, strict},
@@ -119,6 +149,12 @@ inline const std::vector<Family>& families() {
         {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
         {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},
         {"box_spread", f32, strict}, {"grouped_gradient", f32, strict}, {"taps_apart", f32, tf32},
+        {"gated", f32, tf32}, {"phases_alike", f32, tf32}, {"row_norm", f32, tf32}, {"product_alone", f32, tf32},
+        {"reduced_cells", f32, strict}, {"stored_cells", f32, strict}, {"thin_columns", f32, strict}, {"many_segments", f32, strict},
+        {"weight_gradient", f16, strict}, {"weight_gradient", f64, strict}, {"boxed", f32, tf32, planes, unaligned},
+        {"upsampled", f32, strict, planes, unaligned}, {"A", f32, tf32, planes, unaligned}, {"A", f32, tf32, planes, aligned, later},
+        {"f4", f32, tf32, planes, aligned, later}, {"f5", f32, tf32, planes, aligned, later}, {"f9", f32, strict, planes, aligned, later},
+        {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later},
     };
     return list;
 }
@@ -127,7 +163,8 @@ inline uint64_t family_count() { return families().size(); }
 inline Trial family_trial(uint64_t n) {
     const Family& family = families()[n];
     Setting setting;
-    setting.precision = family.precision, setting.last = family.last;
+    setting.precision = family.precision, setting.last = family.last, setting.unaligned = family.unaligned;
+    setting.later = family.later;
     const std::string dtype(name(family.dtype)), what = std::string(family.name) + " " + dtype;
     const auto own = family_graphs().find(family.name);
     if (own == family_graphs().end()) return {what, tests::row(family.name, tests::Scale::small, family.dtype), n, setting, 1};

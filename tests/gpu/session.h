@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/executable.h"
 #include "cuda/runtime/driver.h"
 #include "cuda_host/host.h"
 #include "random_graphs.h"
@@ -22,11 +23,12 @@ struct Setting {
     bool last = false;       // inputs and outputs channels last
     bool unaligned = false;  // tensors begin one element behind a 16-byte boundary
     bool freeze = false;
+    bool later = false;  // not the first size of its program: texts that serve any size
 };
 
 inline std::string to_string(const Setting& s) {
     return std::string(s.precision == Fp32Precision::strict ? "strict" : "tf32") + (s.last ? " channels_last" : "") +
-           (s.unaligned ? " unaligned" : "") + (s.freeze ? " frozen" : "");
+           (s.unaligned ? " unaligned" : "") + (s.freeze ? " frozen" : "") + (s.later ? " of a later size" : "");
 }
 
 class DeviceMemory {
@@ -69,19 +71,8 @@ struct Session {
     std::unique_ptr<DeviceMemory> workspace;
     RunContext context;
 
-    Session(const Graph& graph, const Setting& setting) {
-        plan = transfuse::plan(rewrite(graph).rewritten, Machine::h200());
-        plan.machine.launch = 0;  // else small problems are multiplied in strict fp32 though TF32 is asked for
-        options.precision = setting.precision;
-        options.freeze = setting.freeze;
-        for (ValueId leaf : plan.graph.leaves())
-            options.leaf_strides.push_back(setting.last && plan.graph[leaf].op == Op::input
-                                               ? channels_last(plan.graph[leaf].type.shape)
-                                               : contiguous_strides(plan.graph[leaf].type.shape));
-        for (ValueId output : plan.graph.outputs())
-            options.output_strides.push_back(setting.last ? channels_last(plan.graph[output].type.shape)
-                                                          : contiguous_strides(plan.graph[output].type.shape));
-        executable = compile_cuda(plan, options);
+    Session(const Graph& graph, const Setting& setting)
+        : plan(planned(graph)), options(options_for(plan, setting)), executable(compiled(graph, setting)) {
         auto view = [&](ValueId id, const Sizes& strides) {
             const Type& type = plan.graph[id].type;
             memory.push_back(
@@ -95,6 +86,38 @@ struct Session {
             outputs.push_back(view(plan.graph.outputs()[i], options.output_strides[i]));
         workspace = std::make_unique<DeviceMemory>(executable->workspace_bytes());
         context.workspace = workspace->data();
+    }
+
+    static Plan planned(const Graph& graph) {
+        Plan plan = transfuse::plan(rewrite(graph).rewritten, Machine::h200());
+        plan.machine.launch = 0;  // else small problems are multiplied in strict fp32 though TF32 is asked for
+        return plan;
+    }
+    static CompileOptions options_for(const Plan& plan, const Setting& setting) {
+        CompileOptions options;
+        options.precision = setting.precision;
+        options.freeze = setting.freeze;
+        for (ValueId leaf : plan.graph.leaves())
+            options.leaf_strides.push_back(setting.last && plan.graph[leaf].op == Op::input
+                                               ? channels_last(plan.graph[leaf].type.shape)
+                                               : contiguous_strides(plan.graph[leaf].type.shape));
+        for (ValueId output : plan.graph.outputs())
+            options.output_strides.push_back(setting.last ? channels_last(plan.graph[output].type.shape)
+                                                          : contiguous_strides(plan.graph[output].type.shape));
+        return options;
+    }
+    // A later size comes behind one with another image in the batch.
+    std::unique_ptr<Executable> compiled(const Graph& graph, const Setting& setting) const {
+        if (!setting.later) return compile_cuda(plan, options);
+        std::vector<Type> types;
+        for (ValueId leaf : graph.leaves()) {
+            types.push_back(graph[leaf].type);
+            if (graph[leaf].op == Op::input) types.back().shape[0] += 1;
+        }
+        const Plan first = planned(graph.with_leaf_types(types));
+        const auto known = no_kernels_yet();
+        compile_knowing(first, options_for(first, setting), known);
+        return compile_knowing(plan, options, known);
     }
 
     void set_leaf(size_t i, const std::vector<double>& values) {
