@@ -307,14 +307,14 @@ __constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75,
     1226, 1227, 1228, 1260, 1261, 1262, 1263, 1264, 1296, 1297, 1298, 1299, 1300};  // first pixel of each tap's window
 
 template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
-    const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
+    int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
     bool met = false;
     for (int part = 0; part < 25; part++) {
         if (!slab_meets(part, at, s)) continue;
         met = true;
         held.wait(b.weights_full[slab], slab_turn & 1, b);
-        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + WG * (TILE_BYTES / 16);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
         const int* window = windows + part * 5;
         products_begin();
         UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window[j], 1);
@@ -345,18 +345,18 @@ template <int WG> struct Fragments {
     const float* table;
     const Sizes& s;
     const Operands& operands;
-    int column, channel;  // of the lane: first column; first row's channel and segment
+    int warpgroup, column, channel;  // of the lane: first column; first row's channel and segment
     struct Inside { unsigned ends, other_ends; Mask mask, other; };  // of this tile and of the last one with other ends
     Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output
     int left[5];  // outputs from the run's first one to the end, along each axis; which phases
     float sums[RESULT_ROWS][STATS];
     template <int N> DEVICE void load_rows(float (&r)[N], const float* from) { UNROLL for (int i = 0; i < N; i++) r[i] = from[i * 8]; }
     DEVICE void clear(float (&to)[RESULT_ROWS][STATS]) { UNROLL for (int i = 0; i < RESULT_ROWS; i++) { to[i][0] = 0.f; to[i][1] = 0.f; } }
-    DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int t) : table((const float*)(shared + TABLES_AT)),
-        s(sizes), operands(given) {
+    DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t)
+        : table((const float*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {
         const int lane = t % 32, row = lane / 4, warp = t / 32;
         column = lane % 4 * 2;
-        channel = WG * 64 + (warp * 16 + row);  // the second row: one more
+        channel = warpgroup * 64 + (warp * 16 + row);  // the second row: one more
         clear(sums);
         inside[0][0] = Inside{0, 0, 0, 0};
         left[4] = -1;
@@ -429,11 +429,13 @@ template <int WG> struct Fragments {
     }
     DEVICE void finish() { write(sums, channel, channel, gridDim.x, blockIdx.x); }
 };
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. WG: which of the texts;
+// `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup,
+    int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held{-1, -1, WG};
-    Fragments<WG> fragments(shared, s, operands, t);
+    Held held{-1, -1, warpgroup};
+    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
     // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
@@ -441,8 +443,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[0][i] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(b.full[stage], turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, at, s, slab, slab_turn,
-                held);
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup, at, s, slab,
+                slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
@@ -565,7 +567,6 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ Barriers b;
     const int t = threadIdx.x;
-    const Operands operands{partial};
     if (t == 0) {
         for (int i = 0; i < STAGES; i++) { barrier_init(b.full[i], TRANSPOSERS); barrier_init(b.empty[i], 256); }
         for (int i = 0; i < SLABS; i++) { barrier_init(b.weights_full[i], 1); barrier_init(b.weights_empty[i], 256); }
@@ -580,8 +581,7 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<88>(); load_boxes(shared, b, packed, s, &boxes, t); }
-    else if (role == 1) { registers_take<208>(); product_role<0>(shared, b, s, operands, t % 128); }
-    else if (role == 2) { registers_take<208>(); product_role<1>(shared, b, s, operands, t % 128); }
+    else { registers_take<208>(); product_role<0>(shared, b, s, Operands{partial}, role - 1, t % 128); }
 #endif
 }
 
@@ -754,7 +754,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_66b9fcb74d6d_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_1a08734517c4_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

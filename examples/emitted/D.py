@@ -274,14 +274,14 @@ struct Held {
 };
 
 template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
-    int& slab, int& slab_turn, Held& held) {
+    int warpgroup, int& slab, int& slab_turn, Held& held) {
     unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
     static constexpr int begin[] = {0, 8, 15},
         pixel[] = {PICK(0, 4), PICK(1, 5), PICK(2, 6), PICK(3, 7), PICK(4, 8), PICK(92, 100), PICK(93, 101), PICK(94, 102), PICK(95, 103),
         PICK(96, 104), PICK(184, 196), PICK(185, 197), PICK(186, 198), PICK(187, 199), PICK(188, 200)};
     UNROLL for (int part = 0; part < 2; part++) {
         held.wait(b.weights_full[slab], slab_turn & 1, b);
-        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + WG * (TILE_BYTES / 16);
+        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
         products_begin();
         UNROLL for (int j = 0; j < 8; j++)
             if (j < begin[part + 1] - begin[part]) product(acc[0], tiles + 256 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
@@ -293,19 +293,21 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
         if (++slab == SLABS) { slab = 0; slab_turn++; }
     }
 }
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int t) {
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. WG: which of the texts;
+// `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
-    Held held{-1, -1, WG};
+    Held held{-1, -1, warpgroup};
     // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
-    constexpr int FIRST_SLOT = WG * BUFFERS_0, SLOTS = WG == 0 ? BUFFERS_0 : BUFFERS - BUFFERS_0;
-    int slot = FIRST_SLOT, chunk_turn = 0;
+    const int first_slot = warpgroup * BUFFERS_0, end_slot = warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
     const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         float acc[BLOCKS][ACCUMULATORS];
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(b.full[stage], turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, slab, slab_turn, held);
+            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup, slab,
+                slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
@@ -325,7 +327,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                 }
             }
             barrier_arrive(b.chunk_full[slot]);
-            if (++slot == FIRST_SLOT + SLOTS) { slot = FIRST_SLOT; chunk_turn++; }
+            if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
         }
     }
 }
@@ -406,8 +408,7 @@ __global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char*
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, t); }
     else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, Operands{y0, ys0}, t % 128); }
-    else if (role == STORE_GROUPS + 1) { registers_take<176>(); product_role<0>(shared, b, s, t % 128); }
-    else if (role == STORE_GROUPS + 2) { registers_take<176>(); product_role<1>(shared, b, s, t % 128); }
+    else { registers_take<176>(); product_role<0>(shared, b, s, role - STORE_GROUPS - 1, t % 128); }
 #endif
 }
 // The portable path, for any GPU and size: a thread computes one output o; along each axis o + padding = stride * i + dilation * k.
@@ -489,7 +490,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6533ed9ed5cc", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_ad7671ae3b39", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

@@ -34,7 +34,7 @@ protected:
         loops(x);
         t.line("parts[(e / 2 * 8 + lane * 2 + e % 2) * 4 + warp] = " + to + ";");
         t.line("}");
-        t.line("barrier_named(6 + WG, 128);");
+        t.line("barrier_named(6 + warpgroup, 128);");
         loops(x);
         t.line("{");
         t.line("const tf_vector<REAL, MEETING> all = *(const tf_vector<REAL, MEETING>*)(parts + (e / 2 * 8 + lane % 4 * 2 + e % 2) * 4 + warp / MEETING * MEETING);");
@@ -59,13 +59,13 @@ public:
         t.line("const Operands& operands;");
         t.line("unsigned boxes;                   // where they are laid down");
         t.line("REAL* exchange;                   // of reductions over channels");
-        t.line("int lane, warp, slot, exchange_turn;");
+        t.line("int warpgroup, lane, warp, slot, exchange_turn;");
         if (box_.places) t.line("const unsigned* places;            // of two pixels each in a box");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENT > 8 ? i * 8 : 0];");
         t.line("}");
-        t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), boxes(shared_address(shared + CHUNKS_AT + WG * CHUNK_BYTES)), exchange((REAL*)(shared + CHUNKS_AT + WG * CHUNK_BYTES + EXCHANGE_AT)), lane(t % 32), warp(t / 32), slot(0), exchange_turn(0)" + std::string(box_.places ? ", places((const unsigned*)(shared + CHUNKS_AT + WG * CHUNK_BYTES + PLACES_IN_BOX_AT)) {" : " {}"));
+        t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), boxes(shared_address(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES)), exchange((REAL*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES + EXCHANGE_AT)), warpgroup(warpgroup), lane(t % 32), warp(t / 32), slot(0), exchange_turn(0)" + std::string(box_.places ? ", places((const unsigned*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES + PLACES_IN_BOX_AT)) {" : " {}"));
         if (box_.places) {
             t.line("unsigned short* const to = (unsigned short*)places;");
             t.line("for (int p = t; p < RUN_PIXELS; p += 128) to[p] = row_of_pixel(p) < 0 ? 0xffff : vector_at(row_of_pixel(p), 0);   // a barrier follows before they are read");
@@ -118,7 +118,7 @@ private:
         const std::string type(storage_name(store.dtype));
         t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int) {");
         t.line("constexpr int BATCH = 2, VECTOR = RUN_PIXELS / 4;   // a lane's rows and columns");
-        t.line("const int group = 0, image = at.u[0], block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + (SPLIT_CHANNELS ? WG * 64 : 0), first_channel = block + (warp * 16 + lane / 4) % SEGMENT;");
+        t.line("const int group = 0, image = at.u[0], block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + (SPLIT_CHANNELS ? warpgroup * 64 : 0), first_channel = block + (warp * 16 + lane / 4) % SEGMENT;");
         t.line("(void)group, (void)image, (void)first_channel;");
         t.line("#define CHANNEL(i) (first_channel + (SEGMENT > 8 ? (i) * 8 : 0))");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
@@ -130,15 +130,15 @@ private:
         auto value = [&](const std::string& i, const std::string& e) { return chain_.name(store.value) + (kind.c ? "[" + i + "]" : "") + (kind.x ? "[" + e + "]" : ""); };
         t.line("const unsigned to = boxes + slot * SLOT_BYTES;");
         t.line("if (lane == 0 && warp == 0) boxes_read<BOX_SLOTS - 1>();   // what lay here is on its way");
-        t.line("barrier_named(6 + WG, 128);");
+        t.line("barrier_named(6 + warpgroup, 128);");
         if (bytes(store.dtype) == 2) lay_pairs(type, value);
         else lay_words(value);
         t.line("fence_proxy();");
-        t.line("barrier_named(6 + WG, 128);");
+        t.line("barrier_named(6 + warpgroup, 128);");
         t.line("if (lane == 0 && warp == 0) {");
         t.line("for (int box = 0; box < SEGMENTS * BOX_PARTS; box++) {");
-        t.line("const int map = segment_maps[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + box / BOX_PARTS];");
-        t.line("if (map >= 0) store_box(operands.out[map], to + box * BOX_BYTES, block + box % BOX_PARTS * BOX_CHANNELS, at.u[3] + WG * SECOND_W, at.u[2] + WG * SECOND_H, at.u[1] + WG * SECOND_D, at.u[0] + WG * SECOND_N);");
+        t.line("const int map = segment_maps[((at.variant * 2 + warpgroup) * BLOCKS + b) * SEGMENTS + box / BOX_PARTS];");
+        t.line("if (map >= 0) store_box(operands.out[map], to + box * BOX_BYTES, block + box % BOX_PARTS * BOX_CHANNELS, at.u[3] + warpgroup * SECOND_W, at.u[2] + warpgroup * SECOND_H, at.u[1] + warpgroup * SECOND_D, at.u[0] + warpgroup * SECOND_N);");
         t.line("}");
         t.line("boxes_sent();");
         t.line("}");

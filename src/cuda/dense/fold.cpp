@@ -23,12 +23,12 @@ public:
         t.line("template <int WG> struct Fragments {");
         t.line("const REAL* table;");
         t.line("const Operands& operands;");
-        t.line("int warp, row, column;            // of the lane: its first row and column");
+        t.line("int warpgroup, warp, row, column;            // of the lane: its first row and column");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
         t.line("}");
-        t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), warp(t / 32), row(t % 32 / 4), column(t % 4 * 2) {}");
+        t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), warpgroup(warpgroup), warp(t / 32), row(t % 32 / 4), column(t % 4 * 2) {}");
         halve();
         fold();
         t.line("};");
@@ -75,7 +75,7 @@ private:
         const ValueId of = epilogue_.graph()[program_.fold].args[0];
         t.line("__device__ __forceinline__ void fold(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int set, REAL* chunk) {");
         t.line("constexpr int BATCH = 2, VECTOR = RUN_PIXELS / 4, WIDTH = (VECTOR + 7) / 8 * 8;   // a lane's rows and columns");
-        t.line("const int group = 0, image = at.u[0], first_channel = (SPLIT_CHANNELS ? WG * 64 : 0) + warp * 16 + row;");
+        t.line("const int group = 0, image = at.u[0], first_channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + warp * 16 + row;");
         t.line("(void)group, (void)image;");
         t.line("#define CHANNEL(i) (first_channel + (i) * 8)");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
@@ -100,7 +100,7 @@ private:
         t.line("halve<16>(folded, " + mass + "WIDTH, row & 4);");
         t.line("halve<8>(folded, " + mass + "WIDTH / 2, row & 2);");
         t.line("halve<4>(folded, " + mass + "WIDTH / 4, row & 1);");
-        t.line("REAL* to = chunk + (p * ROWS_PER_PLANE * BLOCK_ROWS + (JOINT ? WG * 4 : 0) + warp) * PITCH;");
+        t.line("REAL* to = chunk + (p * ROWS_PER_PLANE * BLOCK_ROWS + (JOINT ? warpgroup * 4 : 0) + warp) * PITCH;");
         t.line("#pragma unroll");
         t.line("for (int j = 0; j < WIDTH / 8; j++) {");
         t.line("const int e = row * (WIDTH / 8) + j, px = e / 2 * 8 + column + e % 2;");

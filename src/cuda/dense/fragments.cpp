@@ -101,7 +101,7 @@ private:
         t.line("const REAL* table;");
         t.line("const Sizes& s;");
         t.line("const Operands& operands;");
-        t.line("int column, channel, segment;     // of the lane: first column; first row's channel and segment");
+        t.line("int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment");
         t.line("bool counts;                      // false: another lane has the same results");
         t.line("struct Inside { unsigned ends, other_ends; Mask mask, other; };   // of this tile and of the last one with other ends");
         t.line("Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output");
@@ -127,10 +127,10 @@ private:
         });
         t.line("}");
         t.line("}");
-        t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given) {");
+        t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {");
         t.line("const int lane = t % 32, row = lane / 4, warp = t / 32;");
         t.line("column = lane % 4 * 2;");
-        t.line("channel = (SPLIT_CHANNELS ? WG * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);");
+        t.line("channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);");
         t.line("segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: one more");
         // Where windows join lanes, the first of them counts.
         std::string counts = "true";
@@ -153,7 +153,7 @@ private:
             const std::string x = names[a], out = "s.out[" + num(a) + "]";
             const std::string end = pooled_ ? out + " / " + num(needs_.pool[static_cast<size_t>(a)]) + " * " + num(reach_[static_cast<size_t>(a)])
                                             : "(" + out + " - " + residues[a] + " + PERIOD_" + x + " - 1) / PERIOD_" + x;
-            t.line("const unsigned end_" + x + " = max(0, min(RUN_" + x + ", " + end + " - at.u[" + num(a) + "] - WG * SECOND_" + x + "));");
+            t.line("const unsigned end_" + x + " = max(0, min(RUN_" + x + ", " + end + " - at.u[" + num(a) + "] - warpgroup * SECOND_" + x + "));");
         }
         t.line("const unsigned now = code < 0 || !counts ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;");
         t.line("if (now == known.ends) return known.mask;");
@@ -179,7 +179,7 @@ private:
         for (int a = 0; a < 4; ++a) {
             static const char* names[4] = {"N", "D", "H", "W"};
             const std::string x = names[a], k = num(a);
-            t.line("const int left_" + x + " = min(PERIOD_" + x + " * RUN_" + x + ", s.out[" + k + "] - PERIOD_" + x + " * (at.u[" + k + "] + WG * SECOND_" + x + "));");
+            t.line("const int left_" + x + " = min(PERIOD_" + x + " * RUN_" + x + ", s.out[" + k + "] - PERIOD_" + x + " * (at.u[" + k + "] + warpgroup * SECOND_" + x + "));");
             same += " && left_" + x + " == left[" + k + "]";
         }
         t.line("if (" + same + ") return false;");
@@ -197,7 +197,7 @@ private:
         t.line("REAL parts[RESULT_ROWS][STATS];");
         t.line("clear(parts);");
         pooled_ ? pooled_tile() : plain_tile();
-        const std::string row = "(tile / PARTS * VARIANTS + tile % PARTS / FIXED) * WRITERS + (WRITERS > 1 ? WG : 0)";
+        const std::string row = "(tile / PARTS * VARIANTS + tile % PARTS / FIXED) * WRITERS + (WRITERS > 1 ? warpgroup : 0)";
         if (fragment_rows_per_tile(epilogue_, s_)) {
             t.line("write(parts, group * COUT + first_channel, first_channel, s.total / FIXED * WRITERS, " + row + ");");
         } else {
@@ -217,7 +217,7 @@ private:
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++)");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < MASK_ROWS; i++) find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + WG) * BLOCKS + b) * SEGMENTS + segment + i]);");
+        t.line("for (int i = 0; i < MASK_ROWS; i++) find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + warpgroup) * BLOCKS + b) * SEGMENTS + segment + i]);");
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++) {");
         t.line("Mask mask[MASK_ROWS];");
@@ -369,7 +369,7 @@ private:
         t.line("}");
         t.line("}");
         t.line("__device__ __forceinline__ void finish() {");
-        if (!fragment_rows_per_tile(epilogue_, s_)) t.line("write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? WG : 0));");
+        if (!fragment_rows_per_tile(epilogue_, s_)) t.line("write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : 0));");
         t.line("}");
     }
 

@@ -86,9 +86,9 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
         t.line("__constant__ int alike_as[] = {" + list_of(alike_as) + "};   // the variant whose text has the same products");
         t.line("__constant__ int window_begins[] = {" + list_of(begins) + "};");
     }
-    t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {");
+    t.line("template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {");
     t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
-    if (config.split == Split::pixels && s.run_offset) t.line("pixels += WG * " + num(s.run_offset) + ";");
+    if (config.split == Split::pixels && s.run_offset) t.line("pixels += warpgroup * " + num(s.run_offset) + ";");
     t.line("(void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;");
     if (config.skips) t.line("bool met = false;");
     const bool strict = problem.terms() == 2;
@@ -103,7 +103,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
             if (bodies == 2) t.line("if constexpr (WG == " + num(g) + ") {");
             if (strict && config.resident) {
                 t.line("tiles = descriptor(weights + stage * (K_STEPS * OPERAND_TILES * TILE_BYTES), 1024, 128);");
-                if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
+                if (config.split == Split::channels) t.line("tiles += warpgroup * (TILE_BYTES / 16);");
                 std::vector<StrictStep> steps;
                 for (int kk = 0; kk < config.k_steps; ++kk)
                     for (const WindowStep& step : s.steps[v][static_cast<size_t>(g)])
@@ -120,7 +120,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                 const size_t slabs = config.resident ? 1 : s.slabs[v].size() - 1;
                 if (config.resident) {
                     t.line("tiles = descriptor(weights + (stage * K_STEPS + " + num(kk) + ") * (OPERAND_TILES * TILE_BYTES), 1024, 128);");
-                    if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
+                    if (config.split == Split::channels) t.line("tiles += warpgroup * (TILE_BYTES / 16);");
                     if (kk == 0) t.line("products_begin();");
                 }
                 if (loops(config, s, v)) {
@@ -131,7 +131,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     if (config.skips) t.line("met = true;");
                     t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
                     t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
-                    if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
+                    if (config.split == Split::channels) t.line("tiles += warpgroup * (TILE_BYTES / 16);");
                     t.line("const int* window = windows + part * " + num(per) + ";");
                     t.line("products_begin();");
                     if (strict) {
@@ -190,7 +190,7 @@ std::string multiply_function(const Problem& problem, const Config& config, cons
                     if (!config.resident) {
                         t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
                         t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
-                        if (config.split == Split::channels) t.line("tiles += WG * (TILE_BYTES / 16);");
+                        if (config.split == Split::channels) t.line("tiles += warpgroup * (TILE_BYTES / 16);");
                         t.line("products_begin();");
                     }
                     const bool last = kk == config.k_steps - 1 && slab + 1 == slabs && !config.skips;
@@ -369,8 +369,13 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
     m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); " + (problem.boxed() ? "load_boxes(shared, b, packed, s, xs, &boxes, operands, t);" : "load_role(shared, b, x, packed, s, xs, operands, t);") + " }");
     if (config.store_groups > 0) m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) + ">(); store_role(shared, b, s, operands, role - 1, t % 128); }");
-    m.line("else if (role == STORE_GROUPS + 1) { registers_take<" + num(config.product_registers) + ">(); product_role<0>(shared, b, s, operands, t % 128); }");
-    m.line("else if (role == STORE_GROUPS + 2) { registers_take<" + num(config.product_registers) + ">(); product_role<1>(shared, b, s, operands, t % 128); }");
+    const std::string products = "{ registers_take<" + num(config.product_registers) + ">(); product_role<", given = ">(shared, b, s, operands, ";
+    if (config.split == Split::phases) {   // each warpgroup has products of its own
+        m.line("else if (role == STORE_GROUPS + 1) " + products + "0" + given + "0, t % 128); }");
+        m.line("else if (role == STORE_GROUPS + 2) " + products + "1" + given + "1, t % 128); }");
+    } else {   // one text for both: half to compile, half to fetch
+        m.line("else " + products + "0" + given + "role - STORE_GROUPS - 1, t % 128); }");
+    }
     m.line("}");
     std::string main = m.str();
     main.replace(main.find("    %TABLES%\n"), 13, tables);

@@ -20,7 +20,7 @@ static std::string bias_program(const Epilogue& epilogue) {
     t.line("template <int WG> struct Fragments {");
     t.line("const REAL* bias;");
     t.line("REAL of_rows[2];");
-    t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands&, int t) : bias((const REAL*)(shared + TABLES_AT) + " + at + " + (SPLIT_CHANNELS ? WG * 64 : 0) + t / 32 * 16 + t % 32 / 4) {}");
+    t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands&, int warpgroup, int t) : bias((const REAL*)(shared + TABLES_AT) + " + at + " + (SPLIT_CHANNELS ? warpgroup * 64 : 0) + t / 32 * 16 + t % 32 / 4) {}");
     t.line("__device__ __forceinline__ void rows(const Place& at) {");
     t.line("const REAL* from = bias + at.fixed / MGROUPS * COUT + at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);");
     t.line("of_rows[0] = from[0], of_rows[1] = from[8];");
@@ -50,7 +50,7 @@ std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule,
     if (epilogue.program().handed_biased) return bias_program(epilogue);
     return "constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program\n"
            "template <int WG> struct Fragments {\n"
-           "    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int) {}\n"
+           "    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}\n"
            "};\n";
 }
 

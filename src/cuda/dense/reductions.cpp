@@ -133,13 +133,13 @@ std::string reduction_program(const Epilogue& epilogue) {
     t.line("const REAL* table;");
     t.line("const Operands& operands;");
     t.line("REAL* exchange;                   // [turn][warp][64 columns]: of the first lanes, then of the next");
-    t.line("int warp, row, column, turn;      // of the lane: its first row, its columns' place");
+    t.line("int warpgroup, warp, row, column, turn;      // of the lane: its first row, its columns' place");
     t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
     t.line("#pragma unroll");
     t.line("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
     t.line("}");
-    t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), exchange((REAL*)(shared + TABLES_AT + " + num(epilogue.slots_at() + epilogue.exchange_at()) +
-           ") + WG * 512), warp(t / 32), row(t % 32 / 4), column(t % 4 * 16), turn(0) {}");
+    t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), exchange((REAL*)(shared + TABLES_AT + " + num(epilogue.slots_at() + epilogue.exchange_at()) +
+           ") + warpgroup * 512), warpgroup(warpgroup), warp(t / 32), row(t % 32 / 4), column(t % 4 * 16), turn(0) {}");
     t.line("// Of the warp's parts of two columns in v[0] and v[1]: `finish` of all warps' parts, of all columns. Two places in turn: when one is written again, everybody has passed the barrier after reading it.");
     t.line("template <class Join, class Finish> __device__ __forceinline__ void meet(REAL (&v)[16], Join join, Finish finish) {");
     t.line("typedef tf_vector<REAL, 2> Pair;");
@@ -147,7 +147,7 @@ std::string reduction_program(const Epilogue& epilogue) {
     t.line("turn ^= 1;");
     t.line("__syncwarp();                     // whose lanes have read what was their warp's own");
     t.line("*(Pair*)(parts + warp * 64) = Pair{{v[0], v[1]}};");
-    t.line("barrier_named(6 + WG, 128);");
+    t.line("barrier_named(6 + warpgroup, 128);");
     t.line("Pair one = *(const Pair*)parts;");
     t.line("#pragma unroll");
     t.line("for (int k = 1; k < 4; k++) {");

@@ -452,14 +452,15 @@ static __device__ __forceinline__ constexpr int quad_blocks(int quad, int c) {
 }
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {
+// WG: which of the texts; `warpgroup`: which of the two that take the role.
+template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held;
-    held.group = WG;
-    Fragments<WG> fragments(shared, s, operands, t);
+    held.group = warpgroup;
+    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
     // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
-    constexpr int FIRST_SLOT = JOINT ? 0 : WG * BUFFERS_0, SLOTS = JOINT ? BUFFERS : WG == 0 ? BUFFERS_0 : BUFFERS - BUFFERS_0;
-    int slot = FIRST_SLOT, chunk_turn = 0;
+    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
+    int slot = first_slot, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
@@ -474,7 +475,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
             for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, at, s, slab, slab_turn, held);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
@@ -488,7 +489,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                 if (chunk_turn > 0) barrier_wait(shared_address(&b.chunk_empty[slot]), (chunk_turn - 1) & 1);
                 fragments.fold(results<TERMS>(acc, total), at, set, (REAL*)(shared + CHUNKS_AT + slot * CHUNK_BYTES));
                 barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == FIRST_SLOT + SLOTS) { slot = FIRST_SLOT; chunk_turn++; }
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
             }
         } else
 #pragma unroll
@@ -519,7 +520,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
 #pragma unroll
                 for (int p = 0; p < PLANES; p++) {
                     REAL (&a)[ACCUMULATORS] = results<TERMS>(acc, total)[set * PLANES + p];
-                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? WG * ROWS_PER_GROUP : 0)) * 64;
+                    const int to = row + (p * ROWS_PER_PLANE + (JOINT ? warpgroup * ROWS_PER_GROUP : 0)) * 64;
 #pragma unroll
                     for (int r = 0; r < CHUNK_ROWS; r++)
 #pragma unroll
@@ -534,7 +535,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                         }
                 }
                 barrier_arrive(shared_address(&b.chunk_full[slot]));
-                if (++slot == FIRST_SLOT + SLOTS) { slot = FIRST_SLOT; chunk_turn++; }
+                if (++slot == end_slot) { slot = first_slot; chunk_turn++; }
             }
     }
     if constexpr (FRAGMENTS) fragments.finish();
