@@ -1,4 +1,4 @@
-"""README and docs: links lead somewhere, generated tables are those of the kept results; the package has one direction of dependency."""
+"""README and docs: links lead somewhere, generated tables are those of the kept results; rooms and modules depend in one direction."""
 
 import ast
 import graphlib
@@ -98,3 +98,18 @@ def test_modules_depend_in_one_direction():
     graph = {name: imported(file) & set(files) for name, file in files.items()}
     assert len(graph) > 20 and "regions" in graph["optimize"]
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the circle
+
+
+# A room may include what stands before it; rooms of one line know nothing of each other.
+ROOMS = [{"graph"}, {"algebra"}, {"plan"}, {"reference", "cpu", "cuda"}, {"emit"}, {"program"}, {"cli", "torch"}]
+
+
+def test_rooms_depend_in_one_direction():
+    order = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
+    files = [f for f in (ROOT / "src").rglob("*") if f.suffix in (".h", ".cpp")]
+    assert len(files) > 200 and {f.relative_to(ROOT / "src").parts[0] for f in files} == set(order)
+    for file in files:
+        own = file.relative_to(ROOT / "src").parts[0]
+        for room in re.findall(r'^#include "(\w+)/', file.read_text(), re.M):
+            if room != "transfuse":
+                assert room == own or order[room] < order[own], f"{file.relative_to(ROOT)} includes {room}"
