@@ -51,7 +51,7 @@ Ready make_ready(const BoundLaunch& bound, const Device& device) {
 }
 
 void encode_boxes(std::byte* to, char* address, const BoxedTensor& tensor) {
-    // The driver's numbers for element types; no interleaving, no swizzling, 256-byte requests to L2, zeros outside.
+    // The driver's numbers for element types; no interleaving, 256-byte requests to L2, zeros outside.
     const int type = tensor.dtype == DType::f16 ? 6 : tensor.dtype == DType::bf16 ? 9 : tensor.rounds_to_tf32 ? 11 : 7;
     uint64_t extent[5], stride[4];
     unsigned box[5];
