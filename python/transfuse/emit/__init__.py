@@ -15,7 +15,8 @@ from transfuse.capture import capture
 from transfuse.emit import cpu, file
 from transfuse.emit.formula import Unstated
 from transfuse.emit.model import Reference, reference
-from transfuse.emit.program import Program, state
+from transfuse.emit.launches import Program
+from transfuse.emit.program import state
 from transfuse.emit.sizes import Sized, sized
 from transfuse.problem import ProblemError
 from transfuse.regions import Cut, Options, cut

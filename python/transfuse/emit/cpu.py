@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from transfuse import library
-from transfuse.emit import file
+from transfuse.emit import functions, header
 from transfuse.emit.cpu_text import CONVOLVE, RUNTIME, SOURCE
 from transfuse.emit.formula import Statement, Unstated, python_of, scalar
-from transfuse.emit.model import as_written
+from transfuse.emit.model import as_written, lines_of
+from transfuse.emit.model_class import model_class
 from transfuse.emit.runtime import DIFFERENTIATED, helpers
 from transfuse.emit.sizes import Sized, samples, sized
 
@@ -198,7 +199,7 @@ def stated(mode, prefix: str) -> None:
     calls = {n.target: n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module"}
     for i, region in enumerate(mode.cut.regions):
         at = sized(region, calls[region.name])
-        names = [file.leaf_name(n) for n in at.names]
+        names = [functions.leaf_name(n) for n in at.names]
         try:
             lines = Printer(at, names).printed()
         except Unstated:
@@ -211,17 +212,17 @@ def write(found, ref, modes) -> str:
     parts = [part for mode in modes for part in mode.parts]
     regions = [_region(part) for part in parts]
     sections = [
-        file.header(found, ref, modes, "cpu"),
+        header.header(found, ref, modes, "cpu"),
         "import ctypes\nimport math\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
-        + file.lines_of(ref.imports),
+        + lines_of(ref.imports),
         f'# The kernels; sizes are run-time values.\nSOURCE = r"""{SOURCE}"""',
         RUNTIME.replace("@KERNELS@", hashlib.sha256(SOURCE.encode()).hexdigest()[:12]),
         CONVOLVE if any(part.lines is None for part in parts) else "",
         helpers("\n".join(regions)),
         DIFFERENTIATED,
         *regions,
-        file.lines_of(ref.helpers).strip("\n"),
-        file.model_class(found, ref, modes),
+        lines_of(ref.helpers).strip("\n"),
+        model_class(found, ref, modes),
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
@@ -230,9 +231,9 @@ def write(found, ref, modes) -> str:
 def _region(part: Part) -> str:
     at, region = part.sized, part.sized.region
     given = ", ".join(part.names)
-    expected = file.wrapped_list(
+    expected = functions.wrapped_list(
         [
-            f'("{n}", ({", ".join(file.extent_text(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
+            f'("{n}", ({", ".join(functions.extent_text(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
             for n, shape in zip(part.names, at.shapes)
         ],
         "            ",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from transfuse.emit.program import Program
+from transfuse.emit.launches import Program
 
 SMALL = "1600000000"  # flops of a convolution, below which optimize multiplies in strict fp32 as well (see tf32_pays)
 

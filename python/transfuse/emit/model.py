@@ -37,6 +37,10 @@ class Reference:
     written: str  # the class as written
 
 
+def lines_of(text: str) -> str:
+    return text + "\n" if text else ""
+
+
 def reference(path, module) -> Reference:
     source = path.read_text()
     tree = ast.parse(source)

@@ -1,0 +1,103 @@
+"""The header of a file: the model as written, what was derived, the plan, and why it may be this fast."""
+
+from __future__ import annotations
+
+import textwrap
+
+from transfuse.emit.model import Reference
+
+
+def header(found, ref: Reference, modes, device: str = "cuda") -> str:
+    lines = [f"{found.path.name} with its kernels: ModelNew computes what Model does. The model as written:"]
+    lines += ["    " + line for line in ref.written.splitlines()]
+    said: set[str] = set()  # in the mode before
+    for mode in modes:
+        for part in mode.parts:
+            told = part.summary
+            before, after = told["before"], told["after"]
+            title = "" if len(modes) == 1 else f" ({'train' if mode.training else 'eval'} mode)"
+            steps = _steps(told["steps"])
+            own = [step for step in steps if step not in said]
+            lines += [
+                f"Derivation{title}, each rule exact{', beside those above' if len(own) < len(steps) else ''}:",
+            ]
+            lines += _shortened(own, 14 if len(modes) == 1 else 9)
+            said |= {*steps}
+            lines += [
+                f"  in all {_cost(before)} became {_cost(after)}.",
+            ]
+            flops = sum(p["cost"]["flops"] for p in told["plan"]["passes"])
+            moved = sum(p["cost"]["bytes"] for p in told["plan"]["passes"])
+            passes = [
+                f"{p['kind']}: {_flops(p['cost']['flops'])}, {_bytes(p['cost']['bytes'])}"
+                + (f"; {p['why']}" if p["why"] else "")
+                for p in told["plan"]["passes"]
+            ]
+            short = f"Plan: {'; '.join(passes)}."
+            lines += [short] if len(short) <= 146 else ["Plan:", *(f"  {text}" for text in passes)]
+            lines += textwrap.wrap(_justified(device, flops, moved, before), 146)
+    return "\n".join(f"# {line}".rstrip() for line in lines)
+
+
+def _justified(device: str, flops: float, moved: float, before: dict) -> str:
+    if device == "cpu":
+        return f"Why it may be this fast: {_flops(flops)} are done where the operators as written do {_flops(before['flops'])}."
+    floor = max(flops / 400e12, moved / 4.0e12) * 1e3
+    written = max(before["flops"] / 400e12, before["bytes"] / 4.0e12) * 1e3
+    return (
+        f"Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than {floor:.3g} ms"
+        f" at the sizes of get_inputs(); the operators one by one, as written, not less than {written:.3g} ms."
+    )
+
+
+def _steps(steps) -> list[str]:
+    out, last = [], None
+    for step in steps:
+        text = f"  {step['rule']}: {step['what']}" if step["what"] else f"  {step['rule']}"
+        if text != last and len(text) < 400:
+            out.append(text[:150])
+        last = text
+    return out
+
+
+def _shortened(steps: list[str], most: int) -> list[str]:
+    return steps if len(steps) <= most else [*steps[: most - 1], f"  … and {len(steps) - most + 1} more"]
+
+
+def _cost(cost: dict) -> str:
+    return f"{_flops(cost['flops'])} and {_bytes(cost['bytes'])}"
+
+
+def _flops(value: float) -> str:
+    for unit, size in (("Gflop", 1e9), ("Mflop", 1e6), ("kflop", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} flop"
+
+
+def _bytes(value: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def gradients(regions: list[str]) -> str:
+    """What backward does, as the header says it."""
+    kinds = {"derivation's result": "_as_derived(", "model as written": "_as_written("}
+    told = " or the ".join(kind for kind, mark in kinds.items() if any(mark in text for text in regions))
+    return (
+        f"\n# Gradients: PyTorch's operators differentiate the {told}, which has kernels of its own in forward alone."
+    )
+
+
+def served(arithmetics: list[str]) -> str:
+    """What the kernels are for, and what becomes of everything else."""
+    own = {"fp32": "fp32 (TF32)", "half": "16 bits", "strict": "strict fp32"}
+    ways = [
+        *([] if "half" in arithmetics else ["16 bits are converted"]),
+        *([] if {"strict", "fp32"} & {*arithmetics} == {"strict", "fp32"} else
+          [f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators"]),
+        "other GPUs and sizes the portable kernel",
+    ]  # fmt: skip
+    return f"# For {' and '.join(own[a] for a in own if a in arithmetics)} on sm_90a; {', '.join(ways)}.\n"

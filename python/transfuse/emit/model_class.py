@@ -1,0 +1,155 @@
+"""The class ModelNew: the reference's constructor, guarded, and a forward that calls the regions."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+
+from transfuse.emit.model import Printer, Reference, attribute, user_inputs
+from transfuse.problem import ProblemError
+
+WIDTH = 150
+
+
+def model_class(found, ref: Reference, modes) -> str:
+    body = [textwrap.indent(_guarded(found, ref.init), "    ")]
+    forwards = [_forward(ref, mode) for mode in modes]
+    forwards[0][:0] = _given(found, ref, modes[0])
+    if len(modes) == 1:
+        body.append(textwrap.indent(f"{ref.signature}\n" + textwrap.indent("\n".join(forwards[0]), "    "), "    "))
+    else:
+        lines = ["if self.training:", *("    " + line for line in forwards[0]), *forwards[1]]
+        body.append(textwrap.indent(f"{ref.signature}\n" + textwrap.indent("\n".join(lines), "    "), "    "))
+    return "\nclass ModelNew(nn.Module):\n" + "\n\n".join(body)
+
+
+def _guarded(found, init: str) -> str:
+    """The constructor, refusing arguments other than those the kernels were written for."""
+    given = found.module.get_init_inputs()
+    signature = inspect.signature(found.module.Model.__init__)
+    bound = signature.bind(None, **given) if isinstance(given, dict) else signature.bind(None, *given)
+    bound.apply_defaults()
+    tree = ast.parse(init)
+    first = tree.body[0].body[0]
+    lines = init.splitlines()
+    checks = []
+    for name, value in list(bound.arguments.items())[1:]:
+        if isinstance(value, list):
+            value = tuple(value)
+        if not isinstance(value, (int, float, bool, str, tuple, type(None))):
+            continue
+        mine = f"tuple({name})" if isinstance(value, tuple) else name
+        checks.append((mine, value))
+    if checks:
+        indent = " " * first.col_offset
+        wanted = ", ".join(repr(v) for _, v in checks)
+        mine = ", ".join(m for m, _ in checks)
+        comma = "," if len(checks) == 1 else ""
+        said = f"{indent}given, expected = ({mine}{comma}), ({wanted}{comma})"
+        apart = [f"{indent}given = ({mine}{comma})", f"{indent}expected = ({wanted}{comma})"]
+        guard = [
+            *([said] if len(said) < WIDTH - 4 else apart),
+            f"{indent}if given != expected:",
+            f'{indent}    raise ValueError(f"the kernels of this file were written for ModelNew{{expected}}, got ModelNew{{given}}")',
+        ]
+        lines[first.lineno - 1 : first.lineno - 1] = guard
+    return "\n".join(lines)
+
+
+def _given(found, ref: Reference, mode) -> list[str]:
+    """Refuses arguments of forward, beside its tensors, that are not the defaults the graph was captured with."""
+    holders = [n for n in mode.cut.graph_module.graph.nodes if n.op == "placeholder"]
+    defaults = inspect.signature(found.module.Model.forward).parameters
+    others = {n: defaults[n].default for n in ref.names[len(holders) - len(mode.capture.sources) :] if n in defaults}
+    return [
+        line
+        for name, value in others.items()
+        if value is not inspect.Parameter.empty
+        for line in (
+            f"if {name} is not {value!r}:" if value is None or isinstance(value, bool) else f"if {name} != {value!r}:",
+            f'    raise ValueError(f"forward of this file was written for {name}={value!r}, got {{{name}!r}}")',
+        )
+    ]
+
+
+def _forward(ref: Reference, mode) -> list[str]:
+    graph = mode.cut.graph_module.graph
+    holders = [n for n in graph.nodes if n.op == "placeholder"]
+    sources = mode.capture.sources
+    texts = {}
+    for node, (kind, target) in zip(holders, sources):
+        texts[node] = attribute(target)
+        if kind == "constant" and node.users:
+            value = mode.capture.constants[target]
+            if value.numel() > 16:
+                raise ProblemError(
+                    f"the model uses a constant tensor of {value.numel()} elements; a file holds up to 16"
+                )
+            texts[node] = f"{user_inputs(ref, 1)[0]}.new_tensor({value.tolist()!r})"
+    inputs = holders[len(sources) :]
+    texts.update(zip(inputs, user_inputs(ref, len(inputs))))
+    printer = Printer(texts)
+    parts = {part.sized.region.name: part for part in mode.parts}
+    for node in graph.nodes:
+        if node.op == "call_module":
+            part = parts[node.target]
+            arguments = ", ".join(printer.argument(a) for a in node.args[: part.sized.region.leaf_count])
+            users = [u for u in node.users]
+            call = f"({part.name.capitalize()}.apply if torch.is_grad_enabled() else {part.name}_by_kernels)"
+            if part.outputs == 1:
+                printer.lines.append(f"y{'' if len(parts) == 1 else node.target[-1]} = {call}({arguments})[0]")
+                for user in users:
+                    printer.texts[user] = f"y{'' if len(parts) == 1 else node.target[-1]}"
+            else:
+                name = "y" if len(parts) == 1 else f"y{node.target[-1]}"
+                printer.lines.append(f"{name} = {call}({arguments})")
+                for user in users:
+                    printer.texts[user] = f"{name}[{user.args[1]}]"
+        elif node.op == "call_function" and node not in printer.texts:
+            printer.statement(node)
+        elif node.op == "output":
+            results = [printer.argument(a) for a in node.args[0]]
+            spec = mode.capture.out_spec
+            if spec.num_leaves == 1 and spec.num_children == 0:
+                last = printer.lines[-1] if printer.lines else ""
+                if last.startswith(f"{results[0]} = "):
+                    printer.lines[-1] = f"return {last.removeprefix(f'{results[0]} = ')}"
+                else:
+                    printer.lines.append(f"return {results[0]}")
+            else:
+                told = _returned(spec, iter(results))
+                printer.lines.append(f"return {told[1:-1] if spec.type is tuple and len(results) > 1 else told}")
+    long = any(len(line) > WIDTH - 8 for line in printer.lines)
+    if not long and all(part.plain for part in mode.parts):
+        return printer.lines
+    return _layers_named(printer.lines, {*user_inputs(ref, len(inputs))})
+
+
+def _returned(spec, results) -> str:
+    """What forward returns: tensors in tuples, lists and dictionaries."""
+    if spec.is_leaf():
+        return next(results)
+    items = [_returned(child, results) for child in spec.children()]
+    if spec.type is tuple:
+        return f"({', '.join(items)}{',' * (len(items) == 1)})"
+    if spec.type is list:
+        return f"[{', '.join(items)}]"
+    if spec.type is dict:
+        return f"{{{', '.join(f'{key!r}: {item}' for key, item in zip(spec.context, items))}}}"
+    raise ProblemError(
+        f"forward returns a {spec.type.__name__}; a file can return tensors in tuples, lists and dictionaries"
+    )
+
+
+def _layers_named(lines: list[str], taken: set[str]) -> list[str]:
+    """Layers of which several parameters are read are looked up once: a module's attributes are not found fast."""
+    text = "\n".join(lines)
+    for layer in dict.fromkeys(re.findall(r"\bself((?:\.\w+)+)\.\w+\b(?!\()", text)):
+        name = layer.split(".")[-1]
+        uses = re.findall(rf"\bself{re.escape(layer)}\.\w+", text)
+        if len(uses) > 1 and name.isidentifier() and name not in taken and not re.search(rf"(?<![.\w]){name}\b", text):
+            text = f"{name} = self{layer}\n" + re.sub(rf"\bself{re.escape(layer)}\.", f"{name}.", text)
+            taken.add(name)
+    return text.split("\n")
