@@ -187,11 +187,6 @@ def test_bad_files_get_a_sentence_and_write_nothing(case, tmp_path, capsys):
     assert not (tmp_path / "new.py").exists()
 
 
-def test_whole_networks_are_left_to_optimize():
-    with pytest.raises(ProblemError, match="more than 3 convolutions that stay"):
-        emit.emit(root / "bench" / "models" / "dcgan.py")
-
-
 FEATURES = """
 import torch, torch.nn as nn
 class Block(nn.Module):

@@ -15,7 +15,7 @@ from transfuse.capture import capture
 from transfuse.emit import cpu, file
 from transfuse.emit.formula import Unstated
 from transfuse.emit.model import Reference, reference
-from transfuse.emit.launches import Program
+from transfuse.emit.launches import Programs
 from transfuse.emit.program import state
 from transfuse.emit.sizes import Sized, sized
 from transfuse.problem import ProblemError
@@ -28,7 +28,7 @@ class Part:
 
     name: str
     sized: Sized
-    programs: dict[str, list[tuple[str, Program]]]  # "fp32", "wide", "strict", "half" → variants with their conditions
+    programs: Programs
     summary: dict
 
     @property
@@ -36,9 +36,20 @@ class Part:
         return len(self.programs["fp32"][0][1].outputs)
 
     @property
+    def rounds(self) -> bool:
+        """Whether it has kernels on tensor cores, each for one arithmetic."""
+        return len(self.programs.arithmetics) > 1
+
+    @property
+    def network(self) -> bool:
+        """More convolutions stay than a reader would follow: each kernel is put by itself, for one arithmetic, and what the
+        kernels do not serve is left to PyTorch."""
+        return self.programs["fp32"][0][1].dense > MOST
+
+    @property
     def plain(self) -> bool:
         """Whether forward looks layers up where it uses them, as the model does; else once, by name, before."""
-        return "half" in self.programs
+        return self.rounds
 
     @property
     def falls(self) -> bool:
@@ -91,22 +102,16 @@ def captured(reference_problem, training: bool) -> Mode:
 
 
 FEW = 4  # kernels of a program that has others beside it for sizes its own cannot take
-MOST = 3  # passes with a convolution: a file with more of them nobody would read
+MOST = 3  # kernels on tensor cores of a program that is no network
 
 
 def stated(mode: Mode, prefix: str) -> None:
     calls = {n.target: n for n in mode.cut.graph_module.graph.nodes if n.op == "call_module"}
-    convolutions = 0
     for i, region in enumerate(mode.cut.regions):
         name = prefix if len(mode.cut.regions) == 1 else f"{prefix}_{i}"
         try:
             at = sized(region, calls[region.name])
             told = library.summary(at.text(at.example), "cuda")
-            convolutions += sum(p["kind"] == "dense" for p in told["plan"]["passes"])
-            if convolutions > MOST:
-                raise ProblemError(
-                    f"the model has more than {MOST} convolutions that stay; a file is for few of them, `transfuse.optimize` for all"
-                )
             mode.parts.append(Part(name, at, variants(at, name), told))
         except (Unstated, ValueError) as error:
             raise ProblemError(
@@ -114,11 +119,11 @@ def stated(mode: Mode, prefix: str) -> None:
             ) from error
 
 
-def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
+def variants(at: Sized, name: str) -> Programs:
     """Programs for all sizes; where there are none, because other sizes ask for other kernels, for all batches at the example's
     other sizes, or for the example's sizes alone. What a program does not serve is computed in PyTorch's operators."""
     names = tuple(s.name for s in at.symbols)
-    for fixed in ((), names[1:], names):
+    for fixed in dict.fromkeys(((), names[1:], names)):
         try:
             return programs_of(at, name, fixed)
         except (Unstated, ValueError, library.CompileError) as error:
@@ -126,33 +131,37 @@ def variants(at: Sized, name: str) -> dict[str, list[tuple[str, Program]]]:
     raise reason
 
 
-def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> dict[str, list[tuple[str, Program]]]:
+def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     """Of each arithmetic the programs, and under which condition each is taken. Programs with tensor-core kernels are for one
     GPU: elsewhere, and at sizes they cannot take, the portable path is gone. Where rows of the example's length can share the
-    zeros between them, "wide" is for all other lengths."""
-    fast = state(at, "tf32", True, "f32", f"{name}_", fixed)
+    zeros between them, "wide" is for all other lengths; a network, whose text is long, has one program for all of them."""
+    inner = at.symbols[-1] if at.symbols else None
+    known = inner is None or inner.behind is not None  # rows have one length at every size
+    rows = " rows" if known else ""
+    fast = state(at, f"tf32{rows}", True, "f32", f"{name}_", fixed)
     conditions = [f"{s} == {at.example[s]}" for s in fixed]
     conditions += [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1 and s not in fixed]
-    if not any("wgmma" in k.text for k in fast.kernels):
+    if not fast.dense:
         if len(fast.kernels) > FEW or fixed:  # as many again for all other sizes would be too much to read
-            return {"fp32": [(" && ".join([*conditions, "aligned"]), fast)]}
+            return Programs({"fp32": [(" && ".join([*conditions, "aligned"]), fast)]})
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")
-        return {"fp32": [(" && ".join([*conditions, "aligned"]), fast), ("", general)]}
+        return Programs({"fp32": [(" && ".join([*conditions, "aligned"]), fast), ("", general)]})
     when = " && ".join(["arch == 90", *conditions, "aligned"])
-    programs = {
-        "fp32": [(when, fast)],
-        "strict": [(when, state(at, "", True, "f32", f"{name}_", fixed))],
-        "half": [(when, state(at, "", True, "f16", f"{name}_", fixed))],
+    later = {
+        "strict": lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))],
+        "half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))],
     }
-    inner = at.symbols[-1].name
+    if not known and inner.name not in fixed and fast.dense <= MOST and _rows_share_padding(at):
+        own_rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner.name,))
+        own = " && ".join(["arch == 90", f"{inner.name} == {at.example[inner.name]}", "aligned"])
+        return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later)
+    return Programs({"fp32": [(when, fast)]}, later)
+
+
+def _rows_share_padding(at: Sized) -> bool:
+    """Whether rows of the example's length can share the zeros between them."""
     graph = at.text(at.example)
-    if inner not in fixed and any(
-        "shared padding" in launch["note"] for launch in library.stated(graph, graph, "tf32 rows")["launches"]
-    ):
-        rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner,))
-        own = " && ".join(["arch == 90", f"{inner} == {at.example[inner]}", "aligned"])
-        programs = {"fp32": [(own, rows)], "wide": [(when, fast)], **{k: programs[k] for k in ("strict", "half")}}
-    return programs
+    return any("shared padding" in launch["note"] for launch in library.stated(graph, graph, "tf32 rows")["launches"])
 
 
 def emit(path, device: str = "cuda", dtype: str = "float32") -> str:

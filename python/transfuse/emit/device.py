@@ -55,12 +55,15 @@ struct Bfloat {
 };"""
 
 
-def assembled(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], dict[str, set[int]]]:
+def assembled(
+    builds: dict[str, list[tuple[str, str]]], plainly: bool = False
+) -> tuple[dict[str, str], dict[str, set[int]]]:
     """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first. And of each kernel
-    which of its parameters nobody reads: they are gone. A text that the compiler refuses is put more plainly instead."""
-    code, unread = _briefly(builds)
+    which of its parameters nobody reads: they are gone. Plainly: every kernel is read by itself; so is a text that the compiler
+    refuses."""
+    code, unread = ({}, {}) if plainly else _briefly(builds)
     stored = {key: "Half" if key == "half" else "float" for key in builds}
-    if any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):
+    if not code or any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):
         code, unread = _plainly(builds), {}
         if errors := [e for key, text in code.items() if (e := refused(text, f"-DSTORED={stored[key]}"))]:
             raise ProblemError(f"no file can be written: the compiler refuses its kernels ({errors[0]})")

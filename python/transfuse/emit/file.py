@@ -5,61 +5,68 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from transfuse import library
 from transfuse.emit import device, functions, header, host, portable, runtime
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.model import Reference, lines_of
 from transfuse.emit.model_class import WIDTH, model_class
+from transfuse.emit.formula import Unstated
 from transfuse.emit.launches import Kernel
 from transfuse.emit.text import layout
 
 
 LONGEST = 600  # lines of a file
+ARITHMETICS = ("fp32", "wide", "strict", "half")
 
 
 def write(found, ref: Reference, modes, half: bool = False) -> str:
     """With kernels of their own for as many sizes and arithmetics as leave the file short enough to read. Without them rows of another
     length than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
     PyTorch's operators. half: kernels for 16 bits alone, where tensor cores have them."""
-    every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs))
+    every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
     if half and "half" in every:
         return _file(found, ref, modes, ["half"])
     taken, text = ["fp32"], _file(found, ref, modes, ["fp32"])
-    if text.count("\n") >= LONGEST:
-        modes = [replace(mode, parts=[_without_general(part) for part in mode.parts]) for mode in modes]
-        text = _file(found, ref, modes, taken)
+    shorter = [replace(mode, parts=[_without_general(part) for part in mode.parts]) for mode in modes]
+    if text.count("\n") >= LONGEST and shorter != modes:
+        modes, text = shorter, _file(found, ref, shorter, taken)
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
-            longer = _file(found, ref, modes, [a for a in every if a in (*taken, arithmetic)])
-            if longer.count("\n") < LONGEST:
+            longer = _with(found, ref, modes, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
+            if longer and longer.count("\n") < LONGEST:
                 taken, text = [*taken, arithmetic], longer
     return text
 
 
+def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:
+    """None where the kernels of one of them are for no sizes but the example's."""
+    try:
+        return _file(found, ref, modes, arithmetics)
+    except (Unstated, library.CompileError):
+        return None
+
+
 def _without_general(part):
-    """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""
-    kept = {key: [v for v in variants if v[0]] or variants for key, variants in part.programs.items()}
-    return replace(part, programs=kept)
+    return replace(part, programs=part.programs.without_general())
 
 
 def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     parts = [part for mode in modes for part in mode.parts]
     builds, hosts, first = {}, {}, {}
-    every = [program for part in parts for variants in part.programs.values() for _, program in variants]
+    every = [program for part in parts for a in arithmetics for _, program in part.programs.of(a)]
     clusters = any(launch.cluster > 1 for program in every for launch in program.launches)
     falls = any(part.falls for part in parts)
     programs = {}
     for arithmetic in arithmetics:
         kernels = {}  # of each text its kernel
         programs[arithmetic] = [
-            [
-                (_aligned(c, part), _share(program, kernels))
-                for c, program in part.programs.get(arithmetic, part.programs["fp32"])
-            ]
+            [(_aligned(c, part), _share(program, kernels)) for c, program in part.programs.of(arithmetic)]
             for part in parts
         ]
         first = first or {k.name: k for k in kernels.values()}
         builds[arithmetic] = [(k.name, _named_like(k, first.get(k.name))) for k in kernels.values()]
-    code, unread = device.assembled(builds)
+    network = any(part.network for part in parts)
+    code, unread = device.assembled(builds, network)
     for arithmetic in arithmetics:
         launched_by = []
         for part, variants in zip(parts, programs[arithmetic]):
@@ -71,17 +78,18 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
-    regions = [functions.by_kernels(part, statistics) for part in parts]
+    elsewhere = "torch.ops.aten.convolution" if network else "convolve"
+    regions = [functions.by_kernels(part, statistics, elsewhere) for part in parts]
     transposed = "], False, [" not in "".join(regions)
     written = [
         (text, dict(zip(map(functions.leaf_name, p.sized.names), p.sized.shapes)))
         for p, text in zip(parts, regions)
-        if p.falls
+        if p.falls and not network
     ]
     convolutions = portable.called(written)
     direct, launched, convolve = portable.texts(convolutions, transposed) if convolutions else ("", "", "")
     source = source.replace(BETWEEN, direct) + launched
-    rounding = [part.name for part in parts if "half" in part.programs]
+    rounding = [part.name for part in parts if part.rounds]
     tensor_cores = bool(rounding)
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
@@ -90,10 +98,17 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         header.header(found, ref, modes) + header.gradients(regions),
         runtime.imports(not tensor_cores) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
-        + (header.served(arithmetics) if tensor_cores else "")
+        + (header.served(arithmetics, network) if tensor_cores else "")
         + _strings(source),
         runtime.text(
-            arithmetics, falls, tensor_cores, rounding * (len(rounding) < len(parts)), convolve, statistics, source
+            arithmetics,
+            falls,
+            tensor_cores,
+            rounding * (len(rounding) < len(parts)),
+            convolve,
+            statistics,
+            source,
+            network,
         ),
         runtime.helpers("\n".join(regions)),
         *regions,

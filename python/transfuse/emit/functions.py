@@ -10,9 +10,10 @@ from transfuse.emit.formula import python_of
 from transfuse.emit.model import as_written
 
 
-def by_kernels(part, any_statistics: bool) -> str:
+def by_kernels(part, any_statistics: bool, convolve: str) -> str:
+    """convolve: what computes convolutions where the kernels cannot."""
     at, region = part.sized, part.sized.region
-    program = part.programs.get("wide", part.programs["fp32"])[-1][1]  # the one for all sizes
+    program = part.programs.of("wide")[-1][1]  # the one for all sizes
     names = [leaf_name(n) for n in at.names]
     symbols = [s.name for s in at.symbols]
     expected = wrapped_list(
@@ -26,9 +27,9 @@ def by_kernels(part, any_statistics: bool) -> str:
         f"({', '.join(python_of(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
         for _, shape in program.outputs
     )
-    formula = None if "half" in part.programs else derived.written(at, names, program.extents)
+    formula = None if part.rounds else derived.written(at, names, program.extents)
     kind = "derived" if formula else "written"
-    otherwise = f" or {part.name}_as_{kind}({'None' if formula else 'convolve'}, *leaves)" if part.falls else ""
+    otherwise = f" or {part.name}_as_{kind}({'None' if formula else convolve}, *leaves)" if part.falls else ""
     results = f", {region.differentiable}" if any_statistics else ""
     places = ", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols) + ("," if len(symbols) == 1 else "")
     return f'''

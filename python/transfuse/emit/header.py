@@ -91,13 +91,13 @@ def gradients(regions: list[str]) -> str:
     )
 
 
-def served(arithmetics: list[str]) -> str:
+def served(arithmetics: list[str], network: bool) -> str:
     """What the kernels are for, and what becomes of everything else."""
     own = {"fp32": "fp32 (TF32)", "half": "16 bits", "strict": "strict fp32"}
     ways = [
         *([] if "half" in arithmetics else ["16 bits are converted"]),
         *([] if {"strict", "fp32"} & {*arithmetics} == {"strict", "fp32"} else
           [f"{'strict fp32' if 'fp32' in arithmetics else 'fp32'} takes PyTorch's operators"]),
-        "other GPUs and sizes the portable kernel",
+        f"other GPUs and sizes {'PyTorch' if network else 'the portable kernel'}",
     ]  # fmt: skip
     return f"# For {' and '.join(own[a] for a in own if a in arithmetics)} on sm_90a; {', '.join(ways)}.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -46,3 +47,37 @@ class Program:
     entries: list[str] = field(default_factory=list)  # what the generators call the kernels
     largest: list[str] = field(default_factory=list)  # elements of the largest tensors: offsets have 32 bits
     flops: str = ""  # of the convolutions that are computed in TF32
+
+    @property
+    def dense(self) -> int:
+        """How many of its kernels run on tensor cores."""
+        return sum("wgmma" in kernel.text for kernel in self.kernels)
+
+
+@dataclass
+class Programs:
+    """Of each arithmetic ("fp32", "wide", "strict", "half") the variants of a program with their conditions. Some are stated
+    only when they are asked for: a file that is long without them has none."""
+
+    stated: dict[str, list[tuple[str, Program]]]
+    later: dict[str, Callable[[], list[tuple[str, Program]]]] = field(default_factory=dict)
+
+    @property
+    def arithmetics(self) -> list[str]:
+        return [*self.stated, *(a for a in self.later if a not in self.stated)]
+
+    def __contains__(self, arithmetic: str) -> bool:
+        return arithmetic in self.arithmetics
+
+    def __getitem__(self, arithmetic: str) -> list[tuple[str, Program]]:
+        if arithmetic not in self.stated:
+            self.stated[arithmetic] = self.later[arithmetic]()
+        return self.stated[arithmetic]
+
+    def of(self, arithmetic: str) -> list[tuple[str, Program]]:
+        """Where an arithmetic has none of its own, those of fp32."""
+        return self[arithmetic if arithmetic in self else "fp32"]
+
+    def without_general(self) -> Programs:
+        """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""
+        return Programs({key: [v for v in list_ if v[0]] or list_ for key, list_ in self.stated.items()}, self.later)

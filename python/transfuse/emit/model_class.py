@@ -96,16 +96,15 @@ def _forward(ref: Reference, mode) -> list[str]:
         if node.op == "call_module":
             part = parts[node.target]
             arguments = ", ".join(printer.argument(a) for a in node.args[: part.sized.region.leaf_count])
-            users = [u for u in node.users]
+            name = "y" if len(parts) == 1 else f"y{node.target.rpartition('_')[2]}"
             call = f"({part.name.capitalize()}.apply if torch.is_grad_enabled() else {part.name}_by_kernels)"
             if part.outputs == 1:
-                printer.lines.append(f"y{'' if len(parts) == 1 else node.target[-1]} = {call}({arguments})[0]")
-                for user in users:
-                    printer.texts[user] = f"y{'' if len(parts) == 1 else node.target[-1]}"
+                printer.lines.append(f"{name} = {call}({arguments})[0]")
+                for user in node.users:
+                    printer.texts[user] = name
             else:
-                name = "y" if len(parts) == 1 else f"y{node.target[-1]}"
                 printer.lines.append(f"{name} = {call}({arguments})")
-                for user in users:
+                for user in node.users:
                     printer.texts[user] = f"{name}[{user.args[1]}]"
         elif node.op == "call_function" and node not in printer.texts:
             printer.statement(node)

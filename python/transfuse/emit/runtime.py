@@ -142,6 +142,7 @@ def text(
     convolve: str,
     statistics: bool,
     source: str,
+    network: bool = False,
 ) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. convolve: its Python, where it
     has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32, where others do not.
@@ -213,6 +214,8 @@ def text(
         ),
     }
     options = OPTIONS if floats and not several else OPTIONS_AND_FLAGS
+    if network:  # many kernels, compiled side by side
+        options = options.replace(ONE, f'{ONE}, "--split-compile=0"').replace('"-diag', '"--split-compile=0", "-diag')
     out = COMPILED.replace("@OPTIONS@", options) + "\n" + RUN + DIFFERENTIATED
     out += (
         portable.python(convolve, builds, floats, tensor_cores and "strict" not in builds, halves) if convolve else ""

@@ -24,6 +24,7 @@ class Symbol:
     axis: int
     example: int
     lowest: int
+    behind: int | None = None  # elements of the axes behind it, where those are known
 
 
 @dataclass
@@ -82,7 +83,9 @@ def sized(region: Region, call) -> Sized:
             while name in {s.name for s in found.values()}:
                 name += "_"
             found[extent] = sympy.Symbol(name, integer=True, positive=True)
-            symbols.append(Symbol(name, i, axis, hints[extent], 1))
+            rest = [e for e in shape[axis + 1 :] if isinstance(e, int) or e.is_Integer]
+            known = len(rest) == len(shape) - axis - 1 > 0
+            symbols.append(Symbol(name, i, axis, hints[extent], 1, int(math.prod(rest)) if known else None))
     rename = lambda e: e if isinstance(e, int) else (int(e) if e.is_Integer else e.xreplace(found))  # noqa: E731
     shapes = [[rename(extent) for extent in shape] for shape in shapes]
     numbers = [rename(expression(number)) for number in numbers]
@@ -96,14 +99,17 @@ GRAIN = 16  # what the innermost axis of the example is a multiple of, as far as
 
 
 def grains(symbols: list[Symbol], aligned: bool) -> dict[str, int]:
-    """Of each symbol the number it is a multiple of. Where the innermost axis is a multiple of 16, no other matters."""
+    """Of each symbol the number it is a multiple of. Where the innermost axis is a multiple of 16, no other matters, and none
+    does that counts images whose size is known."""
     if not aligned:
         return {s.name: 1 for s in symbols}
+    free = [s for s in symbols if s.behind is not None]
     inner = {
         max((s for s in symbols if s.leaf == leaf), key=lambda s: s.axis).name for leaf in {s.leaf for s in symbols}
-    }
-    free = all(s.example % GRAIN == 0 for s in symbols if s.name in inner)
-    return {s.name: math.gcd(s.example, GRAIN) if s.name in inner or not free else 1 for s in symbols}
+    } - {s.name for s in free}
+    if all(s.example % GRAIN == 0 for s in symbols if s.name in inner):
+        free = [s for s in symbols if s.name not in inner]
+    return {s.name: 1 if s in free else math.gcd(s.example, GRAIN) for s in symbols}
 
 
 def samples(symbols: list[Symbol], count: int, seed: int, aligned: bool, edges=()):

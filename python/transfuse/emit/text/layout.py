@@ -27,7 +27,9 @@ def plain(items: list[Token]) -> str:
     """On one line, unless a comment stands in between."""
     out = ""
     for i, token in enumerate(items):
-        space = re.sub(r"\s*\n\s*", " ", token.space) if i else ""
+        space = token.space if i else ""
+        if "\n" in space:
+            space = re.sub(r"\s*\n\s*", " ", space)
         if i and items[i - 1].kind in ("comment", "directive"):
             space = "\n"
         if token.kind == "directive" and i:

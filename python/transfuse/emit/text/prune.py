@@ -226,12 +226,14 @@ TYPED = re.compile(
     r"(?:const |constexpr )*(?:int|unsigned|bool|float|double|REAL|Place|long long|unsigned long long)(?: ?\*)?"
 )
 
+WORDS_OF_A_TYPE = 6  # const constexpr unsigned long long *
 PURE = re.compile(r"\bplace_of\(")
 
 
 def _declaring(node: Node, counts: dict[str, int]) -> list[Node]:
     """A declaration without the names that are used nowhere."""
-    begin = next((i for i in range(len(node.items), 0, -1) if TYPED.fullmatch(plain(node.items[:i]))), 0)
+    longest = min(len(node.items), WORDS_OF_A_TYPE)
+    begin = next((i for i in range(longest, 0, -1) if TYPED.fullmatch(plain(node.items[:i]))), 0)
     if not begin or begin + 1 >= len(node.items) or node.items[begin].kind != "word":
         return [node]
     parts = split(node.items[begin:-1], {","})

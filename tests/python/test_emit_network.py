@@ -1,0 +1,89 @@
+"""Files of whole networks: several regions, each with many kernels, launched one behind another."""
+
+import re
+
+import pytest
+import torch
+
+from test_emit import FORBIDDEN, device_part, namespace, names_from_elsewhere, plain
+from transfuse import emit
+from transfuse.emit.compiler import nvrtc, refused
+
+NETWORK = """
+import torch, torch.nn as nn
+class Up(nn.Module):
+    def __init__(self, inner, outer):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(inner, outer, 4, 2, 1)
+        self.norm = nn.BatchNorm2d(outer)
+        self.mix = nn.Conv2d(outer, outer, 3, padding=1)
+    def forward(self, x):
+        x = torch.relu(self.norm(self.up(x)))
+        return x + torch.relu(self.mix(x))
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.second = Up(width, width // 2), Up(width // 2, width // 4)
+        self.smooth = nn.Upsample(scale_factor=2, mode="bilinear")
+        self.last = nn.ConvTranspose2d(width // 4, 16, 4, 2, 1)
+    def forward(self, x):
+        return torch.tanh(self.last(self.smooth(self.second(self.first(x)))))
+width = 64
+def get_inputs(): return [torch.rand(8, width, 32, 32)]
+def get_init_inputs(): return [width]
+"""
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("network") / "problem.py"
+    path.write_text(NETWORK)
+    return emit.emit(path)
+
+
+def test_a_network_is_one_file_of_its_own(network):
+    assert names_from_elsewhere(network) == set()
+    for what, pattern in FORBIDDEN.items():
+        assert not re.search(pattern, plain(network)), what
+
+
+def test_regions_run_in_order_at_sizes_that_only_the_call_tells(network):
+    for mode in ("train", "eval"):
+        regions = re.findall(rf'extern "C" long long ({mode}_\d)\((.*?)\n}}', network, re.S)
+        assert [name for name, _ in regions] == [f"{mode}_0", f"{mode}_1"]
+        assert all("batch" in body and "height" in body and "width" in body for _, body in regions)
+        assert regions[0][1].count("launch(") > 5
+    written = re.findall(r"^__global__ void __launch_bounds__\([^)]*\) (\w+)\(", network, re.M)
+    launched = re.findall(r"\blaunch\((\w+),", network)
+    assert len(written) == len(set(written)) < len(launched)  # what is equal stands once
+    assert set(launched) == set(written)
+
+
+def test_the_compiler_takes_the_kernels_of_a_network(network):
+    if nvrtc() is None:
+        pytest.skip("no NVRTC here")
+    device = device_part(namespace(network)["SOURCE"])
+    assert refused(device, "-DSTORED=float") is None
+    assert refused(device + "\nint wrong = ;\n", "-DSTORED=float") is not None
+
+
+@pytest.mark.parametrize("training", (True, False))
+def test_a_network_computes_what_its_model_does(network, training):
+    """Its regions as written, which stand for the kernels here, between the operators that are left to PyTorch."""
+    theirs, ours = namespace(NETWORK), namespace(network)
+    torch.manual_seed(3)
+    reference = theirs["Model"](64).train(training)
+    torch.manual_seed(3)
+    model = ours["ModelNew"](64).train(training)
+    mine, state = model.state_dict(), reference.state_dict()
+    assert list(mine) == list(state) and all(torch.equal(mine[k], state[k]) for k in state)
+    with pytest.raises(RuntimeError, match="written for CUDA tensors, got one on cpu"):
+        model(torch.rand(1, 64, 4, 4))
+    for name in [n for n in ours if n.endswith("_by_kernels")]:
+        written = ours[name.replace("_by_kernels", "_as_written")]
+        ours[name] = lambda *leaves, f=written: f(torch.ops.aten.convolution, *leaves)
+    x = torch.rand(3, 64, 6, 10)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), reference(x))
+    for name, value in reference.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], value)
