@@ -65,34 +65,70 @@ def sized(region: Region, call) -> Sized:
     """`call`: the node of the cut graph that stands for the region."""
     arguments = [value_of(node) for node in call.args]
     leaves, numbers = arguments[: region.leaf_count], arguments[region.leaf_count :]
-    expression = lambda size: size if isinstance(size, int) else size.node.expr  # noqa: E731
-    shapes = [[expression(size) for size in leaf.shape] for leaf in leaves]
-    hints = {}
-    for size in [*(size for leaf in leaves for size in leaf.shape), *numbers]:
-        if not isinstance(size, int) and size.node.expr.is_Symbol:
-            hints[size.node.expr] = int(size.node.hint)
-    symbols, found = [], {}
-    for i, shape in enumerate(shapes):
-        for axis, extent in enumerate(shape):
-            if isinstance(extent, int) or not extent.is_Symbol or extent in found:
-                continue
-            if i not in region.inputs:
-                raise ValueError(f"a parameter's size is not fixed ({call.args[i].name})")
-            names = ["batch", "channels", *AXES.get(len(shape), [])[1:]]
-            name = names[axis] if axis < len(names) else f"size{axis}"
-            while name in {s.name for s in found.values()}:
-                name += "_"
-            found[extent] = sympy.Symbol(name, integer=True, positive=True)
-            rest = [e for e in shape[axis + 1 :] if isinstance(e, int) or e.is_Integer]
-            known = len(rest) == len(shape) - axis - 1 > 0
-            symbols.append(Symbol(name, i, axis, hints[extent], 1, int(math.prod(rest)) if known else None))
-    rename = lambda e: e if isinstance(e, int) else (int(e) if e.is_Integer else e.xreplace(found))  # noqa: E731
-    shapes = [[rename(extent) for extent in shape] for shape in shapes]
-    numbers = [rename(expression(number)) for number in numbers]
-    for extent in [*(e for shape in shapes for e in shape), *numbers]:
-        if not isinstance(extent, int) and any(s not in found.values() for s in extent.free_symbols):
+    reading = _Reading(region, [node.name for node in call.args[: region.leaf_count]])
+    shapes = [[_expression(size) for size in leaf.shape] for leaf in leaves]
+    places = [(i, axis) for i, shape in enumerate(shapes) for axis in range(len(shape))]
+    value = lambda place: int(leaves[place[0]].shape[place[1]].node.hint)  # noqa: E731
+    unknown = [(i, axis) for i, axis in places if not isinstance(shapes[i][axis], int)]
+    # Sizes of the model's inputs first; what lies between regions has multiples of them, the smallest of which is read.
+    for i, axis in [p for p in unknown if shapes[p[0]][p[1]].is_Symbol] + sorted(unknown, key=value):
+        reading.read(shapes[i], i, axis, value((i, axis)))
+    shapes = [[reading.said(extent) for extent in shape] for shape in shapes]
+    numbers = [reading.said(_expression(number)) for number in numbers]
+    return Sized(region, sorted(reading.symbols, key=lambda s: (s.leaf, s.axis)), shapes, numbers, reading.names)
+
+
+def _expression(size):
+    """A whole number, or an expression of what only the call tells."""
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    return int(expression) if expression.is_Integer else expression
+
+
+class _Reading:
+    """Which sizes are read from a region's inputs, and what the symbols of the captured graph are in terms of them."""
+
+    def __init__(self, region: Region, names: list[str]):
+        self.region, self.names = region, names
+        self.symbols: list[Symbol] = []
+        self.found: dict = {}
+        self.whole: dict = {}  # expressions that are read as they are: nothing else can be said by them
+
+    def read(self, shape: list, leaf: int, axis: int, example: int) -> None:
+        extent = shape[axis]
+        free = [s for s in extent.free_symbols if s not in self.found]
+        if len(free) != 1 or extent in self.whole:
+            return
+        if leaf not in self.region.inputs:
+            raise ValueError(f"a parameter's size is not fixed ({self.names[leaf]})")
+        names = ["batch", "channels", *AXES.get(len(shape), [])[1:]]
+        name = names[axis] if axis < len(names) else f"size{axis}"
+        while name in {s.name for s in self.symbols}:
+            name += "_"
+        symbol = sympy.Symbol(name, integer=True, positive=True)
+        times = extent.coeff(free[0])
+        more = sympy.expand(extent - times * free[0])
+        if times.is_Integer and times != 0 and more.is_Integer:
+            self.found[free[0]] = (symbol - more) / times
+        else:
+            self.whole[extent] = symbol
+        rest = [e for e in shape[axis + 1 :] if isinstance(e, int)]
+        known = len(rest) == len(shape) - axis - 1 > 0
+        self.symbols.append(Symbol(name, leaf, axis, example, 1, math.prod(rest) if known else None))
+
+    def said(self, extent):
+        if isinstance(extent, int):
+            return extent
+        told = sympy.expand(self.whole.get(extent, extent).xreplace(self.found))
+        own = {s.name for s in self.symbols}
+        if any(s.name not in own or not s.is_positive for s in told.free_symbols) or _fractional(told):
             raise ValueError(f"the size {extent} cannot be read from an input")
-    return Sized(region, symbols, shapes, numbers, [node.name for node in call.args[: region.leaf_count]])
+        return told
+
+
+def _fractional(expression) -> bool:
+    return any(number.is_Rational and not number.is_Integer for number in expression.atoms(sympy.Number))
 
 
 GRAIN = 16  # what the innermost axis of the example is a multiple of, as far as kernels care
