@@ -5,7 +5,8 @@ import re
 import pytest
 import torch
 
-from test_emit import FORBIDDEN, device_part, namespace, names_from_elsewhere, plain
+from emitted import device_part, namespace
+from test_emit import FORBIDDEN, names_from_elsewhere, plain
 from transfuse import emit
 from transfuse.emit.compiler import nvrtc, refused
 

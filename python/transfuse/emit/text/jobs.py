@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from transfuse.emit.text.sums import BY_TERMS, THREADS
+from transfuse.emit.text.sums import BY_TERMS, THREADS, faster
 
 WIDTH = 150
 EACH = """// f(i) for the elements i < count of a block.
@@ -61,12 +61,17 @@ ALONE = re.compile(
 def jobs(text: str) -> str:
     """Device code whose kernels are called as above; sums only where all of them are."""
     new = SUM.sub(_sum, text)
-    if "tf_sum_slices<" in re.sub(re.escape(BY_TERMS), "", new):
+    by_terms = next((said for said in (BY_TERMS, faster(BY_TERMS)) if said in new), BY_TERMS)
+    if "tf_sum_slices<" in new.replace(by_terms, ""):
         new = text
     new = ELEMENTS.sub(_elements, new)
-    new = _unbraced(new).replace(BY_TERMS, SUMS) if "tf_sums<" in new else _unbraced(new)
+    if "tf_sums<" in new:
+        new = new.replace(by_terms, SUMS if by_terms == BY_TERMS else faster(SUMS))
+    new = _unbraced(new)
     if "tf_each(" in new:
-        first = re.search(r"(?m)^(?:// [^\n]*\n)*template <int N, class Term, class Store>|^\n__global__", new)
+        first = re.search(
+            r"(?m)^(?:// [^\n]*\n)*template <int N, class Term, class Store>|^\n?(?:__global__|namespace )", new
+        )
         new = f"{new[: first.start()]}{EACH}\n{new[first.start() :]}"
     return new
 
