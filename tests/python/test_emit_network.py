@@ -7,8 +7,8 @@ import torch
 
 from emitted import device_part, namespace
 from test_emit import FORBIDDEN, names_from_elsewhere, plain
-from transfuse import emit
-from transfuse.emit.compiler import nvrtc, refused
+from transfuse import emit, library
+from transfuse.emit.compiler import refused
 
 NETWORK = """
 import torch, torch.nn as nn
@@ -64,7 +64,7 @@ def test_regions_run_in_order_at_sizes_that_only_the_call_tells(network):
 
 
 def test_the_compiler_takes_the_kernels_of_a_network(network):
-    if nvrtc() is None:
+    if library.nvrtc_unavailable() is not None:
         pytest.skip("no NVRTC here")
     device = device_part(namespace(network)["SOURCE"])
     assert refused(device, "-DSTORED=float") is None
