@@ -8,6 +8,10 @@ namespace transfuse::cuda {
 
 namespace {
 
+constexpr double exponential = 8;    // additions that one term of a logsumexp takes as long as
+constexpr double long_thread = 256;  // terms added by one thread that take longer than a barrier
+constexpr double least_slices = 32;  // threads that share the terms of a fold
+
 class Keeper {
 public:
     Keeper(const PullRequest& request, const SinkPlaces& sinks)
@@ -16,6 +20,7 @@ public:
           places_(request.places),
           sinks_(sinks),
           evaluations_(static_cast<size_t>(graph_.size()), 0),
+          in_turn_(static_cast<size_t>(graph_.size()), 1),
           needed_(static_cast<size_t>(graph_.size()), false),
           consumers_(static_cast<size_t>(graph_.size())) {}
 
@@ -45,9 +50,11 @@ private:
         if (is_constant(node.op)) return;
         bool keep = false;
         if (!is_view(node.op)) {
-            if (terms > 1 && evaluations_[at] > 1.5 * elements && evaluations_[at] * terms > 1 << 20) keep = true;
+            const bool often = terms > 1 && evaluations_[at] > 1.5 * elements;
+            if (often && (evaluations_[at] * terms > 1 << 20 || in_turn_[at] * terms > long_thread)) keep = true;
             if (terms <= 1 && evaluations_[at] > 16 * elements && evaluations_[at] > 1 << 22) keep = true;
-            const bool shared = (terms >= 64 && can_be_shared(graph_, v, places_) && elements < 1 << 18) ||
+            const double each = node.op == Op::logsumexp ? exponential : 1;
+            const bool shared = (terms * each >= 64 && can_be_shared(graph_, v, places_) && elements < 1 << 18) ||
                                 (terms >= 32 && is_reduction(node.op) && !placed && reduces_last(graph_, v));
             keep = request_.target.decide(keep);
             if (request_.target.decide(shared)) folds_.insert(v);
@@ -56,12 +63,15 @@ private:
         if (placed) return;
         const bool once = keep || (sinks_.contains(v) && !is_extra(v));
         const double times = once ? elements : evaluations_[at];
+        const double turns =
+            (once ? 1 : in_turn_[at]) * (folds_.contains(v) ? std::max(1.0, terms / least_slices) : terms);
         for (size_t i = 0; i < node.args.size(); ++i) {
             const auto arg = static_cast<size_t>(node.args[i]);
             needed_[arg] = true;
             consumers_[arg].push_back(v);
             const bool bias = node.op == Op::lattice && i == 2;
             evaluations_[arg] += times * (bias ? 1 : terms);
+            in_turn_[arg] = std::max(in_turn_[arg], turns);
         }
     }
 
@@ -102,6 +112,7 @@ private:
     const Places& places_;
     const SinkPlaces& sinks_;
     std::vector<double> evaluations_;
+    std::vector<double> in_turn_;  // of these, how many one thread makes after another
     std::vector<bool> needed_;
     std::vector<std::vector<ValueId>> consumers_;
     std::set<ValueId> folds_;
