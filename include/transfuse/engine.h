@@ -28,13 +28,19 @@ struct CompileOptions {
 struct RunContext {
     int threads = 0;                 // CPU: 0 = all
     void* stream = nullptr;          // CUDA: CUstream
-    void* workspace = nullptr;       // at least workspace_bytes(), 256-byte aligned, on the executable's device
+    void* workspace = nullptr;       // 256-byte aligned, on the executable's device
+    size_t workspace_bytes = 0;      // how much of it there is; 0: workspace_bytes()
 };
 
 class Executable {
 public:
     virtual ~Executable() = default;
+    // Scratch memory that a call needs: with tensors that begin on 16 bytes, and with these tensors, wherever they
+    // begin (CUDA has kernels of their own for others, made when they are first asked for).
     virtual size_t workspace_bytes() const = 0;
+    virtual size_t workspace_bytes_for(std::span<const TensorView> /*leaves*/, std::span<const TensorView> /*outputs*/) {
+        return workspace_bytes();
+    }
     // leaves in the order of graph.leaves(), outputs in the order of graph.outputs(). Safe to call from many threads at
     // once with different workspaces. Throws Error before any memory is touched if a view does not fit.
     virtual void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs, const RunContext& context) = 0;

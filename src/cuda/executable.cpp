@@ -58,24 +58,6 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
     return result;
 }
 
-// Memory that a stream has from here on until it reaches the end of the scope.
-class StreamMemory {
-public:
-    StreamMemory(size_t bytes, CUstream stream) : stream_(stream) {
-        if (bytes > 0) check(driver().cuMemAllocAsync(&at_, bytes, stream), "cuMemAllocAsync (workspace)");
-    }
-    ~StreamMemory() {
-        if (at_) driver().cuMemFreeAsync(at_, stream_);
-    }
-    StreamMemory(const StreamMemory&) = delete;
-    StreamMemory& operator=(const StreamMemory&) = delete;
-    void* data() const { return reinterpret_cast<void*>(at_); }
-
-private:
-    CUstream stream_;
-    CUdeviceptr at_ = 0;
-};
-
 class CudaExecutable final : public Executable {
 public:
     CudaExecutable(const Plan& plan, const CompileOptions& options, std::shared_ptr<KnownKernels> known)
@@ -96,24 +78,26 @@ public:
 
     size_t workspace_bytes() const override { return aligned_->assembly.workspace_bytes; }
 
+    size_t workspace_bytes_for(std::span<const TensorView> leaves, std::span<const TensorView> outputs) override {
+        return loaded_for(leaves, outputs).assembly.workspace_bytes;
+    }
+
     void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs,
              const RunContext& context) override {
-        const bool aligned = check_views(leaves, leaf_types_, leaf_strides_, "leaf") &
-                             check_views(outputs, output_types_, output_strides_, "output");
-        require(workspace_bytes() == 0 || context.workspace != nullptr, "run: this executable needs ",
-                workspace_bytes(), " bytes of workspace");
-        Loaded& loaded = aligned ? *aligned_ : unaligned();
+        check_views(leaves, leaf_types_, leaf_strides_, "leaf");
+        check_views(outputs, output_types_, output_strides_, "output");
+        Loaded& loaded = loaded_for(leaves, outputs);
+        const size_t needed = loaded.assembly.workspace_bytes;
+        const size_t given = context.workspace_bytes > 0 ? context.workspace_bytes : workspace_bytes();
+        require(needed == 0 || (context.workspace != nullptr && given >= needed), "run: these tensors need ", needed,
+                " bytes of workspace (workspace_bytes_for), got ", context.workspace != nullptr ? given : 0);
         ContextGuard guard(device_);
         const auto stream = static_cast<CUstream>(context.stream);
-        // Other kernels may share their work among more blocks: what they need beyond the promise comes from the stream.
-        const size_t needed = loaded.assembly.workspace_bytes;
-        const StreamMemory own(needed > workspace_bytes() ? needed : 0, stream);
-        void* workspace = own.data() ? own.data() : context.workspace;
         if (!options_.freeze) {
-            launch(loaded, leaves, outputs, workspace, stream, false);
+            launch(loaded, leaves, outputs, context.workspace, stream, false);
             return;
         }
-        run_frozen(loaded, leaves, outputs, workspace, stream);
+        run_frozen(loaded, leaves, outputs, context.workspace, stream);
     }
 
     std::string describe() const override {
@@ -137,12 +121,11 @@ public:
     }
 
 private:
-    // Throws unless every view is what was compiled for; true where all begin on 16-byte boundaries.
-    static bool check_views(std::span<const TensorView> views, const std::vector<Type>& types,
+    // Throws unless every view is what was compiled for.
+    static void check_views(std::span<const TensorView> views, const std::vector<Type>& types,
                             const std::vector<Sizes>& strides, const char* what) {
         require(views.size() == types.size(), "run: ", types.size(), " ", what, " tensors are expected, got ",
                 views.size());
-        bool aligned = true;
         for (size_t i = 0; i < views.size(); ++i) {
             const TensorView& view = views[i];
             if (view.dtype != types[i].dtype || view.shape != types[i].shape)
@@ -152,9 +135,7 @@ private:
                 fail("run: ", what, " ", i, " was compiled for strides ", to_string(strides[i]), ", got ",
                      to_string(view.strides));
             if (view.data == nullptr && numel(view.shape) > 0) fail("run: ", what, " ", i, " has no memory");
-            if (reinterpret_cast<uintptr_t>(view.data) % 16 != 0) aligned = false;
         }
-        return aligned;
     }
 
     // Strides of axes of extent 1 do not matter.
@@ -165,7 +146,9 @@ private:
         return true;
     }
 
-    Loaded& unaligned() {
+    Loaded& loaded_for(std::span<const TensorView> leaves, std::span<const TensorView> outputs) {
+        auto aligned = [](const TensorView& view) { return reinterpret_cast<uintptr_t>(view.data) % 16 == 0; };
+        if (std::ranges::all_of(leaves, aligned) && std::ranges::all_of(outputs, aligned)) return *aligned_;
         std::call_once(unaligned_once_, [&] { unaligned_ = load(plan_, options_, device_, false, known_.get()); });
         return *unaligned_;
     }

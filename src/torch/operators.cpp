@@ -168,7 +168,8 @@ std::vector<Tensor> execute(const Instance& instance, const Place& place) {
     }
     RunContext context;
     std::optional<Workspace> workspace;
-    if (instance.workspace_bytes > 0) context.workspace = workspace.emplace(instance.workspace_bytes, place).data();
+    context.workspace_bytes = instance.executable->workspace_bytes_for(views.leaves, views.outputs);
+    if (context.workspace_bytes > 0) context.workspace = workspace.emplace(context.workspace_bytes, place).data();
     if (place.type == aoti_torch_device_type_cuda()) {
         context.stream = current_stream(place.index);  // the executable makes its device current itself
     } else {
@@ -241,15 +242,19 @@ std::vector<Tensor> run_backward(std::vector<Tensor> leaves, std::vector<Tensor>
     return execute(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted));
 }
 
+// PyTorch's own outputs begin on more than 16 bytes.
+int64_t scratch_of(const Prepared& call) {
+    return static_cast<int64_t>(call.instance->executable->workspace_bytes_for(views_here().leaves, {}));
+}
+
 int64_t scratch(std::vector<Tensor> leaves, int64_t handle, std::vector<int64_t> sizes, int64_t mode) {
-    return static_cast<int64_t>(prepare(program(handle), leaves, sizes, mode).instance->workspace_bytes);
+    return scratch_of(prepare(program(handle), leaves, sizes, mode));
 }
 
 int64_t scratch_backward(std::vector<Tensor> leaves, std::vector<Tensor> gradients, int64_t handle,
                          std::vector<int64_t> sizes, int64_t mode, std::vector<int64_t> outputs,
                          std::vector<int64_t> wanted) {
-    return static_cast<int64_t>(
-        prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted).instance->workspace_bytes);
+    return scratch_of(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted));
 }
 
 }  // namespace

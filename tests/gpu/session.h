@@ -84,7 +84,8 @@ struct Session {
             leaves.push_back(view(plan.graph.leaves()[i], options.leaf_strides[i]));
         for (size_t i = 0; i < plan.graph.outputs().size(); ++i)
             outputs.push_back(view(plan.graph.outputs()[i], options.output_strides[i]));
-        workspace = std::make_unique<DeviceMemory>(executable->workspace_bytes());
+        context.workspace_bytes = executable->workspace_bytes_for(leaves, outputs);
+        workspace = std::make_unique<DeviceMemory>(context.workspace_bytes);
         context.workspace = workspace->data();
     }
 

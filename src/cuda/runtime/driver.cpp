@@ -59,8 +59,6 @@ Loaded load() {
     TRANSFUSE_BIND_V2(cuStreamDestroy);
     TRANSFUSE_BIND_V2(cuMemAlloc);
     TRANSFUSE_BIND_V2(cuMemFree);
-    TRANSFUSE_BIND(cuMemAllocAsync);
-    TRANSFUSE_BIND(cuMemFreeAsync);
     TRANSFUSE_BIND_V2(cuMemcpyHtoD);
     TRANSFUSE_BIND_V2(cuMemcpyDtoH);
     TRANSFUSE_BIND_V2(cuMemcpyDtoDAsync);

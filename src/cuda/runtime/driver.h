@@ -74,8 +74,6 @@ struct Driver {
     CUresult (*cuStreamDestroy)(CUstream);
     CUresult (*cuMemAlloc)(CUdeviceptr*, size_t);
     CUresult (*cuMemFree)(CUdeviceptr);
-    CUresult (*cuMemAllocAsync)(CUdeviceptr*, size_t, CUstream);
-    CUresult (*cuMemFreeAsync)(CUdeviceptr, CUstream);
     CUresult (*cuMemcpyHtoD)(CUdeviceptr, const void*, size_t);
     CUresult (*cuMemcpyDtoH)(void*, CUdeviceptr, size_t);
     CUresult (*cuMemcpyDtoDAsync)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
