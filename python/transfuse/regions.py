@@ -21,7 +21,7 @@ from transfuse.constants import as_tensor, note_numbers
 from transfuse.functional import functionalize, mutated, roots
 from transfuse.gradmode import detach_what_needs_no_gradient
 from transfuse.region import Region
-from transfuse.sizes import lower_sizes
+from transfuse.sizes import SizeNodes, lower_sizes
 from transfuse.translate import Translator, Unsupported, arguments_of, functional_name, op_name, reason, value_of
 
 CONVOLUTIONS = ("conv_transpose", "conv1d", "conv2d", "conv3d", "convolution")
@@ -83,7 +83,7 @@ def excluded(node: Node, ops: tuple) -> bool:
     return bool(names & {name, packet, packet.removeprefix("aten."), functional_name(name)})
 
 
-def judge(graph: Graph, options: Options) -> dict[Node, str | None]:
+def judge(graph: Graph, options: Options, sizes: SizeNodes) -> dict[Node, str | None]:
     """For each computing node: None if it can be taken, else why not."""
     root, changed = roots(graph), mutated(graph)
     verdicts: dict[Node, str | None] = {}
@@ -97,7 +97,7 @@ def judge(graph: Graph, options: Options) -> dict[Node, str | None]:
         elif root[node] in changed or any(root.get(a) in changed for a in node.all_input_nodes):
             verdicts[node] = "it reads or makes a tensor that is changed in place"
         else:
-            verdicts[node] = reason(node)
+            verdicts[node] = reason(node, sizes)
     for node in graph.nodes:  # a tuple and its elements go together
         if node.target is operator.getitem and node.args[0] in verdicts:
             verdicts[node] = verdicts[node] or verdicts[node.args[0]]
@@ -228,8 +228,8 @@ def cut(
     detach_what_needs_no_gradient(graph_module)
     functionalize(graph)
     note_numbers(graph_module, constants or {})
-    lower_sizes(graph)
-    verdicts = judge(graph, options)
+    sizes = lower_sizes(graph)
+    verdicts = judge(graph, options, sizes)
     parameters = _parameter_expressions(graph, parameter_names)
     regions: list[Region] = []
     where: dict[Node, str] = {}
@@ -243,7 +243,7 @@ def cut(
             refusal = f"a region of {count} operators, min_block_size is {options.min_block_size}"
         else:
             try:
-                region = _replace(graph_module, nodes, f"region_{len(regions)}", parameters, options)
+                region = _replace(graph_module, nodes, f"region_{len(regions)}", parameters, options, sizes)
                 regions.append(region)
                 where.update({node: region.name for node in nodes})
                 continue
@@ -259,6 +259,7 @@ def cut(
     for node in reversed(list(graph.nodes)):
         if "number" in node.meta and not node.users:
             graph.erase_node(node)
+    sizes.drop_unused()
     _count_together(graph)
     graph.lint()
     graph_module.recompile()
@@ -316,11 +317,11 @@ def _parameter_expressions(graph: Graph, names: set[str]) -> set[Node]:
 
 
 def _replace(
-    graph_module: GraphModule, nodes: list[Node], name: str, parameters: set[Node], options: Options
+    graph_module: GraphModule, nodes: list[Node], name: str, parameters: set[Node], options: Options, symbols: SizeNodes
 ) -> Region:
     graph = graph_module.graph
     inside = set(nodes)
-    translator = Translator()
+    translator = Translator(symbols)
     for node in nodes:
         translator.translate(node)
     outputs = [n for n in nodes if isinstance(translator.names[n], str) and any(user not in inside for user in n.users)]

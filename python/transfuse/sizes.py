@@ -1,5 +1,4 @@
-"""Sizes that only the call tells: they are computed from sizes of inputs, so that they do not tie a region to itself, and reshapes
-say them."""
+"""Sizes that only the call tells: they are computed from sizes of inputs, so that they do not tie a region to itself."""
 
 from __future__ import annotations
 
@@ -10,69 +9,25 @@ from torch.fx import Graph, Node
 
 from transfuse.translate import value_of
 
-# Whose result is its operand in the result's shape.
-_RESHAPES = tuple(
-    f"aten.{name}"
-    for name in (
-        "flatten.using_ints", "unflatten.int", "unsqueeze.default", "squeeze.dim", "squeeze.dims", "squeeze.default",
-        "view_as.default", "reshape_as.default",
-    )
-)  # fmt: skip
 
-
-def lower_sizes(graph: Graph) -> None:
-    """Every symbolic size that is read from an intermediate value is computed from sizes of placeholders instead; and where a
-    reshape leaves two of them to be found, it is given them."""
+def lower_sizes(graph: Graph) -> SizeNodes:
+    """Every symbolic size that is read from an intermediate value is computed from sizes of placeholders instead; what is given
+    back finds sizes that operators leave to be told."""
     sizes = SizeNodes(graph)
-    if not sizes.symbols:
-        return
-    for node in list(graph.nodes):
-        if not sizes.made_here(node) and isinstance(value_of(node), torch.SymInt) and node.op != "placeholder":
-            found = sizes.shape([value_of(node)])
-            if found is not None and isinstance(found[0], Node):
-                node.replace_all_uses_with(found[0])
-                graph.erase_node(node)
-    for node in list(graph.nodes):
-        if node.op == "call_function" and isinstance(value_of(node), torch.Tensor):
-            _spell_out(graph, node, sizes)
+    if sizes.symbols:
+        for node in list(graph.nodes):
+            if not sizes.made_here(node) and isinstance(value_of(node), torch.SymInt) and node.op != "placeholder":
+                found = sizes.shape([value_of(node)])
+                if found is not None and isinstance(found[0], Node):
+                    node.replace_all_uses_with(found[0])
+                    graph.erase_node(node)
+    return sizes
 
 
-def _spell_out(graph: Graph, node: Node, sizes: SizeNodes) -> None:
-    name, value = str(node.target), value_of(node)
-    known = [isinstance(size, int) for size in value.shape]
-    if known.count(False) < 2:
-        return
-    if name in _RESHAPES:
-        before = value_of(node.args[0])
-        if "squeeze" in name and sum(isinstance(size, int) for size in before.shape) == sum(known):
-            return  # nothing known to be of extent one is left out
-        operand = node.args[0]
-    elif name == "aten.select.int":
-        operand = _one_of_an_axis(graph, node)
-    else:
-        return
-    shape = sizes.shape(value.shape)
-    if operand is None or shape is None:
-        return
-    with graph.inserting_before(node):
-        made = graph.call_function(torch.ops.aten.reshape.default, (operand, shape))
-    made.meta = node.meta.copy()
-    node.replace_all_uses_with(made)
-    graph.erase_node(node)
-
-
-def _one_of_an_axis(graph: Graph, node: Node) -> Node | None:
-    """What select takes, with the axis that it then leaves out."""
-    source, axis, index = node.args
-    value = value_of(source)
-    extent = value.shape[axis]
-    if not isinstance(extent, int) or not isinstance(index, int):
-        return None
-    index %= extent
-    with graph.inserting_before(node):
-        made = graph.call_function(torch.ops.aten.slice.Tensor, (source, axis % value.dim(), index, index + 1))
-    made.meta = {k: v for k, v in node.meta.items() if k != "val"} | {"val": value.narrow(axis, index, 1)}
-    return made
+_STEPS = {
+    "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod,
+    "Max": torch.sym_max, "Min": torch.sym_min,
+}  # fmt: skip
 
 
 class SizeNodes:
@@ -103,6 +58,11 @@ class SizeNodes:
         except KeyError:
             return None
 
+    def drop_unused(self) -> None:
+        for node in reversed(self.graph.nodes):
+            if node in self.all and not node.users:
+                self.graph.erase_node(node)
+
     def _node(self, expression):
         if expression.is_Integer:
             return int(expression)
@@ -117,8 +77,10 @@ class SizeNodes:
             for part, term in zip(parts[1:], expression.args[1:]):
                 so_far = so_far + term if step is operator.add else so_far * term
                 made = self._add(step, (made, part), so_far)
-        elif type(expression).__name__ == "FloorDiv":
-            made = self._add(operator.floordiv, tuple(self._node(a) for a in expression.args), expression)
+        elif expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
+            made = self._add(operator.pow, (self._node(expression.base), int(expression.exp)), expression)
+        elif (step := _STEPS.get(type(expression).__name__)) is not None and len(expression.args) == 2:
+            made = self._add(step, tuple(self._node(a) for a in expression.args), expression)
         else:
             raise KeyError(expression)
         self.made[expression] = made

@@ -75,7 +75,9 @@ def is_inplace(node: Node) -> bool:
 class Translator:
     """Collects the statements of one region."""
 
-    def __init__(self):
+    def __init__(self, size_nodes=None):
+        """`size_nodes`: finds the nodes that compute symbolic sizes (sizes.SizeNodes)"""
+        self.size_nodes = size_nodes
         self.statements: list[str] = []
         self.names: dict[Node, str | list] = {}
         self.leaves: dict[Node, str] = {}
@@ -124,6 +126,32 @@ class Translator:
             return str(int(value))
         raise Unsupported(f"a size of type {type(value).__name__}")
 
+    def told(self, value):
+        """A whole number among an operator's arguments: itself, or the symbol of one that the call tells."""
+        if isinstance(value, Node):
+            self.size(value)  # PyTorch's own way of the region is given it too
+            return value_of(value)
+        return value
+
+    def extents(self, sizes) -> list:
+        """Sizes that may be symbols as attributes."""
+        found = [s if isinstance(s, (int, Node)) else None for s in sizes]
+        if None in found:
+            symbols = [s for s in sizes if not isinstance(s, (int, Node))]
+            nodes = self.size_nodes.shape(symbols) if self.size_nodes is not None else None
+            if nodes is None:
+                raise Unsupported("a size that only the call tells, and which is no expression of the inputs' sizes")
+            nodes = iter(nodes)
+            found = [next(nodes) if s is None else s for s in found]
+        return found
+
+    def shape(self, sizes) -> list:
+        """The same for a reshape, which finds one of them by itself."""
+        unknown = [not isinstance(s, (int, Node)) or (isinstance(s, int) and s == -1) for s in sizes]
+        if sum(unknown) <= 1:
+            return [-1 if free else s for free, s in zip(unknown, sizes)]
+        return self.extents(sizes)
+
     def attribute(self, value) -> str:
         if isinstance(value, (list, tuple)):
             if any(isinstance(v, float) for v in value):
@@ -158,6 +186,7 @@ class Translator:
             self.names[node] = results[index]
             return
         handler, arguments = check(node)
+        self.result = value_of(node)
         arguments = self.autocast(node, arguments)
         self.names[node] = handler(self, *arguments)
 
@@ -219,9 +248,9 @@ def check(node: Node) -> tuple[Callable, list]:
     return handler, arguments
 
 
-def reason(node: Node) -> str | None:
+def reason(node: Node, size_nodes=None) -> str | None:
     """Why a node cannot be taken; None if it can. Tuples are judged with the elements that are used."""
-    translator = Translator()
+    translator = Translator(size_nodes)
     try:
         if node.target is operator.getitem:
             parent = node.args[0]

@@ -6,7 +6,7 @@ import torch
 from torch.fx import Node
 
 from transfuse.library import DTYPES
-from transfuse.translate import Unsupported, op, tensor
+from transfuse.translate import Unsupported, is_tensor, op, tensor
 
 # Norms ------------------------------------------------------------------------------------------------------------------
 
@@ -79,12 +79,9 @@ def extent(size):
     return size if isinstance(size, int) else None
 
 
-def shaped(t, x, shape):
-    """reshape to sizes of a fake tensor: at most one of them may be unknown."""
-    sizes = [extent(s) for s in shape]
-    if sizes.count(None) > 1:
-        raise Unsupported("a reshape with two sizes that only the call tells")
-    return t.emit("reshape", x, shape=[-1 if s is None else s for s in sizes])
+def reshaped(t, x, shape):
+    """reshape to sizes of a fake tensor"""
+    return t.emit("reshape", x, shape=t.shape(shape))
 
 
 @op("reshape.default", "view.default", "_unsafe_view.default")
@@ -92,81 +89,15 @@ def _(t, x, shape):
     return t.emit("reshape", x, shape=shape)
 
 
-@op("view_as.default", "reshape_as.default")
-def _(t, x, other):
-    return shaped(t, x, tensor(other).shape)
-
-
-@op("flatten.using_ints")
-def _(t, x, start, end):
-    shape = list(tensor(x).shape)
-    rank = len(shape)
-    if rank == 0:
-        return t.emit("reshape", x, shape=[1])
-    start, end = start % rank, end % rank
-    known = [extent(s) for s in shape]
-    joined = known[start : end + 1]
-    middle = -1
-    if None not in joined:
-        middle = 1
-        for s in joined:
-            middle *= s
-    sizes = known[:start] + [middle] + known[end + 1 :]
-    if sizes.count(None) + (middle == -1) > 1:
-        # Unknown extents are kept as they are by merging one axis at a time from known neighbours: only the joined one is free.
-        raise Unsupported("a flatten with two sizes that only the call tells")
-    return t.emit("reshape", x, shape=[-1 if s is None else s for s in sizes])
-
-
-@op("unflatten.int")
-def _(t, x, dim, sizes):
-    shape = list(tensor(x).shape)
-    dim %= len(shape)
-    known = [extent(s) for s in shape]
-    new = known[:dim] + list(sizes) + known[dim + 1 :]
-    if sum(s is None or s == -1 for s in new) > 1:
-        raise Unsupported("an unflatten with two sizes that only the call tells")
-    return t.emit("reshape", x, shape=[-1 if s is None else s for s in new])
-
-
-def with_axes(t, x, keep):
-    """reshape that only drops or adds axes of extent one: `keep` lists old axes, None for a new one. A slice of nothing is
-    free, so several unknown extents are carried by a permute of the same axes through concat-free reshapes."""
-    shape = list(tensor(x).shape)
-    sizes = [1 if axis is None else extent(shape[axis]) for axis in keep]
-    if sizes.count(None) > 1:
-        raise Unsupported("axes of extent one beside two sizes that only the call tells")
-    return t.emit("reshape", x, shape=[-1 if s is None else s for s in sizes])
-
-
-@op("unsqueeze.default")
-def _(t, x, dim):
-    rank = tensor(x).dim()
-    dim = dim % (rank + 1)
-    return with_axes(t, x, [*range(dim), None, *range(dim, rank)])
-
-
-@op("squeeze.dim")
-def _(t, x, dim):
-    return squeeze(t, x, [dim])
-
-
-@op("squeeze.dims")
-def squeeze(t, x, dims):
-    shape = list(tensor(x).shape)
-    dims = {d % len(shape) for d in dims} if shape else set()
-    keep = []
-    for axis, size in enumerate(shape):
-        if axis in dims and not isinstance(size, int):
-            raise Unsupported("a squeeze of an axis whose extent only the call tells")
-        if axis not in dims or size != 1:
-            keep.append(axis)
-    return with_axes(t, x, keep)
-
-
-@op("squeeze.default")
-def _(t, x):
-    return squeeze(t, x, list(range(tensor(x).dim())))
+@op("view_as.default", "reshape_as.default", "flatten.using_ints", "unflatten.int", "unsqueeze.default")
+@op("squeeze.dim", "squeeze.dims", "squeeze.default")
+def _(t, x, *told):
+    """What is its operand in the shape of the result."""
+    for argument in told:
+        for size in argument if isinstance(argument, (list, tuple)) else [argument]:
+            if isinstance(size, Node) and not is_tensor(size):
+                t.told(size)
+    return reshaped(t, x, t.result.shape)
 
 
 @op("permute.default")
@@ -196,20 +127,14 @@ def _(t, x, source, destination):
 
 @op("expand.default")
 def _(t, x, shape, implicit=False):
-    rank = len(shape)
-    known = [1] * (rank - tensor(x).dim()) + [extent(s) for s in tensor(x).shape]
-    sizes = [known[i] if s == -1 else s for i, s in enumerate(shape)]
-    if any(s is None for s in sizes):
-        raise Unsupported("an expand that keeps a size only the call tells")
-    return t.emit("expand", x, shape=sizes)
+    known = [1] * (len(shape) - tensor(x).dim()) + list(tensor(x).shape)
+    sizes = [t.told(s) for s in shape]
+    return t.emit("expand", x, shape=t.extents([k if extent(s) == -1 else s for k, s in zip(known, sizes)]))
 
 
 @op("expand_as.default")
 def _(t, x, other):
-    shape = [extent(s) for s in tensor(other).shape]
-    if None in shape:
-        raise Unsupported("an expand to a size only the call tells")
-    return t.emit("expand", x, shape=shape)
+    return t.emit("expand", x, shape=t.extents(tensor(other).shape))
 
 
 @op("cat.default", "concat.default")
@@ -226,15 +151,15 @@ def _(t, tensors, dim):
 
 @op("stack.default")
 def _(t, tensors, dim):
-    rank = tensor(tensors[0]).dim()
-    dim %= rank + 1
-    keep = [*range(dim), None, *range(dim, rank)]
-    return t.emit("concat", *[with_axes(t, x, keep) for x in tensors], axis=dim)
+    shape = list(tensor(tensors[0]).shape)
+    dim %= len(shape) + 1
+    return t.emit("concat", *[reshaped(t, x, [*shape[:dim], 1, *shape[dim:]]) for x in tensors], axis=dim)
 
 
 def sliced(t, x, axis, start, end, step=1):
     rank = tensor(x).dim()
-    return t.emit("slice", x, axis=axis % rank, start=start or None, end=end, step=step)
+    start, end = (None if bound is None else t.extents([bound])[0] for bound in (start, end))
+    return t.emit("slice", x, axis=axis % rank, start=None if extent(start) == 0 else start, end=end, step=step)
 
 
 @op("slice.Tensor")
@@ -246,29 +171,23 @@ def _(t, x, dim, start, end, step):
 
 @op("narrow.default")
 def _(t, x, dim, start, length):
-    if not isinstance(start, int) or not isinstance(length, int):
-        raise Unsupported("a narrow whose bounds only the call tells")
+    if not isinstance(start, int):
+        raise Unsupported("a narrow from where only the call tells")
     if start < 0:
-        raise Unsupported("a narrow from the end")
-    return sliced(t, x, dim, start, start + length)
+        start += tensor(x).shape[dim]
+    return sliced(t, x, dim, start, start + t.told(length))
 
 
 @op("select.int")
 def _(t, x, dim, index):
     if not isinstance(index, int):
         raise Unsupported("an index that only the call tells")
-    rank = tensor(x).dim()
-    dim %= rank
     shape = list(tensor(x).shape)
+    dim %= len(shape)
     if index < 0:
-        if not isinstance(shape[dim], int):
-            raise Unsupported("an index from the end of an axis whose extent only the call tells")
         index += shape[dim]
     part = sliced(t, x, dim, index, index + 1)
-    sizes = [extent(s) for i, s in enumerate(shape) if i != dim]
-    if sizes.count(None) > 1:
-        raise Unsupported("an index beside two sizes that only the call tells")
-    return t.emit("reshape", part, shape=[-1 if s is None else s for s in sizes])
+    return reshaped(t, part, shape[:dim] + shape[dim + 1 :])
 
 
 def parts(t, x, dim, sizes):
@@ -279,61 +198,37 @@ def parts(t, x, dim, sizes):
     return result
 
 
-@op("split.Tensor", "split.default")
-def _(t, x, size, dim):
-    total = tensor(x).shape[dim]
-    if not isinstance(total, int) or not isinstance(size, int):
-        raise Unsupported("a split of an axis whose extent only the call tells")
-    return parts(t, x, dim, [min(size, total - i) for i in range(0, total, size)])
-
-
-@op("split_with_sizes.default", "split.sizes")
+@op("split.Tensor", "split.default", "split_with_sizes.default", "split.sizes", "chunk.default")
 def _(t, x, sizes, dim):
-    if not all(isinstance(s, int) for s in sizes):
-        raise Unsupported("a split with sizes that only the call tells")
-    return parts(t, x, dim, sizes)
-
-
-@op("chunk.default")
-def _(t, x, chunks, dim):
-    total = tensor(x).shape[dim]
-    if not isinstance(total, int):
-        raise Unsupported("a chunk of an axis whose extent only the call tells")
-    size = -(-total // chunks)
-    return parts(t, x, dim, [min(size, total - i) for i in range(0, total, size)])
+    for size in sizes if isinstance(sizes, (list, tuple)) else [sizes]:
+        t.told(size)
+    return parts(t, x, dim, [part.shape[dim] for part in t.result])
 
 
 @op("glu.default")
 def _(t, x, dim):
-    total = tensor(x).shape[dim]
-    if not isinstance(total, int):
-        raise Unsupported("a gate on an axis whose extent only the call tells")
-    value, gate = parts(t, x, dim, [total // 2, total // 2])
+    half = tensor(x).shape[dim] // 2
+    value, gate = parts(t, x, dim, [half, half])
     return t.emit("mul", value, t.emit("sigmoid", gate))
 
 
 @op("constant_pad_nd.default")
 def pad(t, x, padding, value=0):
-    rank = tensor(x).dim()
-    if not all(isinstance(p, int) for p in padding):
-        raise Unsupported("a pad that only the call tells")
-    start, end = [0] * rank, [0] * rank
+    shape = tensor(x).shape
+    start, end = [0] * len(shape), [0] * len(shape)
     for i in range(len(padding) // 2):
-        start[rank - 1 - i], end[rank - 1 - i] = padding[2 * i], padding[2 * i + 1]
+        start[-1 - i], end[-1 - i] = t.told(padding[2 * i]), t.told(padding[2 * i + 1])
     result = x
-    for axis in range(rank):
-        if start[axis] < 0 or end[axis] < 0:
-            result = t.emit(
-                "slice",
-                result,
-                axis=axis,
-                start=max(0, -start[axis]) or None,
-                end=min(0, end[axis]) if end[axis] < 0 else None,
-            )
-    start, end = [max(0, s) for s in start], [max(0, e) for e in end]
-    if not any(start) and not any(end):
+    for axis, (before, after) in enumerate(zip(start, end)):
+        first, cut = torch.sym_max(0, -before), torch.sym_max(0, -after)  # a negative pad leaves out
+        if extent(first) != 0 or extent(cut) != 0:
+            last = None if extent(cut) == 0 else -cut if isinstance(cut, int) else shape[axis] - cut
+            first, last = (None if extent(s) == 0 or s is None else t.extents([s])[0] for s in (first, last))
+            result = t.emit("slice", result, axis=axis, start=first, end=last)
+    start, end = ([torch.sym_max(0, s) for s in sides] for sides in (start, end))
+    if not any(extent(s) != 0 for s in (*start, *end)):
         return result if isinstance(result, str) else t.emit("identity", result)
-    return t.emit("pad", result, start=start, end=end, value=value)
+    return t.emit("pad", result, start=t.extents(start), end=t.extents(end), value=value)
 
 
 @op("pad.default")
@@ -351,24 +246,20 @@ def _(t, x, dims):
 
 @op("pixel_shuffle.default")
 def _(t, x, r):
-    shape = list(tensor(x).shape)
-    if not all(isinstance(s, int) for s in shape) or len(shape) != 4:
-        raise Unsupported("a pixel shuffle of sizes that only the call tells")
-    n, c, h, w = shape
-    x = t.emit("reshape", x, shape=[n, c // (r * r), r, r, h, w])
-    x = t.emit("permute", x, order=[0, 1, 4, 2, 5, 3])
-    return t.emit("reshape", x, shape=[n, c // (r * r), h * r, w * r])
+    *lead, c, h, w = tensor(x).shape
+    n, c = len(lead), c // (r * r)
+    x = reshaped(t, x, [*lead, c, r, r, h, w])
+    x = t.emit("permute", x, order=[*range(n), n, n + 3, n + 1, n + 4, n + 2])
+    return reshaped(t, x, [*lead, c, h * r, w * r])
 
 
 @op("pixel_unshuffle.default")
 def _(t, x, r):
-    shape = list(tensor(x).shape)
-    if not all(isinstance(s, int) for s in shape) or len(shape) != 4:
-        raise Unsupported("a pixel unshuffle of sizes that only the call tells")
-    n, c, h, w = shape
-    x = t.emit("reshape", x, shape=[n, c, h // r, r, w // r, r])
-    x = t.emit("permute", x, order=[0, 1, 3, 5, 2, 4])
-    return t.emit("reshape", x, shape=[n, c * r * r, h // r, w // r])
+    *lead, c, h, w = tensor(x).shape
+    n, h, w = len(lead), h // r, w // r
+    x = reshaped(t, x, [*lead, c, h, r, w, r])
+    x = t.emit("permute", x, order=[*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return reshaped(t, x, [*lead, c * r * r, h, w])
 
 
 # Copies and casts -------------------------------------------------------------------------------------------------------
