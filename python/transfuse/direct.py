@@ -30,7 +30,7 @@ def direct(graph_module: GraphModule):
 
 
 def alone(graph_module: GraphModule):
-    """A graph that is one region and gives one of its results: the region as a function, the places of its arguments among the
+    """A graph that is one region and gives one of its results: the region, the places of its arguments among the
     graph's inputs, the place of the result among the region's. None: it is more."""
     nodes = list(graph_module.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
@@ -42,7 +42,7 @@ def alone(graph_module: GraphModule):
     given = result.target is operator.getitem and result.args[0] is call and list(output.args[0]) == [result]
     if region is None or not given or not all([a in inputs for a in call.args]):
         return None
-    return region.caller(), [inputs.index(a) for a in call.args], result.args[1]
+    return region, [inputs.index(a) for a in call.args], result.args[1]
 
 
 def _region(graph_module: GraphModule, node: Node):

@@ -70,9 +70,9 @@ class Watch:
             tuple([snapshot(getattr(part, name, None)) for part, name in self.read]) if self.read else None,
         )
 
-    def guard(self):
-        """The present state and autocast compiled to one function: whether nothing has changed since. It stands before every call,
-        so it compares where things lie, many of them at once, and builds little."""
+    def tests(self) -> tuple[list[str], dict]:
+        """The present state and autocast as expressions, with the names in them: whether nothing has changed since. They stand
+        before every call, so they compare where things lie, many of them at once, and build little."""
         names: dict = {
             "functorch": torch._C._functorch.peek_interpreter_stack,
             "tracing": torch._C._is_tracing,
@@ -91,7 +91,8 @@ class Watch:
         else:
             tests.append(f"{named(autocast_state)}() == {named(casts)}")
         tables = [table for table, _ in self.children] + self.parameters + self.hooks
-        tests.append(f"not any({named(_EVERYWHERE + [table for table in tables if not table])})")
+        names["nothing"] = _EVERYWHERE + [table for table in tables if not table]
+        tests.append("not any(nothing)")
         filled = [table for table, _ in self.sizes] + [table for table in tables if table]
         tests.append(f"[*map(len, {named(filled)})] == {named([*map(len, filled)])}")
         for table, _ in self.children:
@@ -110,11 +111,13 @@ class Watch:
             for part, name in self.read
         ]
         tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" for hooks in self.hooks if hooks]
-        body = "\n            and ".join(tests)
-        # What a test looks for may be gone: then something has changed.
-        text = f"def guard():\n    try:\n        return ({body})\n    except (KeyError, AttributeError, TypeError):\n        return False\n"
-        exec(compile(text, "<transfuse guard>", "exec"), names)
-        return names["guard"]
+        return tests, names
+
+    def bare(self, tests: list[str], names: dict) -> tuple[list[str], dict]:
+        """The same, and whether a call of the module is its forward(): no hooks on it, no torch.compile of its own."""
+        table = self.sizes[0][0]
+        own = {"own": table, "nothing": names["nothing"] + [table[name] for name in HOOKS]}
+        return ["own.get('_compiled_call_impl') is None", "'forward' not in own", *tests], names | own
 
 
 def attributes(module: nn.Module, reads) -> list[tuple[str, str, object]] | None:

@@ -114,6 +114,10 @@ run_backward = torch.ops.transfuse.run_backward.default._op
 scratch = torch.ops.transfuse.scratch.default
 scratch_backward = torch.ops.transfuse.scratch_backward.default
 
+# It has no gradient of its own, and need not be asked for one at every call.
+_own = torch.library.Library("transfuse", "IMPL")
+_own.impl("run_detached", torch.library.fallthrough_kernel, "Autograd")
+
 # The regions that may be called by handle or by text: how PyTorch itself would compute them.
 _eager: dict[int, object] = {}
 _eager_by_text: dict[str, object] = {}

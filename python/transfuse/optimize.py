@@ -89,7 +89,7 @@ def _remember(state: State, mode: tuple, flat: list, entry: Bound) -> None:
             if len(state.recalls) > MOST_VARIANTS:
                 return
             recall = state.recalls[mode] = Recall(state.watch)
-        recall.calls[Recall.key(flat)] = entry
+        recall.remember(flat, entry)
         state.recall = recall
 
 
@@ -236,9 +236,8 @@ def _optimized_class(base: type) -> type:
     def call(self, *args, **kwargs):
         """nn.Module's own call, less its way to forward() where nothing stands around it and the inputs are known."""
         if not kwargs and not is_compiling():
-            table = self.__dict__
-            recall = table["_transfuse"].recall
-            if recall is not None and (found := recall.find(args)) is not None and _bare(table):
+            recall = self._transfuse.recall
+            if recall is not None and (found := recall.find_bare(args)) is not None:
                 return found(*args)
         return base.__call__(self, *args, **kwargs)
 
@@ -269,18 +268,6 @@ def _optimized_class(base: type) -> type:
     made.__qualname__ = base.__qualname__
     made._transfuse_base = base
     return made
-
-
-def _bare(table: dict) -> bool:
-    """Whether a module's call is its forward(): no hooks on it, no torch.compile of its own."""
-    return not (
-        table["_forward_hooks"]
-        or table["_forward_pre_hooks"]
-        or table["_backward_hooks"]
-        or table["_backward_pre_hooks"]
-        or table.get("_compiled_call_impl")
-        or "forward" in table
-    )
 
 
 def _rebuild(base: type, options: Options, dynamic: bool):

@@ -76,7 +76,7 @@ class Region:
         self.differentiable_program = library.DifferentiableProgram(
             self.handle, self.outputs, self.reach, self.leaf_count
         )
-        self.forced: str | None = None  # "ours" or "pytorch"
+        self._ready: list[dict] = []
         self.on_cuda = False
 
     def module(self) -> RegionCall:
@@ -107,13 +107,12 @@ class Region:
     def caller(self):
         """What an eager call of the region runs, as a function of its leaves and sizes; all that never changes is bound to it."""
         handle, eager, count = self.handle, self.eager, self.leaf_count
-        choices, modes, inputs = self.choices, self.modes, self.inputs
-        only = inputs[0] if len(inputs) == 1 else None
+        choices, modes = self.choices, self.modes
         never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
         program, grad_enabled = self.differentiable_program, torch.is_grad_enabled
 
         def call(*arguments):
-            if self.failure is not None or self.forced == "pytorch":
+            if self.failure is not None:
                 return eager(*arguments)
             leaves, sizes = (arguments[:count], arguments[count:]) if has_sizes else (arguments, ())
             grad = False
@@ -124,18 +123,13 @@ class Region:
                         break
             mode = self.call_mode(leaves[0], grad)
             try:
-                measured = never_slower and self.forced is None
-                if measured or mode & library.TF32:
-                    if only is not None:
-                        key = (mode, (leaves[only].shape,), sizes, leaves[only].is_contiguous())
-                    else:
-                        given = [leaves[i] for i in inputs]
-                        key = (mode, tuple([t.shape for t in given]), sizes, tuple([t.is_contiguous() for t in given]))
+                if never_slower or mode & library.TF32:
+                    key = self.key(mode, leaves, sizes)
                     if mode & library.TF32:
                         mode = modes.get(key)
                         if mode is None:
                             mode = self.as_pytorch_multiplies(key, leaves, grad)
-                    if measured:
+                    if never_slower:
                         choice = choices.get(key)
                         if choice is None:
                             choice = self.choose(key, leaves, mode, grad)
@@ -148,6 +142,30 @@ class Region:
                 return self.gave_up(error, arguments)
 
         return call
+
+    def key(self, mode: int, leaves: tuple, sizes: tuple) -> tuple:
+        given = [leaves[i] for i in self.inputs]
+        return mode, tuple([t.shape for t in given]), sizes, tuple([t.is_contiguous() for t in given])
+
+    def ready(self) -> dict:
+        """For one who calls the operator itself: the modes it finds by mode_of, forgotten when they hold no more."""
+        self._ready.append({})
+        return self._ready[-1]
+
+    def mode_of(self, leaves: tuple) -> int | None:
+        """The mode of calls without gradients on tensors like these; None where it is not settled, or PyTorch's way is used."""
+        mode = self.call_mode(leaves[0], False)
+        key = self.key(mode, leaves, ())
+        if mode & library.TF32:
+            mode = self.modes.get(key)
+        choice = self.choices.get(key) if self.options.never_slower else None
+        ours = choice.takes_ours if choice is not None else not self.options.never_slower
+        return mode if ours and self.failure is None else None
+
+    def forget(self) -> None:
+        """What was measured."""
+        for table in (self.choices, self.modes, *self._ready):
+            table.clear()
 
     def attached(self, outputs: list, leaves: list) -> list:
         """An output that no gradient can flow through does not require one, as in PyTorch."""
@@ -163,6 +181,8 @@ class Region:
         if self.options.require_full_compilation:
             raise error
         self.failure = str(error)
+        for table in self._ready:
+            table.clear()
         fallback.warn(f"{self.name} could not run ({str(error).strip().splitlines()[0]})")
         return result
 

@@ -9,9 +9,11 @@ import torch
 import torch.utils._pytree as pytree
 from torch import nn
 
+from transfuse import library
 from transfuse.capture import Capture
 from transfuse.direct import alone, direct
 from transfuse.guards import Watch
+from transfuse.precision import allows_tf32
 from transfuse.regions import Cut, Options
 
 
@@ -62,7 +64,7 @@ class Bound:
     def __init__(self, entry: Entry, owners: list, module=None):
         """`module`: whose own forward() is called where gradients are asked for, which the graph does not know."""
         self.entry, self.owners = entry, owners
-        self.fixed = entry.places
+        self.fixed, self.own_gradient = entry.places, module is not None
         self.call = self._compiled() if module is None else self._without_gradients(module)
 
     def fits(self) -> bool:
@@ -85,29 +87,94 @@ class Bound:
         """The call as one function of the flat inputs, which reads every parameter where it lies."""
         spec = self.entry.capture.out_spec
         names = {"run": self.entry.run, "unflatten": pytree.tree_unflatten, "spec": spec}
-        names.update({f"table{i}": table for i, (table, _) in enumerate(self.owners)})
-        tables = [f"table{i}[{name!r}]" for i, (_, name) in enumerate(self.owners)]
-        values = ", ".join([*tables, "*inputs"])
-        if self.entry.alone is not None and spec == pytree.tree_structure(0):
-            names["region"], takes, gives = self.entry.alone
-            given = [tables[i] if i < len(tables) else f"inputs[{i - len(tables)}]" for i in takes]
-            result = f"region({', '.join(given)})[{gives}]"
-        elif spec == pytree.tree_structure(0):
+        values = ", ".join([*self._tables(names), "*inputs"])
+        if spec == pytree.tree_structure(0):
             result = f"run({values})[0]"
         elif spec == pytree.tree_structure((0,) * spec.num_leaves):
             result = f"tuple(run({values}))"
         else:
             result = f"unflatten(run({values}), spec)"
-        exec(compile(f"def call(*inputs):\n    return {result}\n", "<transfuse call>", "exec"), names)
-        return names["call"]
+        return _defined("call", f"def call(*inputs):\n    return {result}\n", names)
+
+    def _tables(self, names: dict) -> list[str]:
+        names.update({f"table{i}": table for i, (table, _) in enumerate(self.owners)})
+        return [f"table{i}[{name!r}]" for i, (_, name) in enumerate(self.owners)]
+
+    def like(self, flat: list):
+        """The call for inputs of these sizes, types and devices. A graph that is one region goes straight to the operator, with
+        the mode that calls of this layout were found to have; a call with gradients, or one of a new layout, to the region."""
+        alone, spec = self.entry.alone, self.entry.capture.out_spec
+        if alone is None or self.own_gradient or spec != pytree.tree_structure(0):
+            return self.call
+        region, takes, gives = alone
+        names = {
+            "region": region.caller(),
+            "gave_up": region.gave_up,
+            "mode_of": region.mode_of,
+            "ready": region.ready(),
+        }
+        names |= {"run": library.run_detached, "handle": region.handle, "grad": torch.is_grad_enabled}
+        names["allows_tf32"] = allows_tf32
+        tables, inputs = self._tables(names), [f"a{i}" for i in range(len(flat))]
+        leaves = [tables[i] if i < len(tables) else inputs[i - len(tables)] for i in takes]
+        layout = [f"{leaf}.is_contiguous()" for i, leaf in zip(takes, leaves) if i >= len(tables)]
+        if any(a.is_cuda and a.dtype is torch.float32 for a in flat):
+            layout.append("allows_tf32()")
+        text = f"""
+def call({", ".join(inputs)}):
+    leaves = ({", ".join(leaves)},)
+    if grad():
+        return region(*leaves)[{gives}]
+    layout = {layout[0] if len(layout) == 1 else "(" + ", ".join(layout) + ",)"}
+    mode = ready.get(layout)
+    if mode is None:
+        result = region(*leaves)[{gives}]
+        if (mode := mode_of(leaves)) is not None:
+            ready[layout] = mode
+        return result
+    try:
+        return run(leaves, handle, (), mode)[{gives}]
+    except RuntimeError as error:
+        return gave_up(error, leaves)[{gives}]
+"""
+        return _defined("call", text, names)
+
+
+def _defined(name: str, text: str, names: dict):
+    exec(compile(text, f"<transfuse {name}>", "exec"), names)
+    return names[name]
 
 
 class Recall:
-    """A state of the module that was met: a guard that tells whether it holds, and the calls met in it."""
+    """A state of the module that was met, and the calls met in it. find(args): the call, if that state still holds and such
+    inputs were met; find_bare(args): the same if nothing stands around the module's forward()."""
 
     def __init__(self, watch: Watch):
-        self.holds = watch.guard()
-        self.calls: dict = {}  # shape, dtype and device of each input → Bound
+        self.calls: dict = {}  # shape, dtype and device of each input → (call, Bound if it must be asked whether it fits)
+        tests, names = watch.tests()
+        names |= {"calls": self.calls, "key": self.key}
+        self.find = _defined("find", self._text(tests), dict(names))
+        tests, names = watch.bare(tests, names)
+        self.find_bare = _defined("find", self._text(tests), names)
+
+    @staticmethod
+    def _text(tests: list[str]) -> str:
+        condition = "\n                and ".join(tests)
+        # What a test looks for may be gone: then something has changed. What is no tensor has no shape.
+        return f"""
+def find(args):
+    try:
+        if not ({condition}):
+            return None
+        if len(args) == 1:
+            a, = args
+            call, bound = calls[a.shape, a.dtype, a.device]
+        else:
+            call, bound = calls[key(args)]
+    except (KeyError, AttributeError, TypeError):
+        return None
+    return call if bound is None or bound.fits() else None
+"""
 
     @staticmethod
     def key(args) -> tuple:
@@ -116,18 +183,8 @@ class Recall:
             return a.shape, a.dtype, a.device
         return tuple([(a.shape, a.dtype, a.device) for a in args])
 
-    def find(self, args: tuple):
-        if not self.holds():
-            return None
-        try:
-            if len(args) == 1:
-                (a,) = args
-                bound = self.calls.get((a.shape, a.dtype, a.device))
-            else:
-                bound = self.calls.get(self.key(args))
-        except (AttributeError, TypeError):  # something that is no tensor
-            return None
-        return bound.call if bound is not None and (not bound.fixed or bound.fits()) else None
+    def remember(self, flat: list, bound: Bound) -> None:
+        self.calls[self.key(flat)] = bound.like(flat), bound if bound.fixed else None
 
 
 class State:

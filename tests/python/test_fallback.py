@@ -120,12 +120,12 @@ def test_never_slower_measures_and_says_so():
         same(ours(x), model(x))
     assert "is used (ours" in str(transfuse.report(ours))
     region = next(iter(ours.__dict__["_transfuse"].captures.values()))[0].cut.regions[0]
-    region.choices.clear()
+    region.forget()
     region.measure = lambda *_: transfuse.region.Choice(2.0, 1.0)
     with torch.no_grad():
         same(ours(x), model(x))
     assert "PyTorch's is used" in str(transfuse.report(ours))
-    region.choices.clear()
+    region.forget()
     region.measure = lambda *_: transfuse.region.Choice(1.0, 2.0, 3 << 20, 1 << 20)
     with torch.no_grad():
         same(ours(x), model(x))
