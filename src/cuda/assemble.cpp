@@ -15,6 +15,7 @@
 #include "cuda/loop.h"
 #include "cuda/moments.h"
 #include "cuda/pull.h"
+#include "cuda/side_by_side.h"
 #include "cuda/thin.h"
 #include "plan/pass_name.h"
 #include "transfuse/error.h"
@@ -41,6 +42,7 @@ public:
         // Weights are packed by the launch that prepares them, so every other pass is generated first.
         const size_t begin = !plan_.passes.empty() && plan_.passes[0].kind == PassKind::prepare ? 1 : 0;
         std::vector<Program> programs(plan_.passes.size());
+        generate_tiles_ahead(begin);
         for (pass_ = begin; pass_ < plan_.passes.size(); ++pass_) programs[pass_] = generate(plan_.passes[pass_]);
         bind_in_order(programs, begin);
         copy_repeated_outputs();
@@ -49,9 +51,10 @@ public:
     }
 
 private:
-    // Where the plan begins by reading moments, the reading goes first and weights are prepared while it ends: only what
-    // comes after needs both. The reading waits for what was launched before it and only then lets the preparation start,
-    // which waits for nothing: weights may just have been written, and its memory may be what the call before still reads.
+    // Where the plan begins by reading moments, the reading goes first and weights are prepared while it ends: only
+    // what comes after needs both. The reading waits for what was launched before it and only then lets the preparation
+    // start, which waits for nothing: weights may just have been written, and its memory may be what the call before
+    // still reads.
     void bind_in_order(const std::vector<Program>& programs, size_t begin) {
         const bool moments = begin < programs.size() && plan_.passes[begin].kind == PassKind::moments;
         const size_t reading = moments ? launches_before_tail(programs[begin], begin) : 0;
@@ -105,12 +108,12 @@ private:
         return values;
     }
 
-    // The prepare pass, less what nobody reads (weights that are only packed), and the packing of all weights that depend
-    // on parameters alone.
+    // The prepare pass, less what nobody reads (weights that are only packed), and the packing of all weights that
+    // depend on parameters alone.
     Program preparation(size_t begin, const std::set<ValueId>& read, bool beside) {
         PullRequest request{graph_, parameters_, {}, {}, target_, 0, "prepare", false, true, beside};
         request.target.any_size = known_ != nullptr;  // nothing but a constant can depend on sizes
-        bool writes_output = false;  // at every call then
+        bool writes_output = false;                   // at every call then
         if (begin > 0) {
             request.places = places_of(plan_.passes[0]);
             const auto& outputs = graph_.outputs();
@@ -316,16 +319,63 @@ private:
         return sinks;
     }
 
+    Surroundings surroundings_of(size_t number) const {
+        const auto config = configs_.find(number);
+        return {plan_,
+                plan_.passes[number],
+                assembly_.strides,
+                options_.precision,
+                target_,
+                aligned_,
+                config == configs_.end() ? "" : config->second,
+                static_cast<int>(number)};
+    }
+
+    struct Tiles {
+        std::optional<DenseProgram> dense;
+        bool apart = false;          // it leaves the products of each tap
+        std::optional<Taken> taken;  // of the kernels that are known
+        std::string why_not;
+    };
+
+    // Tiles of a pass depend on nothing that is decided for another: where there are many, and choosing a tile and
+    // writing its text takes nearly all the time, several threads generate them. (Decisions are recorded in order.)
+    void generate_tiles_ahead(size_t begin) {
+        constexpr size_t few = 2;  // a thread takes as long to start as a pass
+        std::vector<size_t> passes;
+        for (size_t p = begin; p < plan_.passes.size(); ++p)
+            if (takes_tiles(surroundings_of(p))) passes.push_back(p);
+        if (target_.stated() || passes.size() < 2 * few) return;
+        std::vector<std::optional<Tiles>> made(passes.size());
+        side_by_side(
+            passes.size(), [&](size_t k) { made[k] = tiles_ahead(passes[k]); }, few);
+        for (size_t k = 0; k < passes.size(); ++k)
+            if (made[k]) tiles_.emplace(passes[k], std::move(*made[k]));
+    }
+
+    // Nothing where another family takes the pass; or where something is wrong, which whoever comes to it will meet
+    // again.
+    std::optional<Tiles> tiles_ahead(size_t number) const try {
+        const Surroundings surroundings = surroundings_of(number);
+        const Places places = places_of(surroundings.pass);
+        std::vector<Sink> sinks;
+        for (const Store& store : surroundings.pass.stores) sinks.push_back(sink_of(store));
+        if (generate_thin(surroundings, places, sinks)) return std::nullopt;
+        sinks = tile_sinks(surroundings.pass);
+        if (generate_cells(surroundings, places, sinks) || generate_grouped(surroundings, places, sinks))
+            return std::nullopt;
+        return generate_tiles(surroundings);
+    } catch (const std::exception&) {
+        return std::nullopt;
+    }
+
+    bool takes_tiles(const Surroundings& surroundings) const {
+        return surroundings.pass.kind == PassKind::dense && !target_.general_only &&
+               surroundings.config != no_dense_config;
+    }
+
     Program generate(const Pass& pass) {
-        const auto config = configs_.find(pass_);
-        const Surroundings surroundings{plan_,
-                                        pass,
-                                        assembly_.strides,
-                                        options_.precision,
-                                        target_,
-                                        aligned_,
-                                        config == configs_.end() ? "" : config->second,
-                                        static_cast<int>(pass_)};
+        const Surroundings surroundings = surroundings_of(pass_);
         PullRequest request{graph_, parameters_, places_of(pass), {}, target_, 0, std::string(pass_name(pass.kind)),
                             false};
         // Copies of whole leaves read what they write under another name.
@@ -337,7 +387,7 @@ private:
         std::set<ValueId> done;  // stored by the main kernel already
         bool apart = false;      // the main kernel leaves the products of each tap
         std::string why_not;
-        if (pass.kind == PassKind::dense && !target_.general_only && surroundings.config != no_dense_config) {
+        if (takes_tiles(surroundings)) {
             std::vector<Sink> sinks;
             for (const Store& store : pass.stores) sinks.push_back(sink_of(store));
             if (auto thin = generate_thin(surroundings, request.places, sinks)) {
@@ -352,9 +402,7 @@ private:
                 for (const TileStep& step : pass.steps)
                     if (step.scope == Scope::tile || step.scope == Scope::prologue) done.insert(step.value);
                 note("ordinary arithmetic; " + program.note);
-            } else if (auto dense = generate_tiles(surroundings, &why_not)) {
-                auto products = generate_apart(surroundings, dense->seconds);
-                if ((apart = products.has_value())) dense = std::move(products);
+            } else if (auto dense = take_tiles(surroundings, apart, why_not)) {
                 program = with_pack(*dense);
                 for (auto& [value, place] : dense->places) request.places.insert_or_assign(value, place);
                 for (const TileStep& step : pass.steps)
@@ -406,7 +454,8 @@ private:
             }
         }
         const bool first = program.launches.empty();
-        // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly equal.
+        // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly
+        // equal.
         request.exact = (!first && !apart) || pass.kind == PassKind::moments ||
                         std::all_of(pass.steps.begin(), pass.steps.end(),
                                     [](const TileStep& step) { return step.scope == Scope::tail; });
@@ -423,24 +472,33 @@ private:
         return program;
     }
 
-    std::optional<DenseProgram> generate_tiles(const Surroundings& surroundings, std::string* why_not) {
-        if (!known_) return generate_dense(surroundings, why_not);
-        Taken taken;
-        auto dense = generate_dense_among(surroundings, *known_, taken, why_not);
-        if (dense) assembly_.taken.insert_or_assign(pass_, std::move(taken));
-        return dense;
+    // The products of each tap, where adding them up afterwards is estimated faster: for the first size of a program,
+    // by the heuristic's configuration.
+    Tiles generate_tiles(const Surroundings& surroundings, bool whole = true) const {
+        Tiles tiles;
+        if (known_) {
+            tiles.dense = generate_dense_among(surroundings, *known_, tiles.taken.emplace(), &tiles.why_not);
+            if (!tiles.dense) tiles.taken.reset();
+        } else {
+            tiles.dense = generate_dense(surroundings, &tiles.why_not);
+        }
+        if (!tiles.dense || !whole || target_.stated() || target_.any_size || !surroundings.config.empty())
+            return tiles;
+        if (auto products = generate_dense_apart(surroundings, tiles.dense->seconds))
+            tiles.dense = std::move(products), tiles.apart = true, tiles.taken.reset();
+        return tiles;
     }
 
-    // The products of each tap, where adding them up afterwards is estimated faster than a kernel that takes `than`:
-    // for the first size of a program, by the heuristic's configuration.
-    std::optional<DenseProgram> generate_apart(const Surroundings& surroundings, double than) {
-        if (target_.stated() || target_.any_size || !surroundings.config.empty()) return std::nullopt;
-        auto products = generate_dense_apart(surroundings, than);
-        if (products) assembly_.taken.erase(pass_);
-        return products;
+    std::optional<DenseProgram> take_tiles(const Surroundings& surroundings, bool& apart, std::string& why_not) {
+        const auto ahead = tiles_.find(pass_);
+        Tiles tiles = ahead != tiles_.end() ? std::move(ahead->second) : generate_tiles(surroundings);
+        if (tiles.taken) assembly_.taken.insert_or_assign(pass_, std::move(*tiles.taken));
+        apart = tiles.apart, why_not = std::move(tiles.why_not);
+        return std::move(tiles.dense);
     }
 
-    // A dense pass that no family takes whole: the product alone, into memory; its tile program is for the general kernel.
+    // A dense pass that no family takes whole: the product alone, into memory; its tile program is for the general
+    // kernel.
     std::optional<Program> generate_product(const Surroundings& whole) {
         constexpr double worthwhile = 1e6;  // flops
         const ValueId anchor = whole.pass.anchor;
@@ -462,9 +520,10 @@ private:
                                  target_, aligned_, whole.config,      whole.number};
         if (auto grouped = generate_grouped(apart, places_of(product), {sink_of(product.stores[0])}))
             return std::move(grouped->program);
-        if (auto dense = generate_tiles(apart, nullptr)) {
-            assembly_.configs[pass_] = dense->config;
-            return with_pack(*dense);
+        if (Tiles tiles = generate_tiles(apart, false); tiles.dense) {
+            if (tiles.taken) assembly_.taken.insert_or_assign(pass_, std::move(*tiles.taken));
+            assembly_.configs[pass_] = tiles.dense->config;
+            return with_pack(*tiles.dense);
         }
         if (fresh) {
             address.reset();
@@ -512,8 +571,7 @@ private:
             BoundLaunch bound{launch, {}, pass};
             if (!options_.freeze) bound.launch.parameters_only = false;
             for (const Argument& argument : launch.arguments)
-                if (argument.kind != Argument::Kind::bytes)
-                    bound.addresses.push_back(address_of(argument, scratch_at));
+                if (argument.kind != Argument::Kind::bytes) bound.addresses.push_back(address_of(argument, scratch_at));
             assembly_.launches.push_back(std::move(bound));
         }
         if (scratch) return;
@@ -581,7 +639,8 @@ private:
         size_t pass;
         ExtraJob job;
     };
-    std::vector<Pack> packs_;  // of weights that depend on parameters alone
+    std::map<size_t, Tiles> tiles_;  // made ahead, by number of the pass
+    std::vector<Pack> packs_;        // of weights that depend on parameters alone
 };
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "cuda/build.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <set>
-#include <thread>
 
 #include "cuda/dense/dense.h"
+#include "cuda/side_by_side.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -34,26 +33,18 @@ std::vector<Outcome> compile_each(Assembly& assembly, int arch, const Compiler& 
             fresh.push_back(i);
     }
     if (fresh.empty()) return outcomes;
-    std::atomic<size_t> next{0};
-    auto work = [&] {
-        for (size_t k = next++; k < fresh.size(); k = next++) {
-            const size_t i = fresh[k];
-            const Source& source = *assembly.launches[i].launch.source;
-            try {
-                const auto binary = compile(source, arch);
-                const Resources used = resources_in(binary->log, source.entry);
-                if (source.entry == dense_entry && used.spill_bytes > most_spilled)
-                    outcomes[i].words = "it spills " + std::to_string(used.spill_bytes) + " bytes of registers";
-            } catch (const std::exception& error) {
-                outcomes[i] = {std::current_exception(), error.what()};
-            }
+    side_by_side(fresh.size(), [&](size_t k) {
+        const size_t i = fresh[k];
+        const Source& source = *assembly.launches[i].launch.source;
+        try {
+            const auto binary = compile(source, arch);
+            const Resources used = resources_in(binary->log, source.entry);
+            if (source.entry == dense_entry && used.spill_bytes > most_spilled)
+                outcomes[i].words = "it spills " + std::to_string(used.spill_bytes) + " bytes of registers";
+        } catch (const std::exception& error) {
+            outcomes[i] = {std::current_exception(), error.what()};
         }
-    };
-    const size_t count = std::min<size_t>({fresh.size(), std::max<size_t>(1, std::thread::hardware_concurrency()), 16});
-    std::vector<std::thread> threads;
-    for (size_t t = 1; t < count; ++t) threads.emplace_back(work);
-    work();
-    for (std::thread& thread : threads) thread.join();
+    });
     return outcomes;
 }
 
