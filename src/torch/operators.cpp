@@ -228,17 +228,19 @@ Prepared prepare_backward(const std::vector<Tensor>& leaves, const std::vector<T
 
 std::vector<Tensor> execute(const Prepared& call) { return execute(*call.instance, call.place); }
 
-std::vector<Tensor> run(std::vector<Tensor> leaves, int64_t handle, std::vector<int64_t> sizes, int64_t mode) {
+std::vector<Tensor> run(const std::vector<Tensor>& leaves, int64_t handle, const std::vector<int64_t>& sizes,
+                        int64_t mode) {
     return execute(prepare(program(handle), leaves, sizes, mode));
 }
 
-std::vector<Tensor> run_text(std::vector<Tensor> leaves, std::string text, std::vector<int64_t> sizes, int64_t mode) {
+std::vector<Tensor> run_text(const std::vector<Tensor>& leaves, const std::string& text,
+                             const std::vector<int64_t>& sizes, int64_t mode) {
     return execute(prepare(program(define_program(text)), leaves, sizes, mode));
 }
 
-std::vector<Tensor> run_backward(std::vector<Tensor> leaves, std::vector<Tensor> gradients, int64_t handle,
-                                 std::vector<int64_t> sizes, int64_t mode, std::vector<int64_t> outputs,
-                                 std::vector<int64_t> wanted) {
+std::vector<Tensor> run_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients,
+                                 int64_t handle, const std::vector<int64_t>& sizes, int64_t mode,
+                                 const std::vector<int64_t>& outputs, const std::vector<int64_t>& wanted) {
     return execute(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted));
 }
 
@@ -247,13 +249,13 @@ int64_t scratch_of(const Prepared& call) {
     return static_cast<int64_t>(call.instance->executable->workspace_bytes_for(views_here().leaves, {}));
 }
 
-int64_t scratch(std::vector<Tensor> leaves, int64_t handle, std::vector<int64_t> sizes, int64_t mode) {
+int64_t scratch(const std::vector<Tensor>& leaves, int64_t handle, const std::vector<int64_t>& sizes, int64_t mode) {
     return scratch_of(prepare(program(handle), leaves, sizes, mode));
 }
 
-int64_t scratch_backward(std::vector<Tensor> leaves, std::vector<Tensor> gradients, int64_t handle,
-                         std::vector<int64_t> sizes, int64_t mode, std::vector<int64_t> outputs,
-                         std::vector<int64_t> wanted) {
+int64_t scratch_backward(const std::vector<Tensor>& leaves, const std::vector<Tensor>& gradients, int64_t handle,
+                         const std::vector<int64_t>& sizes, int64_t mode, const std::vector<int64_t>& outputs,
+                         const std::vector<int64_t>& wanted) {
     return scratch_of(prepare_backward(leaves, gradients, handle, sizes, mode, outputs, wanted));
 }
 
