@@ -65,6 +65,7 @@ class Bound:
         """`module`: whose own forward() is called where gradients are asked for, which the graph does not know."""
         self.entry, self.owners = entry, owners
         self.fixed, self.own_gradient = entry.places, module is not None
+        self._makers: dict = {}
         self.call = self._compiled() if module is None else self._without_gradients(module)
 
     def fits(self) -> bool:
@@ -103,41 +104,43 @@ class Bound:
     def like(self, flat: list):
         """The call for inputs of these sizes, types and devices. A graph that is one region goes straight to the operator, with
         the mode that calls of this layout were found to have; a call with gradients, or one of a new layout, to the region."""
-        alone, spec = self.entry.alone, self.entry.capture.out_spec
-        if alone is None or self.own_gradient or spec != pytree.tree_structure(0):
+        if self.entry.alone is None or self.own_gradient or self.entry.capture.out_spec != pytree.tree_structure(0):
             return self.call
-        region, takes, gives = alone
-        names = {
-            "region": region.caller(),
-            "gave_up": region.gave_up,
-            "mode_of": region.mode_of,
-            "ready": region.ready(),
-        }
+        switched = any([a.is_cuda and a.dtype is torch.float32 for a in flat])
+        if switched not in self._makers:
+            self._makers[switched] = self._maker(len(flat), switched)
+        return self._makers[switched](self.entry.alone[0].ready())
+
+    def _maker(self, count: int, switched: bool):
+        """Makes such calls, each with its own table of modes. `switched`: TF32 may be allowed or not."""
+        region, takes, gives = self.entry.alone
+        names = {"region": region.caller(), "gave_up": region.gave_up, "mode_of": region.mode_of}
         names |= {"run": library.run_detached, "handle": region.handle, "grad": torch.is_grad_enabled}
         names["allows_tf32"] = allows_tf32
-        tables, inputs = self._tables(names), [f"a{i}" for i in range(len(flat))]
+        tables, inputs = self._tables(names), [f"a{i}" for i in range(count)]
         leaves = [tables[i] if i < len(tables) else inputs[i - len(tables)] for i in takes]
         layout = [f"{leaf}.is_contiguous()" for i, leaf in zip(takes, leaves) if i >= len(tables)]
-        if any(a.is_cuda and a.dtype is torch.float32 for a in flat):
-            layout.append("allows_tf32()")
+        layout += ["allows_tf32()"] if switched else []
         text = f"""
-def call({", ".join(inputs)}):
-    leaves = ({", ".join(leaves)},)
-    if grad():
-        return region(*leaves)[{gives}]
-    layout = {layout[0] if len(layout) == 1 else "(" + ", ".join(layout) + ",)"}
-    mode = ready.get(layout)
-    if mode is None:
-        result = region(*leaves)[{gives}]
-        if (mode := mode_of(leaves)) is not None:
-            ready[layout] = mode
-        return result
-    try:
-        return run(leaves, handle, (), mode)[{gives}]
-    except RuntimeError as error:
-        return gave_up(error, leaves)[{gives}]
+def make(ready):
+    def call({", ".join(inputs)}):
+        leaves = ({", ".join(leaves)},)
+        if grad():
+            return region(*leaves)[{gives}]
+        layout = {layout[0] if len(layout) == 1 else "(" + ", ".join(layout) + ",)"}
+        mode = ready.get(layout)
+        if mode is None:
+            result = region(*leaves)[{gives}]
+            if (mode := mode_of(leaves)) is not None:
+                ready[layout] = mode
+            return result
+        try:
+            return run(leaves, handle, (), mode)[{gives}]
+        except RuntimeError as error:
+            return gave_up(error, leaves)[{gives}]
+    return call
 """
-        return _defined("call", text, names)
+        return _defined("make", text, names)
 
 
 def _defined(name: str, text: str, names: dict):

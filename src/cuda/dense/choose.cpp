@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "cuda/dense/cost.h"
@@ -146,12 +147,8 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
         if (w <= w_grain) break;
     }
     std::sort(rough.begin(), rough.end(), [](const Rough& a, const Rough& b) { return a.score > b.score; });
-    std::vector<std::array<int, 4>> seen;
-    std::erase_if(rough, [&](const Rough& r) {
-        const bool known = std::find(seen.begin(), seen.end(), r.config.run) != seen.end();
-        seen.push_back(r.config.run);
-        return known;
-    });
+    std::set<std::array<int, 4>> seen;   // a long row is cut into thousands of numbers of pieces
+    std::erase_if(rough, [&](const Rough& r) { return !seen.insert(r.config.run).second; });
     // The best of every length: which of them fits depends on how many accumulators stand side by side.
     std::array<int, 4> taken{};   // by length
     std::erase_if(rough, [&](const Rough& r) { return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > runs_of_a_length; });
