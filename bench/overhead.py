@@ -58,7 +58,7 @@ def main() -> None:
         print(f"{name:24}{times[0]:8.1f}{times[1]:10.1f}{times[2]:9.1f}{statistics.median(first):10.0f}")
 
 
-def new_sizes(device: str, count=8) -> None:
+def new_sizes(device: str, count=16) -> None:
     """Rewriting and planning for sizes that were never met, after one that was; and how many of them compiled a kernel. On a
     GPU until the call returns, as kernels are compiled in other threads and processes; else processor time."""
     clock = time.perf_counter if device == "cuda" else time.thread_time
@@ -95,8 +95,8 @@ def kept_kernels() -> int:
     return sum(1 for file in Path(folder).rglob("*") if file.is_file()) if torch.cuda.is_available() else 0
 
 
-def host_microseconds(call, calls=20, batches=15) -> float:
-    """Until the call returns: so few calls that the GPU's queue never fills."""
+def host_microseconds(call, calls=20, batches=60) -> float:
+    """Until the call returns, the best of many batches: so few calls in each that the GPU's queue never fills."""
     best = float("inf")
     for _ in range(batches):
         torch.cuda.synchronize()

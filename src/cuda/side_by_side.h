@@ -3,23 +3,41 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace transfuse::cuda {
 
-// body(k) for every k below `count`, in any order; body must not throw. at_least: parts that are worth a thread.
+inline thread_local bool beside_others = false;  // this thread does a part
+
+// body(k) for every k below `count`, in any order. at_least: parts that are worth a thread. Parts of a part are done one
+// after another. Throws one of what parts have thrown.
 template <class Body>
 void side_by_side(size_t count, const Body& body, size_t at_least = 1) {
     std::atomic<size_t> next{0};
+    std::mutex mutex;
+    std::exception_ptr error;
     const auto work = [&] {
-        for (size_t k = next++; k < count; k = next++) body(k);
+        const bool before = std::exchange(beside_others, true);
+        try {
+            for (size_t k = next++; k < count; k = next++) body(k);
+        } catch (...) {
+            next = count;
+            const std::lock_guard lock(mutex);
+            error = std::current_exception();
+        }
+        beside_others = before;
     };
-    const size_t most = std::min<size_t>(std::max(1U, std::thread::hardware_concurrency()), 16);
+    const size_t cores = std::min<size_t>(std::max(1U, std::thread::hardware_concurrency()), 16);
+    const size_t most = beside_others ? 1 : cores;
     std::vector<std::thread> threads;
     for (size_t t = 1; t < std::min(count / at_least, most); ++t) threads.emplace_back(work);
     work();
     for (std::thread& thread : threads) thread.join();
+    if (error) std::rethrow_exception(error);
 }
 
 }  // namespace transfuse::cuda

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "cuda/dense/cost.h"
+#include "cuda/side_by_side.h"
 
 namespace transfuse::cuda {
 
@@ -80,6 +82,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
             if (!needs.fragments && !needs.folded && width > 8 && s.row_length <= width / 2) continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
             m.c.chunk_width = needs.folded ? round_up(s.row_length, 32) : width, m.c.buffers = buffers;   // folded: whole runs are small
+            struct { int piece = 0, stages = 0; double cycles = 0; } counted;   // of boxes the number of raw pieces costs memory alone
             for (auto [raw, stages] : {std::pair{4, 0}, {3, 0}, {2, 0}, {2, s.k_stages}}) {
                 if (stages > 0 && (!w.resident || problem.load != LoadMode::boxes || problem.lanes() != 4 || stages <= base.stages || stages > most_stages)) continue;
                 m.c.raw = raw, m.c.stages = stages > 0 ? stages : direct ? 4 : base.stages, m.c.store_groups = needs.fragments ? 0 : 1;
@@ -92,7 +95,8 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                 if (m.bytes() > limit) continue;
                 m.c.alternates = m.alternates();
                 // Alike in cycles: wide chunks, and for threads that fetch themselves more in flight and weights that stay.
-                double cycles = m.cycles() * (width >= 48 ? 1.0 : width == 32 ? 1.03 : width == 16 ? 1.08 : 1.12);
+                if (!problem.boxed() || counted.piece != m.c.piece || counted.stages != m.c.stages) counted = {m.c.piece, m.c.stages, m.cycles()};
+                double cycles = counted.cycles * (width >= 48 ? 1.0 : width == 32 ? 1.03 : width == 16 ? 1.08 : 1.12);
                 cycles *= problem.boxed() ? (raw == 3 ? 1.0 : 1.003) : (raw == 4 ? 1.0 : raw == 3 ? 1.01 : 1.04) * (w.resident ? 1.0 : 1.05);
                 const std::array<int, 3> kind = several ? std::array<int, 3>{w.resident ? -1 : w.tiles, width >= 32, buffers > 2} : std::array<int, 3>{};
                 const auto at = best.find(kind);
@@ -155,52 +159,58 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     std::vector<std::pair<int, int>> bundlings{{4, 0}, {2, 0}, {1, 0}};   // bundles, and residues along w in each
     for (int64_t part = problem.axes[3].period() / 2; part > 0 && problem.axes[3].period() >= 4 && problem.axes[3].period() % part == 0; part /= 2)
         for (int bundles : {2, 1}) bundlings.push_back({bundles, static_cast<int>(part)});
-    std::vector<Choice> choices;
+    struct Division { Split split; int bundles, w_phases, k_steps; };
+    std::vector<Division> divisions;
     for (Split split : {Split::channels, Split::phases, Split::pixels}) {
         if (split == Split::channels && (blocks < 2 || (blocks % 2 && !needs.all_channels && blocks < 5))) continue;
         for (const auto& [bundles, w_phases] : bundlings)
-            for (int k_steps : {4, 2, 1}) {
-                if (k_steps > 1 && problem.cin <= problem.lanes() * k_steps) continue;
-                std::optional<Schedule> like;   // steps do not depend on the run
-                for (const Rough& r : rough) {
-                    Config c = r.config;
-                    c.split = split, c.bundles = bundles, c.w_phases = w_phases, c.k_steps = k_steps;
-                    c.chunk_width = needs.folded ? 192 : 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2, c.raw = 3;   // little memory: only to see the shape
-                    if (split == Split::pixels) {
-                        if (u[2] > c.run[2]) c.runs[2] = 2;
-                        else if (u[1] > c.run[1]) c.runs[1] = 2;
-                        else if (u[0] > c.run[0] && !needs.one_image) c.runs[0] = 2;
-                        else if (u[3] > c.run[3]) c.runs[3] = 2;
-                        else c.runs[2] = 2;
-                    }
-                    std::optional<Schedule> s;   // rows come as one where they can, and share padding where they can
-                    for (const auto& [flat, shared] : {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}, std::pair{false, false}}) {
-                        if (s || (flat && (!problem.rows_adjoin || needs.fragments || needs.ahead > 0)) || ((flat || shared) && c.run[0] * c.run[1] * c.run[2] == 1)) continue;
-                        c.flat = flat, c.shared_padding = shared;
-                        s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
-                    }
-                    if (!s) continue;
-                    if (!like) like = s;
-                    // More bundles than there are: only empty work.
-                    const int groups = split == Split::phases ? 2 : 1;
-                    if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
-                    double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
-                    for (size_t a = 0; a < 4; ++a) {
-                        const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
-                        tiles *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
-                    }
-                    const double waves = tiles / multiprocessors;
-                    for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
-                        Choice choice;
-                        choice.config = f.config;
-                        choice.pixels = s->blocks * r.pixels * useful;
-                        choice.waves = waves, choice.variants = s->variants;
-                        choice.seconds = seconds_of(waves, f.cycles);
-                        choices.push_back(std::move(choice));
-                    }
-                }
-            }
+            for (int k_steps : {4, 2, 1})
+                if (k_steps == 1 || problem.cin > problem.lanes() * k_steps) divisions.push_back({split, bundles, w_phases, k_steps});
     }
+    std::vector<std::vector<Choice>> found(divisions.size());
+    side_by_side(divisions.size(), [&](size_t number) {
+        const auto [split, bundles, w_phases, k_steps] = divisions[number];
+        std::optional<Schedule> like;   // steps do not depend on the run
+        for (const Rough& r : rough) {
+            Config c = r.config;
+            c.split = split, c.bundles = bundles, c.w_phases = w_phases, c.k_steps = k_steps;
+            c.chunk_width = needs.folded ? 192 : 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2, c.raw = 3;   // little memory: only to see the shape
+            if (split == Split::pixels) {
+                if (u[2] > c.run[2]) c.runs[2] = 2;
+                else if (u[1] > c.run[1]) c.runs[1] = 2;
+                else if (u[0] > c.run[0] && !needs.one_image) c.runs[0] = 2;
+                else if (u[3] > c.run[3]) c.runs[3] = 2;
+                else c.runs[2] = 2;
+            }
+            std::optional<Schedule> s;   // rows come as one where they can, and share padding where they can
+            for (const auto& [flat, shared] : {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}, std::pair{false, false}}) {
+                if (s || (flat && (!problem.rows_adjoin || needs.fragments || needs.ahead > 0)) || ((flat || shared) && c.run[0] * c.run[1] * c.run[2] == 1)) continue;
+                c.flat = flat, c.shared_padding = shared;
+                s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
+            }
+            if (!s) continue;
+            if (!like) like = s;
+            // More bundles than there are: only empty work.
+            const int groups = split == Split::phases ? 2 : 1;
+            if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
+            double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
+            for (size_t a = 0; a < 4; ++a) {
+                const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
+                tiles *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
+            }
+            const double waves = tiles / multiprocessors;
+            for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
+                Choice choice;
+                choice.config = f.config;
+                choice.pixels = s->blocks * r.pixels * useful;
+                choice.waves = waves, choice.variants = s->variants;
+                choice.seconds = seconds_of(waves, f.cycles);
+                found[number].push_back(std::move(choice));
+            }
+        }
+    }, 2);
+    std::vector<Choice> choices;
+    for (auto& some : found) std::move(some.begin(), some.end(), std::back_inserter(choices));
     // Warpgroups divide channels where they can unless another division is estimated far better, or loads the patch for fewer parts
     // of the phases.
     auto few = [most](const Choice& c) { return most == 1 && c.waves < few_waves; };

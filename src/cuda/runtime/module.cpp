@@ -1,7 +1,6 @@
 #include "cuda/runtime/module.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -9,10 +8,10 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 
 #include "cuda/runtime/cache.h"
+#include "cuda/side_by_side.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -126,30 +125,7 @@ std::shared_ptr<const Binary> compiled(const Source& source, int arch) {
 }
 
 void compile_all(std::span<const std::shared_ptr<const Source>> sources, int arch) {
-    if (sources.size() <= 1) {
-        for (const auto& source : sources) compiled(*source, arch);
-        return;
-    }
-    std::atomic<size_t> next{0};
-    std::mutex error_mutex;
-    std::exception_ptr error;
-    auto work = [&] {
-        for (size_t i = next++; i < sources.size(); i = next++) {
-            try {
-                compiled(*sources[i], arch);
-            } catch (...) {
-                std::lock_guard lock(error_mutex);
-                if (!error) error = std::current_exception();
-            }
-        }
-    };
-    const size_t count =
-        std::min<size_t>({sources.size(), std::max<size_t>(1, std::thread::hardware_concurrency()), 16});
-    std::vector<std::thread> threads;
-    for (size_t t = 1; t < count; ++t) threads.emplace_back(work);
-    work();
-    for (std::thread& thread : threads) thread.join();
-    if (error) std::rethrow_exception(error);
+    side_by_side(sources.size(), [&](size_t i) { compiled(*sources[i], arch); });
 }
 
 const Kernel& kernel(const std::shared_ptr<const Source>& shared, const Device& device, uint32_t dynamic_shared_bytes) {
