@@ -150,18 +150,23 @@ def _capturing_here():
 
 @contextlib.contextmanager
 def _quiet():
-    """torch.export prints the graph it could not finish; what is said of it here is one warning."""
+    """torch.export prints the graph it could not finish, and logs what tensors do not fit; what is said of it here is one warning,
+    or the error that PyTorch raises for such a call."""
     from torch.export import _trace
 
-    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    loggers = [
+        logging.getLogger(f"torch.{name}") for name in ("fx.experimental.symbolic_shapes", "_subclasses.fake_tensor")
+    ]
+    levels = [logger.level for logger in loggers]
+    for logger, level in zip(loggers, (logging.ERROR, logging.CRITICAL)):
+        logger.setLevel(level)
     _trace.print = lambda *_, **__: None
     try:
         yield
     finally:
         del _trace.print
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
 
 
 def _weight_hook(hook) -> bool:

@@ -154,6 +154,7 @@ class Recall:
 
     def __init__(self, watch: Watch):
         self.calls: dict = {}  # shape, dtype and device of each input → (call, Bound if it must be asked whether it fits)
+        self.bound: dict = {}  # the same → Bound
         tests, names = watch.tests()
         names |= {"calls": self.calls, "key": self.key}
         self.find = _defined("find", self._text(tests), dict(names))
@@ -187,7 +188,10 @@ def find(args):
         return tuple([(a.shape, a.dtype, a.device) for a in args])
 
     def remember(self, flat: list, bound: Bound) -> None:
-        self.calls[self.key(flat)] = bound.like(flat), bound if bound.fixed else None
+        key = self.key(flat)
+        if self.bound.get(key) is not bound:  # else it is there, and another state was met in between
+            self.bound[key] = bound
+            self.calls[key] = bound.like(flat), bound if bound.fixed else None
 
 
 class State:

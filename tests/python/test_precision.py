@@ -51,6 +51,22 @@ def test_the_older_switch_is_restored(switches):
         assert torch.backends.cudnn.allow_tf32 is allowed is precision.allows_tf32()
 
 
+def test_the_switches_are_read_alike_in_any_order(switches, monkeypatch):
+    """The quick reading of the old switch says what the new ones say, also once they were mixed."""
+    get = torch._C._get_fp32_precision_getter
+    monkeypatch.setattr(precision, "_mixed", False)
+    for allowed, setting in itertools.product((True, False), ("none", "tf32", "ieee", "none")):
+        torch._C._set_cudnn_allow_tf32(allowed)
+        torch._C._set_fp32_precision_setter("cuda", "conv", setting)
+        reading = get("cuda", "conv")
+        if reading in ("tf32", "ieee"):
+            assert precision.allows_tf32() == (reading == "tf32")
+        else:
+            assert not precision.allows_tf32()
+    torch._C._set_cudnn_allow_tf32(True)
+    assert precision.allows_tf32()
+
+
 def rounded(x):
     """fp32 with the ten bits of mantissa that TF32 keeps."""
     return (x.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32)

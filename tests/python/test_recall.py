@@ -167,6 +167,9 @@ def test_the_guard_of_repeated_calls_sees_autocast_and_transforms():
 
 def test_train_and_eval_take_turns_without_new_guards():
     ours, x = optimized(Watched()), torch.randn(1, 3, 5, 5)
+    calls = []
     for training in (True, False, True, False):
         ours.train(training)(x)
+        calls.append(ours.__dict__["_transfuse"].recall.find((x,)))
     assert len(ours.__dict__["_transfuse"].recalls) == 2
+    assert calls[0] is calls[2] and calls[1] is calls[3]

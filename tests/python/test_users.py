@@ -109,6 +109,43 @@ def test_calls_that_pytorch_refuses():
         assert torch.allclose(ours(X, output_size=size), layer(X, output_size=size), atol=1e-5)
 
 
+def test_two_inputs_that_do_not_fit_each_other(caplog):
+    model = With(lambda up, x, skip: (up(x) + skip).relu())
+    ours = transfuse.optimize(model, never_slower=False)
+    fits = torch.randn(2, 4, 9, 11)
+    for skip in (fits, fits[:1], fits[:, :, :1, :1], fits.to(memory_format=torch.channels_last)):
+        assert torch.allclose(ours(X, skip), model(X, skip), atol=1e-5)
+        assert torch.allclose(ours(skip=skip, x=X), model(X, skip), atol=1e-5)
+    for skip in (fits[:, :, :3], torch.randn(5)):
+        assert raised(lambda skip=skip: ours(X, skip)) == raised(lambda skip=skip: model(X, skip)) is not None
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_parameters_of_another_shape_layout_or_place(no_fallback):
+    def replaced(m):
+        found = [m(X), m(X)]
+        bias, m[0].bias = m[0].bias, None
+        found.append(m(X))
+        m[0].bias = bias
+        laid_out = torch.rand(3, 3, 3, 4, generator=torch.Generator().manual_seed(1)).permute(0, 3, 1, 2)
+        for weight in (torch.ones(3, 4, 5, 2), laid_out, torch.ones(1, 4, 3, 3).expand(3, 4, 3, 3)):
+            m[0].weight = nn.Parameter(weight)
+            found.append(m(X))
+        m[0].weight = nn.Parameter(torch.ones(5, 4, 3, 3))
+        return [*found, raised(lambda: m(X))]
+
+    torch.manual_seed(0)
+    with torch.no_grad():
+        beside(nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()), replaced)
+
+
+def test_numbers_that_are_none(no_fallback):
+    x = X.clone()
+    x[0, 0, 0, 0], x[1, 1, 2, 2] = float("nan"), float("inf")
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.ReLU(), nn.MaxPool2d(2))
+    beside(model, lambda m: [m(x).isnan().float(), m(x).nan_to_num(0, 9, -9)])
+
+
 def test_no_batch_and_no_images(no_fallback):
     model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.ReLU())
     beside(model, lambda m: [m(X[0]), m(X), m(X[:0]), gradients(m, X[:0]), gradients(m, X[0])])
