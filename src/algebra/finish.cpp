@@ -109,7 +109,9 @@ ValueId drop_trivial_axes(Rewriter& r, ValueId id) {
     return reshape(r, lattice(r, x, w, bias_of(r, id), kept), node.type.shape);
 }
 
-const std::vector<Op>& pointwise_ops() {
+}  // namespace
+
+const std::vector<Op>& elementwise_ops() {
     static const std::vector<Op> ops = [] {
         std::vector<Op> list;
         for (int op = static_cast<int>(Op::neg); op <= static_cast<int>(Op::select); ++op)
@@ -120,11 +122,9 @@ const std::vector<Op>& pointwise_ops() {
     return ops;
 }
 
-}  // namespace
-
 std::span<const Rule> finish_rules() {
     static const std::vector<Rule> rules = {
-        {"sink_reshape", Family::simplify, pointwise_ops(), sink_reshape, true},
+        {"sink_reshape", Family::simplify, elementwise_ops(), sink_reshape, true},
         {"pool_before_reshape", Family::simplify, {Op::max_pool, Op::min_pool}, pool_before_reshape, true},
         {"drop_trivial_axes", Family::finish, {Op::lattice}, drop_trivial_axes, true},
     };

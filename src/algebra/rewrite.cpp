@@ -122,13 +122,16 @@ bool has_centred_value(const Graph& graph) {
     });
 }
 
-// Flops for an element of what convolutions compute.
+// Flops for an element of what the convolutions compute whose variance is taken.
 double thickness(const Graph& graph) {
     double flops = 0, elements = 0;
-    for (ValueId id = 0; id < graph.size(); ++id) {
-        if (graph[id].op != Op::lattice || numel(graph[id].type.shape) == 0) continue;
-        flops += cost(graph, id).flops;
-        elements += static_cast<double>(numel(graph[id].type.shape));
+    for (const Node& node : graph.nodes()) {
+        if (node.op != Op::var) continue;
+        ValueId of = node.args[0];
+        while (is_pointwise(graph[of].op)) of = graph[of].args[0];
+        if (graph[of].op != Op::lattice || numel(graph[of].type.shape) == 0) continue;
+        flops += cost(graph, of).flops;
+        elements += static_cast<double>(numel(graph[of].type.shape));
     }
     return elements > 0 ? flops / elements : 0;
 }
@@ -178,10 +181,10 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
 const std::vector<const Rule*>& all_rules() {
     static const std::vector<const Rule*> rules = [] {
         std::vector<const Rule*> list;
-        for (auto table :
-             {simplify_rules(), shape_rules(), expand_pointwise_rules(), expand_conv_rules(), expand_pool_rules(),
-              expand_norm_rules(), constant_rules(), compose_rules(), fold_rules(), centred_rules(), collapse_rules(),
-              reduction_rules(), cancel_rules(), monotone_rules(), statistics_rules(), finish_rules()})
+        for (auto table : {simplify_rules(), shape_rules(), expand_pointwise_rules(), expand_conv_rules(),
+                           expand_pool_rules(), expand_norm_rules(), constant_rules(), compose_rules(), fold_rules(),
+                           centred_rules(), collapse_rules(), reduction_rules(), cancel_rules(), monotone_rules(),
+                           statistics_rules(), gate_rules(), permutation_rules(), finish_rules()})
             for (const Rule& rule : table) list.push_back(&rule);
         return list;
     }();

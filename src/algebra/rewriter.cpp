@@ -65,6 +65,16 @@ Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options)
                                           other.attributes.integers(Key::dims) == node.attributes.integers(Key::dims));
         }
     }
+    std::vector<bool> otherwise(count);  // used in another way
+    for (ValueId output : graph.outputs()) otherwise[at(output)] = true;
+    loaded_.assign(count, false);
+    for (size_t id = count; id-- > 0;) {
+        const Node& node = graph.nodes()[id];
+        loaded_[id] = old_uses_[id] > 0 && !otherwise[id];
+        const bool product = node.op == Op::conv || node.op == Op::conv_transpose || node.op == Op::lattice;
+        for (size_t i = 0; i < node.args.size(); ++i)
+            if (!(product && i == 0) && !(is_pointwise(node.op) && loaded_[id])) otherwise[at(node.args[i])] = true;
+    }
     uses_.reserve(2 * count);
     price_.reserve(2 * count);
 }
@@ -130,6 +140,7 @@ ValueId Rewriter::add(Op op, std::vector<ValueId> args, Attributes attributes, s
 ValueId Rewriter::rebuild(ValueId old) {
     const Node& node = graph_[old];
     candidate_is_moment_ = moment_[at(old)];
+    candidate_is_loaded_ = loaded_[at(old)];
     ValueId id;
     if (is_leaf(node.op)) {
         id = node.op == Op::input ? builder_.input(node.name, node.type) : builder_.param(node.name, node.type);

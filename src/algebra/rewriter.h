@@ -34,6 +34,8 @@ public:
     // The mean beside a variance, taken as E[d²] − E[d]² or as such: it belongs to the same sums and must stay with
     // them.
     bool is_moment() const { return candidate_is_moment_; }
+    // Convolutions alone read the candidate, as their input or by way of pointwise ops: they make it while they load.
+    bool is_loaded() const { return candidate_is_loaded_; }
 
     // What rules build with.
     ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}, std::string name = {});
@@ -93,7 +95,8 @@ private:
     std::vector<ValueId> now_;  // old value -> what stands for it
     std::vector<int> old_uses_;
     std::vector<bool> moment_;  // old values that are first moments of a variance
-    bool candidate_is_moment_ = false;
+    std::vector<bool> loaded_;  // old values that only convolutions read
+    bool candidate_is_moment_ = false, candidate_is_loaded_ = false;
     std::vector<int> uses_;
     std::vector<bool> alive_, parameter_, number_;  // number: of constants alone
     std::vector<Price> price_;

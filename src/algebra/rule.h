@@ -29,6 +29,9 @@ struct Rule {
     bool any_cost = false;                      // fires whatever the cost model says; must say why it ends
 };
 
+// Every op that works element by element, cast and detach included.
+const std::vector<Op>& elementwise_ops();
+
 std::span<const Rule> simplify_rules();
 std::span<const Rule> shape_rules();
 std::span<const Rule> expand_conv_rules();
@@ -44,6 +47,8 @@ std::span<const Rule> compose_rules();
 std::span<const Rule> cancel_rules();
 std::span<const Rule> monotone_rules();
 std::span<const Rule> statistics_rules();
+std::span<const Rule> gate_rules();
+std::span<const Rule> permutation_rules();
 std::span<const Rule> finish_rules();
 
 // All of them, in the order they are tried.
