@@ -105,6 +105,7 @@ private:
     };
     bool of_rows(ValueId v, int pass) const;
     bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
+    double delay(double work, ValueId x, int pass) const;
     void absorb_into_readers(int pass);
     bool merge_loop(int loop);
     void carry(ValueId v, int from, int to, Slot place, const std::vector<bool>& stored);

@@ -68,6 +68,19 @@ TEST(PlanShape, PointwiseBeforeTheProductIsItsPrologue) {
     EXPECT_EQ(program(p, p.passes[0]), "prologue relu, prologue mul, tile lattice");
 }
 
+// Few warps load: an error function on each element takes them longer than a pass of its own, unless the product takes
+// longer still.
+TEST(PlanShape, WhatIsDearIsALoopWhereTheProductDoesNotHideIt) {
+    auto body = [](const char* weight, const char* op) {
+        return std::string("  %x = input f32[8,128,128,128]\n  %w = param ") + weight + "\n  %1 = " + op +
+               "(%x)\n  %2 = lattice(%1, %w) out=[128,128]\n  return %2\n";
+    };
+    EXPECT_EQ(kinds(planned(body("f32[1,128,16,1,1]", "gelu"))), (Kinds{pointwise, dense}));
+    EXPECT_EQ(kinds(planned(body("f32[1,128,16,1,1]", "relu"))), Kinds{dense});
+    EXPECT_EQ(kinds(planned(body("f32[1,128,128,3,3]", "gelu"))), Kinds{dense});
+    EXPECT_EQ(kinds(planned(body("f32[1,128,16,1,1]", "gelu"), Machine::cpu(16))), Kinds{dense});
+}
+
 TEST(PlanShape, APrologueTwoProductsShareIsComputedInBoth) {
     const Plan p = planned(head + R"(
   %1 = relu(%x)
@@ -274,8 +287,9 @@ TEST(PlanShape, StatisticsAreStoredOrComputedTwiceByCost) {
     EXPECT_EQ(stored.buffers().size(), 3u);  // the tensor and two statistics
 }
 
-// 24 channels of a stride-2 convolution: of 64 rows that matrix units multiply at a time, two phases side by side fill 48, and a
-// window is multiplied for both though one of them does not meet it. A machine without them multiplies what is asked for.
+// 24 channels of a stride-2 convolution: of 64 rows that matrix units multiply at a time, two phases side by side fill
+// 48, and a window is multiplied for both though one of them does not meet it. A machine without them multiplies what
+// is asked for.
 TEST(PlanShape, FewChannelsCostTheRowsMultipliedForThem) {
     const std::string text = R"(
   %x = input f32[8,48,16,24,24]
@@ -329,10 +343,10 @@ TEST(PlanShape, NormalisedRowsThatAPoolTakesAreNormalisedThere) {
   %d = sub(%x, %m)
   %n = mul(%d, %r)
 )";
-    for (const char* pool : {"max_pool(%n) kernel=[2,2]",
-                             "lattice(%n, %k) down=[2,2] offset=[1,1] out=[32,32] groups=32"}) {
-        const Plan p = planned(norm + "  %k = full() shape=[32,1,1,2,2] value=0.25 dtype=f32\n  %p = " + pool +
-                               "\n  return %p\n");
+    for (const char* pool :
+         {"max_pool(%n) kernel=[2,2]", "lattice(%n, %k) down=[2,2] offset=[1,1] out=[32,32] groups=32"}) {
+        const Plan p =
+            planned(norm + "  %k = full() shape=[32,1,1,2,2] value=0.25 dtype=f32\n  %p = " + pool + "\n  return %p\n");
         ASSERT_EQ(p.passes.size(), 2u) << print(p);
         EXPECT_EQ(program(p, p.passes[0]), "tile mean, tile var, tile rsqrt");
         EXPECT_EQ(program(p, p.passes[1]).find("prologue sub, prologue mul, tile "), 0u) << print(p);
