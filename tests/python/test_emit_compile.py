@@ -45,11 +45,10 @@ def instructions(ptx: str, kernel: str) -> dict[str, int]:
 
 
 def work(ptx: str, kernel: str) -> dict[str, int]:
-    """Instructions that multiply, move, convert or wait: the rest is which way is gone, and addresses."""
+    """Instructions that multiply, move, convert or wait: the rest is which way is gone, and addresses (integers made wider too)."""
     kinds = ("wgmma.", "mbarrier.", "cp.", "bar.", "cvt.", "setmaxnreg.", "fence.", "ld.shared", "st.", "shfl.")
-    return {
-        word: n for word, n in instructions(ptx, kernel).items() if word.startswith(kinds) and word != "cvt.u32.u64"
-    }
+    found = instructions(ptx, kernel).items()
+    return {word: n for word, n in found if word.startswith(kinds) and not re.fullmatch(r"cvt\.[su]\d+\.[su]\d+", word)}
 
 
 def test_what_is_read_is_what_runs():
@@ -110,7 +109,7 @@ int main() {{
             Barriers b;
             Held held{{-1, -1}};
             int slab = 0, turn = 0;
-            multiply<0>(acc, total, 5, 9, b, stage, 1, Place{{variant}}, 0, slab, turn, held);
+            multiply<0>(acc, total, 5, 9, b, stage, 1, 0, Place{{variant}}, 0, slab, turn, held);
             printf("%d %d %d\\n", slab, turn, held.stage);
         }}
 }}
