@@ -1,18 +1,10 @@
-# A.py with its kernels: ModelNew computes what Model does. The model as written:
-#     class Model(nn.Module):
-#         def __init__(self, in_channels, out_channels, kernel_size, stride, padding, output_padding, multiplier):
-#             super().__init__()
-#             self.conv_transpose = nn.ConvTranspose2d(
-#                 in_channels, out_channels, kernel_size, stride=stride, padding=padding, output_padding=output_padding
-#             )
-#             self.multiplier = multiplier
-#
-#         def forward(self, x):
-#             x = self.conv_transpose(x)
-#             x = x * self.multiplier
-#             x = torch.mean(x, dim=[2, 3], keepdim=True)
-#             x = torch.mean(x, dim=[2, 3], keepdim=True)
-#             return x
+# A.py with its kernels: ModelNew computes what Model does, whose layers it makes (below). As written:
+#     def forward(self, x):
+#         x = self.conv_transpose(x)
+#         x = x * self.multiplier
+#         x = torch.mean(x, dim=[2, 3], keepdim=True)
+#         x = torch.mean(x, dim=[2, 3], keepdim=True)
+#         return x
 # Derivation, each rule exact:
 #   expand_conv: conv_transpose f32[16,128,256,256] is a lattice convolution
 #   fold_scale: a scalar scale of f32[16,128,256,256] folds into the weights
@@ -20,8 +12,7 @@
 #   size_one_axes: mean over axes of extent 1 is the value itself
 #   in all 38.9 Gflop and 2.21 GB became 18.2 Mflop and 68.7 MB.
 # Plan: prepare: 320 kflop, 427 kB; moments: 17.8 Mflop, 67.2 MB.
-# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 0.0169 ms at the sizes of get_inputs();
-# the operators one by one, as written, not less than 0.554 ms.
+# Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 0.0169 ms at least for the plan at these sizes, 0.554 ms as written.
 # Gradients: PyTorch's operators differentiate the derivation's result, which has kernels of its own in forward alone.
 
 import ctypes
@@ -297,7 +288,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f1a6bc6f98b4", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6863592f817a", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -313,46 +304,36 @@ def call(function, tensors, sizes, arch, asks=False):
     return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
-def prepared(name, leaves, expected, sizes_at, outputs):
+def prepared(name, leaves):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
+    sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {leaves[0].device}")
     for leaf, (label, shape) in zip(leaves, expected):
         if leaf.dtype not in ELEMENTS or (leaf.dtype, leaf.device) != (leaves[0].dtype, leaves[0].device):
             raise ValueError(f"{label} must be fp32, fp16 or bf16 like all leaves on {leaves[0].device}, got {leaf.dtype} on {leaf.device}")
-        if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
+        if leaf.dim() != len(shape) or any((n if isinstance(n, int) else sizes.setdefault(n, m)) != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
     function, arch = compiled(name, leaves[0].dtype, leaves[0].device)
     need = call(function, leaves, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, outputs(*sizes)
+    return function, counts, arch, need, outputs(**sizes), *rest
 
 
-def run(name, leaves, expected, sizes_at, outputs):
+def run(name, *given):
     """Launches a program."""
-    leaves = [leaf.contiguous() for leaf in leaves]
+    leaves = [leaf.contiguous() for leaf in given]
     key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
-        _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
-    function, counts, arch, need, shapes = _calls[key]
+        _calls[key] = prepared(name, leaves)
+    function, counts, arch, need, shapes, _ = _calls[key]
     out = [leaves[0].new_empty(shape) for shape in shapes]
     workspace = leaves[0].new_empty(need, dtype=torch.uint8)
     if code := call(function, [*leaves, *out, workspace], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return out
-
-
-def differentiated(written, leaves, gradients):
-    """Gradients of a model in PyTorch's operators, by their own backward."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-        results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
-        found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
-    return tuple(next(found) if t.requires_grad else None for t in leaves)
 
 
 def taps(t, axis, matrix):
@@ -384,23 +365,28 @@ def forward_as_derived(_, x, *parameters):
     t11 = t9 + (conv_transpose_bias * 0.5).reshape(1, 128, 1, 1)
     return [t11.to(dtype)]
 
+# Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them.
+PROGRAMS = {
+    "forward": ([("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,))],
+        lambda batch, height, width: [(batch, 128, 1, 1)], forward_as_derived),
+}
 
-def forward_by_kernels(*leaves):
-    expected = (("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,
-            )))  # words for sizes that vary
-    sizes_at, outputs = ((0, 0), (0, 2), (0, 3)), lambda batch, height, width: [(batch, 128, 1, 1)]
-    return run("forward", leaves, expected, sizes_at, outputs)
 
-
-class Forward(torch.autograd.Function):
+class Differentiable(torch.autograd.Function):
+    """Results by kernels, gradients of what is written by PyTorch's own backward."""
     @staticmethod
-    def forward(ctx, *leaves):
+    def forward(ctx, name, *leaves):
         ctx.save_for_backward(*leaves)
-        return tuple(forward_by_kernels(*leaves))
+        return tuple(run(name, *leaves))
 
     @staticmethod
     def backward(ctx, *gradients):
-        return differentiated(forward_as_derived, ctx.saved_tensors, gradients)
+        again, leaves = torch.is_grad_enabled(), ctx.saved_tensors
+        with torch.enable_grad():
+            leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+            found, wanted = forward_as_derived(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
+            found = iter(torch.autograd.grad(found, wanted, gradients, create_graph=again, allow_unused=True))
+        return None, *[next(found) if t.requires_grad else None for t in leaves]
 
 
 class ModelNew(nn.Module):
@@ -416,4 +402,4 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         conv_transpose = self.conv_transpose
-        return (Forward.apply if torch.is_grad_enabled() else forward_by_kernels)(x, conv_transpose.weight, conv_transpose.bias)[0]
+        return (Differentiable.apply if torch.is_grad_enabled() else run)("forward", x, conv_transpose.weight, conv_transpose.bias)[0]

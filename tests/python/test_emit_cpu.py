@@ -50,7 +50,10 @@ def compare(theirs, ours, sizes, training):
     model = ours["ModelNew"](*arguments).train(training)
     x = torch.rand(sizes, requires_grad=True)
     wide = copy.deepcopy(reference).double()
+    with torch.no_grad():
+        alone = copy.deepcopy(model)(x)
     truth, got, other = wide(x.double()), model(x), reference(x)
+    assert torch.equal(alone, got)
     assert got.shape == truth.shape and off(got, truth) <= max(1.2 * off(other, truth), 6e-8)
     for mine, exact in zip(model.buffers(), wide.buffers()):
         assert torch.allclose(mine.double(), exact.double(), rtol=1e-5, atol=1e-6)

@@ -12,7 +12,7 @@ import torch
 
 from transfuse import library, problem
 from transfuse.capture import capture
-from transfuse.emit import cpu, file
+from transfuse.emit import cpu, file, runtime
 from transfuse.emit.formula import Unstated
 from transfuse.emit.model import Reference, reference
 from transfuse.emit.launches import Programs
@@ -45,6 +45,15 @@ class Part:
         """More convolutions stay than a reader would follow: each kernel is put by itself, for one arithmetic, and what the
         kernels do not serve is left to PyTorch."""
         return self.programs["fp32"][0][1].dense > MOST
+
+    @property
+    def call(self) -> str:
+        return runtime.COMPUTE
+
+    @property
+    def told(self) -> str:
+        """What the call is told before the leaves."""
+        return f'"{self.name}", '
 
     @property
     def plain(self) -> bool:

@@ -10,11 +10,11 @@ import numpy as np
 
 from transfuse import library
 from transfuse.emit import functions, header
-from transfuse.emit.cpu_text import CONVOLVE, RUNTIME, SOURCE
+from transfuse.emit.cpu_text import CONVOLVE, DIFFERENTIATED, RUNTIME, SOURCE
 from transfuse.emit.formula import Statement, Unstated, python_of, scalar
 from transfuse.emit.model import as_written, lines_of
 from transfuse.emit.model_class import model_class
-from transfuse.emit.runtime import DIFFERENTIATED, helpers
+from transfuse.emit.runtime import helpers
 from transfuse.emit.sizes import Sized, samples, sized
 
 SAMPLES = 24
@@ -189,6 +189,14 @@ class Part:
     @property
     def outputs(self) -> int:
         return self.sized.region.text.rpartition("return ")[2].count("%")
+
+    @property
+    def call(self) -> str:
+        return f"{self.name.capitalize()}.apply"
+
+    @property
+    def told(self) -> str:
+        return ""
 
     @property
     def plain(self) -> bool:

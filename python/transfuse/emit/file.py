@@ -78,8 +78,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
-    elsewhere = "torch.ops.aten.convolution" if network else "convolve"
-    regions = [functions.by_kernels(part, statistics, elsewhere) for part in parts]
+    regions = [functions.region(part) for part in parts]
     transposed = "], False, [" not in "".join(regions)
     written = [
         (text, dict(zip(map(functions.leaf_name, p.sized.names), p.sized.shapes)))
@@ -107,18 +106,18 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             rounding * (len(rounding) < len(parts)),
             convolve,
             statistics,
+            any(not isinstance(e, int) and not e.is_Symbol for p in parts for shape in p.sized.shapes for e in shape),
             source,
             network,
         ),
         runtime.helpers("\n".join(regions)),
         *regions,
-        *functions.functions(parts, regions),
+        functions.programs(parts, regions, statistics),
+        runtime.function(statistics, [functions.name_of(text) for text in regions]),
         lines_of(ref.helpers).strip("\n"),
         model_class(found, ref, modes),
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
-    if text.count("differentiated(") == 1:
-        text = text.replace(runtime.DIFFERENTIATED.strip("\n"), "")
     text = source_apart(text, folded)
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)
 

@@ -1,94 +1,52 @@
-"""A region of the model in Python: by its kernels, as written in PyTorch's operators, and for autograd."""
+"""A region of the model in Python: as written in PyTorch's operators, and what its program is told."""
 
 from __future__ import annotations
 
 import re
-import textwrap
 
-from transfuse.emit import derived, runtime
+from transfuse.emit import derived
 from transfuse.emit.formula import python_of
 from transfuse.emit.model import as_written
 
 
-def by_kernels(part, any_statistics: bool, convolve: str) -> str:
-    """convolve: what computes convolutions where the kernels cannot."""
-    at, region = part.sized, part.sized.region
-    program = part.programs.of("wide")[-1][1]  # the one for all sizes
-    names = [leaf_name(n) for n in at.names]
-    symbols = [s.name for s in at.symbols]
-    expected = wrapped_list(
-        [
-            f'("{n}", ({", ".join(extent_text(e) for e in shape)}{"," if len(shape) == 1 else ""}))'
-            for n, shape in zip(names, at.shapes)
-        ],
-        "               ",
+def region(part) -> str:
+    """How PyTorch would compute it: as derived where a formula is left, else as written."""
+    names = [leaf_name(n) for n in part.sized.names]
+    formula = None if part.rounds else derived.written(part.sized, names, _serving(part).extents)
+    return _as_derived(part, names, formula) if formula else _as_written(part, names)
+
+
+def _serving(part):
+    """The program for all sizes that the part's programs are for."""
+    return part.programs.of("wide")[-1][1]
+
+
+def programs(parts, regions: list[str], statistics: bool) -> str:
+    """What `run` is told of each program."""
+    entries = []
+    for part, text in zip(parts, regions):
+        at, extents = part.sized, _serving(part).extents
+        expected = [f'("{leaf_name(n)}", {_tuple(map(extent_text, s))})' for n, s in zip(at.names, at.shapes)]
+        shapes = [_tuple(python_of(e, extents) for e in shape) for _, shape in _serving(part).outputs]
+        outputs = f"lambda {', '.join(s.name for s in at.symbols)}: [{', '.join(shapes)}]"
+        results = f", {at.region.differentiable}" if statistics else ""
+        entries.append(
+            f'    "{part.name}": ([{wrapped_list(expected, " " * (8 + len(part.name)))}],\n'
+            f"        {outputs}, {name_of(text)}{results}),"
+        )
+    told = (
+        "# Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them"
     )
-    shapes = ", ".join(
-        f"({', '.join(python_of(e, program.extents) for e in shape)}{',' if len(shape) == 1 else ''})"
-        for _, shape in program.outputs
-    )
-    formula = None if part.rounds else derived.written(at, names, program.extents)
-    kind = "derived" if formula else "written"
-    otherwise = f" or {part.name}_as_{kind}({'None' if formula else convolve}, *leaves)" if part.falls else ""
-    results = f", {region.differentiable}" if any_statistics else ""
-    places = ", ".join(f"({s.leaf}, {s.axis})" for s in at.symbols) + ("," if len(symbols) == 1 else "")
-    return f'''
-{_as_derived(part, names, formula) if formula else _as_written(part, names)}
+    return "\n".join([f"{told}{'; how many have gradients' * statistics}.", "PROGRAMS = {", *entries, "}"])
 
 
-def {part.name}_by_kernels(*leaves):
-    expected = ({expected}{"," if len(names) == 1 else ""})  # words for sizes that vary
-    sizes_at, outputs = ({places}), lambda {", ".join(symbols)}: [{shapes}]
-    return run("{part.name}", leaves, expected, sizes_at, outputs{results}){otherwise}'''
+def name_of(region: str) -> str:
+    return re.search(r"def (\w+)\(", region)[1]
 
 
-def functions(parts, regions: list[str]) -> list[str]:
-    """What autograd is given: of one region its own function, of several a function that makes them."""
-    every = [part.sized.region.differentiable for part in parts]
-    kinds = ["derived" if f"def {part.name}_as_derived(" in text else "written" for part, text in zip(parts, regions)]
-    statistics = [part.outputs > n for part, n in zip(parts, every)]
-    if len(parts) > 1 and (not any(statistics) or len({*every}) == 1):
-        forward, given = _kept("kernels", any(statistics), every[0])
-        names = ", ".join(part.name.capitalize() for part in parts)
-        made = [f"differentiable({p.name}_by_kernels, {p.name}_as_{kind})" for p, kind in zip(parts, kinds)]
-        text = textwrap.indent(_function("Function", forward, "written", given), "    ")
-        told = '"""For autograd: results by kernels, gradients of what is written."""'
-        return [
-            f"\ndef differentiable(kernels, written):\n    {told}\n{text}\n\n    return Function\n\n\n{names} = {', '.join(made)}"
-        ]
-    out = []
-    for part, kind, n, some in zip(parts, kinds, every, statistics):
-        forward, given = _kept(f"{part.name}_by_kernels", some, n)
-        text = _function(part.name.capitalize(), forward, f"{part.name}_as_{kind}", given)
-        if len(parts) == 1 and kind == "written":  # the one place where gradients are asked for
-            text = text.replace(
-                CALLED.format(f"{part.name}_as_{kind}", given), runtime.within(f"{part.name}_as_{kind}", given)
-            )
-        out.append(f"\n{text}")
-    return out
-
-
-CALLED = "        return differentiated({}, ctx.saved_tensors, {})"
-
-
-def _function(name: str, forward: str, written: str, given: str) -> str:
-    return f"""class {name}(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, *leaves):
-        ctx.save_for_backward(*leaves)
-{forward}
-
-    @staticmethod
-    def backward(ctx, *gradients):
-{CALLED.format(written, given)}"""
-
-
-def _kept(kernels: str, statistics: bool, results: int) -> tuple[str, str]:
-    """What forward returns, and the gradients that backward looks at: not those of statistics."""
-    if not statistics:
-        return f"        return tuple({kernels}(*leaves))", "gradients"
-    marked = f"        ctx.mark_non_differentiable(*out[{results}:])\n        return tuple(out)"
-    return f"        out = {kernels}(*leaves)\n{marked}", f"gradients[:{results}]"
+def _tuple(items) -> str:
+    items = list(items)
+    return f"({', '.join(items)}{',' * (len(items) == 1)})"
 
 
 def _as_written(part, names: list[str]) -> str:

@@ -34,7 +34,7 @@ class Reference:
     signature: str  # of forward, with self
     names: list[str]  # of forward's parameters
     star: str | None
-    written: str  # the class as written
+    written: str  # forward as written; the rest of the class is in `init`
 
 
 def lines_of(text: str) -> str:
@@ -72,7 +72,7 @@ def reference(path, module) -> Reference:
     fix = lambda text: re.sub(r"\btorch\.nn\.", "nn.", text)  # noqa: E731
     return Reference(
         "\n".join(used), fix(helpers), fix(init), f"def forward({ast.unparse(arguments)}):", names,
-        arguments.vararg.arg if arguments.vararg else None, _text(source, model),
+        arguments.vararg.arg if arguments.vararg else None, _text(source, forward),
     )  # fmt: skip
 
 

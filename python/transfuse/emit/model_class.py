@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 
+from transfuse.emit import runtime
 from transfuse.emit.model import Printer, Reference, attribute, user_inputs
 from transfuse.problem import ProblemError
 
@@ -14,15 +15,24 @@ WIDTH = 150
 
 
 def model_class(found, ref: Reference, modes) -> str:
-    body = [textwrap.indent(_guarded(found, ref.init), "    ")]
-    forwards = [_forward(ref, mode) for mode in modes]
-    forwards[0][:0] = _given(found, ref, modes[0])
-    if len(modes) == 1:
-        body.append(textwrap.indent(f"{ref.signature}\n" + textwrap.indent("\n".join(forwards[0]), "    "), "    "))
-    else:
-        lines = ["if self.training:", *("    " + line for line in forwards[0]), *forwards[1]]
-        body.append(textwrap.indent(f"{ref.signature}\n" + textwrap.indent("\n".join(lines), "    "), "    "))
+    lines = [*_given(found, ref, modes[0]), *_forwards(ref, modes)]
+    forward = f"{ref.signature}\n" + textwrap.indent("\n".join(lines), "    ")
+    body = [textwrap.indent(_guarded(found, ref.init), "    "), textwrap.indent(forward, "    ")]
     return "\nclass ModelNew(nn.Module):\n" + "\n\n".join(body)
+
+
+def _forwards(ref: Reference, modes) -> list[str]:
+    """The body of forward: of one mode, or of train mode and then of eval mode."""
+    lines = _forward(ref, modes[0])
+    if len(modes) > 1:
+        lines = ["if self.training:", *("    " + line for line in lines), *_forward(ref, modes[1])]
+    calls = sum(line.count(runtime.COMPUTE) for line in lines)
+    if calls > 1:
+        lines = [f"compute = {runtime.COMPUTE[1:-1]}", *(line.replace(runtime.COMPUTE, "compute") for line in lines)]
+    long = any(len(line) > WIDTH - 8 for line in lines)
+    if not long and all(part.plain for mode in modes for part in mode.parts):
+        return lines
+    return _layers_named(lines, {*user_inputs(ref, len(ref.names))})
 
 
 def _guarded(found, init: str) -> str:
@@ -96,14 +106,14 @@ def _forward(ref: Reference, mode) -> list[str]:
         if node.op == "call_module":
             part = parts[node.target]
             arguments = ", ".join(printer.argument(a) for a in node.args[: part.sized.region.leaf_count])
+            arguments = f"{part.told}{arguments}"
             name = "y" if len(parts) == 1 else f"y{node.target.rpartition('_')[2]}"
-            call = f"({part.name.capitalize()}.apply if torch.is_grad_enabled() else {part.name}_by_kernels)"
             if part.outputs == 1:
-                printer.lines.append(f"{name} = {call}({arguments})[0]")
+                printer.lines.append(f"{name} = {part.call}({arguments})[0]")
                 for user in node.users:
                     printer.texts[user] = name
             else:
-                printer.lines.append(f"{name} = {call}({arguments})")
+                printer.lines.append(f"{name} = {part.call}({arguments})")
                 for user in node.users:
                     printer.texts[user] = f"{name}[{user.args[1]}]"
         elif node.op == "call_function" and node not in printer.texts:
@@ -120,10 +130,7 @@ def _forward(ref: Reference, mode) -> list[str]:
             else:
                 told = _returned(spec, iter(results))
                 printer.lines.append(f"return {told[1:-1] if spec.type is tuple and len(results) > 1 else told}")
-    long = any(len(line) > WIDTH - 8 for line in printer.lines)
-    if not long and all(part.plain for part in mode.parts):
-        return printer.lines
-    return _layers_named(printer.lines, {*user_inputs(ref, len(inputs))})
+    return printer.lines
 
 
 def _returned(spec, results) -> str:
@@ -144,11 +151,12 @@ def _returned(spec, results) -> str:
 
 def _layers_named(lines: list[str], taken: set[str]) -> list[str]:
     """Layers of which several parameters are read are looked up once: a module's attributes are not found fast."""
-    text = "\n".join(lines)
+    text, found = "\n".join(lines), {}
     for layer in dict.fromkeys(re.findall(r"\bself((?:\.\w+)+)\.\w+\b(?!\()", text)):
         name = layer.split(".")[-1]
         uses = re.findall(rf"\bself{re.escape(layer)}\.\w+", text)
         if len(uses) > 1 and name.isidentifier() and name not in taken and not re.search(rf"(?<![.\w]){name}\b", text):
-            text = f"{name} = self{layer}\n" + re.sub(rf"\bself{re.escape(layer)}\.", f"{name}.", text)
+            text = re.sub(rf"\bself{re.escape(layer)}\.", f"{name}.", text)
+            found[name] = f"self{layer}"
             taken.add(name)
-    return text.split("\n")
+    return [f"{', '.join(found)} = {', '.join(found.values())}", *text.split("\n")] if found else lines

@@ -84,8 +84,8 @@ extern "C" long long convolve(STORED* const* at, const Extents* s, cudaStream_t 
 ONE_PYTHON = '''
 
 def convolve(x, weight, bias, *how):
-    """What torch.ops.aten.convolution computes, by the portable kernel@STRICT_SAID@."""
-@STRICT@@WHOLE@    y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
+    """What torch.ops.aten.convolution computes, by the portable kernel."""
+@WHOLE@    y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
     function, arch = compiled("convolve", @DTYPE@x.device@TOLD@)
     call(function, [x, weight, bias, y], (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
     return y@BACK@
@@ -145,8 +145,8 @@ extern "C" long long convolve(STORED* const* at, const Geometry* g, cudaStream_t
 PYTHON = '''
 
 def convolve(x, weight, bias, stride, padding, dilation, transposed, *rest):
-    """What torch.ops.aten.convolution computes, by the portable kernel@STRICT_SAID@."""
-@STRICT@@FLOATS@    x, weight, meta = x.contiguous(), weight.contiguous(), [t if t is None else t.to("meta") for t in (x, weight, bias)]
+    """What torch.ops.aten.convolution computes, by the portable kernel."""
+@FLOATS@    x, weight, meta = x.contiguous(), weight.contiguous(), [t if t is None else t.to("meta") for t in (x, weight, bias)]
     y = x.new_empty(torch.ops.aten.convolution(*meta, stride, padding, dilation, transposed, *rest).shape)
     axes = [(1, x.shape[2:]), (1, y.shape[2:]), (1, weight.shape[2:]), (1, stride), (1, dilation), (0, padding)]
     numbers = [n for fill, values in axes for n in [fill] * (5 - x.dim()) + list(values)]  # a missing axis is one long
@@ -214,21 +214,12 @@ def _words(c: Convolution) -> dict[str, str]:
     }
 
 
-def python(text: str, builds: list[str], floats: bool, strict: bool, halves: bool) -> str:
-    """floats: the file's kernels are for fp32 alone. strict: it has none for strict fp32, which PyTorch computes; halves: for no fp32."""
+def python(text: str, builds: list[str], floats: bool) -> str:
+    """floats: the file's kernels are for fp32 alone."""
     told = ', "HALF" if x.dtype != torch.float32 else "TF32"' if "half" in builds else ', "TF32"'
-    how = re.search(r"def convolve\((.*)\):", text)[1]
-    strictly = (
-        "    if x.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32:\n"
-        f"        return torch.ops.aten.convolution({how})\n"
-    )
-    if halves:
-        strictly = strictly.replace(" and not torch.backends.cudnn.allow_tf32", "")
     converted = "    dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float() for t in (x, weight, bias)]\n"
     whole = "    x, weight = x.contiguous(), weight.contiguous()\n"
     return _filled(text, {
-        "@STRICT_SAID@": f"; {'' if halves else 'strict '}fp32 by PyTorch" if strict else "",
-        "@STRICT@": strictly if strict else "",
         "@FLOATS@": converted if floats else "",
         "@WHOLE@": converted.replace("float()", "float().contiguous()") if floats else whole,
         "@DTYPE@": "" if floats else "x.dtype, ",

@@ -68,30 +68,30 @@ def call(function, tensors, sizes, arch, asks=False):
     return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
-def prepared(name, leaves, expected, sizes_at, outputs):
+def prepared(name, leaves):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
+    sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {leaves[0].device}")
     for leaf, (label, shape) in zip(leaves, expected):
         if leaf.dtype not in @TYPES@ or (leaf.dtype, leaf.device) != (leaves[0].dtype, leaves[0].device):
             raise ValueError(f"{label} must be @NAMES@ like all leaves on {leaves[0].device}, got {leaf.dtype} on {leaf.device}")
-        if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
+        if leaf.dim() != len(shape) or any(@WANTED@ != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
 @ASK@
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, outputs(*sizes)
+    return function, counts, arch, need, outputs(**sizes), *rest
 
 
-def run(name, leaves, expected, sizes_at, outputs@RESULTS@):
-    """Launches a program@NONE@.@STATISTICS@"""
+def run(name, *given):
+    """Launches a program@ELSEWHERE@.@STATISTICS@"""
 @LEAVES@
     key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
-        _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
-    function, counts, arch, need, shapes = _calls[key]
+        _calls[key] = prepared(name, leaves)
+    function, counts, arch, need, shapes, @WRITTEN@@RESULTS@ = _calls[key]
 @PORTABLE@@OUT@    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
     if code := call(function, [*leaves, *out, workspace], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
@@ -107,25 +107,43 @@ ASK_SEVERAL = """    need, told = None, @TOLD@
         function, arch = compiled(name, @DTYPE@first.device, told)
         need = call(function, leaves, counts, arch, True)"""
 
-DIFFERENTIATED = '''
+COMPUTE = "(Differentiable.apply if torch.is_grad_enabled() else run)"  # what forward calls
 
-def differentiated(written, leaves, gradients):
-    """Gradients of a model in PyTorch's operators, by their own backward."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-        results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
-        found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
-    return tuple(next(found) if t.requires_grad else None for t in leaves)
+FUNCTION = '''
+class Differentiable(torch.autograd.Function):
+    """Results by kernels, gradients of what is written by PyTorch's own backward."""
+    @staticmethod
+    def forward(ctx, name, *leaves):
+        ctx.name = name
+        ctx.save_for_backward(*leaves)
+@FORWARD@
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        again, leaves = torch.is_grad_enabled(), ctx.saved_tensors
+        @TAKEN@ = PROGRAMS[ctx.name]
+        with torch.enable_grad():
+            leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+            found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
+            found = iter(torch.autograd.grad(found@SOME@, wanted, gradients@SOME@, create_graph=again, allow_unused=True))
+        return None, *[next(found) if t.requires_grad else None for t in leaves]
 '''
 
+KEPT = """        out = run(name, *leaves)
+        ctx.mark_non_differentiable(*out[PROGRAMS[name][-1] :])
+        return tuple(out)"""
 
-def within(written: str, gradients: str) -> str:
-    """The same in the one place that calls it: the body of an autograd.Function's backward."""
-    lines = DIFFERENTIATED.strip("\n").split("\n")[2:]
-    lines[:1] = ["    again, leaves = torch.is_grad_enabled(), ctx.saved_tensors"]
-    body = "\n".join(f"    {line}" for line in lines)
-    return re.sub(r"\bgradients\b(?= *[,)])", gradients, re.sub(r"\bwritten\(", f"{written}(", body))
+
+def function(statistics: bool, written: list[str]) -> str:
+    """What autograd is given. statistics: outputs behind `results` have no gradients. written: the functions of the programs."""
+    forward, taken, some = "        return tuple(run(name, *leaves))", "*_, written", ""
+    if statistics:
+        forward, taken, some = KEPT, "*_, written, results", "[:results]"
+    text = FUNCTION
+    if len(written) == 1 and not statistics:  # nothing to look up
+        text = text.replace("        ctx.name = name\n", "").replace("        @TAKEN@ = PROGRAMS[ctx.name]\n", "")
+        text = text.replace("found, wanted = written(", f"found, wanted = {written[0]}(")
+    return text.replace("@FORWARD@", forward).replace("@TAKEN@", taken).replace("@SOME@", some)
 
 
 def imports(packed: bool) -> str:
@@ -141,12 +159,13 @@ def text(
     rounding: list[str],
     convolve: str,
     statistics: bool,
+    formulas: bool,
     source: str,
     network: bool = False,
 ) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. convolve: its Python, where it
     has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32, where others do not.
-    statistics: there are outputs that stay fp32 whatever the leaves are."""
+    statistics: there are outputs that stay fp32 whatever the leaves are. formulas: some leaf's extent is one of sizes."""
     others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
     other = "; ".join(
         [*(["small: fp32 though TF32 is allowed, as PyTorch does"] if "strict" in builds else []),
@@ -155,21 +174,25 @@ def text(
     told = '"TF32" if torch.backends.cudnn.allow_tf32 else "STRICT"' if "strict" in builds else '"TF32"'
     told = f'"HALF" if leaves[0].dtype != torch.float32 else {told}' if "half" in builds else told
     several, floats, halves = len(builds) > 1, tensor_cores and "half" not in builds, builds == ["half"]
-    portable_when = "need == -2"
+    portable_when, by, asked = "need == -2", "@CONVOLVE@", ""
     if tensor_cores and "strict" not in builds and not halves:  # strict fp32 as written, by PyTorch's operators
         strict = "not torch.backends.cudnn.allow_tf32"
         strict = f"name in {json.dumps(rounding)} and {strict}" if rounding else strict
-        portable_when = (
-            f"need in (-2, -3) or ({strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32)"
-        )
-    leaves = "    leaves = [leaf.contiguous() for leaf in leaves]"
+        asked = f"    strict = {strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32\n"
+        portable_when, by = "strict or need in (-2, -3)", "torch.ops.aten.convolution if strict else @CONVOLVE@"
+        by = by if convolve else "@CONVOLVE@"
+    leaves = "    leaves = [leaf.contiguous() for leaf in given]"
     if halves:
-        leaves = "    if leaves[0].dtype == torch.float32:\n        return None\n" + leaves
+        leaves = (
+            "    if given[0].dtype == torch.float32:\n        return PROGRAMS[name][@WHICH@](torch.ops.aten.convolution, *given)\n"
+            + leaves
+        )
     if floats:
         leaves = (
-            "    dtype, halves = leaves[0].dtype, (torch.float16, torch.bfloat16)  # their products are exact in TF32\n"
-            "    leaves = [(t.float() if t.dtype in halves else t).contiguous() for t in leaves]"
+            "    dtype, halves = given[0].dtype, (torch.float16, torch.bfloat16)  # their products are exact in TF32\n"
+            "    leaves = [(t.float() if t.dtype in halves else t).contiguous() for t in given]"
         )
+    leaves = leaves.replace("@WHICH@", "-2" if statistics else "-1")
     code = "SOURCE"
     if ".f16.f16" in source:  # the one instruction that names the type
         code = 'SOURCE.replace(".f16.f16", ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16")'
@@ -194,9 +217,14 @@ def text(
         "@DTYPE@first": "leaves[0]" if floats else "leaves[0].dtype, leaves[0]",
         "@DTYPE@": "" if floats else "dtype, ",
         "@OTHERWISE@": "OTHERWISE = {" + ", ".join(f'{n}: "{b}"' for n, b in others) + "}\n" if several else "",
-        "@NONE@": "; None where the portable path must be taken" if falls else "",
-        "@PORTABLE@": f"    if {portable_when}:\n        return None\n" if falls else "",
+        "@WANTED@": "(n if isinstance(n, int) else sizes.setdefault(n, m) if n.isidentifier() else m)"
+        if formulas
+        else "(n if isinstance(n, int) else sizes.setdefault(n, m))",
+        "@ELSEWHERE@": "; what its kernels cannot take is computed as it is written" if falls else "",
+        "@WRITTEN@": "written" if falls else "_",
+        "@PORTABLE@": f"{asked}    if {portable_when}:\n        return written({by}, *given)\n" if falls else "",
         "@LEAVES@": leaves,
+        "@CONVOLVE@": "convolve" if convolve else "torch.ops.aten.convolution" if network else "None",
         "@RESULTS@": ", results" if statistics else "",
         "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
         "@OUT@": (
@@ -216,10 +244,8 @@ def text(
     options = OPTIONS if floats and not several else OPTIONS_AND_FLAGS
     if network:  # many kernels, compiled side by side
         options = options.replace(ONE, f'{ONE}, "--split-compile=0"').replace('"-diag', '"--split-compile=0", "-diag')
-    out = COMPILED.replace("@OPTIONS@", options) + "\n" + RUN + DIFFERENTIATED
-    out += (
-        portable.python(convolve, builds, floats, tensor_cores and "strict" not in builds, halves) if convolve else ""
-    )
+    out = COMPILED.replace("@OPTIONS@", options) + "\n" + RUN
+    out += portable.python(convolve, builds, floats) if convolve else ""
     for word, by in words.items():
         out = out.replace(word, by)
     return out
