@@ -71,7 +71,6 @@ template <int N, class Term, class Store> DEVICE void tf_sums(int block, int cou
     __syncthreads();
 }
 __device__ const double tf_table_13[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
-__device__ const double tf_table_14[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
 __device__ const int table_1[] = {2, 0, 3, 0};
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height, int width, int n13,
@@ -147,7 +146,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
         double a = 0.0;
         for (int r1 = 0; r1 < 3; ++r1)
             for (int r2 = 0; r2 < 3; ++r2) {
-                const double m = tf_table_13[i10 * 3 + r1] * tf_table_14[i12 * 3 + r2];
+                const double m = tf_table_13[i10 * 3 + r1] * tf_table_13[i12 * 3 + r2];
                 if (m != 0) a += (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f) * m;
             }
         p3[i7 * 128 + i8] = a;
@@ -288,7 +287,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6863592f817a", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_7ece0aed210d", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

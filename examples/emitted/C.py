@@ -1,17 +1,9 @@
-# C.py with its kernels: ModelNew computes what Model does. The model as written:
-#     class Model(nn.Module):
-#         def __init__(self, in_channels, out_channels, kernel_size, scale_factor):
-#             super().__init__()
-#             self.conv_transpose = nn.ConvTranspose3d(in_channels, out_channels, kernel_size)
-#             self.scale_factor = scale_factor
-#             self.batch_norm = nn.BatchNorm3d(out_channels)
-#             self.global_avg_pool = nn.AdaptiveAvgPool3d((1, 1, 1))
-#
-#         def forward(self, x):
-#             x = self.conv_transpose(x)
-#             x = x * self.scale_factor
-#             x = self.batch_norm(x)
-#             return self.global_avg_pool(x)
+# C.py with its kernels: ModelNew computes what Model does, whose layers it makes (below). As written:
+#     def forward(self, x):
+#         x = self.conv_transpose(x)
+#         x = x * self.scale_factor
+#         x = self.batch_norm(x)
+#         return self.global_avg_pool(x)
 # Derivation (train mode), each rule exact:
 #   expand_conv: conv_transpose f32[16,128,20,36,36] is a lattice convolution
 #   fold_scale: a scalar scale of f32[16,128,20,36,36] folds into the weights
@@ -24,14 +16,12 @@
 #   … and 14 more
 #   in all 538 Gflop and 1.77 GB became 537 Gflop and 1.21 GB.
 # Plan: prepare: 3.56 Mflop, 8.23 MB; moments: 17.1 Mflop, 67.2 MB; dense: 537 Gflop, 71.2 MB.
-# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 1.34 ms at the sizes of get_inputs(); the
-# operators one by one, as written, not less than 1.34 ms.
+# Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 1.34 ms at least for the plan at these sizes, 1.34 ms as written.
 # Derivation (eval mode), each rule exact, beside those above:
 #   expand_batch_norm: batch_norm by running statistics is a scale and a shift
 #   in all 537 Gflop and 1.35 GB became 20.6 Mflop and 81.5 MB.
 # Plan: prepare: 3.56 Mflop, 4.13 MB; moments: 17 Mflop, 67.2 MB.
-# Why it may be this fast: on an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) the plan cannot take less than 0.0178 ms at the sizes of get_inputs();
-# the operators one by one, as written, not less than 1.34 ms.
+# Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 0.0178 ms at least for the plan at these sizes, 1.34 ms as written.
 # Gradients: PyTorch's operators differentiate the derivation's result or the model as written, which has kernels of its own in forward alone.
 
 import ctypes
@@ -112,7 +102,6 @@ DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3,
     -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1,
     -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};  // first and last shift along d, along h
-DEVICE const int* slab_reach(int slab) { return slab_reaches + 4 * slab; }
 DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
     asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}"
@@ -176,7 +165,7 @@ DEVICE int next_tile(int tile) {
 }
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
-    const int* reach = slab_reach(slab);  // first and last shift along d, along h
+    const int* reach = slab_reaches + 4 * slab;  // first and last shift along d, along h
     return at.u[1] + reach[0] < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && at.u[2] + reach[2] < s.in[2] && at.u[2] + TILE_H - 1
         + reach[3] >= 0;
 }
@@ -208,9 +197,8 @@ struct Pump {
             if (slab_meets(slab, at, s)) {
                 if (turn > 0 && !barrier_done(b.weights_empty[slot], (turn - 1) & 1)) return;
                 const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
-                Barrier& barrier = b.weights_full[slot];
-                barrier_expect(barrier, bytes);
-                if (bytes) copy_bulk(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, barrier);
+                barrier_expect(b.weights_full[slot], bytes);
+                if (bytes) copy_bulk(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, b.weights_full[slot]);
                 if (++slot == SLABS) { slot = 0; turn++; }
             }
             if (++slab == 25) {
@@ -223,25 +211,21 @@ struct Pump {
 };
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
 DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned char* stage, int t) {
-    constexpr int CHANNELS = LANES, TURNS = WORD_TURNS, AT_ONCE = HELD_VALUES / CHANNELS;
-    const unsigned* in = (const unsigned*)(shared + RAW_AT + c.slot * RAW_BYTES);
+    constexpr int AT_ONCE = HELD_VALUES / LANES;
+    const float* in = (const float*)(shared + RAW_AT + c.slot * RAW_BYTES);
     stage += c.piece * PLANE * 16;
 #pragma unroll 1
-    for (int first = c.piece * LANES; first < (c.piece + 1) * LANES; first += CHANNELS, in += CHANNELS * WORDS,
-        stage += CHANNELS / LANES * PLANE * 16)
-        UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
-            unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
-            UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+    for (int first = c.piece * LANES; first < (c.piece + 1) * LANES; first += LANES, in += LANES * WORDS, stage += PLANE * 16)
+        UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
+            float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
+            UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) {
                 const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
-                UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
+                UNROLL for (int j = 0; j < LANES; j++) word[f][j] = in[j * WORDS + p];
             }
-            UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+            UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) {
                 const int p = (turn + f) * TRANSPOSERS + t, to = p;
                 if (p >= WORDS) continue;
-                float v[CHANNELS];
-                UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-                // Rounds a pixel's channels and writes them as the operand's vectors: [vector][pixel][16 bytes].
-                *(uint4*)(stage + to * 16) = rounded(v);
+                *(uint4*)(stage + to * 16) = rounded(word[f]);
             }
         }
 }
@@ -454,8 +438,6 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     }
     fragments.finish();
 }
-static __device__ __forceinline__ int table_1(int i) { return 124 - i / 4; }
-static __device__ __forceinline__ int table_2(int i) { return i % 2; }
 // The sum over a warp in a fixed order: lane 0 has it.
 DEVICE double tf_warp_sum(double v) {
     for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
@@ -516,9 +498,9 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
     else {
         const int block4 = block1 - 33;
         // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-        constexpr int TILES = 250, KSTEPS = 8, LANES = 4;
-        const int at = block4 * 256 + threadIdx.x, row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS;
-        const int tap = table_1(tile * 2 + half), co = table_2(tile) * 64 + row, first = step * 2 * LANES + half * LANES;
+        const int at = block4 * 256 + threadIdx.x, row = at % 64, half = at / 64 % 2, tile = at / 128 % OPERAND_TILES,
+            step = at / (128 * OPERAND_TILES) % KSTEPS;
+        const int tap = 124 - (tile * 2 + half) / 4, co = (tile % 2) * 64 + row, first = step * 2 * LANES + half * LANES;
         float v[LANES];
         UNROLL for (int j = 0; j < LANES; j++)
             v[j] = (float)((float)p2[(first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5] * 2.0f);
@@ -754,7 +736,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_1a08734517c4_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_0a269c6f1860_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -770,34 +752,35 @@ def call(function, tensors, sizes, arch, asks=False):
     return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
-def prepared(name, leaves, expected, sizes_at, outputs):
+def prepared(name, leaves):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
+    sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
         raise RuntimeError(f"this file was written for CUDA tensors, got one on {leaves[0].device}")
     for leaf, (label, shape) in zip(leaves, expected):
         if leaf.dtype != torch.float32 or (leaf.dtype, leaf.device) != (leaves[0].dtype, leaves[0].device):
             raise ValueError(f"{label} must be fp32 or 16 bits like all leaves on {leaves[0].device}, got {leaf.dtype} on {leaf.device}")
-        if leaf.dim() != len(shape) or any(isinstance(n, int) and n != m for n, m in zip(shape, leaf.shape)):
+        if leaf.dim() != len(shape) or any((n if isinstance(n, int) else sizes.setdefault(n, m)) != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
-    sizes = [leaves[leaf].shape[axis] for leaf, axis in sizes_at]
-    counts = (ctypes.c_longlong * len(sizes))(*sizes)
+    counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
     function, arch = compiled(name, leaves[0].device)
     need = call(function, leaves, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, outputs(*sizes)
+    return function, counts, arch, need, outputs(**sizes), *rest
 
 
-def run(name, leaves, expected, sizes_at, outputs, results):
-    """Launches a program; None where the portable path must be taken. Outputs behind `results` are fp32."""
-    dtype, halves = leaves[0].dtype, (torch.float16, torch.bfloat16)  # their products are exact in TF32
-    leaves = [(t.float() if t.dtype in halves else t).contiguous() for t in leaves]
+def run(name, *given):
+    """Launches a program; what its kernels cannot take is computed as it is written. Outputs behind `results` are fp32."""
+    dtype, halves = given[0].dtype, (torch.float16, torch.bfloat16)  # their products are exact in TF32
+    leaves = [(t.float() if t.dtype in halves else t).contiguous() for t in given]
     key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
     if key not in _calls:
-        _calls[key] = prepared(name, leaves, expected, sizes_at, outputs)
-    function, counts, arch, need, shapes = _calls[key]
-    if need in (-2, -3) or (name in ["train"] and not torch.backends.cudnn.allow_tf32 and dtype == torch.float32):
-        return None
+        _calls[key] = prepared(name, leaves)
+    function, counts, arch, need, shapes, written, results = _calls[key]
+    strict = name in ["train"] and not torch.backends.cudnn.allow_tf32 and dtype == torch.float32
+    if strict or need in (-2, -3):
+        return written(torch.ops.aten.convolution if strict else convolve, *given)
     out = [leaves[0].new_empty(shape) for shape in shapes]
     workspace = leaves[0].new_empty(need, dtype=torch.uint8)
     if code := call(function, [*leaves, *out, workspace], counts, arch):
@@ -805,20 +788,8 @@ def run(name, leaves, expected, sizes_at, outputs, results):
     return [*(t.to(dtype) for t in out[:results]), *out[results:]]
 
 
-def differentiated(written, leaves, gradients):
-    """Gradients of a model in PyTorch's operators, by their own backward."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-        results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
-        found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
-    return tuple(next(found) if t.requires_grad else None for t in leaves)
-
-
 def convolve(x, weight, bias, *how):
-    """What torch.ops.aten.convolution computes, by the portable kernel; strict fp32 by PyTorch."""
-    if x.dtype == torch.float32 and not torch.backends.cudnn.allow_tf32:
-        return torch.ops.aten.convolution(x, weight, bias, *how)
+    """What torch.ops.aten.convolution computes, by the portable kernel."""
     dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float().contiguous() for t in (x, weight, bias)]
     y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
     function, arch = compiled("convolve", x.device)
@@ -865,13 +836,6 @@ def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, ba
     return [adaptive_avg_pool3d, batch_norm_statistics[1], batch_norm_statistics[2]]
 
 
-def train_by_kernels(*leaves):
-    expected = (("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
-                ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)))  # words for sizes that vary
-    sizes_at, outputs = ((0, 0), (0, 2), (0, 3), (0, 4)), lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)]
-    return run("train", leaves, expected, sizes_at, outputs, 1) or train_as_written(convolve, *leaves)
-
-
 def eval_as_derived(_, x, *parameters):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype = x.dtype
@@ -889,33 +853,36 @@ def eval_as_derived(_, x, *parameters):
     t21 = (t19 * t9) + t11
     return [t21.to(dtype)]
 
-
-def eval_by_kernels(*leaves):
-    expected = (("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
-                ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,
-                        )))  # words for sizes that vary
-    sizes_at, outputs = ((0, 0), (0, 2), (0, 3), (0, 4)), lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)]
-    return run("eval", leaves, expected, sizes_at, outputs, 1) or eval_as_derived(None, *leaves)
-
-
-def differentiable(kernels, written):
-    """For autograd: results by kernels, gradients of what is written."""
-    class Function(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, *leaves):
-            ctx.save_for_backward(*leaves)
-            out = kernels(*leaves)
-            ctx.mark_non_differentiable(*out[1:])
-            return tuple(out)
-
-        @staticmethod
-        def backward(ctx, *gradients):
-            return differentiated(written, ctx.saved_tensors, gradients[:1])
-
-    return Function
+# Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them; how many have gradients.
+PROGRAMS = {
+    "train": ([("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
+              ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))],
+        lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)], train_as_written, 1),
+    "eval": ([("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
+             ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))],
+        lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)], eval_as_derived, 1),
+}
 
 
-Train, Eval = differentiable(train_by_kernels, train_as_written), differentiable(eval_by_kernels, eval_as_derived)
+class Differentiable(torch.autograd.Function):
+    """Results by kernels, gradients of what is written by PyTorch's own backward."""
+    @staticmethod
+    def forward(ctx, name, *leaves):
+        ctx.name = name
+        ctx.save_for_backward(*leaves)
+        out = run(name, *leaves)
+        ctx.mark_non_differentiable(*out[PROGRAMS[name][-1] :])
+        return tuple(out)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        again, leaves = torch.is_grad_enabled(), ctx.saved_tensors
+        *_, written, results = PROGRAMS[ctx.name]
+        with torch.enable_grad():
+            leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+            found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
+            found = iter(torch.autograd.grad(found[:results], wanted, gradients[:results], create_graph=again, allow_unused=True))
+        return None, *[next(found) if t.requires_grad else None for t in leaves]
 
 
 class ModelNew(nn.Module):
@@ -930,15 +897,12 @@ class ModelNew(nn.Module):
         self.global_avg_pool = nn.AdaptiveAvgPool3d((1, 1, 1))
 
     def forward(self, x):
+        conv_transpose, batch_norm = self.conv_transpose, self.batch_norm
+        compute = Differentiable.apply if torch.is_grad_enabled() else run
         if self.training:
-            batch_norm = self.batch_norm
-            conv_transpose = self.conv_transpose
-            y = (Train.apply if torch.is_grad_enabled() else train_by_kernels)(x, conv_transpose.weight, conv_transpose.bias, batch_norm.weight,
-                    batch_norm.bias)
+            y = compute("train", x, conv_transpose.weight, conv_transpose.bias, batch_norm.weight, batch_norm.bias)
             update([batch_norm.running_mean, batch_norm.running_var], [y[1], y[2]], 0.1)
             batch_norm.num_batches_tracked.add_(1)
             return y[0]
-        batch_norm = self.batch_norm
-        conv_transpose = self.conv_transpose
-        return (Eval.apply if torch.is_grad_enabled() else eval_by_kernels)(x, conv_transpose.weight, conv_transpose.bias, batch_norm.running_mean,
-                batch_norm.running_var, batch_norm.weight, batch_norm.bias)[0]
+        return compute("eval", x, conv_transpose.weight, conv_transpose.bias, batch_norm.running_mean, batch_norm.running_var, batch_norm.weight,
+                batch_norm.bias)[0]

@@ -28,6 +28,7 @@ from transfuse.emit.passes import (
     without_idle,
 )
 from transfuse.emit.rolled import rolled
+from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tables, rows_of_phases, used_once
 from transfuse.emit.text import specialised
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.jobs import jobs
@@ -94,6 +95,8 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     for list_ in sources.values():
         renumbered([source for _, source in list_])
     one_number_tables(every)
+    equal_counts(every)
+    rows_of_phases(every)
     for source in every:  # the constants speak for themselves
         source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
     for roll in (False, False, False, True):  # what is left of a function may decide how others read
@@ -117,6 +120,7 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     for source in every:
         source[:] = tables_as_functions(needed([converted(c) for c in source if not c.names & CONVERSIONS]))
     one_overload(every)
+    used_once(every, _constants(every))
     for source in every:
         source[:] = needed(sums_begun(overloads_chosen(source)))
         constants_together(source)
@@ -190,7 +194,7 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
             *_blocks(mine),
             f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
         ]
-    return jobs(by_terms("\n".join(_said(block) for block in blocks)))
+    return constants_of_file(equal_tables(jobs(by_terms("\n".join(_said(block) for block in blocks)))))
 
 
 def _said(block: str) -> str:

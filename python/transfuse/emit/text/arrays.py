@@ -65,6 +65,7 @@ def _without(nodes: list[Node], names: set[str]) -> list[Node]:
 
 LONGEST = 90  # of an expression that is said within another
 TURNS = re.compile(r"for \(int (\w+) = 0; \1 < (\w+); \1\+\+\)")
+READING = re.compile(r"for \(int (\w+) = 0; \1 < (\w+); \1\+\+(?:, (?P<moved>\w+) \+= [\w.]+)?\)")
 ELEMENT = re.compile(r"(\w+)((?:\[\w+\])+) = (.*);", re.S)
 
 
@@ -131,7 +132,8 @@ def _computed(node: Node) -> tuple[str, str, str, dict[str, str]] | None:
     ):
         return None
     named = set(re.findall(r"\w+", match[2])) - {"0"}
-    return (match[1], match[2], match[3], loops) if named <= set(loops) and match[1] not in match[3] else None
+    itself = re.search(rf"\b{match[1]}\b", match[3])
+    return (match[1], match[2], match[3], loops) if named <= set(loops) and not itself else None
 
 
 def _read_in(node: Node, name: str, index: str, value: str, loops: dict[str, str]) -> Node | None:
@@ -145,7 +147,8 @@ def _read_in(node: Node, name: str, index: str, value: str, loops: dict[str, str
         )
         return replace(node, items=tokens(text.replace(f"{name}{index}", said)))
     left = dict(loops)
-    if node.kind == "loop" and (match := TURNS.match(plain(node.items))) and left.get(match[1]) == match[2]:
+    match = READING.match(plain(node.items)) if node.kind == "loop" else None
+    if match and left.get(match[1]) == match[2] and not re.search(rf"\b{match['moved']}\b", value):
         del left[match[1]]
     elif node.kind == "loop":  # it would be computed again in each of its turns
         return None

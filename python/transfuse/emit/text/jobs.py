@@ -39,7 +39,7 @@ SUM = re.compile(
 ^(?P<I>\ +)const\ int\ (?:(?P<alias>block\d*)\ =\ (?P<block>block\d*\ -\ \d+),\ )?(?P<lane>\w+)\ =\ threadIdx\.x\ %\ (?P<n>\d+),
 \ (?P<slice>\w+)\ =\ threadIdx\.x\ /\ (?P=n),\ (?P<own>\w+)\ =\ (?P<of>block\d*|\(int\)blockIdx\.x)\ \*\ (?P=n)\ \+\ (?P=lane)
 (?:,|;\n(?P=I)const\ int)\ (?P<o>\w+)\ =\ min\((?P=own),\ (?P<last>[^\n()]*)\)
-(?P<indices>(?:(?:,|;\n(?P=I)const\ int)\ \w+\ =\ [^\n,;()]*)*);\n
+(?P<indices>(?:(?:,|;\n(?P=I)const\ int)\ \w+\ =\ (?:tf_quotient_of\([^\n()]*\)|[^\n,;()]*))*);\n
 (?P=I)const\ double\ (?P<sum>\w+)\ =\ tf_sum_slices<(?P=n)>\((?P<terms>\w+),\ tf_shared,\ \[&\]\(int\ (?P<t>\w+)\)\ \{{
 (?:\ (?P<term>return\ [^\n]*;)\ \}}|\n(?P<before>(?:(?P=I)\ [^\n]*\n)+?)(?P=I)\}})\);\n
 (?P=I)if\ \((?P=slice)\ ==\ 0\ &&\ (?P=own)\ <\ (?P<count>\w+)\)\ {GOVERNED}\n
@@ -47,6 +47,9 @@ SUM = re.compile(
     re.X | re.M,
 )
 INDEX = re.compile(r"(\w+) = (\w+)(?: / (\d+)| - (\w+) \* (\d+))(?=[,;]|$)")
+QUOTIENT = re.compile(
+    r"[,;]\s+(?:const int )?(?P<q>\w+) = (?P<of>tf_quotient_of\((?P<o>\w+), \w+\)), (?P<r>\w+) = (?P=o) - (?P=q) \* (?P<by>\w+)"
+)
 ALONE = re.compile(
     r"""
 ^(?P<I>\ *)(?P<head>(?:else\ )?(?:if|for)\ \([^\n]*\)|else)\ \{\n
@@ -102,6 +105,8 @@ def _elements(m: re.Match) -> str:
 def _sum(m: re.Match) -> str:
     o, block = m["o"], m["block"] or m["of"]
     known: dict[str, str] = {}
+    if quotient := QUOTIENT.fullmatch(m["indices"]):
+        return _sum_of_rows(m, quotient)
     for name, of, by, quotient, times in INDEX.findall(m["indices"]):
         if of != o or (quotient and known.get(quotient) != f"{o} / {times}"):
             return m[0]
@@ -123,6 +128,26 @@ def _sum(m: re.Match) -> str:
     if "\n" not in line[:-1] and len(line) > WIDTH:
         line = f"{head}{first},\n{m['I']}    {last});\n"
     return line
+
+
+def _sum_of_rows(m: re.Match, index: re.Match) -> str:
+    """Of outputs that lie in rows of a length only the call tells; where a sum is stored, row and column are the output's number."""
+    o, q, r, by = m["o"], index["q"], index["r"], index["by"]
+    store = re.sub(rf"\b{q} \* {by} \+ {r}\b(?! [*/%])", o, m["one"] or "")
+    if (
+        index["o"] != o
+        or not m["term"]
+        or not store
+        or re.search(rf"\b(?:{q}|{r}|{m['lane']}|{m['slice']}|{m['own']})\b", store)
+    ):
+        return m[0]
+    I = f"{m['I']}    "
+    term = f"{I}const int {q} = {index['of']}, {r} = {o} - {q} * {by};\n{I}{m['term']}\n"
+    first = _lambda({o: ("int", "o"), m["t"]: ("int", "t")}, None, term, m["I"])
+    last = _lambda({o: ("int", "o"), m["sum"]: ("double", "sum")}, store, None, m["I"])
+    return (
+        f"{m['I']}tf_sums<{m['n']}>({m['block'] or m['of']}, {m['count']}, {m['terms']}, tf_shared, {first}, {last});\n"
+    )
 
 
 def _indexed(text: str, o: str, known: dict[str, str]) -> str:

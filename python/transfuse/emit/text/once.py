@@ -125,7 +125,7 @@ def _inlined(text: str, function: Function) -> str | None:
         else:
             made.append(f"{type_} = {_plain(given)};\n")
     inner = "".join(made) + "".join(t.space + t.text for t in body)
-    several = bool(made) or sum(t.text == ";" for t in body) > 1
+    several = bool(made) or len(split(body, {";"})) > 2  # those of a loop's head stand in brackets
     if before.text == ")" or (own & words):
         inner = f"{{\n{inner}\n}}" if several or own else inner
     note = f"\n{function.comment}" if function.comment and before.text != ")" and several else ""

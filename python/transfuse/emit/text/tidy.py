@@ -71,7 +71,7 @@ def _names_used_once(text: str) -> str:
     return text
 
 
-POINTER = re.compile(r"\n\s+const int\* (\w+) = (\w+) \+ \(?([\w *+]+?)\)?;(?=\n)")
+POINTER = re.compile(r"\n\s+const int\* (\w+) = (\w+) \+ \(?([\w. *+]+?)\)?;(?=\n)")
 
 
 def tidy(text: str) -> str:
@@ -94,7 +94,10 @@ def tidy(text: str) -> str:
             lines[-1] += f" {element[2]}"
         else:
             lines.append(line)
-    return "\n".join(lines)
+    return COMMENTED.sub(r"\3\1\2, \4;", "\n".join(lines))
+
+
+COMMENTED = re.compile(r"(\n +)(int part = [^;\n]*);(\n +// [^\n]*)\n +int (turn = [^;\n]*);(?=\n)")
 
 
 def _halvings(lines: list[str]) -> list[str]:

@@ -323,7 +323,19 @@ def without_unread_members(sources: list[list[str]]) -> list[list[str]]:
             source[:] = [
                 tokens(_unwritten(joined(items), member)) if _struct(items) == owner else items for items in source
             ]
-    return [[joined(items) for items in source] for source in tokenised]
+    return [[_without_unread_references(joined(items)) for items in source] for source in tokenised]
+
+
+REFERENCE = re.compile(r"\n    const \w+& (\w+);[^\n]*")
+
+
+def _without_unread_references(text: str) -> str:
+    """References that a struct's constructor is given, and nobody reads."""
+    for match in REFERENCE.finditer(text) if "struct" in text else ():
+        given = re.compile(rf"(?:, |(?<=: )){match[1]}\(\w+\)(?:, (?={{))?")
+        if len(re.findall(rf"\b{match[1]}\b", re.sub(r"//[^\n]*", "", text))) == 2 and len(given.findall(text)) == 1:
+            text = given.sub("", text.replace(match[0], ""))
+    return text
 
 
 MEMBER = re.compile(r"\n    Place (\w+);")

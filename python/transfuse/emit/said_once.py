@@ -1,0 +1,96 @@
+"""What a file says once: names that one place reads, numbers and tables that stand twice."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from transfuse.emit.chunks import Chunk
+from transfuse.emit.text import specialised
+from transfuse.emit.text.inline import local_constants, numbers, pointers, values
+from transfuse.emit.text.roles import barriers, one_ring, words_as_floats
+
+
+EQUAL_COUNTS = re.compile(r", slab_counts\[\] = \{(\d+)(?:, \1)*\}")
+
+
+def equal_counts(sources: list[list[Chunk]]) -> None:
+    """Where all variants have as many slabs of weights: that number."""
+    for source in sources:
+        if number := next((m[1] for c in source if (m := EQUAL_COUNTS.search(c.text))), None):
+            texts = [EQUAL_COUNTS.sub("", c.text).replace("slab_counts[variant]", number) for c in source]
+            source[:] = [c if c.text == text else replace(c, text=text) for c, text in zip(source, texts)]
+
+
+PHASES = re.compile(r"__constant__ int phase_codes\[\d+\] = \{([-\d, ]*)\};")
+
+
+def rows_of_phases(sources: list[list[Chunk]]) -> None:
+    """Where the first phase along w is the first everywhere: nothing is added for it."""
+    for source in sources:
+        codes = next((m[1] for c in source if (m := PHASES.search(c.text))), None)
+        if codes and all(int(n) < 0 or int(n) % 256 == 0 for n in codes.split(",")):
+            texts = [c.text.replace(" + (code & 255)", "") for c in source]
+            source[:] = [c if c.text == text else replace(c, text=text) for c, text in zip(source, texts)]
+
+
+def used_once(sources: list[list[Chunk]], known: dict) -> None:
+    """What has a name and is used once stands there; what that decides is decided."""
+    texts = values([[c.text for c in source] for source in sources])
+    for source, new in zip(sources, texts):
+        source[:] = [
+            c if c.macro or text == c.text else replace(c, text=_decided(text, c.text, known))
+            for c, text in zip(source, new)
+            if text is not None
+        ]
+    for said in (local_constants, pointers, numbers, words_as_floats, one_ring, barriers):
+        _said_alike(sources, said)
+
+
+def _said_alike(sources: list[list[Chunk]], said) -> None:
+    """Of what several kernels or builds have, all or none: they are to stay one text."""
+    changed: dict[frozenset, set[bool]] = {}
+    texts = [
+        [c.text if c.macro or (c.kernel and "wgmma" not in c.text) else said(c.text) for c in source]
+        for source in sources
+    ]
+    for source, new in zip(sources, texts):
+        for c, text in zip(source, new):
+            changed.setdefault(frozenset(c.names), set()).add(text != c.text)
+    for source, new in zip(sources, texts):
+        source[:] = [
+            replace(c, text=text) if changed[frozenset(c.names)] == {True} else c for c, text in zip(source, new)
+        ]
+
+
+def _decided(text: str, before: str, known: dict) -> str:
+    return specialised(text, known, True) if " ? " in text and text.count(" ? ") > before.count(" ? ") else text
+
+
+EQUAL = re.compile(r"^(__device__ const \w+) (tf_table_\d+)(\[\] = \{[^{}]*\};)\n", re.M)
+
+
+def equal_tables(text: str) -> str:
+    """Device code in which tables of equal numbers are one, the first of them."""
+    first: dict[tuple[str, str], str] = {}
+    for match in list(EQUAL.finditer(text)):
+        name = first.setdefault((match[1], match[3]), match[2])
+        if name != match[2] and f"\n{match[0]}" in text:
+            text = re.sub(rf"\b{match[2]}\b", name, text.replace(match[0], "", 1))
+    return text
+
+
+OWN = re.compile(r"\n +constexpr int ([^;{}()]*);(?=\n)")
+
+
+def constants_of_file(text: str) -> str:
+    """Device code whose plain kernels have no constants of their own that the file has: those of packed weights are the product's."""
+    if "\nnamespace " in text:
+        return text
+    file = {pair for list_ in re.findall(r"^constexpr int ([^;]*);", text, re.M) for pair in list_.split(", ")}
+    head, *kernels = re.split(r"(?=\n__global__ )", text)
+    for i, kernel in enumerate(kernels):
+        for match in OWN.finditer(kernel):
+            if {re.sub(r"^TILES\b", "OPERAND_TILES", pair) for pair in match[1].split(", ")} <= file:
+                kernels[i] = re.sub(r"\bTILES\b", "OPERAND_TILES", kernels[i].replace(match[0], ""))
+    return head + "".join(kernels)
