@@ -83,8 +83,7 @@ void CovarianceParts::share(const std::vector<double>& work, int64_t resident, d
                         static_cast<double>(resident * s_.target.multiprocessors);
     const int64_t wanted = resident * s_.target.multiprocessors / (tiles_ * groups_);
     std::vector<int64_t> shares;
-    for (double own : work)
-        shares.push_back(own == 0 && !s_.target.stated() ? 0 : std::max<int64_t>(1, static_cast<int64_t>(own / most)));
+    for (double own : work) shares.push_back(own == 0 ? 0 : std::max<int64_t>(1, static_cast<int64_t>(own / most)));
     // The next block to the part whose blocks have most to do.
     auto busy = [&](size_t i) { return shares[i] ? work[i] / static_cast<double>(shares[i]) : 0; };
     for (int64_t given = std::accumulate(shares.begin(), shares.end(), int64_t{0});; ++given) {
@@ -94,9 +93,10 @@ void CovarianceParts::share(const std::vector<double>& work, int64_t resident, d
         if (given >= wanted && busy(most_busy) <= 1.5 * fair) break;
         ++shares[most_busy];
     }
+    const int64_t least = s_.target.stated() ? 1 : 0;  // a part that is empty here may not be at another size
     for (int64_t share : shares) {
         first_block_.push_back(blocks_);
-        blocks_ += s_.target.decide(share);
+        blocks_ += s_.target.decide(std::max(share, least));
     }
     first_block_.push_back(blocks_);
     fold_slices_ = s_.target.decide(blocks_ >= 128 ? 16 : 4);

@@ -220,14 +220,21 @@ Fold Emitter::taps_fold(ValueId id, const Index& index) {
             if (!tables[j].empty()) product += (product.empty() ? "" : " * ") + tables[j] + entry;
         }
         const std::string factor = product.empty() ? "" : let(std::string(real_name(real)), product, "m");
-        if (!factor.empty()) open("if (" + factor + " != 0)");
+        // Loops for a reader are unrolled by the compiler: loads under a question would wait for each other.
+        const bool asks = !factor.empty() && !parameters_.stated();
+        if (asks) open("if (" + factor + " != 0)");
         const Lanes x = value(w, at);
         Lanes term;
         term.real = x.real == Real::f64 || real == Real::f64 ? Real::f64 : Real::f32;
-        for (const std::string& text : x.text)
-            term.text.push_back(factor.empty() ? "(" + std::string(real_name(term.real)) + ")" + text : text + " * " + factor);
+        for (const std::string& text : x.text) {
+            const std::string scaled = text + " * " + factor;
+            if (factor.empty())
+                term.text.push_back("(" + std::string(real_name(term.real)) + ")" + text);
+            else
+                term.text.push_back(asks ? scaled : "(" + factor + " != 0 ? " + scaled + " : 0)");
+        }
         take(term);
-        if (!factor.empty()) close();
+        if (asks) close();
     };
     fold.finish = [this, real](const Lanes& folded) {
         Lanes result;

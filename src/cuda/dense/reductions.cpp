@@ -77,7 +77,7 @@ private:
 
 void find_handed(TileProgram& program, const Problem& problem) {
     const Graph& graph = program.around->plan.graph;
-    if (problem.family != Family::wgmma || problem.terms() > 1 || problem.real_bytes() != 4 || !program.channel_reductions || program.pool || program.pixel_major || program.around->target.stated()) return;
+    if (problem.family != Family::wgmma || problem.terms() > 1 || problem.real_bytes() != 4 || !program.channel_reductions || program.pool || program.pixel_major) return;
     if (problem.groups > 1 || problem.cout <= 32 || problem.cout > 64 || program.stores.empty()) return;   // a warpgroup has all channels, each in a row of its own
     if (products_of_output(problem) > few_products) return;
     for (const Lattice& axis : problem.axes)

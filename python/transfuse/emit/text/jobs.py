@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from transfuse.emit.text.sums import BY_TERMS, THREADS, faster
+from transfuse.emit.text.sums import BY_TERMS, THREADS
 
 WIDTH = 150
 EACH = """// f(i) for the elements i < count of a block.
@@ -64,12 +64,12 @@ ALONE = re.compile(
 def jobs(text: str) -> str:
     """Device code whose kernels are called as above; sums only where all of them are."""
     new = SUM.sub(_sum, text)
-    by_terms = next((said for said in (BY_TERMS, faster(BY_TERMS)) if said in new), BY_TERMS)
-    if "tf_sum_slices<" in new.replace(by_terms, ""):
+    if "tf_sum_slices<" in new.replace(BY_TERMS, ""):
         new = text
     new = ELEMENTS.sub(_elements, new)
     if "tf_sums<" in new:
-        new = new.replace(by_terms, SUMS if by_terms == BY_TERMS else faster(SUMS))
+        many = SUMS.replace("unroll 4", "unroll 8")  # of slots and terms a thread has more, which may all be under way
+        new = new.replace(BY_TERMS, many if ", term = " in new else SUMS)
     new = _unbraced(new)
     if "tf_each(" in new:
         first = re.search(
@@ -114,14 +114,15 @@ def _sum(m: re.Match) -> str:
     last = str(int(m["count"]) - 1) if m["count"].isdigit() else f"{m['count']} - 1"
     if len(known) != m["indices"].count(" = ") or (m["alias"] and m["of"] != m["alias"]) or m["last"] != last:
         return m[0]
+    terms, given = _slots_as_terms(m["terms"], m["t"], m["before"])
     term, store = (_indexed(t, o, known) if t else t for t in (m["term"], m["one"]))
-    before, many = (_indexed(t, o, known) if t else t for t in (m["before"], m["many"]))
+    before, many = (_indexed(t, o, known) if t else t for t in (given, m["many"]))
     every = "".join(t for t in (term, store, before, many) if t)
     if re.search(rf"\b(?:{m['lane']}|{m['slice']}|{m['own']})\b", every):
         return m[0]
     first = _lambda({o: ("int", "o"), m["t"]: ("int", "t")}, term, before, m["I"])
     last = _lambda({o: ("int", "o"), m["sum"]: ("double", "sum")}, store, many, m["I"])
-    head = f"{m['I']}tf_sums<{m['n']}>({block}, {m['count']}, {m['terms']}, tf_shared, "
+    head = f"{m['I']}tf_sums<{m['n']}>({block}, {m['count']}, {terms}, tf_shared, "
     line = f"{head}{first}, {last});\n"
     if "\n" in line[:-1] and term and not store:
         line = f"{head}{first},\n{m['I']}    {last.replace(chr(10) + m['I'], chr(10) + m['I'] + '    ')});\n"
@@ -148,6 +149,26 @@ def _sum_of_rows(m: re.Match, index: re.Match) -> str:
     return (
         f"{m['I']}tf_sums<{m['n']}>({m['block'] or m['of']}, {m['count']}, {m['terms']}, tf_shared, {first}, {last});\n"
     )
+
+
+SLOTS = re.compile(
+    r"""
+(?P<I>\ +)double\ (?P<sum>\w+)\ =\ 0\.0;\n
+(?P=I)for\ \(int\ (?P<r>\w+)\ =\ 0;\ (?P=r)\ <\ (?P<slots>[a-z]\w*);\ \+\+(?P=r)\)\ (?P=sum)\ \+=\ (?P<slot>[^;\n]*);\n
+(?P=I)return\ (?P=sum)\ \*\ (?P<factor>[^;\n]*);\n""",
+    re.X,
+)
+
+
+def _slots_as_terms(terms: str, t: str, before: str | None) -> tuple[str, str | None]:
+    """Of a product with a sum over slots, whose number only the call tells: every slot's product is a term, for loads in a loop of
+    its own within each term would wait for one another."""
+    m = SLOTS.fullmatch(before or "")
+    if not m or not terms.isdigit() or re.search(rf"\b{m['r']}\b", m["factor"]):
+        return terms, before
+    own = lambda text: re.sub(rf"\b{t}\b", "term", text)  # noqa: E731
+    indices = f"{m['I']}const int {m['r']} = {t} / {terms}, term = {t} % {terms};\n"
+    return f"{terms} * {m['slots']}", f"{indices}{m['I']}return {own(m['slot'])} * {own(m['factor'])};\n"
 
 
 def _indexed(text: str, o: str, known: dict[str, str]) -> str:

@@ -40,7 +40,7 @@ def summed(text: str) -> str:
 TERMS = re.compile(
     r"""
 (?P<indent>[ ]*)double\ (?P<sum>\w+)\ =\ 0\.0;\n
-\#pragma\ unroll\ (?P<unroll>[48])\n
+\#pragma\ unroll\ 4\n
 (?P=indent)for\ \(int\ (?P<t>\w+)\ =\ (?P<slice>\w+);\ (?P=t)\ <\ (?P<count>\w+);\ (?P=t)\ \+=\ (?P<step>\d+)\)\ (?:
 (?P=sum)\ \+=\ (?P<term>[^\n]*);\n|\{\n(?P<before>(?:(?P=indent)\ [^\n]*\n)*)
 (?P=indent)\ \ \ \ (?P=sum)\ \+=\ (?P<last>[^\n]*);\n(?P=indent)\}\n)
@@ -62,11 +62,6 @@ template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double
 }"""
 
 
-def faster(function: str) -> str:
-    """Where a thread has terms enough, of slots: twice as many loads under way."""
-    return function.replace("#pragma unroll 4", "#pragma unroll 8")
-
-
 def by_terms(text: str) -> str:
     """Device code in which sums over slices are told their terms; as it was where one of them is another sum."""
 
@@ -79,10 +74,7 @@ def by_terms(text: str) -> str:
         return f"{head}\n{m['before']}{m['indent']}    return {m['last']};\n{m['indent']}}});"
 
     new = TERMS.sub(said, text)
-    many = any(m["unroll"] == "8" for m in TERMS.finditer(text))
-    return (
-        text if re.search(r"= tf_sum_slices\(", new) else new.replace(FUNCTION, faster(BY_TERMS) if many else BY_TERMS)
-    )
+    return text if re.search(r"= tf_sum_slices\(", new) else new.replace(FUNCTION, BY_TERMS)
 
 
 VALUE = re.compile(r"( +)const (float|double) (v\d+) = ([^;]*);")
