@@ -187,6 +187,16 @@ struct AxisTaps {
 
 }  // namespace
 
+// x where it is taken, else 0, whatever x is. A choice between the two would be a branch to the compiler, with the load behind it.
+static std::string taken(const std::string& when, const std::string& x, Real real, std::string& code) {
+    if (real == Real::f64) return "(" + when + " ? " + x + " : 0.0)";
+    const std::string function =
+        "static __device__ __forceinline__ float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & "
+        "-(unsigned)taken); }\n";
+    if (code.find(function) == std::string::npos) code += function;
+    return "tf_taken(" + when + ", " + x + ")";
+}
+
 // Taps of several axes, one after another, as one sum where the text is for a reader: matrices of an axis are multiplied here.
 Fold Emitter::taps_fold(ValueId id, const Index& index) {
     std::vector<AxisTaps> axes;
@@ -227,11 +237,12 @@ Fold Emitter::taps_fold(ValueId id, const Index& index) {
         Lanes term;
         term.real = x.real == Real::f64 || real == Real::f64 ? Real::f64 : Real::f32;
         for (const std::string& text : x.text) {
-            const std::string scaled = text + " * " + factor;
             if (factor.empty())
                 term.text.push_back("(" + std::string(real_name(term.real)) + ")" + text);
+            else if (asks)
+                term.text.push_back(text + " * " + factor);
             else
-                term.text.push_back(asks ? scaled : "(" + factor + " != 0 ? " + scaled + " : 0)");
+                term.text.push_back(taken(factor + " != 0", text, x.real, tables_) + " * " + factor);
         }
         take(term);
         if (asks) close();

@@ -76,7 +76,20 @@ def jobs(text: str) -> str:
             r"(?m)^(?:// [^\n]*\n)*template <int N, class Term, class Store>|^\n?(?:__global__|namespace )", new
         )
         new = f"{new[: first.start()]}{EACH}\n{new[first.start() :]}"
-    return new
+    return _taps_at_once(new)
+
+
+def _taps_at_once(text: str) -> str:
+    """Sums over taps with factors from tables: their loops are unrolled, so that all loads are under way together."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        if "tf_taken(m" not in line or " += " not in line:
+            continue
+        while (above := lines[i - 1].lstrip()).startswith(("const ", "for (int r")):
+            i -= 1
+            if above.startswith("for"):
+                lines[i] = lines[i].replace("for", "UNROLL for", 1)
+    return "\n".join(lines)
 
 
 def _lambda(types: dict[str, tuple[str, str]], one: str | None, many: str | None, indent: str) -> str:
