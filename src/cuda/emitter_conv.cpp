@@ -187,7 +187,8 @@ struct AxisTaps {
 
 }  // namespace
 
-// x where it is taken, else 0, whatever x is. A choice between the two would be a branch to the compiler, with the load behind it.
+// x where it is taken, else 0, whatever x is. A choice between the two would be a branch to the compiler, with the load
+// behind it.
 static std::string taken(const std::string& when, const std::string& x, Real real, std::string& code) {
     if (real == Real::f64) return "(" + when + " ? " + x + " : 0.0)";
     const std::string function =
