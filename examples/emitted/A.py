@@ -61,7 +61,7 @@ template <class F> DEVICE void tf_each(int block, int count, F f) {
 template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
     const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
-#pragma unroll 4
+#pragma unroll 8
     for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
@@ -71,6 +71,7 @@ template <int N, class Term, class Store> DEVICE void tf_sums(int block, int cou
     __syncthreads();
 }
 __device__ const double tf_table_13[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
+DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
 __device__ const int table_1[] = {2, 0, 3, 0};
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height, int width, int n13,
@@ -144,10 +145,10 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
     else tf_each(block - 1, 32768, [&](int i) {
         const int i7 = i / 128, i8 = i - i7 * 128, i9 = i7 / 2, i10 = i7 - i9 * 2, i11 = i9 / 2, i12 = i9 - i11 * 2;
         double a = 0.0;
-        for (int r1 = 0; r1 < 3; ++r1)
-            for (int r2 = 0; r2 < 3; ++r2) {
+        UNROLL for (int r1 = 0; r1 < 3; ++r1)
+            UNROLL for (int r2 = 0; r2 < 3; ++r2) {
                 const double m = tf_table_13[i10 * 3 + r1] * tf_table_13[i12 * 3 + r2];
-                if (m != 0) a += (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f) * m;
+                a += tf_taken(m != 0, (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f)) * m;
             }
         p3[i7 * 128 + i8] = a;
     });
@@ -158,10 +159,9 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 256, tf_shared, [&](int o, int t) {
-        double a9 = 0.0;
-        for (int r = 0; r < count_1; ++r) a9 += p0[o / 128 * 256 + t + r * n5];
-        return a9 * (double)p1[t * 128 + o % 128];
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 256 * count_1, tf_shared, [&](int o, int t) {
+        const int r = t / 256, term = t % 256;
+        return p0[o / 128 * 256 + term + r * n5] * (double)p1[term * 128 + o % 128];
     }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
@@ -287,7 +287,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_7ece0aed210d", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_826c2c12b5a5", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -83,7 +83,7 @@ template <class F> DEVICE void tf_each(int block, int count, F f) {
 template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
     const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
-#pragma unroll 4
+#pragma unroll 8
     for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
@@ -155,10 +155,9 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64, tf_shared, [&](int o, int t) {
-        double a9 = 0.0;
-        for (int r = 0; r < count_1; ++r) a9 += p0[o / 128 * 64 + t + r * n5];
-        return a9 * (double)p1[t * 128 + o % 128];
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64 * count_1, tf_shared, [&](int o, int t) {
+        const int r = t / 64, term = t % 64;
+        return p0[o / 128 * 64 + term + r * n5] * (double)p1[term * 128 + o % 128];
     }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
@@ -288,7 +287,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_75914f72f7b9", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d5d276aff2a8", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -76,7 +76,7 @@ template <class F> DEVICE void tf_each(int block, int count, F f) {
 template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
     const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
-#pragma unroll 4
+#pragma unroll 8
     for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
@@ -535,10 +535,9 @@ __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, co
     for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
         if (block1 < 1) tf_each(block1, 128, [&](int i) { p2[i] = p0[i] + (double)p1[i]; });
         else if (block1 < 2) tf_each(block1 - 1, 128, [&](int i) { p3[i] = -p0[i]; });
-        else tf_sums<8>(block1 - 2, count, 64, tf_shared, [&](int o, int t) {
-            double a19 = 0.0;
-            for (int r = 0; r < count_1; ++r) a19 += p4[o / 128 * 64 + t + r * n26];
-            return a19 * (double)p5[t * 128 + o % 128];
+        else tf_sums<8>(block1 - 2, count, 64 * count_1, tf_shared, [&](int o, int t) {
+            const int r = t / 64, term = t % 64;
+            return p4[o / 128 * 64 + term + r * n26] * (double)p5[term * 128 + o % 128];
         }, [&](int o, double sum) { p6[o] = (sum * scale) - p0[o % 128]; });
     }
 }
@@ -621,10 +620,9 @@ __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const
     float* p5, int count_1, int n6, int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64, tf_shared, [&](int o, int t) {
-        double a9 = 0.0;
-        for (int r = 0; r < count_1; ++r) a9 += p0[o / 128 * 64 + t + r * n6];
-        return a9 * (double)p1[t * 128 + o % 128];
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64 * count_1, tf_shared, [&](int o, int t) {
+        const int r = t / 64, term = t % 64;
+        return p0[o / 128 * 64 + term + r * n6] * (double)p1[term * 128 + o % 128];
     }, [&](int o, double sum) {
         const double v7 = (sum * scale) + (double)p2[o % 128];
         p5[o] = (double)(v7 * (double)p3[o % 128]) + (double)p4[o % 128];
@@ -736,7 +734,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_0a269c6f1860_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_9c2601649013_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
