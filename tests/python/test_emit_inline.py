@@ -54,10 +54,14 @@ def test_pointers_and_numbers_that_one_statement_reads():
     assert pointers(text) == "void f() {\n    if (c) o.y[at(n, 0)] = v;\n}"
     more = text.replace("*to = v;", "*to = v;\n        to[1] = v;")
     assert pointers(more) == more
+    late = text.replace("*to = v;", "*to = v;" + "\n        g(0);" * 40 + "\n        g(to);")
+    assert pointers(late) == late
     text = "void f() {\n    const int row = w * 8;\n    const float* from = chunk + row * P;\n    g(from);\n}"
     assert "chunk + (w * 8) * P" in numbers(text) and "int row" not in numbers(text)
     again = text.replace("g(from)", "g(from, row)")
     assert numbers(again) == again
+    loop = "void f() {\n    const int end = a;\n    while (i < end) a += i++;\n}"
+    assert numbers(loop) == loop, "it would be asked for again in every turn"
 
 
 TRANSPOSE = """void transpose(const unsigned char* shared) {

@@ -98,7 +98,7 @@ def numbers(text: str) -> str:
         if (
             len(name.findall(_code(text))) == 2
             and len(name.findall(match[4])) == 1
-            and not re.match(r" *(?:\w+ )?for ", match[4])
+            and not re.match(r" *(?:\w+ )?(?:for|while) ", match[4])
         ):
             new = name.sub(f"({match[3]})" if re.search(r"\W", match[3]) else match[3], match[4])
             if len(new) < 146:
@@ -113,15 +113,26 @@ ELEMENT = re.compile(r"\n( +)(?:float|STORED)\* (\w+) = ([\w.]+) \+ ([^;\n]*);\n
 ANOTHER = re.compile(r"\n +(\w+\* )(\w+) = ([^;\n]*);\n +\1(\w+) = \2;(?=\n)")
 
 
+def _scope(text: str, at: int) -> str:
+    """From there to the end of the block it stands in."""
+    depth = 0
+    for end in range(at, len(text)):
+        depth += (text[end] == "{") - (text[end] == "}")
+        if depth < 0:
+            return text[at:end]
+    return text[at:]
+
+
 def pointers(text: str) -> str:
     """A pointer through which one element is written, and a second name for a pointer."""
     for match in list(ELEMENT.finditer(text)):
-        if len(re.findall(rf"\b{match[2]}\b", text[match.start() : match.end() + 200].split("\n    }")[0])) == 2:
+        if len(re.findall(rf"\b{match[2]}\b", _scope(text, match.start()))) == 2:
             element = f"{match[3]}[{match[4]}] = {match[5]};"
             text = text.replace(match[0], f"\n{match[1]}{element}")
             alone = re.compile(rf"(\n +if \([^\n]*\)) \{{\n +({re.escape(element)})\n +\}}")
             text = alone.sub(r"\1 \2", text)
     for match in list(ANOTHER.finditer(text)):
         if len(re.findall(rf"\b{match[2]}\b", _code(text))) == 2:
-            text = text.replace(match[0], match[0].split("\n")[1].join(["\n", ""]).replace(match[2], match[4], 1))
+            first = match[0].split("\n")[1]
+            text = text.replace(match[0], "\n" + first.replace(match[2], match[4], 1))
     return text
