@@ -1,8 +1,8 @@
-// Products in ordinary arithmetic, of what differs from a number near the mean: short sums are formed in fp32, long ones
-// in fp64; of float64, or where borders cut x into too many parts to do without its mean, all in fp64.
+// Products in ordinary arithmetic, of what differs from a number near the mean: short sums are formed in fp32, long
+// ones in fp64; of float64, or where borders cut x into too many parts to do without its mean, all in fp64.
 //
-// A lane has a place (h, w) of the block's chunk; all pairs of two blocks of channels, some lags apart, are its sums, in
-// registers, and all its products are loads of shared memory and multiply-adds. Lanes keep their place among the
+// A lane has a place (h, w) of the block's chunk; all pairs of two blocks of channels, some lags apart, are its sums,
+// in registers, and all its products are loads of shared memory and multiply-adds. Lanes keep their place among the
 // segments of h and w until the end, where the sums of each segment are formed. The rest is in covariance_stream.h and
 // covariance_parts.h.
 #include "cuda/covariance.h"
@@ -17,11 +17,11 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int64_t warps = 4, lanes = 32;
-constexpr int64_t resident = 3;         // blocks a multiprocessor holds at once
-constexpr int64_t most_sums = 126;      // of a lane, in registers
-constexpr int64_t most_wide_sums = 40;  // of fp64
-constexpr int64_t most_channels = 6;    // of a block of them
-constexpr int64_t most_terms = 128;     // of a sum in fp32
+constexpr int64_t resident = 3;             // blocks a multiprocessor holds at once
+constexpr int64_t most_sums = 126;          // of a lane, in registers
+constexpr int64_t most_wide_sums = 40;      // of fp64
+constexpr int64_t most_channels = 6;        // of a block of them
+constexpr int64_t most_terms = 128;         // of a sum in fp32
 constexpr int64_t most_shared = 72 * 1024;  // a third of what a multiprocessor has
 
 // An axis in chunks, which warps take place by place. For each edge between segments, the chunks before the one it lies
@@ -78,11 +78,11 @@ private:
     Launch sum() override {
         KernelText kernel = text();
         write_sums(kernel);
-        Launch launch = kernel.launch(
-            "tf_covariance", tiles_ * groups_ * blocks_, threads(),
-            "products of x" + to_string(graph_[x_].type.shape) + " with itself, " + number(tiles_) + " tiles of " +
-                number(values()) + " sums, " + number(blocks_) + " blocks each",
-            runs_code() + (in_shared_ ? staging_code(staged_bytes() / 4) : std::string()), resident);
+        Launch launch =
+            kernel.launch("tf_covariance", tiles_ * groups_ * blocks_, threads(),
+                          "products of x" + to_string(graph_[x_].type.shape) + " with itself, " + number(tiles_) +
+                              " tiles of " + number(values()) + " sums, " + number(blocks_) + " blocks each",
+                          runs_code() + (in_shared_ ? staging_code(staged_bytes() / 4) : std::string()), resident);
         launch.shared_bytes = static_cast<uint32_t>(in_shared_ ? staged_bytes() : 0);
         return launch;
     }
@@ -100,9 +100,10 @@ private:
                               const std::string& name) {
         const std::string count = number(2 * axis.segments() - 1);
         table(k, edges, axis.edges);
-        k.body.line("__shared__ int " + name + "_begin[" + count + "], " + name + "_end[" + count + "], " + name + "_segment[2 * " + count + "];");
-        k.body.line("if (threadIdx.x == 0) tf_runs<" + number(axis.segments()) + ", " + number(chunk) + ">(" + edges + ", " + name + "_begin, " +
-                    name + "_end, " + name + "_segment);");
+        k.body.line("__shared__ int " + name + "_begin[" + count + "], " + name + "_end[" + count + "], " + name +
+                    "_segment[2 * " + count + "];");
+        k.body.line("if (threadIdx.x == 0) tf_runs<" + number(axis.segments()) + ", " + number(chunk) + ">(" + edges +
+                    ", " + name + "_begin, " + name + "_end, " + name + "_segment);");
     }
     std::string runs_code() const override {
         return R"cuda(
@@ -145,8 +146,9 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
         // Where a run is one segment all its rows are in it; else it is one chunk.
         body.open("if (lane == 0)");
         body.line("int segment = 0;");
-        body.line("while (segment + 1 < tf_tall_segment[2 * tall + 1] && tf_high[tf_tall_segment[2 * tall] + segment + "
-                  "1] <= tf_tall_begin[tall] + row) ++segment;");
+        body.line(
+            "while (segment + 1 < tf_tall_segment[2 * tall + 1] && tf_high[tf_tall_segment[2 * tall] + segment + "
+            "1] <= tf_tall_begin[tall] + row) ++segment;");
         body.line("tf_rows[warp] = segment;");
         body.close();
         body.line(term() + " sums[" + number(lags_) + "][" + C + "][" + C + "] = {}, alone[" + C + "] = {};");
@@ -199,7 +201,8 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
             body.line("const int near_h = h + row, near_w = w + strip * 32 + lane;");
         auto from = [&](const std::string& ahead, const std::string& below, const std::string& right) {
             if (in_shared_)
-                body.line("const auto* from = here + " + plane_at(ahead) + " + " + below + " * " + row + " + " + right + ";");
+                body.line("const auto* from = here + " + plane_at(ahead) + " + " + below + " * " + row + " + " + right +
+                          ";");
         };
         body.line(term() + " near[" + C + "];");
         body.line("#pragma unroll");
@@ -227,30 +230,37 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
     void write_finish(KernelText& k) override {
         Body& body = k.body;
         const std::string pointer = k.parameters.pointer(Argument::of_scratch(0), "double", false);
-        body.line("const int tall_segments = tf_tall_segment[2 * tall + 1], run_segments = tf_run_segment[2 * run + 1];");
+        body.line(
+            "const int tall_segments = tf_tall_segment[2 * tall + 1], run_segments = tf_run_segment[2 * run + 1];");
         const std::string at_once = number(lanes), all = number(values());
         body.line("#pragma unroll");
         body.open("for (int first = 0; first < " + all + "; first += " + at_once + ")");
         body.line("const int here = min(" + at_once + ", " + all + " - first);");
         body.line("#pragma unroll");
-        body.line("for (int i = 0; i < " + at_once + "; ++i) if (i < here) tf_lanes[warp][i][lane] = " + nth("first + i") + ";");
+        body.line("for (int i = 0; i < " + at_once +
+                  "; ++i) if (i < here) tf_lanes[warp][i][lane] = " + nth("first + i") + ";");
         body.line("__syncthreads();");
         // Where a run is inside one segment, all lanes belong to it; else it is one chunk.
         body.open("for (int s = 0; s < run_segments && lane < here; ++s)");
         body.line("const int segment = tf_run_segment[2 * run] + s, from = tf_run_begin[run] + strip * 32;");
-        body.line("const int begin = run_segments == 1 ? 0 : max(tf_wide[segment] - from, 0), beyond = run_segments == 1 ? 32 : "
-                  "min(tf_wide[segment + 1] - from, 32);");
+        body.line(
+            "const int begin = run_segments == 1 ? 0 : max(tf_wide[segment] - from, 0), beyond = run_segments == 1 ? "
+            "32 : "
+            "min(tf_wide[segment + 1] - from, 32);");
         body.line("double sum = 0.0;");
         body.line("for (int l = begin; l < beyond; ++l) sum += (double)tf_lanes[warp][lane][l];");
         body.line("tf_parts[warp][lane][s] = sum;");
         body.close();
         body.line("__syncthreads();");
-        body.open("for (int i = (int)threadIdx.x; i < here * run_segments * tall_segments; i += " + number(threads()) + ")");
+        body.open("for (int i = (int)threadIdx.x; i < here * run_segments * tall_segments; i += " + number(threads()) +
+                  ")");
         body.line("const int value = i % here, s = i / here % run_segments, t = i / here / run_segments;");
         body.line("double* to = " + pointer + " + ((((long long)" + tile() + " * " + k.size(blocks_) + " + block) * " +
-                  number(axes_[1].segments()) + " + t) * " + number(segments_) + " + s) * " + all + " + first + value;");
+                  number(axes_[1].segments()) + " + t) * " + number(segments_) + " + s) * " + all +
+                  " + first + value;");
         body.line("double total = again ? *to : 0.0;");
-        body.line("for (int w = 0; w < " + number(warps) + "; ++w) total += tf_rows[w] == t ? tf_parts[w][value][s] : 0.0;");
+        body.line("for (int w = 0; w < " + number(warps) +
+                  "; ++w) total += tf_rows[w] == t ? tf_parts[w][value][s] : 0.0;");
         body.line("*to = total;");
         body.close();
         body.line("__syncthreads();");
@@ -262,8 +272,8 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
     // Value i of a tile: sums, then numbers alone; i is known when loops are unrolled.
     std::string nth(const std::string& i) const {
         const std::string all = number(sums_);
-        return i + " < " + all + " ? (&sums[0][0][0])[" + i + " < " + all + " ? " + i + " : 0] : alone[" + i + " >= " + all + " ? " + i +
-               " - " + all + " : 0]";
+        return i + " < " + all + " ? (&sums[0][0][0])[" + i + " < " + all + " ? " + i + " : 0] : alone[" + i +
+               " >= " + all + " ? " + i + " - " + all + " : 0]";
     }
 
     bool in_shared_ = true;

@@ -4,21 +4,21 @@
 // outside is zero. Along h a block stays inside one segment.
 #include <algorithm>
 
-#include "cuda/covariance_stream.h"
 #include "algebra/integer.h"
+#include "cuda/covariance_stream.h"
 #include "cuda/product_code.h"
 
 namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t side = 16;         // channels of a block on either side
-constexpr int64_t rows = 4;          // of a chunk
-constexpr int64_t strip = 32;        // its columns
-constexpr int64_t most_lags = 14;    // of a warp, in registers: eight each
+constexpr int64_t side = 16;       // channels of a block on either side
+constexpr int64_t rows = 4;        // of a chunk
+constexpr int64_t strip = 32;      // its columns
+constexpr int64_t most_lags = 14;  // of a warp, in registers: eight each
 constexpr int64_t most_warps = 16;
-constexpr int64_t narrow = 8;        // a segment of so few places has one warp, others one a row
-constexpr double most_steps = 128;   // of a sum: tensor cores cut what they add, and long sums drift
+constexpr int64_t narrow = 8;       // a segment of so few places has one warp, others one a row
+constexpr double most_steps = 128;  // of a sum: tensor cores cut what they add, and long sums drift
 
 class CovarianceProducts : public CovarianceStream {
 public:
@@ -61,7 +61,9 @@ private:
     int64_t most_early() const override { return 9; }
     int64_t slot_segments() const override { return segments_; }
     // The ring, what is on its way and the places, and instead of them at the end the sums of the segments.
-    int64_t shared_floats() const { return std::max(ring_numbers() + coming_numbers() + place_numbers(), segments_ * values()); }
+    int64_t shared_floats() const {
+        return std::max(ring_numbers() + coming_numbers() + place_numbers(), segments_ * values());
+    }
     std::string staged(const std::string& number) const override {
         return "__uint_as_float(tf_tf32((float)(" + number + ")))";
     }
@@ -70,7 +72,8 @@ private:
         Body& body = k.body;
         const std::string all = number(high_runs_);
         table(k, "tf_high", axes_[1].edges), table(k, "tf_wide", axes_[2].edges);
-        body.line("__shared__ int tf_tall_begin[" + all + "], tf_tall_end[" + all + "], tf_tall_segment[2 * " + all + "];");
+        body.line("__shared__ int tf_tall_begin[" + all + "], tf_tall_end[" + all + "], tf_tall_segment[2 * " + all +
+                  "];");
         body.line("__shared__ int tf_run_begin[1], tf_run_end[1], tf_run_segment[2];");
         body.open("if (threadIdx.x == 0)");
         body.open("for (int tall = 0; tall < " + all + "; ++tall)");
@@ -98,20 +101,22 @@ private:
             constants += "constexpr int " + std::string(name) + " = " + number(value) + ";\n";
         };
         constant("SIDE", side), constant("ROWS", rows), constant("STRIP", strip), constant("WARPS", warps());
-        constant("LAGS", lags_), constant("PITCH", staged_columns_), constant("ROW", both() * staged_columns_), constant("VALUES", values());
-        Launch launch = kernel.launch(
-            "tf_covariance", tiles_ * groups_ * blocks_, threads(),
-            "products of x" + to_string(graph_[x_].type.shape) + " with itself on tensor cores, " + number(lags_) +
-                " lags of " + number(side) + " x " + number(side) + " channels, " + number(tiles_) + " tiles, " +
-                number(blocks_) + " blocks each",
-            constants, resident());
+        constant("LAGS", lags_), constant("PITCH", staged_columns_), constant("ROW", both() * staged_columns_),
+            constant("VALUES", values());
+        Launch launch =
+            kernel.launch("tf_covariance", tiles_ * groups_ * blocks_, threads(),
+                          "products of x" + to_string(graph_[x_].type.shape) + " with itself on tensor cores, " +
+                              number(lags_) + " lags of " + number(side) + " x " + number(side) + " channels, " +
+                              number(tiles_) + " tiles, " + number(blocks_) + " blocks each",
+                          constants, resident());
         launch.shared_bytes = static_cast<uint32_t>(shared_floats() * 4);
         return launch;
     }
 
     void write_products(KernelText& k) override {
         Body& body = k.body;
-        body.line("const int begin = max(tf_wide[segment] - own_w, 0), beyond = min(tf_wide[segment + 1] - own_w, STRIP);");
+        body.line(
+            "const int begin = max(tf_wide[segment] - own_w, 0), beyond = min(tf_wide[segment + 1] - own_w, STRIP);");
         body.line("const int rows = min(ROWS, tf_tall_end[tall] - own_h);");
         body.line("const float* here = tf_ring + " + number(rows_before_) + " * ROW + g * PITCH + t + " +
                   number(columns_before_) + ";");
@@ -170,11 +175,12 @@ private:
         const std::string pointer = k.parameters.pointer(Argument::of_scratch(0), "float", false);
         const std::string S = number(segments_);
         body.line("const long long slot_at = (long long)" + tile() + " * " + k.size(blocks_) + " + block;");
-        body.line("for (int i = (int)threadIdx.x; i < " + S + " * VALUES; i += WARPS * 32) " + pointer + "[slot_at * (" +
-                  S + " * VALUES) + i] = tf_tiles[i];");
+        body.line("for (int i = (int)threadIdx.x; i < " + S + " * VALUES; i += WARPS * 32) " + pointer +
+                  "[slot_at * (" + S + " * VALUES) + i] = tf_tiles[i];");
     }
 
-    std::vector<int64_t> teams_;  // of each warp: its segment, which of the segment's warps it is, and how many there are
+    std::vector<int64_t>
+        teams_;  // of each warp: its segment, which of the segment's warps it is, and how many there are
 };
 
 }  // namespace

@@ -251,7 +251,8 @@ std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const 
     const Partials& partials = *place.partials;
     Fold fold;
     fold.combine = combine_of(node.op);
-    fold.loops.push_back({partials.slots, partials.slots > 4 || parameters_.apart(), parameters_.apart()});  // few: written out
+    fold.loops.push_back(
+        {partials.slots, partials.slots > 4 || parameters_.apart(), parameters_.apart()});  // few: written out
     const std::string storage(storage_name(place.storage));
     std::string offset = "0";
     for (size_t a = 0; a < index.size(); ++a)

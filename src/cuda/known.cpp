@@ -62,7 +62,8 @@ double outputs_of(const Surroundings& around) {
 // The known kernel that is estimated fastest for the size, if any serves it.
 std::optional<DenseProgram> fastest(const Surroundings& around, const std::vector<KnownKernel>& kernels) {
     std::vector<std::pair<double, const KnownKernel*>> order;
-    if (kernels.size() == 1) order.emplace_back(0, kernels.data());
+    if (kernels.size() == 1)
+        order.emplace_back(0, kernels.data());
     else
         for (const KnownKernel& kernel : kernels)
             if (const auto seconds = dense_seconds_as(around, kernel.words)) order.emplace_back(*seconds, &kernel);

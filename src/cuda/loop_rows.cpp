@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "cuda/loop_writer.h"
 #include "algebra/integer.h"
+#include "cuda/loop_writer.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {

@@ -167,7 +167,9 @@ std::optional<Launch> generate_loop(const Surroundings& around, const Places& pl
             for (size_t a = 0; a < loop->outer.size(); ++a) reach += std::abs(t.strides[a]) * (loop->outer[a] - 1);
             wide_index = wide_index || reach >= limit;
         }
-    auto launch = (loop->reduces ? row_writer : element_writer)(*loop, around.plan.graph, wide_index, around.target.texts())->write();
+    auto launch =
+        (loop->reduces ? row_writer : element_writer)(*loop, around.plan.graph, wide_index, around.target.texts())
+            ->write();
     if (!launch && why_not) *why_not = "a row is too long for registers";
     return launch;
 }

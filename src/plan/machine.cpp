@@ -8,9 +8,11 @@ namespace transfuse {
 Machine Machine::h200() {
     Machine machine;
     machine.name = "h200";
-    machine.flops = 2.5e14;  // TF32 on tensor cores: large products run at 380e12, those of small images or few channels at 80 to 220e12
+    machine.flops = 2.5e14;  // TF32 on tensor cores: large products run at 380e12, those of small images or few
+                             // channels at 80 to 220e12
     machine.pointwise_flops = 3.0e13;
-    machine.tile_flops = 1.2e13;  // half of what a tanh after f2 at an even width ran at (0.23 ms for 537 M outputs of ten ops): other chains wait for their stores
+    machine.tile_flops = 1.2e13;  // half of what a tanh after f2 at an even width ran at (0.23 ms for 537 M outputs of
+                                  // ten ops): other chains wait for their stores
     machine.bandwidth = 4.0e12;
     machine.launch = 3e-6;
     machine.prices.stored_from = 500;  // 8 bytes an element there and back against its flops once more
