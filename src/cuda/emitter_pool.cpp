@@ -54,6 +54,109 @@ std::string divisor(Emitter& emitter, const Node& node, const std::vector<Window
     return "(" + product + ")";
 }
 
+// dx[i] = Σ over the windows o that contain i of g[o]/divisor, or of g[o] where i is the window's first maximum.
+struct PoolGradient {
+    Emitter& emitter;
+    const Graph& graph;
+    ValueId id, x, g;
+    Index index;  // i
+    Real real;    // of x, compared
+    bool adaptive;
+    std::vector<Window> pool;  // empty where adaptive
+    size_t axes, first;        // pooled axes, and the first of them
+    // The texts of one window.
+    std::vector<std::string> o, from, to, extents;
+
+    std::vector<Fold::Loop> loops() const {
+        std::vector<Fold::Loop> loops;
+        for (size_t i = 0; i < axes; ++i) {
+            const int64_t I = graph[id].type.shape[first + i], O = graph[g].type.shape[first + i];
+            loops.push_back(adaptive ? Fold::Loop{(O + I - 1) / I + 1, true} : Fold::Loop{pool[i].kernel, false});
+        }
+        return loops;
+    }
+
+    // Names the window that the loops stand at; the test that there is one and that it contains i.
+    std::string window(const std::vector<Coordinate>& loop) {
+        o.assign(axes, ""), from = to = extents = o;
+        std::vector<std::string> tests;
+        for (size_t i = 0; i < axes; ++i) {
+            const std::string& at = index[first + i].text;
+            const std::string I = emitter.extent(id, first + i), O = emitter.extent(g, first + i);
+            extents[i] = I;
+            if (adaptive) {
+                o[i] = emitter.let("tf_index",
+                                   "(tf_index)((long long)" + at + " * " + O + " / " + I + ") + " + loop[i].text, "i");
+                from[i] = emitter.let("tf_index", adaptive_from(o[i], I, O), "i");
+                to[i] = emitter.let("tf_index", adaptive_to(o[i], I, O), "i");
+                tests.push_back(o[i] + " < " + O + " && " + from[i] + " <= " + at + " && " + at + " < " + to[i]);
+                continue;
+            }
+            const Window& along = pool[i];
+            const std::string reach =
+                emitter.let_index(minus(plus(at, number(along.padding)), times(loop[i].text, number(along.dilation))))
+                    .text;
+            o[i] = emitter.let_index("(" + reach + " / " + number(along.stride) + ")").text;
+            tests.push_back(reach + " >= 0");
+            if (along.stride > 1) tests.push_back(reach + " % " + number(along.stride) + " == 0");
+            tests.push_back(o[i] + " < " + O);
+        }
+        return conjunction(tests);
+    }
+
+    Lanes gradient() const {
+        Index at = index;
+        for (size_t i = 0; i < axes; ++i) at[first + i] = {o[i]};
+        return emitter.value(g, at);
+    }
+
+    // The gradient shared out among the window's elements.
+    Lanes share() const {
+        const Lanes grad = gradient();
+        std::string count = "1";
+        if (adaptive)
+            for (size_t i = 0; i < axes; ++i) count = times(count, minus(to[i], from[i]));
+        else
+            count = divisor(emitter, graph[id], pool, o, extents);
+        return {{grad.text[0] + " / (" + std::string(real_name(grad.real)) + ")" + count}, {}, grad.real};
+    }
+
+    // Goes through the window again: the name of whether i is its first maximum in row-major order, a NaN taking
+    // everything after it as PyTorch's does.
+    std::string is_first_maximum() const {
+        Body& body = emitter.body();
+        const std::string best = body.fresh("best"), where = body.fresh("at"), self = body.fresh("self");
+        body.line(std::string(real_name(real)) + " " + best + " = " +
+                  literal(-std::numeric_limits<double>::infinity(), real) + ";");
+        body.line("long long " + where + " = -1;");
+        Index inner = index;
+        std::vector<std::string> bounds;
+        std::string linear = "0", own = "0";
+        for (size_t i = 0; i < axes; ++i) {
+            const std::string k = body.fresh("k");
+            Coordinate& here = inner[first + i];
+            if (adaptive) {
+                emitter.open("for (tf_index " + k + " = " + from[i] + "; " + k + " < " + to[i] + "; ++" + k + ")");
+                here = {k};
+            } else {
+                emitter.open("for (tf_index " + k + " = 0; " + k + " < " + number(pool[i].kernel) + "; ++" + k + ")");
+                here = emitter.let_index(plus(minus(times(o[i], number(pool[i].stride)), number(pool[i].padding)),
+                                              times(k, number(pool[i].dilation))));
+                bounds.push_back(here.text + " >= 0 && " + here.text + " < " + extents[i]);
+            }
+            linear = "(" + linear + " * (long long)" + extents[i] + " + " + here.text + ")";
+            own = "(" + own + " * (long long)" + extents[i] + " + " + index[first + i].text + ")";
+        }
+        emitter.open("if (" + conjunction(bounds) + ")");
+        const std::string v = emitter.value(x, inner).text[0];
+        body.line("if (" + where + " < 0 || " + v + " > " + best + " || " + v + " != " + v + ") { " + best + " = " + v +
+                  "; " + where + " = " + linear + "; }");
+        for (size_t i = 0; i <= axes; ++i) emitter.close();
+        body.line("const bool " + self + " = " + where + " == " + own + ";");
+        return self;
+    }
+};
+
 }  // namespace
 
 Fold Emitter::pool_fold(ValueId id, const Index& index) {
@@ -138,91 +241,26 @@ Fold Emitter::adaptive_fold(ValueId id, const Index& index) {
     return fold;
 }
 
-// dx[i] = Σ over the windows o that contain i of g[o]/divisor, or of g[o] where i is the window's first maximum.
 Fold Emitter::pool_grad_fold(ValueId id, const Index& index) {
     const Node& node = graph_[id];
-    const bool is_max = node.op == Op::max_pool_grad, adaptive = node.attributes.has(Key::output_size);
-    const ValueId g = node.args.back(), x = node.args[0];
-    const Sizes &in = node.type.shape, &out = graph_[g].type.shape;
+    const bool adaptive = node.attributes.has(Key::output_size);
     const std::vector<Window> pool = adaptive ? std::vector<Window>() : windows(node);
-    const size_t d = adaptive ? node.attributes.integers(Key::output_size).size() : pool.size(), first = in.size() - d;
+    const size_t axes = adaptive ? node.attributes.integers(Key::output_size).size() : pool.size();
+    const ValueId x = node.args[0], g = node.args.back();
+    const Real compared = wide_ ? Real::f64 : real_of(graph_[x].type.dtype);
+    PoolGradient gradient{*this, graph_, id, x, g, index, compared, adaptive, pool, axes, index.size() - axes,
+                          {},    {},     {}, {}};
     Fold fold;
-    for (size_t i = 0; i < d; ++i) {
-        const int64_t I = in[first + i], O = out[first + i];
-        fold.loops.push_back(adaptive ? Fold::Loop{(O + I - 1) / I + 1, true} : Fold::Loop{pool[i].kernel, false});
-    }
-    fold.term = [this, id, x, g, is_max, adaptive, pool, d, first, index](
-                    const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) {
-        Index at = index;
-        std::vector<std::string> tests, from(d), to(d), o(d), extents(d);
-        for (size_t i = 0; i < d; ++i) {
-            const size_t a = first + i;
-            const std::string I = extents[i] = extent(id, a), O = extent(g, a);
-            if (adaptive) {
-                o[i] =
-                    let("tf_index",
-                        "(tf_index)((long long)" + index[a].text + " * " + O + " / " + I + ") + " + loop[i].text, "i");
-                from[i] = let("tf_index", adaptive_from(o[i], I, O), "i");
-                to[i] = let("tf_index", adaptive_to(o[i], I, O), "i");
-                tests.push_back(o[i] + " < " + O + " && " + from[i] + " <= " + index[a].text + " && " + index[a].text +
-                                " < " + to[i]);
-            } else {
-                const std::string reach = let_index(minus(plus(index[a].text, number(pool[i].padding)),
-                                                          times(loop[i].text, number(pool[i].dilation))))
-                                              .text;
-                o[i] = let_index("(" + reach + " / " + number(pool[i].stride) + ")").text;
-                tests.push_back(reach + " >= 0");
-                if (pool[i].stride > 1) tests.push_back(reach + " % " + number(pool[i].stride) + " == 0");
-                tests.push_back(o[i] + " < " + O);
-            }
-            at[a] = {o[i]};
-        }
-        open("if (" + conjunction(tests) + ")");
+    fold.loops = gradient.loops();
+    fold.term = [this, gradient, is_max = node.op == Op::max_pool_grad](
+                    const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) mutable {
+        open("if (" + gradient.window(loop) + ")");
         if (is_max) {
-            // The window again: the first maximum in row-major order, a NaN taking everything after it as PyTorch's
-            // does.
-            const Real real = wide_ ? Real::f64 : real_of(graph_[x].type.dtype);
-            const std::string best = body_.fresh("best"), where = body_.fresh("at"), self = body_.fresh("self");
-            body_.line(std::string(real_name(real)) + " " + best + " = " +
-                       literal(-std::numeric_limits<double>::infinity(), real) + ";");
-            body_.line("long long " + where + " = -1;");
-            Index inner = index;
-            std::vector<std::string> bounds;
-            std::string linear = "0", own = "0";
-            for (size_t i = 0; i < d; ++i) {
-                const std::string k = body_.fresh("k");
-                if (adaptive) {
-                    open("for (tf_index " + k + " = " + from[i] + "; " + k + " < " + to[i] + "; ++" + k + ")");
-                    inner[first + i] = {k};
-                } else {
-                    open("for (tf_index " + k + " = 0; " + k + " < " + number(pool[i].kernel) + "; ++" + k + ")");
-                    inner[first + i] =
-                        let_index(plus(minus(times(o[i], number(pool[i].stride)), number(pool[i].padding)),
-                                       times(k, number(pool[i].dilation))));
-                    bounds.push_back(inner[first + i].text + " >= 0 && " + inner[first + i].text + " < " + extents[i]);
-                }
-                linear = "(" + linear + " * (long long)" + extents[i] + " + " + inner[first + i].text + ")";
-                own = "(" + own + " * (long long)" + extents[i] + " + " + index[first + i].text + ")";
-            }
-            open("if (" + conjunction(bounds) + ")");
-            const std::string v = value(x, inner).text[0];
-            body_.line("if (" + where + " < 0 || " + v + " > " + best + " || " + v + " != " + v + ") { " + best +
-                       " = " + v + "; " + where + " = " + linear + "; }");
-            close();
-            for (size_t i = 0; i < d; ++i) close();
-            body_.line("const bool " + self + " = " + where + " == " + own + ";");
-            open("if (" + self + ")");
-            take(value(g, at));
+            open("if (" + gradient.is_first_maximum() + ")");
+            take(gradient.gradient());
             close();
         } else {
-            const Lanes grad = value(g, at);
-            const std::string type(real_name(grad.real));
-            std::string count = "1";
-            if (adaptive)
-                for (size_t i = 0; i < d; ++i) count = times(count, minus(to[i], from[i]));
-            else
-                count = divisor(*this, graph_[id], pool, o, extents);
-            take({{grad.text[0] + " / (" + type + ")" + count}, {}, grad.real});
+            take(gradient.share());
         }
         close();
     };
