@@ -4,16 +4,9 @@
 
 #include "cuda/kernel.h"
 #include "cuda/known.h"
+#include "cuda/placement.h"
 
 namespace transfuse::cuda {
-
-// Where a pointer argument comes from at run time.
-struct Address {
-    enum class Kind : uint8_t { leaf, output, workspace, kept } kind;
-    int position = 0;    // of the leaf or output
-    int64_t offset = 0;  // bytes
-    bool operator==(const Address&) const = default;
-};
 
 struct BoundLaunch {
     Launch launch;

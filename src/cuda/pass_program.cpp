@@ -1,0 +1,276 @@
+#include "cuda/pass_program.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cuda/cells.h"
+#include "cuda/correlate.h"
+#include "cuda/covariance.h"
+#include "cuda/dense/dense.h"
+#include "cuda/grouped.h"
+#include "cuda/grouped_gradient.h"
+#include "cuda/loop.h"
+#include "cuda/moments.h"
+#include "cuda/pull.h"
+#include "cuda/thin.h"
+#include "plan/pass_name.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_t number, const std::string& config) {
+    return {context.plan,    pass,   context.placement.strides(), context.options.precision, context.target,
+            context.aligned, config, static_cast<int>(number)};
+}
+
+// Where adding them up afterwards is estimated faster, the products of each tap: for the first size of a program, by
+// the heuristic's configuration, where tiles make all of the pass.
+Tiles generate_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass) {
+    Tiles tiles;
+    if (context.known) {
+        tiles.dense = generate_dense_among(around, *context.known, tiles.taken.emplace(), &tiles.why_not);
+        if (!tiles.dense) tiles.taken.reset();
+    } else {
+        tiles.dense = generate_dense(around, &tiles.why_not);
+    }
+    const Target& target = context.target;
+    if (!tiles.dense || !all_of_pass || target.stated() || target.any_size || !around.config.empty()) return tiles;
+    if (auto products = generate_dense_apart(around, tiles.dense->seconds))
+        tiles.dense = std::move(products), tiles.apart = true, tiles.taken.reset();
+    return tiles;
+}
+
+class PassGenerator {
+public:
+    PassGenerator(const PassContext& context, size_t number, const std::string& config, std::optional<Tiles> ahead)
+        : context_(context),
+          graph_(context.plan.graph),
+          pass_(context.plan.passes[number]),
+          placement_(context.placement),
+          number_(number),
+          around_(surroundings_of(context, pass_, number, config)),
+          ahead_(std::move(ahead)),
+          places_(placement_.places_of(pass_)) {
+        // Copies of whole leaves read what they write under another name.
+        for (const Store& store : pass_.stores)
+            if (pass_.steps.empty() && store.value == store.target)
+                if (const ValueId root = view_root(context_.plan, store.value); !is_literal(graph_, root))
+                    places_.emplace(root, placement_.place_of(root));
+    }
+
+    PassProgram run() {
+        switch (pass_.kind) {
+            case PassKind::dense:
+                if (takes_tiles(context_, number_, around_.config)) dense();
+                break;
+            case PassKind::moments:
+                moments();
+                break;
+            case PassKind::correlate:
+                correlate();
+                break;
+            case PassKind::pointwise:
+                pointwise();
+                break;
+            default:
+                break;
+        }
+        pull_rest();
+        return std::move(result_);
+    }
+
+private:
+    void dense() {
+        if (auto thin = generate_thin(around_, places_, placement_.sinks_of(pass_))) {
+            take(std::move(*thin), "ordinary arithmetic; ");
+            for (const Store& store : pass_.stores) done_.insert(store.value);
+            return;
+        }
+        if (auto ordinary = ordinary_product()) {
+            take(std::move(ordinary->program), "ordinary arithmetic; ");
+            place(ordinary->grid);
+            tiles_are_done();
+            return;
+        }
+        Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
+        if (tiles.dense) return take_tiles(std::move(tiles));
+        why_not_ = std::move(tiles.why_not);
+        if (auto product = product_alone()) return take_product(std::move(*product));
+        left_to_the_general_kernel();
+    }
+
+    std::optional<GridProgram> ordinary_product() const {
+        auto cells = generate_cells(around_, places_, placement_.tile_sinks(pass_));
+        return cells ? std::move(cells) : generate_grouped(around_, places_, placement_.tile_sinks(pass_));
+    }
+
+    void take_tiles(Tiles tiles) {
+        apart_ = tiles.apart;
+        if (!apart_) tiles_are_done();
+        place(tiles.dense->places);
+        result_.config = tiles.dense->config;
+        result_.taken = std::move(tiles.taken);
+        take(with_packed_weights(std::move(*tiles.dense)),
+             apart_ ? "tensor-core kernel for the products of each tap; " : "tensor-core kernel; ");
+    }
+
+    void take_product(Program product) {
+        const std::string how = result_.config ? "tensor-core kernel" : "ordinary arithmetic";
+        take(std::move(product), how + " for the product alone (" + why_not_ + "), then the general kernel; ");
+        places_.insert_or_assign(pass_.anchor, placement_.place_of(pass_.anchor));
+        done_.insert(pass_.anchor);
+    }
+
+    void moments() {
+        std::vector<std::pair<ValueId, Place>> stores;
+        for (const Store& store : pass_.stores)
+            if (store.value == store.target) stores.emplace_back(store.value, placement_.sink_of(store).place);
+        auto moments = generate_moments(around_, places_, stores, &why_not_);
+        if (!moments) return left_to_the_general_kernel();
+        take(std::move(moments->program));
+        place(moments->grid);
+        done_.insert(moments->stored.begin(), moments->stored.end());
+    }
+
+    void correlate() {
+        auto correlate = generate_grouped_gradient(around_, places_);
+        if (!correlate) correlate = generate_correlate(around_, places_, &why_not_);
+        if (!correlate) correlate = generate_covariance(around_, places_);
+        if (!correlate) return left_to_the_general_kernel();
+        take(std::move(correlate->program));
+        place(correlate->grid);
+    }
+
+    void pointwise() {
+        std::vector<Place> stores;
+        for (const Store& store : pass_.stores) stores.push_back(placement_.sink_of(store).place);
+        auto loop = generate_loop(around_, places_, stores, &why_not_);
+        if (!loop) return;
+        result_.note = loop->note;
+        result_.program.launches.push_back(std::move(*loop));
+        for (const Store& store : pass_.stores) done_.insert(store.value);
+    }
+
+    // What the pass stores beside, by the general kernel; behind the main one it is the pass's tail.
+    void pull_rest() {
+        Program& program = result_.program;
+        const bool tail = !program.launches.empty();
+        PullRequest request = pull_request(std::string(pass_name(pass_.kind)) + (tail ? "_tail" : ""));
+        request.places = std::move(places_);
+        request.early = tail;
+        request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
+        // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly
+        // equal.
+        request.exact = (tail && !apart_) || pass_.kind == PassKind::moments ||
+                        std::all_of(pass_.steps.begin(), pass_.steps.end(),
+                                    [](const TileStep& step) { return step.scope == Scope::tail; });
+        for (const Store& store : pass_.stores)
+            if (!done_.contains(store.value)) request.sinks.push_back(placement_.sink_of(store));
+        if (request.sinks.empty()) return;
+        Program rest = pull(request);
+        for (Launch& launch : rest.launches) program.launches.push_back(std::move(launch));
+        program.scratch_bytes = std::max(program.scratch_bytes, rest.scratch_bytes);
+    }
+
+    PullRequest pull_request(std::string name) const {
+        return {graph_, context_.parameters, {}, {}, context_.target, 0, std::move(name)};
+    }
+
+    // A dense pass that no family takes whole: the product alone, into memory; its tile program is for the general
+    // kernel.
+    std::optional<Program> product_alone() {
+        constexpr double worthwhile = 1e6;  // flops
+        const ValueId anchor = pass_.anchor;
+        if (context_.target.stated() || pass_.cost.flops < worthwhile) return std::nullopt;
+        for (const Store& store : pass_.stores)
+            if (store.value == anchor && store.target != anchor) return std::nullopt;
+        Pass product = pass_;
+        std::erase_if(product.steps,
+                      [&](const TileStep& step) { return step.scope != Scope::prologue && step.value != anchor; });
+        product.stores = {{anchor, anchor, {}}};
+        const bool added = placement_.add_buffer(anchor, number_);
+        const Surroundings around = surroundings_of(context_, product, number_, around_.config);
+        if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
+            return std::move(grouped->program);
+        if (Tiles tiles = generate_tiles(context_, around, false); tiles.dense) {
+            result_.config = tiles.dense->config;
+            result_.taken = std::move(tiles.taken);
+            return with_packed_weights(std::move(*tiles.dense));
+        }
+        if (added) placement_.remove_buffer(anchor);
+        return std::nullopt;
+    }
+
+    // Weights of parameters alone are packed beside all others; those an earlier pass made, right before they are used.
+    Program with_packed_weights(DenseProgram tiles) {
+        const ValueId weight = tiles.pack.root;
+        const bool parameters = context_.parameters[static_cast<size_t>(weight)];
+        result_.packed = {tiles.packed_bytes, context_.options.freeze && parameters, {}};
+        if (parameters) {
+            result_.packed->job = std::move(tiles.pack);
+            return std::move(tiles.program);
+        }
+        PullRequest request = pull_request("pack");
+        request.early = true;
+        const ValueId root = view_root(context_.plan, weight);
+        if (!is_literal(graph_, root)) request.places.emplace(root, placement_.place_of(root));
+        request.extras.push_back(std::move(tiles.pack));
+        Program program = pull(request);
+        for (Launch& launch : tiles.program.launches) program.launches.push_back(std::move(launch));
+        program.scratch_bytes = tiles.program.scratch_bytes, program.note = tiles.program.note;
+        return program;
+    }
+
+    void take(Program program, const std::string& how = "") {
+        result_.program = std::move(program);
+        result_.note = how + result_.program.note;
+    }
+    void place(Places& left) {
+        for (auto& [value, place] : left) places_.insert_or_assign(value, std::move(place));
+    }
+    void tiles_are_done() {
+        for (const TileStep& step : pass_.steps)
+            if (step.scope == Scope::tile || step.scope == Scope::prologue) done_.insert(step.value);
+    }
+    void left_to_the_general_kernel() { result_.note = "general kernel: " + why_not_; }
+
+    const PassContext& context_;
+    const Graph& graph_;
+    const Pass& pass_;
+    Placement& placement_;
+    const size_t number_;
+    const Surroundings around_;
+    std::optional<Tiles> ahead_;
+    Places places_;           // what the general kernel may read
+    std::set<ValueId> done_;  // stored by the main kernel already
+    bool apart_ = false;      // the main kernel leaves the products of each tap
+    std::string why_not_;
+    PassProgram result_;
+};
+
+}  // namespace
+
+PassProgram generate_pass(const PassContext& context, size_t number, const std::string& config,
+                          std::optional<Tiles> ahead) {
+    return PassGenerator(context, number, config, std::move(ahead)).run();
+}
+
+bool takes_tiles(const PassContext& context, size_t number, const std::string& config) {
+    return context.plan.passes[number].kind == PassKind::dense && !context.target.general_only &&
+           config != no_dense_config;
+}
+
+std::optional<Tiles> tiles_ahead(const PassContext& context, size_t number, const std::string& config) try {
+    const Pass& pass = context.plan.passes[number];
+    const Surroundings around = surroundings_of(context, pass, number, config);
+    const Places places = context.placement.places_of(pass);
+    if (generate_thin(around, places, context.placement.sinks_of(pass))) return std::nullopt;
+    const std::vector<Sink> sinks = context.placement.tile_sinks(pass);
+    if (generate_cells(around, places, sinks) || generate_grouped(around, places, sinks)) return std::nullopt;
+    return generate_tiles(context, around, true);
+} catch (const std::exception&) {
+    return std::nullopt;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,76 @@
+// Where the values of a plan lie: leaves and outputs where the caller has them, buffers in one block of workspace, or
+// in memory of the executable's own where they are prepared once.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "cuda/pull.h"
+
+namespace transfuse::cuda {
+
+// Where a pointer argument comes from at run time.
+struct Address {
+    enum class Kind : uint8_t { leaf, output, workspace, kept } kind;
+    int position = 0;    // of the leaf or output
+    int64_t offset = 0;  // bytes
+    bool operator==(const Address&) const = default;
+};
+
+// Buffers, packed weights and scratch begin on whole lines of this many bytes.
+inline constexpr int64_t line_bytes = 256;
+
+class Placement {
+public:
+    // aligned: leaves and outputs begin on 16-byte boundaries.
+    Placement(const Plan& plan, const CompileOptions& options, bool aligned);
+
+    // Per value, in elements; empty for what lies nowhere.
+    const std::vector<Sizes>& strides() const { return strides_; }
+    bool in_memory(ValueId v) const { return addresses_[static_cast<size_t>(v)].has_value(); }
+    const Address& address(ValueId v) const;
+
+    Place place_of(ValueId v) const;
+    // An output by its position: of a value that is returned several times, each place is one.
+    Place output_place(size_t position) const;
+    Sink sink_of(const Store& store) const;
+    std::vector<Sink> sinks_of(const Pass& pass) const;
+    // What a pass stores of its tiles. A reshape that only leaves out axes of extent 1 is the value itself.
+    std::vector<Sink> tile_sinks(const Pass& pass) const;
+    // All that a pass reads.
+    Places places_of(const Pass& pass) const;
+
+    // A buffer more, which lives during one pass; false where the value has memory already.
+    bool add_buffer(ValueId v, size_t pass);
+    void remove_buffer(ValueId v);
+
+    struct Room {
+        int64_t workspace = 0, kept = 0;  // bytes
+    };
+    // Decides where the buffers lie that launches meet; they share memory where their lives do not meet, unless each
+    // shall have its own.
+    Room place_buffers(const std::set<ValueId>& met, bool apart);
+
+private:
+    struct Life {
+        size_t first, last;  // pass
+        bool prepared;
+    };
+
+    void place_outputs();
+    void place_leaves();
+    void find_buffers();
+    void touch(ValueId v, size_t pass, bool prepares);
+    Sizes output_strides(size_t position) const;
+
+    const Plan& plan_;
+    const Graph& graph_;
+    const CompileOptions& options_;
+    const bool aligned_;
+    std::vector<Sizes> strides_;
+    std::vector<std::optional<Address>> addresses_;
+    std::map<ValueId, Life> lives_;  // of the buffers
+};
+
+}  // namespace transfuse::cuda
