@@ -101,8 +101,13 @@ void Statistics::sum(const Partial& p) {
 // (the largest value so far) at the beginning, and when one does.
 void Statistics::exponentials(const Partial& p) {
     const std::string value = chain_.operand(p.reduction.of);
+    // Rows of no channel read nothing: behind the last pivot lie sums that other warps write.
+    auto read_pivots = [&] {
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++) pivot[i] = CHANNEL_OK(i) ? " + slot(p.first_stat, "group * COUT + CHANNEL(i)") + " : (REAL)0;");
+    };
     t.line("REAL pivot[BATCH], part[STAT_ROWS];");
-    t.line("load_rows(pivot, &" + slot(p.first_stat, "group * COUT + CHANNEL(0)") + ");");
+    read_pivots();
     t.line("bool exceeds = false;");
     chain_.loops({true, true});
     t.line("exceeds = exceeds || (VALID(e) && CHANNEL_OK(i) && !(" + value + " <= pivot[i] + (REAL)16));");
@@ -119,7 +124,7 @@ void Statistics::exponentials(const Partial& p) {
     t.line("__syncwarp();   // all lanes have read the pivots that are replaced");
     own_rows("const REAL old = " + pivot + ", top = tf_max(old, part[j]); if (top != " + lowest + ") " + mass + " *= tf_exp(old - top); " + pivot + " = top;");
     t.line("__syncwarp();");
-    t.line("load_rows(pivot, &" + slot(p.first_stat, "group * COUT + CHANNEL(0)") + ");");
+    read_pivots();
     t.line("}");
     t.line("#pragma unroll");
     t.line("for (int i = 0; i < STAT_ROWS; i++) {");
