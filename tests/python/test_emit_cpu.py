@@ -1,6 +1,8 @@
 """Files with inline C++: right beside float64 at sizes they were not written at, and clear about what they refuse."""
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,39 @@ def test_refusals_name_what_was_expected():
         model(torch.rand(1, 3, 4, 4))
     with pytest.raises(RuntimeError, match="written for CPU tensors, got x on meta"):
         model.to("meta")(torch.rand(1, 64, 4, 4, device="meta"))
+
+
+NORMALISED = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(8, 8, 3, 2, 1, 1)
+        self.norm = nn.BatchNorm2d(8)
+    def forward(self, x):
+        return torch.relu(self.norm(self.up(x)))
+def get_inputs(): return [torch.rand(2, 8, 9, 10)]
+def get_init_inputs(): return []
+"""
+
+
+def checked(reference, file, *words):
+    script = root / "python" / "transfuse" / "emit" / "check.py"
+    return subprocess.run(
+        [sys.executable, script, reference, file, "device=cpu", "seeds=1", *words], capture_output=True, text=True
+    )
+
+
+def test_check_names_the_tensor_that_is_wrong(tmp_path):
+    reference, file = tmp_path / "reference.py", tmp_path / "file.py"
+    reference.write_text(NORMALISED)
+    text = emit.emit(reference, "cpu")
+    file.write_text(text)
+    run = checked(reference, file)
+    assert run.returncode == 0 and "WRONG" not in run.stdout, run.stdout + run.stderr
+    update = "[norm.running_mean, norm.running_var], [y[1], y[2]], "
+    assert update + "0.1)" in text
+    file.write_text(text.replace(update + "0.1)", update + "0.2)"))
+    run = checked(reference, file, "backward=0")
+    assert run.returncode == 1 and "WRONG" in run.stdout, run.stdout + run.stderr
+    assert "norm.running_mean: rms" in run.stdout and "output 0:" not in run.stdout

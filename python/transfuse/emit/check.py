@@ -34,28 +34,32 @@ def ramp(t):
     return torch.linspace(-1, 1, t.numel(), dtype=torch.float64, device=t.device).reshape(t.shape).to(t.dtype)
 
 
-def results(model, inputs, backward: bool) -> list:
-    """Outputs, the gradients of inputs and parameters if asked for, and every buffer."""
+def results(model, inputs, backward: bool) -> dict:
+    """Outputs, the gradients of inputs and parameters if asked for, and every buffer, by name."""
     if not backward:
         with torch.no_grad():
-            found = tensors(model(*inputs))
+            outputs = tensors(model(*inputs))
+        found = {}
     else:
         inputs = [t.detach().requires_grad_() for t in inputs]
-        found = tensors(model(*inputs))
-        wanted = inputs + list(model.parameters())
-        grads = torch.autograd.grad(found, wanted, [ramp(t) for t in found], allow_unused=True)
-        found = [t.detach() for t in found] + [g for g in grads if g is not None]
-    return found + [b.clone() for b in model.buffers() if b.is_floating_point()]
+        outputs = tensors(model(*inputs))
+        wanted = {f"gradient of input {i}": t for i, t in enumerate(inputs)}
+        wanted |= {f"gradient of {name}": p for name, p in model.named_parameters()}
+        weights = [ramp(t) for t in outputs]
+        grads = torch.autograd.grad(outputs, list(wanted.values()), weights, allow_unused=True)
+        found = {name: g for name, g in zip(wanted, grads) if g is not None}
+    found |= {f"output {i}": t.detach() for i, t in enumerate(outputs)}
+    return found | {name: b.clone() for name, b in model.named_buffers() if b.is_floating_point()}
 
 
-def errors(got: list, truth: list) -> list:
+def errors(got: dict, truth: dict) -> dict:
     """Of each tensor the rms and the worst error, relative to the truth's rms."""
-    list_ = []
-    for a, b in zip(got, truth):
-        difference = (a.double() - b).abs()
-        scale = b.pow(2).mean().sqrt().item() or 1.0
-        list_.append((difference.pow(2).mean().sqrt().item() / scale, difference.max().item() / scale))
-    return list_
+    found = {}
+    for name in truth:
+        difference = (got[name].double() - truth[name]).abs()
+        scale = truth[name].pow(2).mean().sqrt().item() or 1.0
+        found[name] = (difference.pow(2).mean().sqrt().item() / scale, difference.max().item() / scale)
+    return found
 
 
 def seconds(call, device: str) -> float:
@@ -109,23 +113,28 @@ def main(reference: str, emitted: str, *words: str) -> int:
             got = results(new, inputs, grads)
             other = results(model, inputs, grads)
             truth = results(wide, [t.double() for t in inputs], grads)
-            a, b = errors(got, truth), errors(other, truth)
-            right = (
+            alike = (
                 same
-                and len(got) == len(truth)
-                and all(g.shape == t.shape and g.dtype == o.dtype for g, t, o in zip(got, truth, other))
+                and list(got) == list(truth)
+                and all(got[n].shape == t.shape and got[n].dtype == other[n].dtype for n, t in truth.items())
             )
-            right = right and all(
-                x[0] <= max(1.2 * y[0], floor) and x[1] <= max(2 * y[1], 8 * floor) for x, y in zip(a, b)
-            )
+            a, b = errors(got, truth) if alike else {}, errors(other, truth)
+            far = [
+                n
+                for n, x in a.items()
+                if not (x[0] <= max(1.2 * b[n][0], floor) and x[1] <= max(2 * b[n][1], 8 * floor))
+            ]
+            right = alike and not far
             wrong += not right
-            top = lambda e, i: max(x[i] for x in e)  # noqa: E731
+            top = lambda e, i: max((x[i] for x in e.values()), default=float("nan"))  # noqa: E731
             verdict = "right" if right else "other parameters" if not same else "WRONG"
             name = ("train" if training else "eval") + ("+b" if grads else "")
             print(
                 f"{name:<7}{seed:>5}{top(a, 0):>11.2e}{top(b, 0):>11.2e}{top(a, 1):>11.2e}{top(b, 1):>13.2e}  {verdict}",
                 flush=True,
             )
+            for n in far:
+                print(f"  {n}: rms {a[n][0]:.2e} (PyTorch {b[n][0]:.2e}), worst {a[n][1]:.2e} ({b[n][1]:.2e})")
             del wide, got, other, truth
     for training in (True, False):
         new.train(training), model.train(training)
