@@ -1,7 +1,7 @@
 // Which products of an axis with itself the covariance of a lattice's taps is made of.
 //
-// Two taps k, k' that one output meets read inputs i and i' = i + δ. The sum over outputs of x[i]·x'[i'] is a sum over i
-// inside an interval that padding may cut; with x zero outside, an end that only i or i' would leave cuts nothing. So
+// Two taps k, k' that one output meets read inputs i and i' = i + δ. The sum over outputs of x[i]·x'[i'] is a sum over
+// i inside an interval that padding may cut; with x zero outside, an end that only i or i' would leave cuts nothing. So
 // few distinct edges remain, which divide the axis into segments: sums of x[i]·x'[i + δ] over each segment, for each δ
 // once, give every pair of taps.
 #pragma once
@@ -33,7 +33,8 @@ struct AxisLags {
     const TapPair& pair(int64_t k, int64_t other) const { return pairs[static_cast<size_t>(k * taps + other)]; }
 };
 
-AxisLags lags(const Lattice& axis, bool borders = false);  // down must be 1; borders: edges where a partner leaves x, too
+AxisLags lags(const Lattice& axis,
+              bool borders = false);  // down must be 1; borders: edges where a partner leaves x, too
 
 // Multiply-adds for each sample and input position of a group: lags and pairs of channels, each counted once.
 double lag_products(const std::vector<Lattice>& axes, int64_t channels);

@@ -8,7 +8,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t stages = 3;   // planes that are on their way
+constexpr int64_t stages = 3;    // planes that are on their way
 constexpr int64_t samples = 64;  // of a channel, for a number near its mean
 
 }  // namespace
@@ -36,7 +36,9 @@ void CovarianceStream::stage(int64_t rows, int64_t columns, bool fragments) {
     reach_ = deep.most * deep.step;
     staged_rows_ = rows_before_ + rows_ + high.most * high.step;
     staged_columns_ = columns_before_ + chunk_ + wide.most * wide.step;
-    if (fragments) staged_columns_ = (staged_columns_ + 3) / 8 * 8 + 4;  // odd multiples of four: rows of fragments touch every bank once
+    if (fragments)
+        staged_columns_ =
+            (staged_columns_ + 3) / 8 * 8 + 4;  // odd multiples of four: rows of fragments touch every bank once
     plane_ = staged_rows_ * both() * staged_columns_;
     ring_ = reach_ + 2;  // one more than is read, so that nobody waits for those who still read
 }
@@ -78,8 +80,8 @@ void CovarianceStream::write_block(KernelText& k) const {
     take(groups_, "group");
     body.line("const int block = " + rest + ";");
     body.line("__shared__ int tf_part;");
-    body.line("for (int i = (int)threadIdx.x; i < " + number(static_cast<int64_t>(first_block_.size()) - 1) + "; i += " +
-              number(threads()) + ") if (tf_first[i] <= block && block < tf_first[i + 1]) tf_part = i;");
+    body.line("for (int i = (int)threadIdx.x; i < " + number(static_cast<int64_t>(first_block_.size()) - 1) +
+              "; i += " + number(threads()) + ") if (tf_first[i] <= block && block < tf_first[i + 1]) tf_part = i;");
     body.line("__syncthreads();");
     body.line("const int part = tf_part, run = part % " + number(runs_) + ", tall = part / " + number(runs_) + " % " +
               number(high_runs_) + ", deep_segment = part / " + number(runs_ * high_runs_) + ";");
@@ -97,7 +99,8 @@ void CovarianceStream::write_block(KernelText& k) const {
 }
 
 // Where the places of a column lie: its planes are steps that follow one another.
-void CovarianceStream::write_column(Body& body, const std::string& n, const std::string& h, const std::string& w) const {
+void CovarianceStream::write_column(Body& body, const std::string& n, const std::string& h,
+                                    const std::string& w) const {
     body.line("const int place = column % strips, above = column / strips, stack = above % stacks;");
     body.line(n + " = above / stacks, " + h + " = tf_tall_begin[tall] + stack * " + number(rows_) + ", " + w +
               " = tf_run_begin[run] + place * " + number(chunk_) + ";");
@@ -194,8 +197,8 @@ void CovarianceStream::write_places(KernelText& k) const {
     Body& body = k.body;
     const std::string columns = number(staged_columns_), all = number(both());
     body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
-    body.line("const int e = i * " + number(threads()) + " + (int)threadIdx.x, line = e / " + columns + ", r = line / " +
-              all + ", c = line % " + all + ", column = e % " + columns + ";");
+    body.line("const int e = i * " + number(threads()) + " + (int)threadIdx.x, line = e / " + columns +
+              ", r = line / " + all + ", c = line % " + all + ", column = e % " + columns + ";");
     body.line("const int own = " + own_channel("c") + ";");
     std::string there = "e < " + number(plane_);
     if (channels_ % channel_block_) there += " && own < " + number(channels_);
@@ -206,8 +209,8 @@ void CovarianceStream::write_places(KernelText& k) const {
 
 // Of the thread's number i of a plane: its row and column, and whether that lies inside x.
 void CovarianceStream::write_place(Body& body, const std::string& first) const {
-    const std::string e = (first == "0" ? std::string("i") : "(" + first + " + i)") + " * " + number(threads()) +
-                          " + (int)threadIdx.x";
+    const std::string e =
+        (first == "0" ? std::string("i") : "(" + first + " + i)") + " * " + number(threads()) + " + (int)threadIdx.x";
     body.line("const int e = " + e + ", from = tf_places[2 * e], packed = tf_places[2 * e + 1];");
     body.line("const int h2 = corner_h + (packed >> 24 & 255), w2 = corner_w + (packed & 0xffff);");
     body.line("const bool inside = packed >= 0 && (unsigned)h2 < rows_met && (unsigned)w2 < columns_met;");
@@ -273,7 +276,8 @@ void CovarianceStream::write_copies(KernelText& k, const std::string& stage) con
     write_plane_met(k);
     body.line("const float* corner = " + k.parameters.pointer(place.base, "const float", place.read_only) + " + " +
               offset(k, at("n", "(group * " + number(channels_) + ")", "d2", "corner_h", "corner_w")) + ";");
-    body.line("float* const own = tf_coming + " + stage + " * " + number(numbers() * threads()) + " + (int)threadIdx.x;");
+    body.line("float* const own = tf_coming + " + stage + " * " + number(numbers() * threads()) +
+              " + (int)threadIdx.x;");
     body.line("#pragma unroll");
     body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
     write_place(body, "0");
@@ -284,13 +288,14 @@ void CovarianceStream::write_copies(KernelText& k, const std::string& stage) con
 
 void CovarianceStream::write_copied(KernelText& k) const {
     Body& body = k.body;
-    body.line("const float* const come = tf_coming + stage * " + number(numbers() * threads()) + " + (int)threadIdx.x;");
+    body.line("const float* const come = tf_coming + stage * " + number(numbers() * threads()) +
+              " + (int)threadIdx.x;");
     body.line("#pragma unroll");
     body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
     body.line("const int e = i * " + number(threads()) + " + (int)threadIdx.x;");
     const std::string mean = centred_ ? " - tf_mean[tf_places[2 * e + 1] >> 16 & 255]" : "";
-    body.line(std::string(plane_ % threads() ? "if (e < " + number(plane_) + ") " : "") + "tf_ring[slot * " + number(plane_) +
-              " + e] = " + staged("come[i * " + number(threads()) + "]" + mean) + ";");
+    body.line(std::string(plane_ % threads() ? "if (e < " + number(plane_) + ") " : "") + "tf_ring[slot * " +
+              number(plane_) + " + e] = " + staged("come[i * " + number(threads()) + "]" + mean) + ";");
     body.close();
 }
 
@@ -311,7 +316,8 @@ template <int PENDING> TF_FUNCTION void tf_copy_wait() { asm volatile("cp.async.
 TF_FUNCTION void tf_copy(float* to, const float* from) { *to = *from; }
 TF_FUNCTION void tf_copy_commit() {}
 template <int PENDING> TF_FUNCTION void tf_copy_wait() {}
-alignas(16) static float tf_tiles[)cuda") + number(floats) + "];\n#endif\n";
+alignas(16) static float tf_tiles[)cuda") +
+           number(floats) + "];\n#endif\n";
 }
 
 std::string CovarianceStream::plane_at(const std::string& ahead) const {
@@ -351,9 +357,9 @@ void CovarianceStream::write_means(KernelText& k) const {
     body.line("#pragma unroll");
     emitter.open("for (int i = 0; i < " + number(samples / 32) + "; ++i)");
     // One of each part of x, not all at the same distance from its end.
-    body.line("const int sample = i * 32 + lane, column0 = sample * 37 % " + k.size(extent_[2]) + ", row0 = sample * 29 % " +
-              k.size(extent_[1]) + ", plane0 = sample * 23 % " + k.size(extent_[0]) + ", image0 = sample * 19 % " +
-              k.size(batch_) + ";");
+    body.line("const int sample = i * 32 + lane, column0 = sample * 37 % " + k.size(extent_[2]) +
+              ", row0 = sample * 29 % " + k.size(extent_[1]) + ", plane0 = sample * 23 % " + k.size(extent_[0]) +
+              ", image0 = sample * 19 % " + k.size(batch_) + ";");
     const std::string channel = k.let("group * " + number(channels_) + " + own", "channel");
     body.line("mean += (double)" + emitter.value(x_, at("image0", channel, "plane0", "row0", "column0"))[0] + ";");
     emitter.close();
@@ -361,10 +367,12 @@ void CovarianceStream::write_means(KernelText& k) const {
     body.line("for (int i = 16; i > 0; i /= 2) mean += __shfl_down_sync(0xffffffffu, mean, i);");
     body.open("if (lane == 0 && which < " + all + ")");
     // Of few bits: what is left of numbers of few bits is exact.
-    body.line("tf_mean[which] = __uint_as_float(__float_as_uint((float)(mean / " + number(samples) + ".0)) & 0xfffc0000u);");
+    body.line("tf_mean[which] = __uint_as_float(__float_as_uint((float)(mean / " + number(samples) +
+              ".0)) & 0xfffc0000u);");
     const std::string means = k.parameters.pointer(Argument::of_scratch(means_at()), "double", false);
-    body.line("if (which < " + number(channel_block_) + " && lag_group == 0 && second_block == 0 && block == 0 && own < " +
-              number(channels_) + ") " + means + "[group * " + number(channels_) + " + own] = (double)tf_mean[which];");
+    body.line("if (which < " + number(channel_block_) +
+              " && lag_group == 0 && second_block == 0 && block == 0 && own < " + number(channels_) + ") " + means +
+              "[group * " + number(channels_) + " + own] = (double)tf_mean[which];");
     body.close();
     emitter.close();
     body.line("__syncthreads();");

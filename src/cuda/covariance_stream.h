@@ -1,8 +1,8 @@
 // How blocks of the covariance kernels pass over x, whatever they multiply with.
 //
-// A block has two blocks of channels, some lags, and a chunk of places: rows along h, columns along w. It passes over the
-// planes of d, column of planes by column. Planes come to shared memory one after another, with the places a lag away
-// and zeros for what lies outside x, each while the one before is multiplied.
+// A block has two blocks of channels, some lags, and a chunk of places: rows along h, columns along w. It passes over
+// the planes of d, column of planes by column. Planes come to shared memory one after another, with the places a lag
+// away and zeros for what lies outside x, each while the one before is multiplied.
 #pragma once
 
 #include "cuda/covariance_parts.h"
@@ -26,8 +26,8 @@ protected:
     virtual int64_t most_early() const = 0;  // numbers of a plane that a thread's registers hold
     // Of a number less its channel's mean, what is staged.
     virtual std::string staged(const std::string& number) const { return number; }
-    // Multiplies the plane of which all partners are staged, the last in `slot`; its rows begin at own_h, its columns at
-    // own_w.
+    // Multiplies the plane of which all partners are staged, the last in `slot`; its rows begin at own_h, its columns
+    // at own_w.
     virtual void write_products(KernelText& kernel) = 0;
     // Takes the sums to the block's slot; adds them to what is there if `again`.
     virtual void write_finish(KernelText& kernel) = 0;
@@ -49,16 +49,20 @@ protected:
     int64_t coming_numbers() const;                          // tf_coming
     int64_t place_numbers() const;                           // tf_places: integers
     bool copyable() const;
-    bool counted() const { return staged_rows_ < 128 && both() < 256 && staged_columns_ < 1 << 16; }  // as tf_places counts
-    static std::string staging_code(int64_t floats);         // shared memory as tf_tiles, copies into it
+    bool counted() const {
+        return staged_rows_ < 128 && both() < 256 && staged_columns_ < 1 << 16;
+    }                                                         // as tf_places counts
+    static std::string staging_code(int64_t floats);          // shared memory as tf_tiles, copies into it
     int64_t both() const { return sides_ * channel_block_; }  // channels of a plane
     std::string tile() const;
 
-    int64_t channel_block_ = 1, channel_blocks_ = 1, lags_ = 1, lag_groups_ = 1, first_lag_ = 0, last_lag_ = 0, sums_ = 1;
-    int64_t rows_ = 1, chunk_ = 1;              // of a block's places: along h, along w
+    int64_t channel_block_ = 1, channel_blocks_ = 1, lags_ = 1, lag_groups_ = 1, first_lag_ = 0, last_lag_ = 0,
+            sums_ = 1;
+    int64_t rows_ = 1, chunk_ = 1;  // of a block's places: along h, along w
     int64_t rows_before_ = 0, columns_before_ = 0;
-    int64_t staged_rows_ = 1, staged_columns_ = 1;              // of a plane in shared memory: [row][channel][column]
-    int64_t sides_ = 1, plane_ = 1, ring_ = 1, reach_ = 0;      // blocks of channels, numbers of a plane, planes, lags along d
+    int64_t staged_rows_ = 1, staged_columns_ = 1;  // of a plane in shared memory: [row][channel][column]
+    int64_t sides_ = 1, plane_ = 1, ring_ = 1,
+            reach_ = 0;    // blocks of channels, numbers of a plane, planes, lags along d
     bool copies_ = false;  // planes come by copies, several ahead
 
 private:

@@ -177,7 +177,8 @@ struct AxisTaps {
             for (int64_t k = 0; k < columns; ++k)
                 for (int64_t c = 0; c < inner_columns; ++c)
                     product[static_cast<size_t>(r * inner_columns + c)] +=
-                        matrix[static_cast<size_t>(r * columns + k)] * inner[static_cast<size_t>(k * inner_columns + c)];
+                        matrix[static_cast<size_t>(r * columns + k)] *
+                        inner[static_cast<size_t>(k * inner_columns + c)];
         matrix = std::move(product), columns = inner_columns;
     }
     bool ones() const {
@@ -192,13 +193,15 @@ struct AxisTaps {
 static std::string taken(const std::string& when, const std::string& x, Real real, std::string& code) {
     if (real == Real::f64) return "(" + when + " ? " + x + " : 0.0)";
     const std::string function =
-        "static __device__ __forceinline__ float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & "
+        "static __device__ __forceinline__ float tf_taken(bool taken, float x) { return "
+        "__uint_as_float(__float_as_uint(x) & "
         "-(unsigned)taken); }\n";
     if (code.find(function) == std::string::npos) code += function;
     return "tf_taken(" + when + ", " + x + ")";
 }
 
-// Taps of several axes, one after another, as one sum where the text is for a reader: matrices of an axis are multiplied here.
+// Taps of several axes, one after another, as one sum where the text is for a reader: matrices of an axis are
+// multiplied here.
 Fold Emitter::taps_fold(ValueId id, const Index& index) {
     std::vector<AxisTaps> axes;
     ValueId w = id;
@@ -227,7 +230,8 @@ Fold Emitter::taps_fold(ValueId id, const Index& index) {
         std::string product;
         for (size_t j = 0; j < axes.size(); ++j) {
             at[axes[j].axis] = loop[j];
-            const std::string entry = "[" + plus(times(index[axes[j].axis].text, number(axes[j].columns)), loop[j].text) + "]";
+            const std::string entry =
+                "[" + plus(times(index[axes[j].axis].text, number(axes[j].columns)), loop[j].text) + "]";
             if (!tables[j].empty()) product += (product.empty() ? "" : " * ") + tables[j] + entry;
         }
         const std::string factor = product.empty() ? "" : let(std::string(real_name(real)), product, "m");

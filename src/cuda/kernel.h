@@ -44,9 +44,9 @@ enum class Texts : uint8_t { own, stated, lasting };
 struct Target {
     int arch = 90;  // 90 compiles as sm_90a
     int multiprocessors = 132;
-    int shared_bytes = 227 * 1024;  // most dynamic shared memory a block can have
-    bool general_only = false;      // only the general kernels (tests run them without a device)
-    bool portable_only = false;     // dense passes never on wgmma (tests)
+    int shared_bytes = 227 * 1024;   // most dynamic shared memory a block can have
+    bool general_only = false;       // only the general kernels (tests run them without a device)
+    bool portable_only = false;      // dense passes never on wgmma (tests)
     Decisions* decisions = nullptr;  // given: what sizes alone decided is recorded or repeated, no size is taken for 1
     bool any_size = false;           // few texts shall serve all sizes, if not each at its best
     bool operator==(const Target&) const = default;

@@ -5,8 +5,8 @@
 
 namespace transfuse::cuda {
 
-// tf_product(c, x, y): c += x·y, tiles of 16 x 8 and 8 x 8, fragments as mma.m16n8k8 has them. strict: each factor as the
-// sum of two TF32 numbers; else factors must be such numbers already (tf_tf32 rounds).
+// tf_product(c, x, y): c += x·y, tiles of 16 x 8 and 8 x 8, fragments as mma.m16n8k8 has them. strict: each factor as
+// the sum of two TF32 numbers; else factors must be such numbers already (tf_tf32 rounds).
 std::string product_code(bool strict);
 
 }  // namespace transfuse::cuda

@@ -13,8 +13,8 @@ namespace transfuse::cuda {
 
 inline thread_local bool beside_others = false;  // this thread does a part
 
-// body(k) for every k below `count`, in any order. at_least: parts that are worth a thread. Parts of a part are done one
-// after another. Throws one of what parts have thrown.
+// body(k) for every k below `count`, in any order. at_least: parts that are worth a thread. Parts of a part are done
+// one after another. Throws one of what parts have thrown.
 template <class Body>
 void side_by_side(size_t count, const Body& body, size_t at_least = 1) {
     std::atomic<size_t> next{0};

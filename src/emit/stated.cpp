@@ -18,12 +18,11 @@ Graph prepared(const std::string& text, const Request& request, Verdicts& said) 
         ~Scope() { verdicts = nullptr; }
     } scope(&said);
     if (request.gradient.wrt.empty())
-        return rewrite(parse(text), {.inference = request.inference,
-                                     .without = {},
-                                     .only = {},
-                                     .prices = Machine::h200().prices})
+        return rewrite(parse(text),
+                       {.inference = request.inference, .without = {}, .only = {}, .prices = Machine::h200().prices})
             .rewritten;
-    const Derivation forward = rewrite(parse(text), {.inference = false, .differentiated = true, .without = {}, .only = {}});
+    const Derivation forward =
+        rewrite(parse(text), {.inference = false, .differentiated = true, .without = {}, .only = {}});
     return rewrite(gradient(forward.rewritten, request.gradient)).rewritten;
 }
 

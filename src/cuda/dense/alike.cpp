@@ -12,7 +12,7 @@ constexpr size_t most_of_variants = 150;  // and beyond this variants alike as w
 size_t products_written(const Config& config, const Schedule& s, int terms) {
     size_t products = 0;
     for (const auto& lists : s.steps) products += lists[0].size();
-    return products * static_cast<size_t>(config.k_steps) * (terms == 2 ? 3 : 1);   // strict: three for each
+    return products * static_cast<size_t>(config.k_steps) * (terms == 2 ? 3 : 1);  // strict: three for each
 }
 
 bool alike(const Schedule& s, size_t u, size_t v) {

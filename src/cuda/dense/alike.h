@@ -1,5 +1,6 @@
-// Which products of a dense kernel's text are written once for several slabs of weights, or several variants: beyond a hundred or so
-// what is written out takes its time to compile, and the compiler leaves it in a function of its own, where products wait for one another.
+// Which products of a dense kernel's text are written once for several slabs of weights, or several variants: beyond a
+// hundred or so what is written out takes its time to compile, and the compiler leaves it in a function of its own,
+// where products wait for one another.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@ bool shares_text(const Config& config, const Schedule& s, int terms);
 // What a slab's products are, but for the places of their windows. [begin, end): its tiles.
 std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, int begin, int end);
 
-// For each variant the first one like it, whose text it takes, with places from the table: itself, where products are not so many. A
-// phase of a large stride differs from the next in little but its windows.
+// For each variant the first one like it, whose text it takes, with places from the table: itself, where products are
+// not so many. A phase of a large stride differs from the next in little but its windows.
 std::vector<int> alike_variants(const Config& config, const Schedule& s, int terms);
 bool are_unlike(const std::vector<int>& alike_as);  // each is itself
 

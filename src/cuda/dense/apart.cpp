@@ -6,8 +6,9 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr int64_t most_rows = 256;      // of channels and taps: more are stored than are read
-constexpr double gather_rate = 8e11;    // products that are added up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11)
+constexpr int64_t most_rows = 256;  // of channels and taps: more are stored than are read
+constexpr double gather_rate =
+    8e11;  // products that are added up in a second (H200, 3 to 12 million of them: 7.2e11 to 9.2e11)
 
 }  // namespace
 
@@ -22,7 +23,10 @@ bool can_lie_apart(const Surroundings& around) {
     }
     if (taps == 1 || w.shape[0] != 1 || w.shape[2] * taps > most_rows || x.dtype != DType::f32) return false;
     for (const TileStep& step : around.pass.steps)
-        if (step.scope != Scope::prologue && (step.scope != Scope::tile || !(step.value == around.pass.anchor || is_pointwise(graph[step.value].op) || is_reduction(graph[step.value].op)))) return false;
+        if (step.scope != Scope::prologue &&
+            (step.scope != Scope::tile || !(step.value == around.pass.anchor || is_pointwise(graph[step.value].op) ||
+                                            is_reduction(graph[step.value].op))))
+            return false;
     return numel(x.shape) / w.shape[1] * w.shape[2] * taps < int64_t{1} << 31;
 }
 
@@ -37,14 +41,17 @@ void take_apart(TileProgram& program, Problem& problem) {
     program.grid_shape[1] = problem.cout;
     // Of the tile program only the prologue is left.
     auto before = [&](const Operand& o) {
-        return std::any_of(program.prologue.begin(), program.prologue.end(), [&](ValueId v) { return std::count(graph[v].args.begin(), graph[v].args.end(), o.value) > 0; });
+        return std::any_of(program.prologue.begin(), program.prologue.end(), [&](ValueId v) {
+            return std::count(graph[v].args.begin(), graph[v].args.end(), o.value) > 0;
+        });
     };
     std::erase_if(program.reads, [&](const Operand& o) { return !before(o); });
     program.steps.clear(), program.bias = -1, program.chain_instructions = 1, program.pixel_major = false;
     Operand products;
     products.value = program.around->pass.anchor;
     int64_t stride = 1;
-    for (size_t a = 5; a-- > 0; stride *= program.grid_shape[a]) products.strides[a] = stride, products.depends[a] = program.grid_shape[a] > 1;
+    for (size_t a = 5; a-- > 0; stride *= program.grid_shape[a])
+        products.strides[a] = stride, products.depends[a] = program.grid_shape[a] > 1;
     program.stores = {products};
 }
 
@@ -60,7 +67,8 @@ Place place_apart(const Surroundings& around, const Problem& problem, int64_t at
     place.read_only = false, place.aligned = true;
     place.taps_apart = lattices(around.plan.graph, around.pass.anchor);
     place.strides.assign(place.taps_apart.size() + 2, 1);
-    for (size_t a = place.taps_apart.size() + 1; a-- > 1;) place.strides[a] = place.strides[a + 1] * place.taps_apart[a - 1].in;
+    for (size_t a = place.taps_apart.size() + 1; a-- > 1;)
+        place.strides[a] = place.strides[a + 1] * place.taps_apart[a - 1].in;
     place.strides[0] = place.strides[1] * problem.cout;
     return place;
 }
@@ -71,8 +79,11 @@ double gather_seconds(const Surroundings& around, const Problem& problem) {
     const Type& y = graph[around.pass.anchor].type;
     const auto products = static_cast<double>(products_apart(problem)), outputs = static_cast<double>(numel(y.shape));
     // What channels are reduced to is found first, by a launch of its own.
-    const bool twice = std::any_of(around.pass.steps.begin(), around.pass.steps.end(), [&](const TileStep& step) { return is_reduction(graph[step.value].op); });
-    const double once = machine.launch + std::max((4 * products + static_cast<double>(bytes(y.dtype)) * outputs) / machine.bandwidth, (products + outputs) / gather_rate * 132 / around.target.multiprocessors);
+    const bool twice = std::any_of(around.pass.steps.begin(), around.pass.steps.end(),
+                                   [&](const TileStep& step) { return is_reduction(graph[step.value].op); });
+    const double once =
+        machine.launch + std::max((4 * products + static_cast<double>(bytes(y.dtype)) * outputs) / machine.bandwidth,
+                                  (products + outputs) / gather_rate * 132 / around.target.multiprocessors);
     return twice ? 2 * once : once;
 }
 

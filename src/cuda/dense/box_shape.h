@@ -7,17 +7,17 @@
 
 namespace transfuse::cuda {
 
-constexpr int longest_box_row = 128;         // bytes that are spread over the banks
+constexpr int longest_box_row = 128;  // bytes that are spread over the banks
 
 // Where a box lies before it is sent: rows of channels, swizzled where they are 32, 64 or 128 bytes long.
 struct BoxShape {
-    int channels = 0, row_bytes = 0;         // of a pixel in a box
-    int segments = 1;                        // of an accumulator's rows that have a phase
-    int parts = 1;                           // of a segment's channels: a box each
-    int pixels = 0, bytes = 0;               // of a box
-    int exchange = 0;                        // bytes beside them, for reductions over channels
-    int places = 0;                          // bytes of a table of where pixels lie in a box, for words
-    int slots = 1;                           // accumulators of a warpgroup that are laid down before the first must be gone
+    int channels = 0, row_bytes = 0;  // of a pixel in a box
+    int segments = 1;                 // of an accumulator's rows that have a phase
+    int parts = 1;                    // of a segment's channels: a box each
+    int pixels = 0, bytes = 0;        // of a box
+    int exchange = 0;                 // bytes beside them, for reductions over channels
+    int places = 0;                   // bytes of a table of where pixels lie in a box, for words
+    int slots = 1;                    // accumulators of a warpgroup that are laid down before the first must be gone
     int swizzle() const { return row_bytes == 128 ? 3 : row_bytes == 64 ? 2 : row_bytes == 32 ? 1 : 0; }
 };
 inline BoxShape box_shape(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s) {
@@ -27,7 +27,7 @@ inline BoxShape box_shape(const Problem& problem, const Needs& needs, const Conf
     box.parts = (channels + box.channels - 1) / box.channels;
     box.row_bytes = box.channels * needs.boxed;
     box.pixels = config.run[0] * config.run[1] * config.run[2] * config.run[3];
-    box.bytes = (box.pixels * box.row_bytes + 16 + 1023) / 1024 * 1024;   // and room for what belongs nowhere
+    box.bytes = (box.pixels * box.row_bytes + 16 + 1023) / 1024 * 1024;  // and room for what belongs nowhere
     box.segments = s.phases_w <= s.segments ? s.bundle_phases * s.phases_w : s.segments;
     box.slots = s.blocks > 1 ? 2 : 1;
     if (needs.all_channels) box.exchange = (2 * s.run_pixels * 4 * 4 + 1023) / 1024 * 1024;
@@ -35,6 +35,8 @@ inline BoxShape box_shape(const Problem& problem, const Needs& needs, const Conf
     return box;
 }
 
-inline int boxes_bytes(const BoxShape& box) { return box.slots * box.segments * box.parts * box.bytes + box.exchange + box.places; }   // of a warpgroup
+inline int boxes_bytes(const BoxShape& box) {
+    return box.slots * box.segments * box.parts * box.bytes + box.exchange + box.places;
+}  // of a warpgroup
 
 }  // namespace transfuse::cuda

@@ -10,7 +10,8 @@ namespace transfuse::cuda {
 
 namespace {
 
-// Reductions over channels: a lane's rows, the lanes of a warp, then the warps that hold a pixel's channels, through shared memory.
+// Reductions over channels: a lane's rows, the lanes of a warp, then the warps that hold a pixel's channels, through
+// shared memory.
 class BoxChain : public FragmentChain {
 public:
     BoxChain(const Epilogue& epilogue, Lines& lines) : FragmentChain(epilogue, lines) {}
@@ -37,7 +38,9 @@ protected:
         t.line("barrier_named(6 + warpgroup, 128);");
         loops(x);
         t.line("{");
-        t.line("const tf_vector<REAL, MEETING> all = *(const tf_vector<REAL, MEETING>*)(parts + (e / 2 * 8 + lane % 4 * 2 + e % 2) * 4 + warp / MEETING * MEETING);");
+        t.line(
+            "const tf_vector<REAL, MEETING> all = *(const tf_vector<REAL, MEETING>*)(parts + (e / 2 * 8 + lane % 4 * 2 "
+            "+ e % 2) * 4 + warp / MEETING * MEETING);");
         t.line(to + " = all.lane[0];");
         t.line("#pragma unroll");
         t.line("for (int k = 1; k < MEETING; k++) " + to + " = " + combined(op, to, "all.lane[k]") + ";");
@@ -49,11 +52,14 @@ protected:
 
 class BoxedProgram {
 public:
-    BoxedProgram(const Epilogue& epilogue, const BoxShape& box, const Schedule& s) : epilogue_(epilogue), box_(box), s_(s), chain_(epilogue, t) {}
+    BoxedProgram(const Epilogue& epilogue, const BoxShape& box, const Schedule& s)
+        : epilogue_(epilogue), box_(box), s_(s), chain_(epilogue, t) {}
 
     std::string text() {
         constants();
-        t.line("// The chain on accumulators; results leave in boxes. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.");
+        t.line(
+            "// The chain on accumulators; results leave in boxes. Row r of a warp's 16 belongs to lane / 4 = r % 8; a "
+            "lane has the columns 8j + 2(lane % 4) + {0, 1}.");
         t.line("template <int WG> struct Fragments {");
         t.line("const REAL* table;");
         t.line("const Operands& operands;");
@@ -65,10 +71,21 @@ public:
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENT > 8 ? i * 8 : 0];");
         t.line("}");
-        t.line("__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), boxes(shared_address(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES)), exchange((REAL*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES + EXCHANGE_AT)), warpgroup(warpgroup), lane(t % 32), warp(t / 32), slot(0), exchange_turn(0)" + std::string(box_.places ? ", places((const unsigned*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES + PLACES_IN_BOX_AT)) {" : " {}"));
+        t.line(
+            "__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int "
+            "warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), "
+            "boxes(shared_address(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES)), exchange((REAL*)(shared + CHUNKS_AT "
+            "+ warpgroup * CHUNK_BYTES + EXCHANGE_AT)), warpgroup(warpgroup), lane(t % 32), warp(t / 32), slot(0), "
+            "exchange_turn(0)" +
+            std::string(
+                box_.places
+                    ? ", places((const unsigned*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES + PLACES_IN_BOX_AT)) {"
+                    : " {}"));
         if (box_.places) {
             t.line("unsigned short* const to = (unsigned short*)places;");
-            t.line("for (int p = t; p < RUN_PIXELS; p += 128) to[p] = row_of_pixel(p) < 0 ? 0xffff : vector_at(row_of_pixel(p), 0);   // a barrier follows before they are read");
+            t.line(
+                "for (int p = t; p < RUN_PIXELS; p += 128) to[p] = row_of_pixel(p) < 0 ? 0xffff : "
+                "vector_at(row_of_pixel(p), 0);   // a barrier follows before they are read");
             t.line("}");
         }
         place();
@@ -81,35 +98,49 @@ public:
 private:
     void constants() {
         t.line("constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;");
-        auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
+        auto constant = [&](const std::string& name, int64_t v) {
+            t.line("constexpr int " + name + " = " + num(v) + ";");
+        };
         constant("SEGMENT", s_.segment), constant("SEGMENTS", box_.segments), constant("BOX_CHANNELS", box_.channels);
-        constant("BOX_PARTS", box_.parts), constant("BOX_ROW", box_.row_bytes), constant("BOX_BYTES", box_.bytes), constant("BOX_SLOTS", box_.slots), constant("SLOT_BYTES", slot_bytes()), constant("EXCHANGE_AT", box_.slots * slot_bytes());
+        constant("BOX_PARTS", box_.parts), constant("BOX_ROW", box_.row_bytes), constant("BOX_BYTES", box_.bytes),
+            constant("BOX_SLOTS", box_.slots), constant("SLOT_BYTES", slot_bytes()),
+            constant("EXCHANGE_AT", box_.slots * slot_bytes());
         if (box_.places) constant("PLACES_IN_BOX_AT", box_.slots * slot_bytes() + box_.exchange);
-        constant("MEETING", std::max(1, s_.segment / 16));   // warps that hold a pixel's channels
+        constant("MEETING", std::max(1, s_.segment / 16));  // warps that hold a pixel's channels
         std::string codes;
-        for (const auto& sets : s_.phase_table)   // [variant][warpgroup], then accumulators and segments
+        for (const auto& sets : s_.phase_table)  // [variant][warpgroup], then accumulators and segments
             for (int block = 0; block < s_.blocks; ++block)
                 for (int segment = 0; segment < box_.segments; ++segment) {
-                    const bool side = s_.phases_w <= s_.segments;   // several outer phases share an accumulator
-                    const int within = side ? segment / s_.phases_w : 0, w = side ? segment % s_.phases_w : block % s_.planes_per_bundle * s_.segments + segment;
+                    const bool side = s_.phases_w <= s_.segments;  // several outer phases share an accumulator
+                    const int within = side ? segment / s_.phases_w : 0,
+                              w = side ? segment % s_.phases_w : block % s_.planes_per_bundle * s_.segments + segment;
                     const auto& list = sets[static_cast<size_t>(block / s_.planes_per_bundle)];
-                    const bool real = within < s_.bundle_phases && list[static_cast<size_t>(within)].d >= 0 && w < s_.phases_w;
+                    const bool real =
+                        within < s_.bundle_phases && list[static_cast<size_t>(within)].d >= 0 && w < s_.phases_w;
                     const ChunkPhase& p = list[static_cast<size_t>(real ? within : 0)];
-                    codes += (codes.empty() ? "" : ", ") + num(real ? (p.d * s_.period[2] + p.h) * s_.period[3] + w : -1);
+                    codes +=
+                        (codes.empty() ? "" : ", ") + num(real ? (p.d * s_.period[2] + p.h) * s_.period[3] + w : -1);
                 }
-        t.line("__constant__ int segment_maps[] = {" + codes + "};   // [variant][warpgroup][accumulator][segment]: the map of its phase");
+        t.line("__constant__ int segment_maps[] = {" + codes +
+               "};   // [variant][warpgroup][accumulator][segment]: the map of its phase");
     }
     int64_t slot_bytes() const { return static_cast<int64_t>(box_.segments) * box_.parts * box_.bytes; }
 
     void place() {
         t.line("// The row of a pixel in a box, −1 where it lies between the rows of the image.");
         t.line("static __device__ __forceinline__ int row_of_pixel(int pixel) {");
-        t.line("const int w = pixel % EXTENT_W, line = pixel / EXTENT_W, h = line % EXTENT_H, d = line / EXTENT_H % EXTENT_D, n = line / (EXTENT_H * EXTENT_D);");
-        t.line("return w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N ? ((n * RUN_D + d) * RUN_H + h) * RUN_W + w : -1;");
+        t.line(
+            "const int w = pixel % EXTENT_W, line = pixel / EXTENT_W, h = line % EXTENT_H, d = line / EXTENT_H % "
+            "EXTENT_D, n = line / (EXTENT_H * EXTENT_D);");
+        t.line(
+            "return w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N ? ((n * RUN_D + d) * RUN_H + h) * RUN_W + w : "
+            "-1;");
         t.line("}");
         t.line("// Where 16 bytes of channels of a box's row lie: spread over the banks as the copy expects it.");
         t.line("static __device__ __forceinline__ unsigned vector_at(int row, int vector) {");
-        t.line("return row * BOX_ROW + ((" + std::string(box_.swizzle() ? "vector ^ (row * BOX_ROW >> 7 & (BOX_ROW / 16 - 1))" : "vector") + ") << 4);");
+        t.line("return row * BOX_ROW + ((" +
+               std::string(box_.swizzle() ? "vector ^ (row * BOX_ROW >> 7 & (BOX_ROW / 16 - 1))" : "vector") +
+               ") << 4);");
         t.line("}");
     }
 
@@ -118,7 +149,9 @@ private:
         const std::string type(storage_name(store.dtype));
         t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int) {");
         t.line("constexpr int BATCH = 2, VECTOR = RUN_PIXELS / 4;   // a lane's rows and columns");
-        t.line("const int group = 0, image = at.u[0], block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + (SPLIT_CHANNELS ? warpgroup * 64 : 0), first_channel = block + (warp * 16 + lane / 4) % SEGMENT;");
+        t.line(
+            "const int group = 0, image = at.u[0], block = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + "
+            "(SPLIT_CHANNELS ? warpgroup * 64 : 0), first_channel = block + (warp * 16 + lane / 4) % SEGMENT;");
         t.line("(void)group, (void)image, (void)first_channel;");
         t.line("#define CHANNEL(i) (first_channel + (SEGMENT > 8 ? (i) * 8 : 0))");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
@@ -127,18 +160,26 @@ private:
         chain_.on_accumulators("b");
         chain_.operand(store.value);
         const Chain::Kind kind = chain_.kind(store.value);
-        auto value = [&](const std::string& i, const std::string& e) { return chain_.name(store.value) + (kind.c ? "[" + i + "]" : "") + (kind.x ? "[" + e + "]" : ""); };
+        auto value = [&](const std::string& i, const std::string& e) {
+            return chain_.name(store.value) + (kind.c ? "[" + i + "]" : "") + (kind.x ? "[" + e + "]" : "");
+        };
         t.line("const unsigned to = boxes + slot * SLOT_BYTES;");
         t.line("if (lane == 0 && warp == 0) boxes_read<BOX_SLOTS - 1>();   // what lay here is on its way");
         t.line("barrier_named(6 + warpgroup, 128);");
-        if (bytes(store.dtype) == 2) lay_pairs(type, value);
-        else lay_words(value);
+        if (bytes(store.dtype) == 2)
+            lay_pairs(type, value);
+        else
+            lay_words(value);
         t.line("fence_proxy();");
         t.line("barrier_named(6 + warpgroup, 128);");
         t.line("if (lane == 0 && warp == 0) {");
         t.line("for (int box = 0; box < SEGMENTS * BOX_PARTS; box++) {");
-        t.line("const int map = segment_maps[((at.variant * 2 + warpgroup) * BLOCKS + b) * SEGMENTS + box / BOX_PARTS];");
-        t.line("if (map >= 0) store_box(operands.out[map], to + box * BOX_BYTES, block + box % BOX_PARTS * BOX_CHANNELS, at.u[3] + warpgroup * SECOND_W, at.u[2] + warpgroup * SECOND_H, at.u[1] + warpgroup * SECOND_D, at.u[0] + warpgroup * SECOND_N);");
+        t.line(
+            "const int map = segment_maps[((at.variant * 2 + warpgroup) * BLOCKS + b) * SEGMENTS + box / BOX_PARTS];");
+        t.line(
+            "if (map >= 0) store_box(operands.out[map], to + box * BOX_BYTES, block + box % BOX_PARTS * BOX_CHANNELS, "
+            "at.u[3] + warpgroup * SECOND_W, at.u[2] + warpgroup * SECOND_H, at.u[1] + warpgroup * SECOND_D, at.u[0] + "
+            "warpgroup * SECOND_N);");
         t.line("}");
         t.line("boxes_sent();");
         t.line("}");
@@ -156,16 +197,22 @@ private:
         t.line("const unsigned segment = to + first_row / SEGMENT * BOX_BYTES, nowhere = to + SLOT_BYTES - 16;");
         t.line("#pragma unroll");
         t.line("for (int k = 0; k < VECTOR; k += 4) {");
-        t.line("const int pixel = k * 4 + lane / 16 * 8 + lane % 8, row = pixel < RUN_PIXELS ? row_of_pixel(pixel) : -1;");
-        t.line("const unsigned here = row >= 0 && first_row / SEGMENT < SEGMENTS && first_row % SEGMENT < BOX_CHANNELS ? segment + vector_at(row, first_row % SEGMENT / 8) : nowhere;");
+        t.line(
+            "const int pixel = k * 4 + lane / 16 * 8 + lane % 8, row = pixel < RUN_PIXELS ? row_of_pixel(pixel) : -1;");
+        t.line(
+            "const unsigned here = row >= 0 && first_row / SEGMENT < SEGMENTS && first_row % SEGMENT < BOX_CHANNELS ? "
+            "segment + vector_at(row, first_row % SEGMENT / 8) : nowhere;");
         t.line("const int f = k + 2 < VECTOR ? k + 2 : k;");
-        auto pair = [&](const std::string& i, const std::string& e) { return "pack_pair<" + type + ">(" + value(i, e) + ", " + value(i, e + " + 1") + ")"; };
-        t.line("store_matrices(here, " + pair("0", "k") + ", " + pair("1", "k") + ", " + pair("0", "f") + ", " + pair("1", "f") + ");");
+        auto pair = [&](const std::string& i, const std::string& e) {
+            return "pack_pair<" + type + ">(" + value(i, e) + ", " + value(i, e + " + 1") + ")";
+        };
+        t.line("store_matrices(here, " + pair("0", "k") + ", " + pair("1", "k") + ", " + pair("0", "f") + ", " +
+               pair("1", "f") + ");");
         t.line("}");
     }
 
-    // A value at a time: eight channels of four pixels lie in the 32 banks. Where pixels lie stands in a table, two at a time, and is
-    // read ahead of the values.
+    // A value at a time: eight channels of four pixels lie in the 32 banks. Where pixels lie stands in a table, two at
+    // a time, and is read ahead of the values.
     template <class Value>
     void lay_words(const Value& value) {
         t.line("unsigned both = places[lane % 4];");
@@ -179,7 +226,10 @@ private:
         t.line("for (int i = 0; i < 2; i++) {");
         t.line("const int m = warp * 16 + i * 8 + lane / 4, channel = m % SEGMENT, within = channel % BOX_CHANNELS;");
         t.line("const unsigned box = to + (m / SEGMENT * BOX_PARTS + channel / BOX_CHANNELS) * BOX_BYTES;");
-        t.line("if (row != 0xffff && m / SEGMENT < SEGMENTS && channel < BOX_PARTS * BOX_CHANNELS) shared_put(box + (row " + std::string(box_.swizzle() ? "^" : "+") + " within * 4), __float_as_uint(" + value("i", "k + j") + "));");
+        t.line(
+            "if (row != 0xffff && m / SEGMENT < SEGMENTS && channel < BOX_PARTS * BOX_CHANNELS) shared_put(box + "
+            "(row " +
+            std::string(box_.swizzle() ? "^" : "+") + " within * 4), __float_as_uint(" + value("i", "k + j") + "));");
         t.line("}");
         t.line("}");
         t.line("both = next;");
@@ -198,14 +248,20 @@ private:
 int boxed_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma || problem.groups > 1 || problem.real_bytes() != 4 || program.around->target.stated() || !program.around->aligned) return 0;
-    if (!program.pixel_major || program.pool || (program.channel_reductions && (problem.cout <= 8 || problem.cout > 64)) || epilogue.stores().size() != 1 || !epilogue.partials().empty()) return 0;
-    if (program.chain_instructions > 60) return 0;   // the chain is written out for every accumulator
+    if (problem.family != Family::wgmma || problem.groups > 1 || problem.real_bytes() != 4 ||
+        program.around->target.stated() || !program.around->aligned)
+        return 0;
+    if (!program.pixel_major || program.pool ||
+        (program.channel_reductions && (problem.cout <= 8 || problem.cout > 64)) || epilogue.stores().size() != 1 ||
+        !epilogue.partials().empty())
+        return 0;
+    if (program.chain_instructions > 60) return 0;  // the chain is written out for every accumulator
     for (ValueId v : program.steps)
         if (!fragment_operands(epilogue, v)) return 0;
     const Operand& store = epilogue.stores()[0];
     const int64_t element = bytes(store.dtype), vector = 16 / element;
-    // Words: strict products hide the store role, and reductions over channels are faster there (f8: 0.46 ms, in boxes 0.74).
+    // Words: strict products hide the store role, and reductions over channels are faster there (f8: 0.46 ms, in boxes
+    // 0.74).
     if (element != 2 && (element != 4 || problem.terms() > 1 || program.channel_reductions)) return 0;
     if (store.root < 0 || store.strides[1] != 1 || store.offset % vector != 0 || problem.cout % vector != 0) return 0;
     for (size_t a = 0; a < 4; ++a) {
@@ -214,16 +270,19 @@ int boxed_element(const Epilogue& epilogue) {
         if (axis.out > 1 && (stride <= 0 || stride % vector != 0)) return 0;
         if (axis.out < axis.period()) return 0;
         for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return 0;   // a residue without taps has no accumulator
+            if (phase.taps.empty()) return 0;  // a residue without taps has no accumulator
     }
     return static_cast<int>(element);
 }
 
-int64_t box_maps(const Problem& problem) { return problem.axes[1].period() * problem.axes[2].period() * problem.axes[3].period(); }
+int64_t box_maps(const Problem& problem) {
+    return problem.axes[1].period() * problem.axes[2].period() * problem.axes[3].period();
+}
 
 static BoxShape stored_boxes(const Epilogue& epilogue, const Schedule& s, const Config& config) {
     Needs needs;
-    needs.boxed = static_cast<int>(bytes(epilogue.stores()[0].dtype)), needs.all_channels = epilogue.program().channel_reductions;
+    needs.boxed = static_cast<int>(bytes(epilogue.stores()[0].dtype)),
+    needs.all_channels = epilogue.program().channel_reductions;
     return box_shape(epilogue.problem(), needs, config, s);
 }
 
@@ -236,14 +295,16 @@ std::vector<Argument> box_arguments(const Epilogue& epilogue, const Schedule& sc
     for (size_t a = 0; a < 4; ++a) period[a] = problem.axes[a].period(), stride[a] = store.strides[a == 0 ? 0 : a + 1];
     std::vector<Argument> list;
     for (int64_t phase = 0; phase < box_maps(problem); ++phase) {
-        const std::array<int64_t, 4> residue{0, phase / (period[2] * period[3]), phase / period[3] % period[2], phase % period[3]};
+        const std::array<int64_t, 4> residue{0, phase / (period[2] * period[3]), phase / period[3] % period[2],
+                                             phase % period[3]};
         BoxedTensor tensor;
         tensor.dtype = store.dtype, tensor.swizzle = box.swizzle();
         tensor.extent[0] = static_cast<int32_t>(problem.cout), tensor.box[0] = box.channels;
         int64_t offset = store.offset;
-        for (size_t a = 0; a < 4; ++a) {   // n, d, h, w are axes 4, 3, 2, 1 of the box
+        for (size_t a = 0; a < 4; ++a) {  // n, d, h, w are axes 4, 3, 2, 1 of the box
             const size_t to = 4 - a;
-            tensor.extent[to] = static_cast<int32_t>((problem.axes[a].out - residue[a] + period[a] - 1) / period[a]), tensor.box[to] = config.run[a];
+            tensor.extent[to] = static_cast<int32_t>((problem.axes[a].out - residue[a] + period[a] - 1) / period[a]),
+            tensor.box[to] = config.run[a];
             tensor.stride[to - 1] = problem.axes[a].out > 1 ? stride[a] * period[a] * element : 16;
             offset += residue[a] * stride[a];
         }

@@ -1,6 +1,7 @@
-// Results that lie channels last leave in boxes (Hopper's tensor maps): the product warps run the chain on their accumulators, lay the
-// values down in shared memory as the memory behind wants them, and one thread asks for the copy, which cuts what lies outside. There is
-// no store role. Each phase of the outputs is a tensor of its own, every period-th of the pixels.
+// Results that lie channels last leave in boxes (Hopper's tensor maps): the product warps run the chain on their
+// accumulators, lay the values down in shared memory as the memory behind wants them, and one thread asks for the copy,
+// which cuts what lies outside. There is no store role. Each phase of the outputs is a tensor of its own, every
+// period-th of the pixels.
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@ namespace transfuse::cuda {
 // The bytes of a stored element where the pass's results can leave so, 0: they cannot.
 int boxed_element(const Epilogue& epilogue);
 
-int64_t box_maps(const Problem& problem);    // one a phase
+int64_t box_maps(const Problem& problem);  // one a phase
 std::vector<Argument> box_arguments(const Epilogue& epilogue, const Schedule& schedule, const Config& config);
 
 // struct Fragments of a chain whose results leave in boxes.

@@ -95,7 +95,8 @@ void Chain::load_elements(const std::string& name, size_t read, Kind kind) {
 }
 
 void Chain::load_image_rows(const std::string& name, size_t read) {
-    t.line("load_rows(" + name + ", image_table + " + num(epilogue_.image_table_of(read) * epilogue_.channels()) + " + group * COUT + CHANNEL(0));");
+    t.line("load_rows(" + name + ", image_table + " + num(epilogue_.image_table_of(read) * epilogue_.channels()) +
+           " + group * COUT + CHANNEL(0));");
 }
 
 void Chain::anchor() {
@@ -118,16 +119,23 @@ void Chain::steps(bool after) {
     const TileProgram& program = epilogue_.program();
     bool past = !after || !program.pool;
     for (ValueId v : program.steps) {
-        if (program.fold >= 0 && (v == program.fold || (std::find(program.before_fold.begin(), program.before_fold.end(), v) == program.before_fold.end()) != after)) continue;
-        if (program.handed >= 0 && (std::find(program.before_handed.begin(), program.before_handed.end(), v) == program.before_handed.end()) != after) continue;
+        if (program.fold >= 0 &&
+            (v == program.fold || (std::find(program.before_fold.begin(), program.before_fold.end(), v) ==
+                                   program.before_fold.end()) != after))
+            continue;
+        if (program.handed >= 0 && (std::find(program.before_handed.begin(), program.before_handed.end(), v) ==
+                                    program.before_handed.end()) != after)
+            continue;
         if (v == program.pool_value) {
             past = true;
             if (!after) break;
             continue;
         }
         if (!past) continue;
-        if (is_pointwise(epilogue_.graph()[v].op)) pointwise(v);
-        else channel_reduction(v);
+        if (is_pointwise(epilogue_.graph()[v].op))
+            pointwise(v);
+        else
+            channel_reduction(v);
     }
 }
 
@@ -140,10 +148,13 @@ void Chain::unfold(const std::string& parts, const std::string& masses) {
     if (node.op == Op::logsumexp) {
         across(name + "_top", Op::amax, parts + "[i][e]");
         const std::string top = ref(name + "_top", x);
-        across(name + "_mass", Op::sum, "(" + parts + "[i][e] == " + lowest + " ? (REAL)0 : " + masses + "[i][e] * tf_exp(" + parts + "[i][e] - " + top + "))");
+        across(name + "_mass", Op::sum,
+               "(" + parts + "[i][e] == " + lowest + " ? (REAL)0 : " + masses + "[i][e] * tf_exp(" + parts +
+                   "[i][e] - " + top + "))");
         t.line("REAL " + name + dims(x) + ";");
         loops(x);
-        t.line(ref(name, x) + " = tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : tf_log(" + ref(name + "_mass", x) + ") + " + top + ";");
+        t.line(ref(name, x) + " = tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : tf_log(" +
+               ref(name + "_mass", x) + ") + " + top + ";");
         return;
     }
     across(name, node.op == Op::mean ? Op::sum : node.op, parts + "[i][e]");
@@ -179,7 +190,8 @@ void Chain::pointwise(ValueId v) {
     t.line("REAL " + names_[v] + dims(kind) + ";");
     loops(kind);
     const bool share = node.op == Op::sigmoid && is_share(graph, node.args[0]) && epilogue_.real() == Real::f32;
-    t.line(ref(names_[v], kind) + " = " + (share ? "tf_sigmoid_of_share(" + args[0] + ")" : expression(node, args, epilogue_.real())) + ";");
+    t.line(ref(names_[v], kind) + " = " +
+           (share ? "tf_sigmoid_of_share(" + args[0] + ")" : expression(node, args, epilogue_.real())) + ";");
 }
 
 void Chain::exponentials(const std::string& v, const std::string& term) {
@@ -197,7 +209,8 @@ void Chain::exponentials_below(const std::string& v, const std::string& term) {
     const std::string top = ref(v + "_top", x);
     t.line("REAL " + v + "_exp[BATCH][VECTOR];");
     loops({true, true});
-    t.line(v + "_exp[i][e] = tf_exp_below(" + term + ", " + top + " == __int_as_float(0xff800000) ? (REAL)0 : " + top + ");");
+    t.line(v + "_exp[i][e] = tf_exp_below(" + term + ", " + top + " == __int_as_float(0xff800000) ? (REAL)0 : " + top +
+           ");");
 }
 
 void Chain::channel_reduction(ValueId v) {
@@ -226,7 +239,8 @@ void Chain::channel_reduction(ValueId v) {
             t.line("REAL " + name + dims(x) + ";");
             loops(x);
             const std::string top = ref(name + "_top", x);
-            t.line(ref(name, x) + " = tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : tf_log(" + ref(name + "_mass", x) + ") + " + top + ";");
+            t.line(ref(name, x) + " = tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : tf_log(" +
+                   ref(name + "_mass", x) + ") + " + top + ";");
             exponentials_[v] = node.args[0];
             break;
         }
@@ -238,7 +252,8 @@ void Chain::channel_reduction(ValueId v) {
             scale(name, channels - node.attributes.number(Key::correction));
             break;
         }
-        default: fail("dense epilogue: ", transfuse::name(node.op), " is no channel reduction");
+        default:
+            fail("dense epilogue: ", transfuse::name(node.op), " is no channel reduction");
     }
 }
 

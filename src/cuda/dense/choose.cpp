@@ -14,32 +14,37 @@ namespace transfuse::cuda {
 
 namespace {
 
-// What is tried. Slabs of streamed weights in bytes: one larger leaves no room for a second, smaller ones are handed over too often.
+// What is tried. Slabs of streamed weights in bytes: one larger leaves no room for a second, smaller ones are handed
+// over too often.
 constexpr int largest_slab = 66 << 10, smallest_slab = 6 << 10, smallest_tight_slab = 2 << 10;
-constexpr int largest_skipped = 40 << 10;    // slabs of whole rows of taps
-constexpr int beside_weights = 40 << 10;     // shared memory that patch and chunks need at least
-constexpr int most_resident_parts = 16;      // of channels, each with its CTAs: more leave CTAs idle
-constexpr double worth_skipping = 0.95;      // share of slabs met; asking costs a little: 3.3 % fewer products were 2 % slower (d2)
-constexpr int64_t narrow_image = 32;         // columns; wider ones are not cut into runs shorter than these
+constexpr int largest_skipped = 40 << 10;  // slabs of whole rows of taps
+constexpr int beside_weights = 40 << 10;   // shared memory that patch and chunks need at least
+constexpr int most_resident_parts = 16;    // of channels, each with its CTAs: more leave CTAs idle
+constexpr double worth_skipping =
+    0.95;  // share of slabs met; asking costs a little: 3.3 % fewer products were 2 % slower (d2)
+constexpr int64_t narrow_image = 32;  // columns; wider ones are not cut into runs shorter than these
 constexpr int shortest_run = 16, shortest_tight_run = 8;
-constexpr int most_stages = 4;               // of a ring that shall hold a whole tile
-constexpr int runs_of_a_length = 16;         // kept of each length
+constexpr int most_stages = 4;        // of a ring that shall hold a whole tile
+constexpr int runs_of_a_length = 16;  // kept of each length
 
-// What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels are out.
+// What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels
+// are out.
 constexpr double long_enough = 0.72, long_enough_to_measure = 0.5;
-constexpr double clearly_better = 0.92;      // than any long run: a short one with weights that stay is taken. Long ones are better than estimated; measured at f5 only (144 -> 128 us)
-constexpr double few_waves = 4;              // tiles a multiprocessor; with fewer the machine must be filled first
-constexpr double far_better = 1.25;          // than a division of channels, which loads the patch once for both warpgroups
+constexpr double clearly_better = 0.92;  // than any long run: a short one with weights that stay is taken. Long ones
+                                         // are better than estimated; measured at f5 only (144 -> 128 us)
+constexpr double few_waves = 4;          // tiles a multiprocessor; with fewer the machine must be filled first
+constexpr double far_better = 1.25;      // than a division of channels, which loads the patch once for both warpgroups
 
 int round_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b * b); }
 
-// The memory plans: of all that fit, the one with the fewest cycles, and with `several` the best of each kind: resident and
-// streamed weights, wide and narrow chunks, many slabs and few.
+// The memory plans: of all that fit, the one with the fewest cycles, and with `several` the best of each kind: resident
+// and streamed weights, wide and narrow chunks, many slabs and few.
 struct Fit {
     Config config;
     double cycles;
 };
-std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit, bool several, bool tight) {
+std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule& s, const Config& base, int limit,
+                     bool several, bool tight) {
     std::map<std::array<int, 3>, Fit> best;
     Cost m{problem, needs, s, base};
     const int turns = m.load_turns(), step_tiles = s.tile_count() / s.variants;
@@ -47,9 +52,14 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     m.c.stages = direct ? 4 : base.stages;
     // The whole patch in one piece where it is small: then a thread's place in it never changes.
     const int whole = std::max(1, 6 * 8 / (s.vectors * 4));
-    m.c.piece = problem.load == LoadMode::boxes ? s.vectors : turns <= whole ? turns : std::max(1, std::min(2 * whole / 3, 4));
+    m.c.piece = problem.load == LoadMode::boxes ? s.vectors
+                : turns <= whole                ? turns
+                                                : std::max(1, std::min(2 * whole / 3, 4));
     const int piece = m.c.piece;
-    struct Weights { bool resident; int tiles, slabs; };
+    struct Weights {
+        bool resident;
+        int tiles, slabs;
+    };
     std::vector<Weights> weights;
     if (s.fixed <= most_resident_parts) weights.push_back({true, 0, 1});
     for (int parts : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128}) {
@@ -61,14 +71,20 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     }
     // Slabs of whole rows of taps, which can be skipped where they lie outside the image: few pixels, many taps.
     int row_tiles = 0;
-    while (row_tiles < step_tiles && s.reach[static_cast<size_t>(row_tiles)][0].first == s.reach[0][0].first && s.reach[static_cast<size_t>(row_tiles)][1].first == s.reach[0][1].first) ++row_tiles;
+    while (row_tiles < step_tiles && s.reach[static_cast<size_t>(row_tiles)][0].first == s.reach[0][0].first &&
+           s.reach[static_cast<size_t>(row_tiles)][1].first == s.reach[0][1].first)
+        ++row_tiles;
     m.c.slab_tiles = row_tiles;
     if (row_tiles < step_tiles && m.share_met() < worth_skipping)
         for (int rows = 1; rows * row_tiles * s.tile_bytes <= largest_skipped; ++rows)
             for (int slabs : {2, 3, 4, 6}) weights.push_back({false, rows * row_tiles, slabs});
-    static constexpr std::pair<int, int> chunks[] = {{64, 6}, {64, 4}, {64, 3}, {64, 2}, {48, 4}, {48, 3}, {48, 2}, {32, 8}, {32, 6}, {32, 4}, {32, 3}, {32, 2}, {16, 8}, {16, 4}, {16, 2}, {8, 4}, {8, 2}};
-    // A chunk of 48 pixels that is all of a run, where outputs are stored one by one (L2_100 of KernelBench: 2.94 -> 2.62 ms).
-    const bool just_a_run = needs.one_by_one && needs.element_bytes == 4 && s.phases_w == s.period[3] && s.phases_w % 2 == 0 && s.row_length > 32 && s.row_length <= 48;
+    static constexpr std::pair<int, int> chunks[] = {{64, 6}, {64, 4}, {64, 3}, {64, 2}, {48, 4}, {48, 3},
+                                                     {48, 2}, {32, 8}, {32, 6}, {32, 4}, {32, 3}, {32, 2},
+                                                     {16, 8}, {16, 4}, {16, 2}, {8, 4},  {8, 2}};
+    // A chunk of 48 pixels that is all of a run, where outputs are stored one by one (L2_100 of KernelBench: 2.94
+    // -> 2.62 ms).
+    const bool just_a_run = needs.one_by_one && needs.element_bytes == 4 && s.phases_w == s.period[3] &&
+                            s.phases_w % 2 == 0 && s.row_length > 32 && s.row_length <= 48;
     for (const Weights& w : weights) {
         m.c.resident = w.resident, m.c.slab_tiles = w.tiles, m.c.slabs = w.slabs;
         m.met = w.resident ? 1 : m.share_met();
@@ -81,12 +97,22 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
             if (width == 48 && !just_a_run) continue;
             if (!needs.fragments && !needs.folded && width > 8 && s.row_length <= width / 2) continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
-            m.c.chunk_width = needs.folded ? round_up(s.row_length, 32) : width, m.c.buffers = buffers;   // folded: whole runs are small
-            struct { int piece = 0, stages = 0; double cycles = 0; } counted;   // of boxes the number of raw pieces costs memory alone
+            m.c.chunk_width = needs.folded ? round_up(s.row_length, 32) : width,
+            m.c.buffers = buffers;  // folded: whole runs are small
+            struct {
+                int piece = 0, stages = 0;
+                double cycles = 0;
+            } counted;  // of boxes the number of raw pieces costs memory alone
             for (auto [raw, stages] : {std::pair{4, 0}, {3, 0}, {2, 0}, {2, s.k_stages}}) {
-                if (stages > 0 && (!w.resident || problem.load != LoadMode::boxes || problem.lanes() != 4 || stages <= base.stages || stages > most_stages)) continue;
-                m.c.raw = raw, m.c.stages = stages > 0 ? stages : direct ? 4 : base.stages, m.c.store_groups = needs.fragments ? 0 : 1;
-                if (problem.load == LoadMode::boxes) {   // a large patch comes vector by vector
+                if (stages > 0 && (!w.resident || problem.load != LoadMode::boxes || problem.lanes() != 4 ||
+                                   stages <= base.stages || stages > most_stages))
+                    continue;
+                m.c.raw = raw,
+                m.c.stages = stages > 0 ? stages
+                             : direct   ? 4
+                                        : base.stages,
+                m.c.store_groups = needs.fragments ? 0 : 1;
+                if (problem.load == LoadMode::boxes) {  // a large patch comes vector by vector
                     m.c.piece = s.vectors;
                     if (m.bytes() > limit) m.c.piece = 1;
                 }
@@ -94,14 +120,24 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                     for (m.c.piece = piece; m.bytes() > limit && m.c.piece > 1;) m.c.piece = (m.c.piece + 1) / 2;
                 if (m.bytes() > limit) continue;
                 m.c.alternates = m.alternates();
-                // Alike in cycles: wide chunks, and for threads that fetch themselves more in flight and weights that stay.
-                if (!problem.boxed() || counted.piece != m.c.piece || counted.stages != m.c.stages) counted = {m.c.piece, m.c.stages, m.cycles()};
+                // Alike in cycles: wide chunks, and for threads that fetch themselves more in flight and weights that
+                // stay.
+                if (!problem.boxed() || counted.piece != m.c.piece || counted.stages != m.c.stages)
+                    counted = {m.c.piece, m.c.stages, m.cycles()};
                 double cycles = counted.cycles * (width >= 48 ? 1.0 : width == 32 ? 1.03 : width == 16 ? 1.08 : 1.12);
-                cycles *= problem.boxed() ? (raw == 3 ? 1.0 : 1.003) : (raw == 4 ? 1.0 : raw == 3 ? 1.01 : 1.04) * (w.resident ? 1.0 : 1.05);
-                const std::array<int, 3> kind = several ? std::array<int, 3>{w.resident ? -1 : w.tiles, width >= 32, buffers > 2} : std::array<int, 3>{};
+                cycles *= problem.boxed() ? (raw == 3 ? 1.0 : 1.003)
+                                          : (raw == 4   ? 1.0
+                                             : raw == 3 ? 1.01
+                                                        : 1.04) *
+                                                (w.resident ? 1.0 : 1.05);
+                const std::array<int, 3> kind =
+                    several ? std::array<int, 3>{w.resident ? -1 : w.tiles, width >= 32, buffers > 2}
+                            : std::array<int, 3>{};
                 const auto at = best.find(kind);
-                if (at == best.end()) best.emplace(kind, Fit{m.c, cycles});
-                else if (cycles < at->second.cycles) at->second = {m.c, cycles};
+                if (at == best.end())
+                    best.emplace(kind, Fit{m.c, cycles});
+                else if (cycles < at->second.cycles)
+                    at->second = {m.c, cycles};
             }
         }
     }
@@ -110,22 +146,28 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
         list.push_back(one);
         Config& c = list.back().config;
         c.share_registers();
-        if (needs.reduced) c.store_registers -= 16, c.product_registers += 8;   // the work moves as well
+        if (needs.reduced) c.store_registers -= 16, c.product_registers += 8;  // the work moves as well
     }
     return list;
 }
 
 // tight: short rows, thin slabs and small pieces as well, for patches of many taps in little shared memory.
-std::vector<Choice> search(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most, bool tight) {
+std::vector<Choice> search(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit,
+                           size_t most, bool tight) {
     std::array<int64_t, 4> u;
     for (size_t a = 0; a < 4; ++a) u[a] = u_extent(problem.axes[a]);
     const int grain = std::max(problem.grain(), needs.vector);
-    std::array<int, 4> step;                     // runs are whole windows of a pool
-    for (size_t a = 0; a < 4; ++a) step[a] = static_cast<int>(std::max<int64_t>(1, needs.pool[a] / problem.axes[a].period()));
+    std::array<int, 4> step;  // runs are whole windows of a pool
+    for (size_t a = 0; a < 4; ++a)
+        step[a] = static_cast<int>(std::max<int64_t>(1, needs.pool[a] / problem.axes[a].period()));
     const int blocks = static_cast<int>((problem.cout + 63) / 64);
-    struct Rough { Config config; double score; int pixels; };
+    struct Rough {
+        Config config;
+        double score;
+        int pixels;
+    };
     std::vector<Rough> rough;
-    const int longest = problem.longest_run();   // strict keeps its sums beside the accumulators
+    const int longest = problem.longest_run();  // strict keeps its sums beside the accumulators
     const int w_grain = round_up(grain, step[3]);
     for (int64_t pieces = 1; pieces <= u[3]; ++pieces) {
         const int w = round_up((u[3] + pieces - 1) / pieces, w_grain);
@@ -151,72 +193,92 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
         if (w <= w_grain) break;
     }
     std::sort(rough.begin(), rough.end(), [](const Rough& a, const Rough& b) { return a.score > b.score; });
-    std::set<std::array<int, 4>> seen;   // a long row is cut into thousands of numbers of pieces
+    std::set<std::array<int, 4>> seen;  // a long row is cut into thousands of numbers of pieces
     std::erase_if(rough, [&](const Rough& r) { return !seen.insert(r.config.run).second; });
     // The best of every length: which of them fits depends on how many accumulators stand side by side.
-    std::array<int, 4> taken{};   // by length
-    std::erase_if(rough, [&](const Rough& r) { return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > runs_of_a_length; });
-    std::vector<std::pair<int, int>> bundlings{{4, 0}, {2, 0}, {1, 0}};   // bundles, and residues along w in each
-    for (int64_t part = problem.axes[3].period() / 2; part > 0 && problem.axes[3].period() >= 4 && problem.axes[3].period() % part == 0; part /= 2)
+    std::array<int, 4> taken{};  // by length
+    std::erase_if(rough, [&](const Rough& r) {
+        return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > runs_of_a_length;
+    });
+    std::vector<std::pair<int, int>> bundlings{{4, 0}, {2, 0}, {1, 0}};  // bundles, and residues along w in each
+    for (int64_t part = problem.axes[3].period() / 2;
+         part > 0 && problem.axes[3].period() >= 4 && problem.axes[3].period() % part == 0; part /= 2)
         for (int bundles : {2, 1}) bundlings.push_back({bundles, static_cast<int>(part)});
-    struct Division { Split split; int bundles, w_phases, k_steps; };
+    struct Division {
+        Split split;
+        int bundles, w_phases, k_steps;
+    };
     std::vector<Division> divisions;
     for (Split split : {Split::channels, Split::phases, Split::pixels}) {
         if (split == Split::channels && (blocks < 2 || (blocks % 2 && !needs.all_channels && blocks < 5))) continue;
         for (const auto& [bundles, w_phases] : bundlings)
             for (int k_steps : {4, 2, 1})
-                if (k_steps == 1 || problem.cin > problem.lanes() * k_steps) divisions.push_back({split, bundles, w_phases, k_steps});
+                if (k_steps == 1 || problem.cin > problem.lanes() * k_steps)
+                    divisions.push_back({split, bundles, w_phases, k_steps});
     }
     std::vector<std::vector<Choice>> found(divisions.size());
-    side_by_side(divisions.size(), [&](size_t number) {
-        const auto [split, bundles, w_phases, k_steps] = divisions[number];
-        std::optional<Schedule> like;   // steps do not depend on the run
-        for (const Rough& r : rough) {
-            Config c = r.config;
-            c.split = split, c.bundles = bundles, c.w_phases = w_phases, c.k_steps = k_steps;
-            c.chunk_width = needs.folded ? 192 : 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2, c.raw = 3;   // little memory: only to see the shape
-            if (split == Split::pixels) {
-                if (u[2] > c.run[2]) c.runs[2] = 2;
-                else if (u[1] > c.run[1]) c.runs[1] = 2;
-                else if (u[0] > c.run[0] && !needs.one_image) c.runs[0] = 2;
-                else if (u[3] > c.run[3]) c.runs[3] = 2;
-                else c.runs[2] = 2;
+    side_by_side(
+        divisions.size(),
+        [&](size_t number) {
+            const auto [split, bundles, w_phases, k_steps] = divisions[number];
+            std::optional<Schedule> like;  // steps do not depend on the run
+            for (const Rough& r : rough) {
+                Config c = r.config;
+                c.split = split, c.bundles = bundles, c.w_phases = w_phases, c.k_steps = k_steps;
+                c.chunk_width = needs.folded ? 192 : 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2,
+                c.raw = 3;  // little memory: only to see the shape
+                if (split == Split::pixels) {
+                    if (u[2] > c.run[2])
+                        c.runs[2] = 2;
+                    else if (u[1] > c.run[1])
+                        c.runs[1] = 2;
+                    else if (u[0] > c.run[0] && !needs.one_image)
+                        c.runs[0] = 2;
+                    else if (u[3] > c.run[3])
+                        c.runs[3] = 2;
+                    else
+                        c.runs[2] = 2;
+                }
+                std::optional<Schedule> s;  // rows come as one where they can, and share padding where they can
+                for (const auto& [flat, shared] :
+                     {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}, std::pair{false, false}}) {
+                    if (s || (flat && (!problem.rows_adjoin || needs.fragments || needs.ahead > 0)) ||
+                        ((flat || shared) && c.run[0] * c.run[1] * c.run[2] == 1))
+                        continue;
+                    c.flat = flat, c.shared_padding = shared;
+                    s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
+                }
+                if (!s) continue;
+                if (!like) like = s;
+                // More bundles than there are: only empty work.
+                const int groups = split == Split::phases ? 2 : 1;
+                if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
+                double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
+                for (size_t a = 0; a < 4; ++a) {
+                    const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
+                    tiles *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
+                }
+                const double waves = tiles / multiprocessors;
+                for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
+                    Choice choice;
+                    choice.config = f.config;
+                    choice.pixels = s->blocks * r.pixels * useful;
+                    choice.waves = waves, choice.variants = s->variants;
+                    choice.seconds = seconds_of(waves, f.cycles);
+                    found[number].push_back(std::move(choice));
+                }
             }
-            std::optional<Schedule> s;   // rows come as one where they can, and share padding where they can
-            for (const auto& [flat, shared] : {std::pair{true, true}, std::pair{true, false}, std::pair{false, true}, std::pair{false, false}}) {
-                if (s || (flat && (!problem.rows_adjoin || needs.fragments || needs.ahead > 0)) || ((flat || shared) && c.run[0] * c.run[1] * c.run[2] == 1)) continue;
-                c.flat = flat, c.shared_padding = shared;
-                s = schedule(problem, needs, c, 1 << 30, like ? &*like : nullptr);
-            }
-            if (!s) continue;
-            if (!like) like = s;
-            // More bundles than there are: only empty work.
-            const int groups = split == Split::phases ? 2 : 1;
-            if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
-            double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
-            for (size_t a = 0; a < 4; ++a) {
-                const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
-                tiles *= along, useful *= static_cast<double>(u[a]) / (along * static_cast<double>(s->tile[a]));
-            }
-            const double waves = tiles / multiprocessors;
-            for (const Fit& f : fit(problem, needs, *s, c, shared_limit, most > 1, tight)) {
-                Choice choice;
-                choice.config = f.config;
-                choice.pixels = s->blocks * r.pixels * useful;
-                choice.waves = waves, choice.variants = s->variants;
-                choice.seconds = seconds_of(waves, f.cycles);
-                found[number].push_back(std::move(choice));
-            }
-        }
-    }, 2);
+        },
+        2);
     std::vector<Choice> choices;
     for (auto& some : found) std::move(some.begin(), some.end(), std::back_inserter(choices));
-    // Warpgroups divide channels where they can unless another division is estimated far better, or loads the patch for fewer parts
-    // of the phases.
+    // Warpgroups divide channels where they can unless another division is estimated far better, or loads the patch for
+    // fewer parts of the phases.
     auto few = [most](const Choice& c) { return most == 1 && c.waves < few_waves; };
     double most_pixels = 0;
     for (const Choice& c : choices) most_pixels = std::max(most_pixels, c.pixels);
-    // Where weights stay, short runs read them no more often; where outputs are stored one by one, a run that fills its chunks is worth more.
+    // Where weights stay, short runs read them no more often; where outputs are stored one by one, a run that fills its
+    // chunks is worth more.
     const double share = most == 1 ? long_enough : long_enough_to_measure;
     double best_long = 1e30;
     for (const Choice& c : choices)
@@ -228,15 +290,18 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     for (const Choice& c : choices)
         if (c.config.split == Split::channels && (!channels || c.seconds < channels->seconds)) channels = &c;
     if (most == 1 && channels) {
-        auto rival = [variants = channels->variants, &few](const Choice& c) { return c.config.split != Split::channels && c.variants >= variants && !few(c); };
+        auto rival = [variants = channels->variants, &few](const Choice& c) {
+            return c.config.split != Split::channels && c.variants >= variants && !few(c);
+        };
         double best = 1e30;
         for (const Choice& c : choices)
             if (rival(c)) best = std::min(best, c.seconds);
         if (channels->seconds < far_better * best) std::erase_if(choices, rival);
     }
-    std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
-    // For measuring: first the best of each division of the work and length of run, then what else is estimated well, of one run
-    // and division two memory plans only.
+    std::stable_sort(choices.begin(), choices.end(),
+                     [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
+    // For measuring: first the best of each division of the work and length of run, then what else is estimated well,
+    // of one run and division two memory plans only.
     if (most > 1) {
         std::map<std::tuple<Split, int, int, int>, int> seen_class;
         std::map<std::tuple<std::array<int, 4>, Split, int, int>, int> seen_run;
@@ -271,16 +336,19 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
 
 }  // namespace
 
-std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit, size_t most) {
+std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit,
+                           size_t most) {
     auto choices = search(problem, needs, multiprocessors, shared_limit, most, false);
     return choices.empty() ? search(problem, needs, multiprocessors, shared_limit, most, true) : choices;
 }
 
-double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s, int multiprocessors) {
+double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s,
+                int multiprocessors) {
     Cost cost{problem, needs, s, config};
     if (config.skips) cost.met = cost.share_met();
     double tiles = static_cast<double>(s.fixed) * s.variants;
-    for (size_t a = 0; a < 4; ++a) tiles *= std::ceil(static_cast<double>(u_extent(problem.axes[a])) / static_cast<double>(s.tile[a]));
+    for (size_t a = 0; a < 4; ++a)
+        tiles *= std::ceil(static_cast<double>(u_extent(problem.axes[a])) / static_cast<double>(s.tile[a]));
     return seconds_of(tiles / multiprocessors, cost.cycles());
 }
 

@@ -7,7 +7,8 @@ namespace transfuse::cuda {
 namespace {
 
 std::string part(int warp, int value, int values) {
-    return "exchange[exchange_turn * 512 + ((" + num(warp) + " * LANES_W + lane_column) * VECTOR + e) * " + num(values) + " + " + num(value) + "]";
+    return "exchange[exchange_turn * 512 + ((" + num(warp) + " * LANES_W + lane_column) * VECTOR + e) * " +
+           num(values) + " + " + num(value) + "]";
 }
 
 }  // namespace
@@ -18,10 +19,12 @@ void ChunkChain::in_warp(const std::string& result, Op op, const std::string& te
     loops(x);
     t.line(ref(result, x) + " = " + identity(op) + ";");
     loops({true, true});
-    t.line("if (CHANNEL_OK(" + channel_var() + ")) " + ref(result, x) + " = " + combined(op, ref(result, x), term) + ";");
+    t.line("if (CHANNEL_OK(" + channel_var() + ")) " + ref(result, x) + " = " + combined(op, ref(result, x), term) +
+           ";");
     loops(x);
     const std::string first = pixel_major_ ? "1" : "LANES_W", end = pixel_major_ ? "LANES_W" : "32";
-    t.line("for (int k = " + first + "; k < " + end + "; k *= 2) " + ref(result, x) + " = " + combined(op, ref(result, x), "__shfl_xor_sync(~0u, " + ref(result, x) + ", k)") + ";");
+    t.line("for (int k = " + first + "; k < " + end + "; k *= 2) " + ref(result, x) + " = " +
+           combined(op, ref(result, x), "__shfl_xor_sync(~0u, " + ref(result, x) + ", k)") + ";");
 }
 
 // Two places in turn: when one is written again, everybody has passed the barrier after reading it.
@@ -31,7 +34,8 @@ void ChunkChain::send(const std::vector<std::string>& values) {
     t.line("if ((t & 31) < LANES_W) {");
     for (size_t k = 0; k < values.size(); ++k) {
         loops(x);
-        t.line("exchange[exchange_turn * 512 + (((t >> 5) * LANES_W + lane_column) * VECTOR + e) * " + many + " + " + num(static_cast<int64_t>(k)) + "] = " + ref(values[k], x) + ";");
+        t.line("exchange[exchange_turn * 512 + (((t >> 5) * LANES_W + lane_column) * VECTOR + e) * " + many + " + " +
+               num(static_cast<int64_t>(k)) + "] = " + ref(values[k], x) + ";");
     }
     t.line("}");
     t.line("barrier_named(2 + store_group, 128);");
@@ -43,14 +47,16 @@ void ChunkChain::across(const std::string& result, Op op, const std::string& ter
     const Kind x{false, true};
     send({result});
     loops(x);
-    t.line(ref(result, x) + " = " + combined(op, combined(op, part(0, 0, 1), part(1, 0, 1)), combined(op, part(2, 0, 1), part(3, 0, 1))) + ";");
+    t.line(ref(result, x) + " = " +
+           combined(op, combined(op, part(0, 0, 1), part(1, 0, 1)), combined(op, part(2, 0, 1), part(3, 0, 1))) + ";");
     t.line("exchange_turn ^= 1;");
 }
 
 void ChunkChain::exponentials(const std::string& v, const std::string& term) {
     if (!exchanged()) return Chain::exponentials(v, term);
     const Kind x{false, true};
-    const std::string none = "__int_as_float(0xff800000)", top = ref(v + "_top", x), mass = ref(v + "_mass", x), share = ref(v + "_share", x);
+    const std::string none = "__int_as_float(0xff800000)", top = ref(v + "_top", x), mass = ref(v + "_mass", x),
+                      share = ref(v + "_share", x);
     in_warp(v + "_top", Op::amax, term);
     exponentials_below(v, term);
     in_warp(v + "_mass", Op::sum, v + "_exp[i][e]");
@@ -60,10 +66,15 @@ void ChunkChain::exponentials(const std::string& v, const std::string& term) {
     t.line("{");
     t.line("const REAL own = " + top + ";");
     t.line("constexpr int WARP = LANES_W * VECTOR * 2;");
-    t.line("const REAL* parts = exchange + exchange_turn * 512 + (lane_column * VECTOR + e) * 2;   // of each warp its top and its mass");
+    t.line(
+        "const REAL* parts = exchange + exchange_turn * 512 + (lane_column * VECTOR + e) * 2;   // of each warp its "
+        "top and its mass");
     auto warp = [](int k) { return "parts[" + num(k) + " * WARP]"; };
-    t.line(top + " = " + combined(Op::amax, combined(Op::amax, warp(0), warp(1)), combined(Op::amax, warp(2), warp(3))) + ";");
-    auto factor = [&](const std::string& of) { return "(" + of + " == " + none + " ? (REAL)0 : tf_exp(" + of + " - " + top + "))"; };
+    t.line(top + " = " +
+           combined(Op::amax, combined(Op::amax, warp(0), warp(1)), combined(Op::amax, warp(2), warp(3))) + ";");
+    auto factor = [&](const std::string& of) {
+        return "(" + of + " == " + none + " ? (REAL)0 : tf_exp(" + of + " - " + top + "))";
+    };
     t.line(mass + " = 0.f;");
     t.line("#pragma unroll");
     t.line("for (int k = 0; k < 4; k++) " + mass + " += parts[k * WARP + 1] * " + factor("parts[k * WARP]") + ";");
@@ -74,11 +85,12 @@ void ChunkChain::exponentials(const std::string& v, const std::string& term) {
 
 void ChunkChain::load_elements(const std::string& name, size_t read, Kind kind) {
     const Operand& o = epilogue_.reads()[read];
-    if (m_.ahead[read] >= 0) {   // it came while the chunk before was stored
+    if (m_.ahead[read] >= 0) {  // it came while the chunk before was stored
         const std::string vector = "tf_vector<" + std::string(storage_name(o.dtype)) + ", VECTOR>";
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < BATCH; i++) {");
-        t.line("const " + vector + " whole = ((const " + vector + "*)(ahead + " + num(m_.ahead[read]) + "))[AHEAD(k, q, i)];");
+        t.line("const " + vector + " whole = ((const " + vector + "*)(ahead + " + num(m_.ahead[read]) +
+               "))[AHEAD(k, q, i)];");
         t.line("#pragma unroll");
         t.line("for (int e = 0; e < VECTOR; e++) " + name + "[i][e] = tf_to<REAL>(whole.lane[e]);");
         t.line("}");
@@ -89,14 +101,20 @@ void ChunkChain::load_elements(const std::string& name, size_t read, Kind kind) 
     const std::string id = num(static_cast<int64_t>(read)), rs = "operands.rs" + id;
     const std::string type(storage_name(o.dtype)), lane = pixel_major_ ? "CHANNEL_OK(e)" : "VALID(e)";
     const std::string rows = pixel_major_ || kind.c ? "BATCH" : "1";
-    auto pixel = [&](const std::string& x) { return "PN(" + x + ") * " + rs + ".n + PD(" + x + ") * " + rs + ".d + PH(" + x + ") * " + rs + ".h + PW(" + x + ") * " + rs + ".w"; };   // strides of what it does not vary along are 0
+    auto pixel = [&](const std::string& x) {
+        return "PN(" + x + ") * " + rs + ".n + PD(" + x + ") * " + rs + ".d + PH(" + x + ") * " + rs + ".h + PW(" + x +
+               ") * " + rs + ".w";
+    };  // strides of what it does not vary along are 0
     const std::string channel = kind.c ? " + (long long)(group * COUT + CHANNEL(0)) * " + rs + ".c" : "";
-    const std::string to = name + (pixel_major_ || kind.c ? "[i]" : ""), row_ok = pixel_major_ ? "VALID(i)" : kind.c ? "CHANNEL_OK(i)" : "true";
+    const std::string to = name + (pixel_major_ || kind.c ? "[i]" : ""), row_ok = pixel_major_ ? "VALID(i)"
+                                                                                  : kind.c     ? "CHANNEL_OK(i)"
+                                                                                               : "true";
     // One branch for all rows: their loads are under way together.
     auto each_row = [&] {
         if (!pixel_major_) t.line("const " + type + "* from = operands.r" + id + " + (" + pixel("0") + channel + ");");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < " + rows + "; i++" + (pixel_major_ ? "" : ", from += ROW_STEP * " + rs + ".c") + ") {");
+        t.line("for (int i = 0; i < " + rows + "; i++" + (pixel_major_ ? "" : ", from += ROW_STEP * " + rs + ".c") +
+               ") {");
         if (pixel_major_) t.line("const " + type + "* from = operands.r" + id + " + (" + pixel("i") + channel + ");");
     };
     t.line("if (wide_r" + id + " && " + (pixel_major_ ? "CHANNEL_OK(VECTOR - 1)" : "count == VECTOR") + ") {");
@@ -109,7 +127,8 @@ void ChunkChain::load_elements(const std::string& name, size_t read, Kind kind) 
     t.line("} else {");
     each_row();
     t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = " + row_ok + " && " + lane + " ? tf_load<REAL>(from + e * " + rs + (pixel_major_ ? ".c" : ".w") + ") : 0.f;");
+    t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = " + row_ok + " && " + lane +
+           " ? tf_load<REAL>(from + e * " + rs + (pixel_major_ ? ".c" : ".w") + ") : 0.f;");
     t.line("}");
     t.line("}");
 }

@@ -1,4 +1,5 @@
-// The chain on a chunk: partial results over channels meet by shuffles and, where several warps share a pixel, in `exchange`.
+// The chain on a chunk: partial results over channels meet by shuffles and, where several warps share a pixel, in
+// `exchange`.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@ namespace transfuse::cuda {
 
 class ChunkChain : public Chain {
 public:
-    ChunkChain(const Epilogue& epilogue, Lines& lines, const StoreMap& map) : Chain(epilogue, lines, epilogue.program().pixel_major), m_(map) {}
+    ChunkChain(const Epilogue& epilogue, Lines& lines, const StoreMap& map)
+        : Chain(epilogue, lines, epilogue.program().pixel_major), m_(map) {}
 
 protected:
     void across(const std::string& result, Op op, const std::string& term) override;

@@ -1,5 +1,5 @@
-// Where the tail of a pass finds its grid values: partial results in fixed slots, which it adds up in order. Variances are
-// joined by a launch of their own.
+// Where the tail of a pass finds its grid values: partial results in fixed slots, which it adds up in order. Variances
+// are joined by a launch of their own.
 #pragma once
 
 #include "cuda/dense/epilogue.h"
@@ -9,8 +9,8 @@ namespace transfuse::cuda {
 
 // Partials of whole reductions lie as [statistic][row][channel]; rows of one image are neighbours.
 struct PartialRows {
-    int64_t images = 1;   // 1: rows of all images are added together
-    int64_t rows = 1;     // of all images
+    int64_t images = 1;  // 1: rows of all images are added together
+    int64_t rows = 1;    // of all images
 };
 
 // A value that lies in scratch, contiguous, in the kernel's own precision.
@@ -20,6 +20,7 @@ Place kept_place(const Epilogue& epilogue, ValueId value, int64_t at);
 Place partial_place(const Epilogue& epilogue, const Partial& p, int64_t partial_at, const PartialRows& rows);
 
 // Counts, means and squares about them, joined into the variance at `to`.
-Launch combine_variance(const Epilogue& epilogue, const Partial& p, int64_t partial_at, int64_t to, const PartialRows& rows);
+Launch combine_variance(const Epilogue& epilogue, const Partial& p, int64_t partial_at, int64_t to,
+                        const PartialRows& rows);
 
 }  // namespace transfuse::cuda

@@ -1,5 +1,5 @@
-// What a configuration costs: cycles of one multiprocessor for one tile, and bytes of shared memory. Fitted to measured kernels;
-// nothing here is needed for correctness.
+// What a configuration costs: cycles of one multiprocessor for one tile, and bytes of shared memory. Fitted to measured
+// kernels; nothing here is needed for correctness.
 #pragma once
 
 #include "cuda/dense/schedule.h"
@@ -9,14 +9,14 @@ namespace transfuse::cuda {
 struct Cost {
     const Problem& problem;
     const Needs& needs;
-    const Schedule& s;      // geometry; memory is decided by the configuration
+    const Schedule& s;  // geometry; memory is decided by the configuration
     Config c;
-    double met = 1;         // share_met() where slabs are skipped
+    double met = 1;  // share_met() where slabs are skipped
 
     // Memory.
     int bytes() const;
     int weight_bytes() const;
-    int load_turns() const;   // pieces of the patch that all load threads take once
+    int load_turns() const;  // pieces of the patch that all load threads take once
 
     // The share of all slabs, over all tiles, whose windows meet the image.
     double share_met() const;
@@ -32,12 +32,14 @@ struct Cost {
 
 private:
     // What each role and each resource takes for a tile, were it alone.
-    struct Parts { double product, load, shared, store, memory; };
+    struct Parts {
+        double product, load, shared, store, memory;
+    };
     Parts parts() const;
     int chunk_pixels() const { return s.chunk_rows * c.chunk_width; }
     int chunk_bytes() const;
-    double chunks() const;    // of both warpgroups
-    int slab_count() const;   // a K step
+    double chunks() const;   // of both warpgroups
+    int slab_count() const;  // a K step
     int pixels_a_turn() const;
 };
 

@@ -26,22 +26,26 @@ namespace {
 
 int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
-constexpr std::string_view words_between = "; ";   // of a configuration and a manner
+constexpr std::string_view words_between = "; ";  // of a configuration and a manner
 
-struct KernelSizes { int in[4], out[4], tiles[4], total; };
+struct KernelSizes {
+    int in[4], out[4], tiles[4], total;
+};
 
 // Neighbouring outputs along w that one store thread takes: as wide as rows and element allow, in whole pixels.
 int store_vector(const TileProgram& program, const Problem& problem) {
     if (program.stores.empty() || program.pool) return 1;
     const Operand& main = program.stores[0];
-    const int64_t period = problem.axes[3].period(), row = main.strides[4] == 1 ? main.strides[3] ? main.strides[3] : problem.axes[3].out : 1;
+    const int64_t period = problem.axes[3].period(),
+                  row = main.strides[4] == 1 ? main.strides[3] ? main.strides[3] : problem.axes[3].out : 1;
     const int widest = std::min(program.reduces_in_chunks() ? 2 : 4, 16 / problem.real_bytes());
     for (int v = widest; v > 1; v /= 2)
         if (v % period == 0 && row % v == 0 && main.strides[4] == 1) return v;
     return 1;
 }
 
-// The input as the load role asks for it: boxes of a piece's channels and the patch's pixels, or of one vector of channels each.
+// The input as the load role asks for it: boxes of a piece's channels and the patch's pixels, or of one vector of
+// channels each.
 BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, const Config& config, const Schedule& s) {
     BoxedTensor tensor;
     const bool operand = problem.load == LoadMode::operand;
@@ -53,9 +57,12 @@ BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, cons
         tensor.extent[at] = static_cast<int32_t>(extent), tensor.box[at] = static_cast<int32_t>(box);
         if (at > 0) tensor.stride[at - 1] = extent > 1 ? stride * bytes(program.input.dtype) : 16;
     };
-    set(channels, problem.groups * problem.cin, operand ? problem.lanes() : config.piece * problem.lanes(), program.input.strides[1]);
-    for (size_t a = 0; a < 4; ++a) set(3 - a + (operand ? 1 : 0), problem.axes[a].in, s.extent[a], program.input.strides[a == 0 ? 0 : a + 1]);
-    if (config.flat) set(0, problem.axes[2].in * problem.axes[3].in, s.extent[2] * problem.axes[3].in, 1), set(1, 1, 1, 0);
+    set(channels, problem.groups * problem.cin, operand ? problem.lanes() : config.piece * problem.lanes(),
+        program.input.strides[1]);
+    for (size_t a = 0; a < 4; ++a)
+        set(3 - a + (operand ? 1 : 0), problem.axes[a].in, s.extent[a], program.input.strides[a == 0 ? 0 : a + 1]);
+    if (config.flat)
+        set(0, problem.axes[2].in * problem.axes[3].in, s.extent[2] * problem.axes[3].in, 1), set(1, 1, 1, 0);
     return tensor;
 }
 
@@ -65,7 +72,11 @@ struct Request {
     Problem problem;
     Epilogue epilogue;
     Needs needs;
-    Request(TileProgram tile_program, const Problem& p) : program(std::move(tile_program)), problem(p), epilogue(program, problem), needs(program.needs(static_cast<int>(p.axes[3].period()))) {
+    Request(TileProgram tile_program, const Problem& p)
+        : program(std::move(tile_program)),
+          problem(p),
+          epilogue(program, problem),
+          needs(program.needs(static_cast<int>(p.axes[3].period()))) {
         needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
         needs.one_image = epilogue.one_image();
         needs.fragments = runs_in_fragments(epilogue);
@@ -80,31 +91,35 @@ struct Request {
         if (element > 0) needs.fragments = true;
         epilogue.leave_in_boxes(element > 0 ? box_maps(problem) : 0);
     }
-    void through_chunks() {   // what follows the products goes to the store role, all of it
+    void through_chunks() {  // what follows the products goes to the store role, all of it
         leave_in_boxes(0);
         needs.fragments = false, needs.folded = 0, needs.ahead = ahead_bytes(epilogue);
         program.fold = -1, program.before_fold.clear();
     }
     // Where no tile fits: asks for less. False when there is nothing left to do without.
     bool relax() {
-        if (needs.ahead > 0) needs.ahead = 0;
-        else if (on_accumulators()) through_chunks();
-        else return false;
+        if (needs.ahead > 0)
+            needs.ahead = 0;
+        else if (on_accumulators())
+            through_chunks();
+        else
+            return false;
         return true;
     }
-    Request(const Request&) = delete;   // the epilogue refers to its neighbours
+    Request(const Request&) = delete;  // the epilogue refers to its neighbours
 };
 
-// What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32 where those gain from
-// it, though small ones do not); right for any size; or as another size's.
+// What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32 where those
+// gain from it, though small ones do not); right for any size; or as another size's.
 struct Wish {
     int larger = 0;
     bool loose = false;
     std::optional<Manner> manner = {};
-    bool apart = false;   // taps apart
+    bool apart = false;  // taps apart
 };
 
-std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not, const Wish& wish = {}) {
+std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
+                                      const Wish& wish = {}) {
     auto program = read_tile_program(around, why_not);
     if (!program) return nullptr;
     auto problem = read_problem(around, *program, family, why_not);
@@ -123,11 +138,12 @@ std::unique_ptr<Request> read_request(const Surroundings& around, Family family,
     return std::make_unique<Request>(std::move(*program), *problem);
 }
 
-// The configurations of a request, best estimate first: on the accumulators where the chain can run there and a tile fits, else
-// through chunks.
+// The configurations of a request, best estimate first: on the accumulators where the chain can run there and a tile
+// fits, else through chunks.
 std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
     auto choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
-    while (choices.empty() && request.relax()) choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
+    while (choices.empty() && request.relax())
+        choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
     return choices;
 }
 
@@ -137,24 +153,31 @@ std::optional<Choice> decided(const Problem& problem, const Needs& needs, const 
     constexpr int64_t mark = 0x64656e7365;
     require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
     std::vector<Choice> choices;
-    if (!target.decisions || !target.decisions->repeating()) choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
+    if (!target.decisions || !target.decisions->repeating())
+        choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
     if (!target.decide(!choices.empty())) return std::nullopt;
     Config c = choices.empty() ? Config{} : choices[0].config;
-    for (int* word : {&c.run[0], &c.run[1], &c.run[2], &c.run[3], &c.runs[0], &c.runs[1], &c.runs[2], &c.runs[3], &c.bundles, &c.w_phases, &c.k_steps, &c.stages, &c.raw, &c.piece, &c.slab_tiles, &c.slabs,
-                      &c.chunk_width, &c.buffers, &c.store_groups, &c.load_registers, &c.store_registers, &c.product_registers})
+    for (int* word : {&c.run[0],          &c.run[1],           &c.run[2],  &c.run[3],       &c.runs[0],
+                      &c.runs[1],         &c.runs[2],          &c.runs[3], &c.bundles,      &c.w_phases,
+                      &c.k_steps,         &c.stages,           &c.raw,     &c.piece,        &c.slab_tiles,
+                      &c.slabs,           &c.chunk_width,      &c.buffers, &c.store_groups, &c.load_registers,
+                      &c.store_registers, &c.product_registers})
         *word = static_cast<int>(target.decide(*word));
     c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
-    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips), c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat), c.alternates = target.decide(c.alternates);
+    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips),
+    c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat),
+    c.alternates = target.decide(c.alternates);
     if (!choices.empty()) return std::move(choices[0]);
     auto s = schedule(problem, needs, c, target.shared_bytes);
     if (!s) return std::nullopt;
     return Choice{c, std::move(*s)};
 }
 
-// The configuration asked for where it fits, else (unless it is that or none) the heuristic's best. Many times the work is the
-// work of a machine so many times smaller.
+// The configuration asked for where it fits, else (unless it is that or none) the heuristic's best. Many times the work
+// is the work of a machine so many times smaller.
 std::optional<Choice> chosen(Request& request, const Surroundings& around, const Wish& wish) {
-    if (const auto config = config_named(around.config); config && (config->store_groups > 0 || request.needs.fragments)) {
+    if (const auto config = config_named(around.config);
+        config && (config->store_groups > 0 || request.needs.fragments)) {
         for (const bool folded : {true, false})
             for (const bool ahead : {true, false}) {
                 Needs needs = request.needs;
@@ -178,7 +201,8 @@ std::optional<Choice> chosen(Request& request, const Surroundings& around, const
 }
 
 // The pass on the kernels of one family.
-std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not, const Wish& wish = {}) {
+std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not,
+                                     const Wish& wish = {}) {
     const auto request = read_request(around, family, why_not, wish);
     if (!request) return std::nullopt;
     const TileProgram* program = &request->program;
@@ -223,30 +247,42 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     const int64_t partial_at = 0;
     int64_t scratch = partial_at;
     const bool per_tile = needs.fragments ? fragment_rows_per_tile(epilogue, s) : epilogue.per_tile();
-    const PartialRows rows{epilogue.per_tile() ? sizes.in[0] : 1, needs.fragments ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
-                                                                                  : static_cast<int64_t>(per_tile ? sizes.total : grid) * config.store_groups};
-    scratch += round_up(static_cast<int64_t>(epilogue.stats()) * rows.rows * epilogue.channels() * epilogue.real_bytes(), 256);
+    const PartialRows rows{
+        epilogue.per_tile() ? sizes.in[0] : 1,
+        needs.fragments ? static_cast<int64_t>(per_tile ? sizes.total / s.fixed : grid) * fragment_writers(config)
+                        : static_cast<int64_t>(per_tile ? sizes.total : grid) * config.store_groups};
+    scratch +=
+        round_up(static_cast<int64_t>(epilogue.stats()) * rows.rows * epilogue.channels() * epilogue.real_bytes(), 256);
     std::vector<int64_t> kept_at;
     for (const Operand& o : epilogue.stores())
-        if (o.root < 0) kept_at.push_back(scratch), scratch += round_up((wish.apart ? products_apart(*problem) : numel(around.plan.graph[o.value].type.shape)) * epilogue.real_bytes(), 256);
+        if (o.root < 0)
+            kept_at.push_back(scratch),
+                scratch +=
+                round_up((wish.apart ? products_apart(*problem) : numel(around.plan.graph[o.value].type.shape)) *
+                             epilogue.real_bytes(),
+                         256);
     if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, kept_at[0]));
 
     Launch main;
-    main.source = std::make_shared<Source>(Source{"transfuse_dense", dense_source("transfuse_dense", *problem, config, s, epilogue), {}});
+    main.source = std::make_shared<Source>(
+        Source{"transfuse_dense", dense_source("transfuse_dense", *problem, config, s, epilogue), {}});
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
-    main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)), Argument::of_packed(around.number), Argument::of(sizes), Argument::of(program->input.strides)};
+    main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)),
+                      Argument::of_packed(around.number), Argument::of(sizes), Argument::of(program->input.strides)};
     for (Argument& a : epilogue.arguments(partial_at, kept_at)) main.arguments.push_back(std::move(a));
     if (needs.boxed)
         for (Argument& a : box_arguments(epilogue, s, config)) main.arguments.push_back(std::move(a));
     if (problem->boxed())
-        main.arguments.push_back(Argument::of_boxes(program->input.root, program->input.offset * bytes(program->input.dtype), boxed_input(*program, *problem, config, s)));
+        main.arguments.push_back(Argument::of_boxes(program->input.root,
+                                                    program->input.offset * bytes(program->input.dtype),
+                                                    boxed_input(*program, *problem, config, s)));
     main.early = true;
     main.note = "dense tiles: " + to_string(config);
     result.program.launches.push_back(std::move(main));
 
     for (const Partial& p : epilogue.partials()) {
-        if (!p.reduction.whole) {   // the tail reduces the kept value
+        if (!p.reduction.whole) {  // the tail reduces the kept value
             size_t nth = 0;
             for (int k = 0; k < p.store; ++k) nth += epilogue.stores()[static_cast<size_t>(k)].root < 0;
             result.places.insert_or_assign(p.reduction.of, kept_place(epilogue, p.reduction.of, kept_at[nth]));
@@ -262,10 +298,12 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
     result.config = to_string(config);
-    result.words = result.config + std::string(words_between) + to_string(Manner{problem->load, program->vector, problem->arithmetic, problem->any_size});
+    result.words = result.config + std::string(words_between) +
+                   to_string(Manner{problem->load, program->vector, problem->arithmetic, problem->any_size});
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
     result.busy = waves / std::ceil(waves);
-    result.seconds = estimate(*problem, needs, config, s, around.target.multiprocessors) + (wish.apart ? gather_seconds(around, *problem) : 0);
+    result.seconds = estimate(*problem, needs, config, s, around.target.multiprocessors) +
+                     (wish.apart ? gather_seconds(around, *problem) : 0);
     result.program.note = (problem->family == Family::mma ? "mma.sync, " : "wgmma, ") + result.config;
     return result;
 }
@@ -287,10 +325,12 @@ std::optional<DenseProgram> generate_dense(const Surroundings& around, std::stri
 }
 
 std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, double than) {
-    constexpr double clearly = 0.7;   // of the other's time: what is estimated .32 and .66 of it was measured .43 and .68
+    constexpr double clearly =
+        0.7;  // of the other's time: what is estimated .32 and .66 of it was measured .43 and .68
     if (!can_lie_apart(around)) return std::nullopt;
     for (Family family : families(around))
-        if (auto program = generate(around, family, nullptr, {.apart = true})) return program->seconds < clearly * than ? std::move(program) : std::nullopt;
+        if (auto program = generate(around, family, nullptr, {.apart = true}))
+            return program->seconds < clearly * than ? std::move(program) : std::nullopt;
     return std::nullopt;
 }
 
@@ -309,7 +349,8 @@ std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const 
     const auto said = as_said(around, words);
     if (!said) return std::nullopt;
     for (Family family : families(said->first))
-        if (auto program = generate(said->first, family, nullptr, said->second)) return program->words == words ? std::move(program) : std::nullopt;
+        if (auto program = generate(said->first, family, nullptr, said->second))
+            return program->words == words ? std::move(program) : std::nullopt;
     return std::nullopt;
 }
 
@@ -319,7 +360,9 @@ std::optional<double> dense_seconds_as(const Surroundings& around, const std::st
     for (Family family : families(said->first)) {
         const auto request = read_request(said->first, family, nullptr, said->second);
         if (!request) continue;
-        if (const auto choice = chosen(*request, said->first, said->second)) return estimate(request->problem, request->needs, choice->config, choice->schedule, around.target.multiprocessors);
+        if (const auto choice = chosen(*request, said->first, said->second))
+            return estimate(request->problem, request->needs, choice->config, choice->schedule,
+                            around.target.multiprocessors);
     }
     return std::nullopt;
 }
@@ -338,7 +381,9 @@ std::vector<std::string> dense_configs(const Surroundings& around, size_t most) 
         // The heuristic's own first, then the others.
         for (size_t count : {size_t{1}, most})
             for (const Choice& choice : choices_of(*request, around.target, count))
-                if (std::string text = to_string(choice.config); std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
+                if (std::string text = to_string(choice.config);
+                    std::find(list.begin(), list.end(), text) == list.end())
+                    list.push_back(std::move(text));
         if (!list.empty()) break;
     }
     return list;

@@ -1,7 +1,7 @@
 // The dense pass on tensor cores: lattice-convolution tiles with the tile program in the epilogue.
 //
-// choose (choose.h) -> schedule (schedule.h) -> generate (generate.h): each a pure function from values to values; nothing
-// here calls CUDA. What comes out is text, launch shapes and arguments for the runtime.
+// choose (choose.h) -> schedule (schedule.h) -> generate (generate.h): each a pure function from values to values;
+// nothing here calls CUDA. What comes out is text, launch shapes and arguments for the runtime.
 #pragma once
 
 #include <optional>
@@ -14,35 +14,38 @@
 namespace transfuse::cuda {
 
 struct DenseProgram {
-    Program program;          // the tiles; all tile stores are done
-    Places places;            // for the tail, in the pass's scratch: grid values (as partials, mostly), or the tile value one is of
-    ExtraJob pack;            // to be run before: the weights as the kernel wants them
+    Program program;  // the tiles; all tile stores are done
+    Places
+        places;  // for the tail, in the pass's scratch: grid values (as partials, mostly), or the tile value one is of
+    ExtraJob pack;  // to be run before: the weights as the kernel wants them
     int64_t packed_bytes = 0;
-    std::string config;       // in words
-    std::string words;        // the configuration and the manner: all that the text depends on beside the pass's structure
-    double seconds = 0;       // estimate
-    double busy = 1;          // share of the multiprocessors that have a tile, over all rounds
+    std::string config;  // in words
+    std::string words;   // the configuration and the manner: all that the text depends on beside the pass's structure
+    double seconds = 0;  // estimate
+    double busy = 1;     // share of the multiprocessors that have a tile, over all rounds
 };
 
 // Names of this family's kernels begin so; the tiles' own is dense_entry.
 inline constexpr std::string_view dense_family = "transfuse_", dense_entry = "transfuse_dense";
 // As Surroundings::config: leave the pass to the general kernel.
 inline constexpr std::string_view no_dense_config = "none";
-inline constexpr std::string_view portable_config = "portable";   // the best of the portable family, whatever the device has
+inline constexpr std::string_view portable_config =
+    "portable";  // the best of the portable family, whatever the device has
 
-// The pass on the wgmma family where the device has it and the family takes it, else on the portable one, or nullopt with a
-// sentence in `why_not`: the executable then takes the general pull kernel.
-// Surroundings::config, where it fits the pass, overrides the heuristic.
+// The pass on the wgmma family where the device has it and the family takes it, else on the portable one, or nullopt
+// with a sentence in `why_not`: the executable then takes the general pull kernel. Surroundings::config, where it fits
+// the pass, overrides the heuristic.
 std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
 
 // The same by what another size was given (DenseProgram::words); nullopt where that does not fit this size.
 std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const std::string& words);
-std::optional<double> dense_seconds_as(const Surroundings& surroundings, const std::string& words);   // its estimate alone
+std::optional<double> dense_seconds_as(const Surroundings& surroundings,
+                                       const std::string& words);  // its estimate alone
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 
-// The same where it is estimated clearly faster with its taps apart (apart.h): the products alone, places says how they are read.
-// than: the estimate of what it would replace.
+// The same where it is estimated clearly faster with its taps apart (apart.h): the products alone, places says how they
+// are read. than: the estimate of what it would replace.
 std::optional<DenseProgram> generate_dense_apart(const Surroundings& surroundings, double than);
 
 // Configurations worth a try, unlike one another, best estimate first; empty where no family takes the pass.

@@ -11,9 +11,13 @@
 namespace transfuse::cuda {
 
 Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
-    : program_(program), problem_(problem), graph_(program.around->plan.graph), reads_(program.reads), stores_(program.stores) {
+    : program_(program),
+      problem_(problem),
+      graph_(program.around->plan.graph),
+      reads_(program.reads),
+      stores_(program.stores) {
     channels_ = problem.groups * problem.cout;
-    std::set<ValueId> used, before;   // by the tile steps, by the prologue
+    std::set<ValueId> used, before;  // by the tile steps, by the prologue
     if (program.bias >= 0) used.insert(program.bias);
     for (ValueId v : program.steps)
         for (ValueId a : graph_[v].args) used.insert(a);
@@ -23,18 +27,21 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     int64_t pixels = 1;
     for (size_t k = 2; k < grid.size(); ++k) pixels *= grid[k];
     for (const Operand& o : reads_) {
-        const bool small = used.count(o.value) > 0 && channels_ <= 2048 && !o.depends[2] && !o.depends[3] && !o.depends[4];
+        const bool small =
+            used.count(o.value) > 0 && channels_ <= 2048 && !o.depends[2] && !o.depends[3] && !o.depends[4];
         table_of_.push_back(small && !o.depends[0] ? tables_++ : -1);
         image_table_of_.push_back(small && o.depends[0] && pixels >= 256 ? image_tables_++ : -1);
     }
     prologue_at_ = (tables_ * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;
-    // The prologue has tables of its own, of input channels or, where images are few, of each image's. Their size in the text does not
-    // change with the batch.
+    // The prologue has tables of its own, of input channels or, where images are few, of each image's. Their size in
+    // the text does not change with the batch.
     const int64_t channels_in = problem.groups * problem.cin, images = problem.axes[0].in;
     int prologue_entries = 0;
     for (const Operand& o : reads_) {
-        const bool small = before.count(o.value) > 0 && !o.depends[2] && !o.depends[3] && !o.depends[4] && o.depends[1] &&
-                           (o.depends[0] ? !program.around->target.stated() && images * channels_in <= image_entries : channels_in <= image_entries);
+        const bool small = before.count(o.value) > 0 && !o.depends[2] && !o.depends[3] && !o.depends[4] &&
+                           o.depends[1] &&
+                           (o.depends[0] ? !program.around->target.stated() && images * channels_in <= image_entries
+                                         : channels_in <= image_entries);
         prologue_table_of_.push_back(small ? prologue_entries : -1);
         if (small) prologue_entries += static_cast<int>(o.depends[0] ? image_entries : channels_in);
     }
@@ -78,9 +85,11 @@ std::string Epilogue::operands() const {
     Lines t;
     t.line("struct Operands {");
     for (size_t k = 0; k < reads_.size(); ++k)
-        t.line("const " + std::string(storage_name(reads_[k].dtype)) + "* r" + num(static_cast<int64_t>(k)) + "; Strides rs" + num(static_cast<int64_t>(k)) + ";");
+        t.line("const " + std::string(storage_name(reads_[k].dtype)) + "* r" + num(static_cast<int64_t>(k)) +
+               "; Strides rs" + num(static_cast<int64_t>(k)) + ";");
     for (size_t k = 0; k < stores_.size(); ++k)
-        t.line(std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) + "; Strides ys" + num(static_cast<int64_t>(k)) + ";");
+        t.line(std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) + "; Strides ys" +
+               num(static_cast<int64_t>(k)) + ";");
     if (stats_) t.line("REAL* partial;");
     if (maps_) t.line("const TensorMap* out[" + num(maps_) + "];");
     t.line("};");
@@ -90,9 +99,11 @@ std::string Epilogue::operands() const {
 std::string Epilogue::parameters() const {
     std::string p;
     for (size_t k = 0; k < reads_.size(); ++k)
-        p += ", const " + std::string(storage_name(reads_[k].dtype)) + "* r" + num(static_cast<int64_t>(k)) + ", Strides rs" + num(static_cast<int64_t>(k));
+        p += ", const " + std::string(storage_name(reads_[k].dtype)) + "* r" + num(static_cast<int64_t>(k)) +
+             ", Strides rs" + num(static_cast<int64_t>(k));
     for (size_t k = 0; k < stores_.size(); ++k)
-        p += ", " + std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) + ", Strides ys" + num(static_cast<int64_t>(k));
+        p += ", " + std::string(storage_name(stores_[k].dtype)) + "* y" + num(static_cast<int64_t>(k)) +
+             ", Strides ys" + num(static_cast<int64_t>(k));
     if (stats_) p += ", REAL* partial";
     for (int64_t k = 0; k < maps_; ++k) p += ", const __grid_constant__ TensorMap out_" + num(k);
     return p;
@@ -100,10 +111,13 @@ std::string Epilogue::parameters() const {
 
 std::string Epilogue::operands_made() const {
     std::string p;
-    for (size_t k = 0; k < reads_.size(); ++k) p += (p.empty() ? "r" : ", r") + num(static_cast<int64_t>(k)) + ", rs" + num(static_cast<int64_t>(k));
-    for (size_t k = 0; k < stores_.size(); ++k) p += (p.empty() ? "y" : ", y") + num(static_cast<int64_t>(k)) + ", ys" + num(static_cast<int64_t>(k));
+    for (size_t k = 0; k < reads_.size(); ++k)
+        p += (p.empty() ? "r" : ", r") + num(static_cast<int64_t>(k)) + ", rs" + num(static_cast<int64_t>(k));
+    for (size_t k = 0; k < stores_.size(); ++k)
+        p += (p.empty() ? "y" : ", y") + num(static_cast<int64_t>(k)) + ", ys" + num(static_cast<int64_t>(k));
     if (stats_) p += p.empty() ? "partial" : ", partial";
-    for (int64_t k = 0; k < maps_; ++k) p += (k > 0 ? ", &out_" : p.empty() ? "{&out_" : ", {&out_") + num(k) + (k + 1 == maps_ ? "}" : "");
+    for (int64_t k = 0; k < maps_; ++k)
+        p += (k > 0 ? ", &out_" : p.empty() ? "{&out_" : ", {&out_") + num(k) + (k + 1 == maps_ ? "}" : "");
     return "const Operands operands{" + p + "};";
 }
 
@@ -115,7 +129,8 @@ std::vector<Argument> Epilogue::arguments(int64_t partial_at, const std::vector<
     }
     size_t kept = 0;
     for (const Operand& o : stores_) {
-        list.push_back(o.root < 0 ? Argument::of_scratch(kept_at[kept++]) : Argument::of_value(o.root, o.offset * bytes(o.dtype)));
+        list.push_back(o.root < 0 ? Argument::of_scratch(kept_at[kept++])
+                                  : Argument::of_value(o.root, o.offset * bytes(o.dtype)));
         list.push_back(Argument::of(o.strides));
     }
     if (stats_) list.push_back(Argument::of_scratch(partial_at));
@@ -129,12 +144,15 @@ std::string Epilogue::prologue(bool one_image) const {
     std::map<ValueId, std::string> names{{program_.input.value, "x"}};
     Lines held, fetched;
     auto from_table = [&](size_t k, const std::string& n) {
-        return "((const REAL*)(shared + TABLES_AT + " + num(prologue_at_) + "))[" + num(prologue_table_of_[k]) + (reads_[k].depends[0] ? " + " + n + " * " + num(problem_.groups * problem_.cin) : "") + " + channel]";
+        return "((const REAL*)(shared + TABLES_AT + " + num(prologue_at_) + "))[" + num(prologue_table_of_[k]) +
+               (reads_[k].depends[0] ? " + " + n + " * " + num(problem_.groups * problem_.cin) : "") + " + channel]";
     };
     bool placed = false;
     for (size_t k = 0; k < reads_.size(); ++k) {
         const Operand& o = reads_[k];
-        const bool read = std::any_of(program_.prologue.begin(), program_.prologue.end(), [&](ValueId v) { return std::find(graph_[v].args.begin(), graph_[v].args.end(), o.value) != graph_[v].args.end(); });
+        const bool read = std::any_of(program_.prologue.begin(), program_.prologue.end(), [&](ValueId v) {
+            return std::find(graph_[v].args.begin(), graph_[v].args.end(), o.value) != graph_[v].args.end();
+        });
         if (!read || o.value == program_.input.value || names.count(o.value)) continue;
         if (o.depends[2] || o.depends[3] || o.depends[4] || (o.depends[0] && !one_image)) {
             placed = true;
@@ -142,20 +160,31 @@ std::string Epilogue::prologue(bool one_image) const {
         }
         const std::string name = "r" + num(o.value), id = num(static_cast<int64_t>(k));
         held.line("REAL " + name + ";");
-        fetched.line("c." + name + " = " + (prologue_table_of_[k] >= 0 ? from_table(k, "image") : "tf_load<REAL>(operands.r" + id + " + (0ll" + (o.depends[0] ? " + image * operands.rs" + id + ".n" : "") + (o.depends[1] ? " + channel * operands.rs" + id + ".c" : "") + "))") + ";");
+        fetched.line("c." + name + " = " +
+                     (prologue_table_of_[k] >= 0
+                          ? from_table(k, "image")
+                          : "tf_load<REAL>(operands.r" + id + " + (0ll" +
+                                (o.depends[0] ? " + image * operands.rs" + id + ".n" : "") +
+                                (o.depends[1] ? " + channel * operands.rs" + id + ".c" : "") + "))") +
+                     ";");
         names[o.value] = "c." + name;
     }
-    t.line("constexpr bool PROLOGUE_PLACED = " + std::string(placed ? "true" : "false") + ";   // it reads what differs from pixel to pixel");
+    t.line("constexpr bool PROLOGUE_PLACED = " + std::string(placed ? "true" : "false") +
+           ";   // it reads what differs from pixel to pixel");
     t.line("struct OfChannel {");
     t.line(held.str());
     t.line("};");
-    t.line("static __device__ __forceinline__ OfChannel of_channel(int channel, int image, const unsigned char* shared, const Operands& operands) {");
+    t.line(
+        "static __device__ __forceinline__ OfChannel of_channel(int channel, int image, const unsigned char* shared, "
+        "const Operands& operands) {");
     t.line("OfChannel c;");
     t.line("(void)channel, (void)image, (void)shared, (void)operands;");
     t.line(fetched.str());
     t.line("return c;");
     t.line("}");
-    t.line("static __device__ __forceinline__ REAL prologue(REAL x, const OfChannel& c, int channel, const Pixel& at, const unsigned char* shared, const Operands& operands) {");
+    t.line(
+        "static __device__ __forceinline__ REAL prologue(REAL x, const OfChannel& c, int channel, const Pixel& at, "
+        "const unsigned char* shared, const Operands& operands) {");
     t.line("(void)c, (void)channel, (void)at, (void)shared, (void)operands;");
     for (ValueId v : program_.prologue) {
         std::vector<std::string> args;
@@ -176,8 +205,11 @@ std::string Epilogue::prologue(bool one_image) const {
                     static const char* stride[5] = {"n", "c", "d", "h", "w"};
                     std::string at = "0ll";
                     for (size_t i = 0; i < 5; ++i)
-                        if (reads_[k].depends[i]) at += std::string(" + ") + coordinate[i] + " * operands.rs" + num(static_cast<int64_t>(k)) + "." + stride[i];
-                    t.line("const REAL r" + num(a) + " = tf_load<REAL>(operands.r" + num(static_cast<int64_t>(k)) + " + (" + at + "));");
+                        if (reads_[k].depends[i])
+                            at += std::string(" + ") + coordinate[i] + " * operands.rs" + num(static_cast<int64_t>(k)) +
+                                  "." + stride[i];
+                    t.line("const REAL r" + num(a) + " = tf_load<REAL>(operands.r" + num(static_cast<int64_t>(k)) +
+                           " + (" + at + "));");
                     names[a] = "r" + num(a);
                 }
             }
@@ -197,19 +229,26 @@ std::string Epilogue::tables() const {
     for (size_t k = 0; k < reads_.size(); ++k) {
         if (table_of_[k] < 0) continue;
         const std::string id = num(static_cast<int64_t>(k));
-        t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) ((REAL*)(shared + TABLES_AT))[" + num(table_of_[k] * channels_) + " + c] = tf_load<REAL>(r" + id +
+        t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) ((REAL*)(shared + TABLES_AT))[" +
+               num(table_of_[k] * channels_) + " + c] = tf_load<REAL>(r" + id +
                (reads_[k].depends[1] ? " + c * rs" + id + ".c" : "") + ");");
     }
     const std::string channels_in = num(problem_.groups * problem_.cin);
     for (size_t k = 0; k < reads_.size(); ++k) {
         if (prologue_table_of_[k] < 0) continue;
         const std::string id = num(static_cast<int64_t>(k)), images = reads_[k].depends[0] ? "s.in[0] * " : "";
-        t.line("for (int c = t; c < " + images + channels_in + "; c += THREADS) ((REAL*)(shared + TABLES_AT + " + num(prologue_at_) + "))[" + num(prologue_table_of_[k]) + " + c] = tf_load<REAL>(r" + id +
-               (reads_[k].depends[0] ? " + c / " + channels_in + " * rs" + id + ".n + c % " + channels_in + " * rs" + id + ".c" : " + c * rs" + id + ".c") + ");");
+        t.line("for (int c = t; c < " + images + channels_in + "; c += THREADS) ((REAL*)(shared + TABLES_AT + " +
+               num(prologue_at_) + "))[" + num(prologue_table_of_[k]) + " + c] = tf_load<REAL>(r" + id +
+               (reads_[k].depends[0]
+                    ? " + c / " + channels_in + " * rs" + id + ".n + c % " + channels_in + " * rs" + id + ".c"
+                    : " + c * rs" + id + ".c") +
+               ");");
     }
     for (const Partial& p : partials_)
         for (int j = 0; j < p.stats && p.reduction.whole; ++j)
-            t.line("for (int c = t; c < " + num(channels_) + "; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + " + num(slots_at_) + " + g * " + num(group_bytes()) + "))[" + num((p.first_stat + j) * channels_) +
+            t.line("for (int c = t; c < " + num(channels_) +
+                   "; c += THREADS) for (int g = 0; g < STORE_GROUPS; g++) ((REAL*)(shared + TABLES_AT + " +
+                   num(slots_at_) + " + g * " + num(group_bytes()) + "))[" + num((p.first_stat + j) * channels_) +
                    " + c] = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
     return t.str();
 }

@@ -9,43 +9,51 @@
 
 namespace transfuse::cuda {
 
-struct Partial {            // of a grid reduction
+struct Partial {  // of a grid reduction
     GridReduction reduction;
     int first_stat = 0, stats = 1;
-    int pivot = -1;         // var: the slots of what sums and squares are taken about
-    int store = -1;         // not whole: the store that keeps the value itself
+    int pivot = -1;  // var: the slots of what sums and squares are taken about
+    int store = -1;  // not whole: the store that keeps the value itself
 };
 
 class Epilogue {
 public:
     Epilogue(const TileProgram& program, const Problem& problem);
 
-    int table_bytes() const { return slots_at_ + (problem_.family == Family::wgmma ? 512 : 0); }   // fragments read rows beyond the last channel
-    int group_bytes() const { return exchange_at_ + 1024 * real_bytes(); }    // per store group: slots of partials, tables of the image, exchange of channel reductions
+    int table_bytes() const {
+        return slots_at_ + (problem_.family == Family::wgmma ? 512 : 0);
+    }  // fragments read rows beyond the last channel
+    int group_bytes() const {
+        return exchange_at_ + 1024 * real_bytes();
+    }  // per store group: slots of partials, tables of the image, exchange of channel reductions
     const std::vector<Partial>& partials() const { return partials_; }
     int stats() const { return stats_; }
-    Real real() const { return problem_.real_bytes() == 8 ? Real::f64 : Real::f32; }   // REAL in the text
+    Real real() const { return problem_.real_bytes() == 8 ? Real::f64 : Real::f32; }  // REAL in the text
     int real_bytes() const { return problem_.real_bytes(); }
     int64_t channels() const { return channels_; }
-    bool per_tile() const { return per_tile_; }        // partials per tile (the batch is kept), else per CTA
-    bool one_image() const { return per_tile_ || image_tables_ > 0; }   // a tile lies in one image
+    bool per_tile() const { return per_tile_; }  // partials per tile (the batch is kept), else per CTA
+    bool one_image() const { return per_tile_ || image_tables_ > 0; }  // a tile lies in one image
 
-    std::string operands() const;                      // struct Operands
-    std::string prologue(bool one_image) const;        // one_image: a patch lies in one
-    std::string tables() const;                        // fills the per-channel tables, run by all threads
-    std::string parameters() const;                    // of the kernel, and how Operands is made of them
+    std::string operands() const;                // struct Operands
+    std::string prologue(bool one_image) const;  // one_image: a patch lies in one
+    std::string tables() const;                  // fills the per-channel tables, run by all threads
+    std::string parameters() const;              // of the kernel, and how Operands is made of them
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
     std::vector<Argument> arguments(int64_t partial_at, const std::vector<int64_t>& kept_at) const;
-    void leave_in_boxes(int64_t maps) { maps_ = maps; }   // the results, by so many tensor maps; 0: they are stored one by one
+    void leave_in_boxes(int64_t maps) {
+        maps_ = maps;
+    }  // the results, by so many tensor maps; 0: they are stored one by one
     bool boxed() const { return maps_ > 0; }
     const std::vector<Operand>& reads() const { return reads_; }
     const std::vector<Operand>& stores() const { return stores_; }
-    int table_of(size_t read) const { return table_of_[read]; }              // −1: none
-    int image_table_of(size_t read) const { return image_table_of_[read]; }  // of values per image and channel; −1: none
+    int table_of(size_t read) const { return table_of_[read]; }  // −1: none
+    int image_table_of(size_t read) const {
+        return image_table_of_[read];
+    }  // of values per image and channel; −1: none
     int image_tables() const { return image_tables_; }
-    int slots_at() const { return slots_at_; }         // from the tables' beginning
-    int images_at() const { return images_at_; }       // from a store group's slots, as is
+    int slots_at() const { return slots_at_; }    // from the tables' beginning
+    int images_at() const { return images_at_; }  // from a store group's slots, as is
     int exchange_at() const { return exchange_at_; }
     const TileProgram& program() const { return program_; }
     const Problem& problem() const { return problem_; }
@@ -56,9 +64,9 @@ private:
     const Problem& problem_;
     const Graph& graph_;
     std::vector<Operand> reads_, stores_;
-    static constexpr int image_entries = 2048;         // of a prologue's table
-    std::vector<int> table_of_, image_table_of_;       // per read
-    std::vector<int> prologue_table_of_;               // per read: its first entry; −1: none
+    static constexpr int image_entries = 2048;    // of a prologue's table
+    std::vector<int> table_of_, image_table_of_;  // per read
+    std::vector<int> prologue_table_of_;          // per read: its first entry; −1: none
     std::vector<Partial> partials_;
     int tables_ = 0, image_tables_ = 0, stats_ = 0;
     int64_t channels_ = 0, maps_ = 0;

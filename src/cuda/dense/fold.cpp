@@ -15,11 +15,17 @@ bool has(const std::vector<ValueId>& list, ValueId v) { return std::find(list.be
 class FoldProgram {
 public:
     FoldProgram(const Epilogue& epilogue, const Schedule& s)
-        : epilogue_(epilogue), program_(epilogue.program()), s_(s), chain_(epilogue, t), op_(epilogue.graph()[epilogue.program().fold].op) {}
+        : epilogue_(epilogue),
+          program_(epilogue.program()),
+          s_(s),
+          chain_(epilogue, t),
+          op_(epilogue.graph()[epilogue.program().fold].op) {}
 
     std::string text() {
         t.line("constexpr bool FRAGMENTS = false, FOLDED = true, BIASED = false;");
-        t.line("// The chain up to a reduction over channels, on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.");
+        t.line(
+            "// The chain up to a reduction over channels, on accumulators. Row r of a warp's 16 belongs to lane / 4 = "
+            "r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.");
         t.line("template <int WG> struct Fragments {");
         t.line("const REAL* table;");
         t.line("const Operands& operands;");
@@ -28,7 +34,10 @@ public:
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
         t.line("}");
-        t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), warpgroup(warpgroup), warp(t / 32), row(t % 32 / 4), column(t % 4 * 2) {}");
+        t.line(
+            "__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands& given, "
+            "int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), warpgroup(warpgroup), "
+            "warp(t / 32), row(t % 32 / 4), column(t % 4 * 2) {}");
         halve();
         fold();
         t.line("};");
@@ -47,15 +56,17 @@ private:
         }
         t.line("{");
         t.line("const REAL top = tf_max(" + a + ", " + b + ");");
-        t.line(mass_a + " = top == " + lowest() + " ? (REAL)0 : " + mass_a + " * tf_exp(" + a + " - top) + " + mass_b + " * tf_exp(" + b + " - top);");
+        t.line(mass_a + " = top == " + lowest() + " ? (REAL)0 : " + mass_a + " * tf_exp(" + a + " - top) + " + mass_b +
+               " * tf_exp(" + b + " - top);");
         t.line(a + " = top;");
         t.line("}");
     }
 
-    // Eight lanes hold rows of the same columns. Each step a lane gives half of its columns to the lane `APART` away and takes
-    // the other half's rows: afterwards it has all rows of an eighth of them.
+    // Eight lanes hold rows of the same columns. Each step a lane gives half of its columns to the lane `APART` away
+    // and takes the other half's rows: afterwards it has all rows of an eighth of them.
     void halve() {
-        t.line("template <int APART, int N> static __device__ __forceinline__ void halve(REAL (&v)[N], " + std::string(masses() ? "REAL (&mass)[N], " : "") + "int count, bool upper) {");
+        t.line("template <int APART, int N> static __device__ __forceinline__ void halve(REAL (&v)[N], " +
+               std::string(masses() ? "REAL (&mass)[N], " : "") + "int count, bool upper) {");
         t.line("#pragma unroll");
         t.line("for (int j = 0; j < N / 2; j++) {");
         t.line("if (j >= count / 2) break;");
@@ -73,9 +84,15 @@ private:
 
     void fold() {
         const ValueId of = epilogue_.graph()[program_.fold].args[0];
-        t.line("__device__ __forceinline__ void fold(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int set, REAL* chunk) {");
-        t.line("constexpr int BATCH = 2, VECTOR = RUN_PIXELS / 4, WIDTH = (VECTOR + 7) / 8 * 8;   // a lane's rows and columns");
-        t.line("const int group = 0, image = at.u[0], first_channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + warp * 16 + row;");
+        t.line(
+            "__device__ __forceinline__ void fold(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int set, REAL* "
+            "chunk) {");
+        t.line(
+            "constexpr int BATCH = 2, VECTOR = RUN_PIXELS / 4, WIDTH = (VECTOR + 7) / 8 * 8;   // a lane's rows and "
+            "columns");
+        t.line(
+            "const int group = 0, image = at.u[0], first_channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + warp * 16 + "
+            "row;");
         t.line("(void)group, (void)image;");
         t.line("#define CHANNEL(i) (first_channel + (i) * 8)");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
@@ -84,7 +101,9 @@ private:
         chain_.on_accumulators("set * PLANES + p");
         chain_.operand(of);
         const Chain::Kind kind = chain_.kind(of);
-        auto term = [&](const std::string& i) { return chain_.name(of) + (kind.c ? "[" + i + "]" : "") + (kind.x ? "[e]" : ""); };
+        auto term = [&](const std::string& i) {
+            return chain_.name(of) + (kind.c ? "[" + i + "]" : "") + (kind.x ? "[e]" : "");
+        };
         t.line("REAL folded[WIDTH]" + std::string(masses() ? ", mass[WIDTH]" : "") + ";");
         t.line("#pragma unroll");
         t.line("for (int e = 0; e < WIDTH; e++) {");
@@ -92,7 +111,8 @@ private:
         if (masses()) t.line("mass[e] = 0;");
         t.line("if (e < VECTOR) {");
         t.line("if (CHANNEL_OK(0)) folded[e] = " + term("0") + (masses() ? ", mass[e] = 1;" : ";"));
-        t.line("if (CHANNEL_OK(1)) " + std::string(masses() ? "" : "folded[e] = " + combined(op_, "folded[e]", term("1")) + ";"));
+        t.line("if (CHANNEL_OK(1)) " +
+               std::string(masses() ? "" : "folded[e] = " + combined(op_, "folded[e]", term("1")) + ";"));
         if (masses()) join("folded[e]", term("1"), "mass[e]", "(REAL)1");
         t.line("}");
         t.line("}");
@@ -128,7 +148,8 @@ int find_fold(TileProgram& program, const Epilogue& epilogue) {
     const Problem& problem = epilogue.problem();
     const Graph& graph = epilogue.graph();
     if (problem.family != Family::wgmma || !program.channel_reductions || program.pool || program.pixel_major) return 0;
-    if (problem.groups > 1 || problem.cout <= 32 || problem.cout > 128) return 0;   // a tile has all channels, each in a row of its own
+    if (problem.groups > 1 || problem.cout <= 32 || problem.cout > 128)
+        return 0;  // a tile has all channels, each in a row of its own
     for (const Lattice& axis : problem.axes)
         for (const Phase& phase : axis.phases())
             if (phase.taps.empty()) return 0;
@@ -166,6 +187,8 @@ int find_fold(TileProgram& program, const Epilogue& epilogue) {
     return graph[fold].op == Op::logsumexp ? 2 : 1;
 }
 
-std::string fold_program(const Epilogue& epilogue, const Schedule& schedule) { return FoldProgram(epilogue, schedule).text(); }
+std::string fold_program(const Epilogue& epilogue, const Schedule& schedule) {
+    return FoldProgram(epilogue, schedule).text();
+}
 
 }  // namespace transfuse::cuda

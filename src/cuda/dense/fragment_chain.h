@@ -1,5 +1,5 @@
-// The chain on accumulators in a product warp's registers. Per-channel operands are a thread's one or two rows; no step reduces
-// over channels.
+// The chain on accumulators in a product warp's registers. Per-channel operands are a thread's one or two rows; no step
+// reduces over channels.
 #pragma once
 
 #include "cuda/dense/chain.h"
@@ -22,19 +22,25 @@ public:
     }
 
 protected:
-    void across(const std::string&, Op op, const std::string&) override { fail("dense fragments: ", transfuse::name(op), " over channels"); }
+    void across(const std::string&, Op op, const std::string&) override {
+        fail("dense fragments: ", transfuse::name(op), " over channels");
+    }
     void load_image_rows(const std::string& name, size_t read) override {
         const std::string id = num(static_cast<int64_t>(read));
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++) " + name + "[i] = CHANNEL_OK(i) ? tf_load<REAL>(operands.r" + id + " + (image * operands.rs" + id + ".n + (group * COUT + CHANNEL(i)) * operands.rs" + id + ".c)) : 0.f;");
+        t.line("for (int i = 0; i < BATCH; i++) " + name + "[i] = CHANNEL_OK(i) ? tf_load<REAL>(operands.r" + id +
+               " + (image * operands.rs" + id + ".n + (group * COUT + CHANNEL(i)) * operands.rs" + id + ".c)) : 0.f;");
     }
 };
 
-// Whether a thread can have the operands of a step: literals, other steps, and values per channel, of all images or of each.
+// Whether a thread can have the operands of a step: literals, other steps, and values per channel, of all images or of
+// each.
 inline bool fragment_operands(const Epilogue& epilogue, ValueId step) {
     for (ValueId a : epilogue.graph()[step].args)
         for (size_t k = 0; k < epilogue.reads().size(); ++k)
-            if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0 && (epilogue.image_table_of(k) < 0 || !epilogue.reads()[k].depends[1])) return false;
+            if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0 &&
+                (epilogue.image_table_of(k) < 0 || !epilogue.reads()[k].depends[1]))
+                return false;
     return true;
 }
 

@@ -7,12 +7,13 @@ namespace transfuse::cuda {
 bool runs_in_fragments(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma) return false;   // its warps hold other pixels
+    if (problem.family != Family::wgmma) return false;  // its warps hold other pixels
     if (program.channel_reductions || !epilogue.stores().empty() || epilogue.partials().empty()) return false;
-    if (program.chain_instructions > 60) return false;   // the chain is written out for every accumulator
+    if (program.chain_instructions > 60) return false;  // the chain is written out for every accumulator
     for (const Partial& p : epilogue.partials()) {
         const Op op = p.reduction.op;
-        if (!p.reduction.whole || (op == Op::logsumexp && program.chain_instructions > 30)) return false;   // its values are looked at twice
+        if (!p.reduction.whole || (op == Op::logsumexp && program.chain_instructions > 30))
+            return false;  // its values are looked at twice
         if (epilogue.graph()[p.reduction.of].type.shape[1] != epilogue.channels()) return false;
     }
     for (ValueId v : program.steps)
@@ -27,10 +28,13 @@ bool runs_in_fragments(const Epilogue& epilogue) {
     for (size_t a = 1; a < 4; ++a) {
         const int64_t period = problem.axes[a].period();
         phases *= period;
-        if (needs.pool[a] % period != 0) return false;   // some phases apart, others together
+        if (needs.pool[a] % period != 0) return false;  // some phases apart, others together
     }
     const int64_t reach = needs.pool[3] / problem.axes[3].period();
-    const int64_t side = problem.cout <= 8 ? 8 : problem.cout <= 16 ? 4 : problem.cout <= 32 ? 2 : 1;   // phases in the rows of an accumulator
+    const int64_t side = problem.cout <= 8    ? 8
+                         : problem.cout <= 16 ? 4
+                         : problem.cout <= 32 ? 2
+                                              : 1;  // phases in the rows of an accumulator
     if (reach != 1 && reach != 2 && reach != 4 && reach != 8) return false;
     // Every row of an accumulator has a phase.
     const int64_t along_w = problem.axes[3].period(), outer = phases / along_w;
@@ -40,6 +44,8 @@ bool runs_in_fragments(const Epilogue& epilogue) {
 int fragment_writers(const Config& config) { return config.split == Split::channels ? 1 : 2; }
 
 // With several blocks of channels a thread's rows change from tile to tile.
-bool fragment_rows_per_tile(const Epilogue& epilogue, const Schedule& schedule) { return epilogue.per_tile() || schedule.fixed > 1; }
+bool fragment_rows_per_tile(const Epilogue& epilogue, const Schedule& schedule) {
+    return epilogue.per_tile() || schedule.fixed > 1;
+}
 
 }  // namespace transfuse::cuda

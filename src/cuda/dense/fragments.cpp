@@ -14,14 +14,22 @@ namespace {
 class FragmentProgram {
 public:
     FragmentProgram(const Epilogue& epilogue, const Schedule& s, const Config& c)
-        : epilogue_(epilogue), program_(epilogue.program()), s_(s), c_(c), chain_(epilogue, t), needs_(program_.needs(s.phases_w)), pooled_(program_.pool.has_value()) {
+        : epilogue_(epilogue),
+          program_(epilogue.program()),
+          s_(s),
+          c_(c),
+          chain_(epilogue, t),
+          needs_(program_.needs(s.phases_w)),
+          pooled_(program_.pool.has_value()) {
         for (size_t a = 0; a < 4; ++a) reach_[a] = static_cast<int>(std::max<int64_t>(1, needs_.pool[a] / s.period[a]));
         find_columns();
     }
 
     std::string text() {
         constants();
-        t.line("// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.");
+        t.line(
+            "// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the "
+            "columns 8j + 2(lane % 4) + {0, 1}.");
         t.line("template <int WG> struct Fragments {");
         members();
         insides();
@@ -39,35 +47,48 @@ private:
                 for (int f = 0; f < 2; ++f) columns_.push_back({j, f});
             return;
         }
-        const int row = static_cast<int>(s_.extent[3]) / 8, plane = static_cast<int>(s_.extent[2]) * row, image = static_cast<int>(s_.extent[1]) * plane;
+        const int row = static_cast<int>(s_.extent[3]) / 8, plane = static_cast<int>(s_.extent[2]) * row,
+                  image = static_cast<int>(s_.extent[1]) * plane;
         for (int n = 0; n < c_.run[0]; ++n)
             for (int d = 0; d < c_.run[1]; d += reach_[1])
                 for (int h = 0; h < c_.run[2]; h += reach_[2])
                     for (int j = 0; j < (c_.run[3] + 7) / 8; ++j)
-                        for (int f = 0; f < (reach_[3] == 1 ? 2 : 1); ++f) columns_.push_back({n * image + d * plane + h * row + j, f});
+                        for (int f = 0; f < (reach_[3] == 1 ? 2 : 1); ++f)
+                            columns_.push_back({n * image + d * plane + h * row + j, f});
         for (int d = 0; d < reach_[1]; ++d)
             for (int h = 0; h < reach_[2]; ++h) members_.push_back(d * plane + h * row);
     }
 
     void constants() {
         t.line("constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;");
-        auto constant = [&](const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); };
+        auto constant = [&](const std::string& name, int64_t v) {
+            t.line("constexpr int " + name + " = " + num(v) + ";");
+        };
         constant("SEGMENTS", s_.segments), constant("WRITERS", fragment_writers(c_));
-        constant("RESULTS", columns_.size()), constant("RESULT_ROWS", s_.segments > 1 ? 1 : 2);   // of a lane: columns and channels
-        constant("STATS", epilogue_.stats()), constant("MASKS", pooled_ ? 1 : s_.blocks), constant("MASK_ROWS", !pooled_ && s_.segments > 1 ? 2 : 1);
+        constant("RESULTS", columns_.size()),
+            constant("RESULT_ROWS", s_.segments > 1 ? 1 : 2);  // of a lane: columns and channels
+        constant("STATS", epilogue_.stats()), constant("MASKS", pooled_ ? 1 : s_.blocks),
+            constant("MASK_ROWS", !pooled_ && s_.segments > 1 ? 2 : 1);
         std::string list;
         for (const Column& c : columns_) list += (list.empty() ? "" : ", ") + num(c.group * 8 + c.pixel);
-        if (pooled_) t.line("__constant__ short result_pixels[] = {" + list + "};   // each result's first pixel, but for the lane's own");
+        if (pooled_)
+            t.line("__constant__ short result_pixels[] = {" + list +
+                   "};   // each result's first pixel, but for the lane's own");
         if (!pooled_) {
             phases();
-            t.line("// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.");
-            t.line("static __device__ __forceinline__ constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }");
+            t.line(
+                "// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.");
+            t.line(
+                "static __device__ __forceinline__ constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N "
+                "<< 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }");
             t.line("// Whether result k of some lane lies in the last column or in the padding between rows.");
             t.line("static __device__ __forceinline__ constexpr bool at_the_end(int k) {");
             t.line("constexpr int pixels[] = {" + list + "};");
             t.line("for (int c = 0; c < 8; c += 2) {");
             t.line("const int p = pixels[k] + c, r = p / EXTENT_W;");
-            t.line("if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N) return true;");
+            t.line(
+                "if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / "
+                "(EXTENT_H * EXTENT_D) >= RUN_N) return true;");
             t.line("}");
             t.line("return false;");
             t.line("}");
@@ -87,32 +108,46 @@ private:
             for (int g = 0; g < 2; ++g)
                 for (int block = 0; block < s_.blocks; ++block)
                     for (int segment = 0; segment < s_.segments; ++segment) {
-                        const bool side = s_.phases_w <= s_.segments;   // several outer phases share an accumulator
-                        const int bundle = (v * groups + (groups == 2 ? g : 0)) * c_.bundles + block / s_.planes_per_bundle;
-                        const int within = side ? segment / s_.phases_w : 0, w = side ? segment % s_.phases_w : block % s_.planes_per_bundle * s_.segments + segment;
+                        const bool side = s_.phases_w <= s_.segments;  // several outer phases share an accumulator
+                        const int bundle =
+                            (v * groups + (groups == 2 ? g : 0)) * c_.bundles + block / s_.planes_per_bundle;
+                        const int within = side ? segment / s_.phases_w : 0,
+                                  w = side ? segment % s_.phases_w
+                                           : block % s_.planes_per_bundle * s_.segments + segment;
                         const int o = bundle * s_.bundle_phases + within;
-                        const bool real = within < s_.bundle_phases && o < static_cast<int>(outer.size()) && w < s_.phases_w;
-                        codes += (codes.empty() ? "" : ", ") + num(real ? outer[static_cast<size_t>(o)][0] * 65536 + outer[static_cast<size_t>(o)][1] * 256 + w : -1);
+                        const bool real =
+                            within < s_.bundle_phases && o < static_cast<int>(outer.size()) && w < s_.phases_w;
+                        codes += (codes.empty() ? "" : ", ") + num(real ? outer[static_cast<size_t>(o)][0] * 65536 +
+                                                                              outer[static_cast<size_t>(o)][1] * 256 + w
+                                                                        : -1);
                     }
-        t.line("__constant__ int segment_phases[] = {" + codes + "};   // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w");
+        t.line("__constant__ int segment_phases[] = {" + codes +
+               "};   // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w");
     }
 
     void members() {
         t.line("const REAL* table;");
         t.line("const Sizes& s;");
         t.line("const Operands& operands;");
-        t.line("int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment");
+        t.line(
+            "int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment");
         t.line("bool counts;                      // false: another lane has the same results");
-        t.line("struct Inside { unsigned ends, other_ends; Mask mask, other; };   // of this tile and of the last one with other ends");
+        t.line(
+            "struct Inside { unsigned ends, other_ends; Mask mask, other; };   // of this tile and of the last one "
+            "with other ends");
         t.line("Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output");
-        if (!pooled_) t.line("int left[5];                      // outputs from the run's first one to the end, along each axis; which phases");
+        if (!pooled_)
+            t.line(
+                "int left[5];                      // outputs from the run's first one to the end, along each axis; "
+                "which phases");
         t.line("REAL sums[RESULT_ROWS][STATS];");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];");
         t.line("}");
         t.line("// Sums of exponentials, each relative to the largest value of its own.");
-        t.line("static __device__ __forceinline__ void join_exponentials(REAL& top, REAL& mass, REAL top2, REAL mass2) {");
+        t.line(
+            "static __device__ __forceinline__ void join_exponentials(REAL& top, REAL& mass, REAL top2, REAL mass2) {");
         t.line("const REAL now = tf_max(top, top2), below = now == __int_as_float(0xff800000) ? (REAL)0 : now;");
         t.line("mass = mass * tf_exp_below(top, below) + mass2 * tf_exp_below(top2, below);");
         t.line("top = now;");
@@ -127,11 +162,18 @@ private:
         });
         t.line("}");
         t.line("}");
-        t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {");
+        t.line(
+            "__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& "
+            "given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), "
+            "warpgroup(warpgroup) {");
         t.line("const int lane = t % 32, row = lane / 4, warp = t / 32;");
         t.line("column = lane % 4 * 2;");
-        t.line("channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / SEGMENTS) : warp * 16 + row);");
-        t.line("segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: one more");
+        t.line(
+            "channel = (SPLIT_CHANNELS ? warpgroup * 64 : 0) + (SEGMENTS > 1 ? warp * (16 / SEGMENTS) + row % (16 / "
+            "SEGMENTS) : warp * 16 + row);");
+        t.line(
+            "segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: "
+            "one more");
         // Where windows join lanes, the first of them counts.
         std::string counts = "true";
         if (pooled_ && s_.segments >= 4) counts += " && segment == 0";
@@ -139,7 +181,8 @@ private:
         t.line("counts = " + counts + ";");
         t.line("clear(sums);");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < MASKS * MASK_ROWS; i++) inside[i / MASK_ROWS][i % MASK_ROWS] = Inside{0, 0, 0, 0};");
+        t.line(
+            "for (int i = 0; i < MASKS * MASK_ROWS; i++) inside[i / MASK_ROWS][i % MASK_ROWS] = Inside{0, 0, 0, 0};");
         if (!pooled_) t.line("left[4] = -1;");
         t.line("}");
     }
@@ -151,9 +194,12 @@ private:
             static const char* names[4] = {"N", "D", "H", "W"};
             static const char* residues[4] = {"0", "(code >> 16)", "(code >> 8 & 255)", "(code & 255)"};
             const std::string x = names[a], out = "s.out[" + num(a) + "]";
-            const std::string end = pooled_ ? out + " / " + num(needs_.pool[static_cast<size_t>(a)]) + " * " + num(reach_[static_cast<size_t>(a)])
-                                            : "(" + out + " - " + residues[a] + " + PERIOD_" + x + " - 1) / PERIOD_" + x;
-            t.line("const unsigned end_" + x + " = max(0, min(RUN_" + x + ", " + end + " - at.u[" + num(a) + "] - warpgroup * SECOND_" + x + "));");
+            const std::string end = pooled_
+                                        ? out + " / " + num(needs_.pool[static_cast<size_t>(a)]) + " * " +
+                                              num(reach_[static_cast<size_t>(a)])
+                                        : "(" + out + " - " + residues[a] + " + PERIOD_" + x + " - 1) / PERIOD_" + x;
+            t.line("const unsigned end_" + x + " = max(0, min(RUN_" + x + ", " + end + " - at.u[" + num(a) +
+                   "] - warpgroup * SECOND_" + x + "));");
         }
         t.line("const unsigned now = code < 0 || !counts ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;");
         t.line("if (now == known.ends) return known.mask;");
@@ -164,10 +210,14 @@ private:
         t.line("if (!back)");
         t.line("#pragma unroll 1");
         t.line(std::string("for (int k = 0; k < RESULTS; ") + (pooled_ ? "k++" : "k += 2") + ") {");
-        t.line(std::string("const unsigned p = ") + (pooled_ ? "result_pixels[k]" : "k * 4") + " + column, r = p / EXTENT_W, w = p % EXTENT_W;");
-        t.line("const unsigned row = (r % EXTENT_H < end_H) & (r / EXTENT_H % EXTENT_D < end_D) & (r / (EXTENT_H * EXTENT_D) < end_N);");
+        t.line(std::string("const unsigned p = ") + (pooled_ ? "result_pixels[k]" : "k * 4") +
+               " + column, r = p / EXTENT_W, w = p % EXTENT_W;");
+        t.line(
+            "const unsigned row = (r % EXTENT_H < end_H) & (r / EXTENT_H % EXTENT_D < end_D) & (r / (EXTENT_H * "
+            "EXTENT_D) < end_N);");
         // A lane's two neighbours lie on one row: pitches are even.
-        t.line(std::string("mask |= (Mask)(row & (w < end_W)") + (pooled_ ? "" : " | (row & (w + 1 < end_W)) << 1") + ") << k;");
+        t.line(std::string("mask |= (Mask)(row & (w < end_W)") + (pooled_ ? "" : " | (row & (w + 1 < end_W)) << 1") +
+               ") << k;");
         t.line("}");
         t.line("known.ends = now;");
         t.line("return known.mask = mask;");
@@ -179,7 +229,8 @@ private:
         for (int a = 0; a < 4; ++a) {
             static const char* names[4] = {"N", "D", "H", "W"};
             const std::string x = names[a], k = num(a);
-            t.line("const int left_" + x + " = min(PERIOD_" + x + " * RUN_" + x + ", s.out[" + k + "] - PERIOD_" + x + " * (at.u[" + k + "] + warpgroup * SECOND_" + x + "));");
+            t.line("const int left_" + x + " = min(PERIOD_" + x + " * RUN_" + x + ", s.out[" + k + "] - PERIOD_" + x +
+                   " * (at.u[" + k + "] + warpgroup * SECOND_" + x + "));");
             same += " && left_" + x + " == left[" + k + "]";
         }
         t.line("if (" + same + ") return false;");
@@ -190,20 +241,26 @@ private:
 
     void tile() {
         t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {");
-        t.line("const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + channel, image = at.u[0];");
+        t.line(
+            "const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + "
+            "channel, image = at.u[0];");
         t.line("(void)group, (void)first_channel, (void)image;");
         t.line("#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
         t.line("REAL parts[RESULT_ROWS][STATS];");
         t.line("clear(parts);");
         pooled_ ? pooled_tile() : plain_tile();
-        const std::string row = "(tile / PARTS * VARIANTS + tile % PARTS / FIXED) * WRITERS + (WRITERS > 1 ? warpgroup : 0)";
+        const std::string row =
+            "(tile / PARTS * VARIANTS + tile % PARTS / FIXED) * WRITERS + (WRITERS > 1 ? warpgroup : 0)";
         if (fragment_rows_per_tile(epilogue_, s_)) {
-            t.line("write(parts, group * COUT + first_channel, first_channel, s.total / FIXED * WRITERS, " + row + ");");
+            t.line("write(parts, group * COUT + first_channel, first_channel, s.total / FIXED * WRITERS, " + row +
+                   ");");
         } else {
             t.line("#pragma unroll");
             t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
-            each_stat([&](const Partial& p, const std::string& k) { join(p, k, "sums[i]", [](const std::string& n) { return "parts[i][" + n + "]"; }); });
+            each_stat([&](const Partial& p, const std::string& k) {
+                join(p, k, "sums[i]", [](const std::string& n) { return "parts[i][" + n + "]"; });
+            });
             t.line("}");
         }
         t.line("#undef CHANNEL");
@@ -217,7 +274,9 @@ private:
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++)");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < MASK_ROWS; i++) find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + warpgroup) * BLOCKS + b) * SEGMENTS + segment + i]);");
+        t.line(
+            "for (int i = 0; i < MASK_ROWS; i++) find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + "
+            "warpgroup) * BLOCKS + b) * SEGMENTS + segment + i]);");
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++) {");
         t.line("Mask mask[MASK_ROWS];");
@@ -240,7 +299,8 @@ private:
         t.line("}");
     }
 
-    // Every phase of a window is an accumulator, a row or a lane; its neighbours are columns of the lane or of the next lanes.
+    // Every phase of a window is an accumulator, a row or a lane; its neighbours are columns of the lane or of the next
+    // lanes.
     void pooled_tile() {
         const std::string pooled = "v" + num(program_.pool_value);
         const bool sums = program_.pool->kind == TilePool::Kind::sum;
@@ -252,7 +312,8 @@ private:
         t.line("constexpr int members[] = {" + members + "}, groups[] = {" + groups + "};   // in 8-pixel groups");
         t.line("REAL " + pooled + "[RESULT_ROWS][RESULTS];");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < RESULT_ROWS * RESULTS; i++) " + pooled + "[i / RESULTS][i % RESULTS] = " + identity(op) + ";");
+        t.line("for (int i = 0; i < RESULT_ROWS * RESULTS; i++) " + pooled +
+               "[i / RESULTS][i % RESULTS] = " + identity(op) + ";");
         t.line("#pragma unroll");
         t.line("for (int b = 0; b < BLOCKS; b++) {");
         t.line("constexpr int BATCH = 2, VECTOR = ACCUMULATORS / 2;");
@@ -268,7 +329,11 @@ private:
         t.line("#pragma unroll");
         t.line(reach_[3] == 1 ? "for (int f = k % 2; f <= k % 2; f++) {" : "for (int f = 0; f < 2; f++) {");
         const std::string to = pooled + "[SEGMENTS > 1 ? 0 : i][k]";
-        t.line(to + " = " + combined(op, to, chain_.name(before) + (kind.c ? "[i]" : "") + (kind.x ? "[(groups[k] + members[m]) * 2 + f]" : "")) + ";");
+        t.line(to + " = " +
+               combined(
+                   op, to,
+                   chain_.name(before) + (kind.c ? "[i]" : "") + (kind.x ? "[(groups[k] + members[m]) * 2 + f]" : "")) +
+               ";");
         t.line("}");
         t.line("}");
         std::vector<int> lanes;
@@ -279,7 +344,8 @@ private:
         const Chain::Kind all{true, true};
         for (int k : lanes) {
             chain_.loops(all);
-            t.line(pooled + "[i][e] = " + combined(op, pooled + "[i][e]", "__shfl_xor_sync(~0u, " + pooled + "[i][e], " + num(k) + ")") + ";");
+            t.line(pooled + "[i][e] = " +
+                   combined(op, pooled + "[i][e]", "__shfl_xor_sync(~0u, " + pooled + "[i][e], " + num(k) + ")") + ";");
         }
         if (sums && program_.pool->scale != 1) {
             chain_.loops(all);
@@ -295,7 +361,9 @@ private:
     void add(const std::string& mask, const std::string& row, const std::string& unless = "") {
         std::vector<std::string> values;
         bool one_number = false;
-        each_stat([&](const Partial& p, const std::string&) { values.push_back(chain_.operand(p.reduction.of)), one_number |= is_one_number(p); });
+        each_stat([&](const Partial& p, const std::string&) {
+            values.push_back(chain_.operand(p.reduction.of)), one_number |= is_one_number(p);
+        });
         size_t n = 0;
         if (one_number) {
             t.line("#pragma unroll");
@@ -314,14 +382,16 @@ private:
             const std::string value = values[n++];
             if (is_one_number(p)) return;
             if (p.reduction.op == Op::logsumexp) {
-                // Exponentials relative to the largest value: of those before and of these. Outside the output it is as if there were the
-                // lowest: a choice of values compiles in half the time that as many branches take.
-                const std::string top = "parts[" + row + "][" + k + "]", mass = "parts[" + row + "][" + k + " + 1]", each = "for (int e = 0; e < VECTOR; e++) ";
+                // Exponentials relative to the largest value: of those before and of these. Outside the output it is as
+                // if there were the lowest: a choice of values compiles in half the time that as many branches take.
+                const std::string top = "parts[" + row + "][" + k + "]", mass = "parts[" + row + "][" + k + " + 1]",
+                                  each = "for (int e = 0; e < VECTOR; e++) ";
                 t.line("#pragma unroll");
                 t.line("for (int i = 0; i < BATCH; i++) {");
                 t.line("REAL now = " + top + ", sum = 0, here[VECTOR];");
                 t.line("#pragma unroll");
-                t.line(each + "now = tf_max(now, here[e] = " + unless + mask + " >> e & 1 ? " + value + " : __int_as_float(0xff800000));");
+                t.line(each + "now = tf_max(now, here[e] = " + unless + mask + " >> e & 1 ? " + value +
+                       " : __int_as_float(0xff800000));");
                 t.line("const REAL below = now == __int_as_float(0xff800000) ? (REAL)0 : now;");
                 t.line("#pragma unroll");
                 t.line(each + "sum += tf_exp_below(here[e], below);");
@@ -338,38 +408,55 @@ private:
             t.line("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) sum += " + value + ";");
             t.line("const REAL n = __popcll(" + mask + "), mean = n > 0 ? sum / n : (REAL)0;");
             t.line("#pragma unroll");
-            t.line("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) squares += (" + value + " - mean) * (" + value + " - mean);");
+            t.line("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) squares += (" + value + " - mean) * (" +
+                   value + " - mean);");
             const std::string to = "parts[" + row + "]";
-            t.line("tf_join_moments(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + to + "[" + k + " + 2], n, mean, squares);");
+            t.line("tf_join_moments(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + to + "[" + k +
+                   " + 2], n, mean, squares);");
             t.line("}");
         });
     }
 
     // Joins another lane's or tile's partial into `to`, statistic k of it.
-    void join(const Partial& p, const std::string& k, const std::string& to, const std::function<std::string(const std::string&)>& other) {
-        if (p.reduction.op == Op::var) t.line("tf_join_moments(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + to + "[" + k + " + 2], " + other(k) + ", " + other(k + " + 1") + ", " + other(k + " + 2") + ");");
-        else if (p.reduction.op == Op::logsumexp) t.line("join_exponentials(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + other(k) + ", " + other(k + " + 1") + ");");
-        else t.line(to + "[" + k + "] = " + combined(joining(p), to + "[" + k + "]", other(k)) + ";");
+    void join(const Partial& p, const std::string& k, const std::string& to,
+              const std::function<std::string(const std::string&)>& other) {
+        if (p.reduction.op == Op::var)
+            t.line("tf_join_moments(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + to + "[" + k + " + 2], " +
+                   other(k) + ", " + other(k + " + 1") + ", " + other(k + " + 2") + ");");
+        else if (p.reduction.op == Op::logsumexp)
+            t.line("join_exponentials(" + to + "[" + k + "], " + to + "[" + k + " + 1], " + other(k) + ", " +
+                   other(k + " + 1") + ");");
+        else
+            t.line(to + "[" + k + "] = " + combined(joining(p), to + "[" + k + "]", other(k)) + ";");
     }
 
     // A channel's results over the lanes that share it, in a fixed order, to the writer's row.
     void finish() {
-        t.line("__device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {");
+        t.line(
+            "__device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int "
+            "channel_in_group, long long rows, long long row) {");
         t.line("#pragma unroll");
         t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
         std::vector<int> lanes{1, 2};
         if (s_.segments >= 4) lanes.push_back(16);
         if (s_.segments >= 8) lanes.push_back(8);
         for (int k : lanes)
-            each_stat([&](const Partial& p, const std::string& n) { join(p, n, "parts[i]", [&](const std::string& m) { return "__shfl_xor_sync(~0u, parts[i][" + m + "], " + num(k) + ")"; }); });
+            each_stat([&](const Partial& p, const std::string& n) {
+                join(p, n, "parts[i]",
+                     [&](const std::string& m) { return "__shfl_xor_sync(~0u, parts[i][" + m + "], " + num(k) + ")"; });
+            });
         t.line("if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {");
         t.line("#pragma unroll");
-        t.line("for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * " + num(epilogue_.channels()) + " + channel_at + i * 8] = parts[i][k];");
+        t.line("for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * " + num(epilogue_.channels()) +
+               " + channel_at + i * 8] = parts[i][k];");
         t.line("}");
         t.line("}");
         t.line("}");
         t.line("__device__ __forceinline__ void finish() {");
-        if (!fragment_rows_per_tile(epilogue_, s_)) t.line("write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : 0));");
+        if (!fragment_rows_per_tile(epilogue_, s_))
+            t.line(
+                "write(sums, channel, channel, gridDim.x * WRITERS, blockIdx.x * WRITERS + (WRITERS > 1 ? warpgroup : "
+                "0));");
         t.line("}");
     }
 
@@ -380,7 +467,9 @@ private:
     static bool is_one_number(const Partial& p) { return p.reduction.op != Op::var && p.reduction.op != Op::logsumexp; }
     static Op joining(const Partial& p) { return p.reduction.op == Op::mean ? Op::sum : p.reduction.op; }
 
-    struct Column { int group, pixel; };   // 8-pixel group, and pixel of the lane's two
+    struct Column {
+        int group, pixel;
+    };  // 8-pixel group, and pixel of the lane's two
     const Epilogue& epilogue_;
     const TileProgram& program_;
     const Schedule& s_;
@@ -396,6 +485,8 @@ private:
 
 }  // namespace
 
-std::string statistics_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) { return FragmentProgram(epilogue, schedule, config).text(); }
+std::string statistics_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
+    return FragmentProgram(epilogue, schedule, config).text();
+}
 
 }  // namespace transfuse::cuda

@@ -1,6 +1,6 @@
 // The tile program on the accumulators themselves, in the product warps' registers: for programs that keep nothing but
-// reductions over whole images (statistics of a norm, the mean of a pool). Nothing goes through shared memory, there is no
-// store role, and what remains costs a few instructions an element.
+// reductions over whole images (statistics of a norm, the mean of a pool). Nothing goes through shared memory, there is
+// no store role, and what remains costs a few instructions an element.
 #pragma once
 
 #include <string>

@@ -9,7 +9,8 @@
 
 namespace transfuse::cuda {
 
-std::string dense_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& schedule, const Epilogue& epilogue);
-std::string_view element_name(Arithmetic arithmetic);   // of an operand in shared memory
+std::string dense_source(const std::string& entry, const Problem& problem, const Config& config,
+                         const Schedule& schedule, const Epilogue& epilogue);
+std::string_view element_name(Arithmetic arithmetic);  // of an operand in shared memory
 
 }  // namespace transfuse::cuda

@@ -20,12 +20,17 @@ static std::string bias_program(const Epilogue& epilogue) {
     t.line("template <int WG> struct Fragments {");
     t.line("const REAL* bias;");
     t.line("REAL of_rows[2];");
-    t.line("__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands&, int warpgroup, int t) : bias((const REAL*)(shared + TABLES_AT) + " + at + " + (SPLIT_CHANNELS ? warpgroup * 64 : 0) + t / 32 * 16 + t % 32 / 4) {}");
+    t.line(
+        "__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands&, int "
+        "warpgroup, int t) : bias((const REAL*)(shared + TABLES_AT) + " +
+        at + " + (SPLIT_CHANNELS ? warpgroup * 64 : 0) + t / 32 * 16 + t % 32 / 4) {}");
     t.line("__device__ __forceinline__ void rows(const Place& at) {");
     t.line("const REAL* from = bias + at.fixed / MGROUPS * COUT + at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64);");
     t.line("of_rows[0] = from[0], of_rows[1] = from[8];");
     t.line("}");
-    t.line("__device__ __forceinline__ void add(REAL* block) const { block[0] += of_rows[0], block[1] += of_rows[0], block[2] += of_rows[1], block[3] += of_rows[1]; }");
+    t.line(
+        "__device__ __forceinline__ void add(REAL* block) const { block[0] += of_rows[0], block[1] += of_rows[0], "
+        "block[2] += of_rows[1], block[3] += of_rows[1]; }");
     t.line("};");
     return t.str();
 }
@@ -33,10 +38,12 @@ static std::string bias_program(const Epilogue& epilogue) {
 bool hands_over_biased(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma || !program.reduces_in_chunks() || program.pool || program.bias < 0 || problem.cout <= 32) return false;   // each channel in a row of its own
+    if (problem.family != Family::wgmma || !program.reduces_in_chunks() || program.pool || program.bias < 0 ||
+        problem.cout <= 32)
+        return false;  // each channel in a row of its own
     for (const Lattice& axis : problem.axes)
         for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return false;   // nobody multiplies there
+            if (phase.taps.empty()) return false;  // nobody multiplies there
     for (size_t k = 0; k < epilogue.reads().size(); ++k)
         if (epilogue.reads()[k].value == program.bias) return epilogue.table_of(k) >= 0;
     return false;
@@ -48,9 +55,11 @@ std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule,
     if (config.store_groups == 0) return statistics_program(epilogue, schedule, config);
     if (epilogue.program().fold >= 0) return fold_program(epilogue, schedule);
     if (epilogue.program().handed_biased) return bias_program(epilogue);
-    return "constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile program\n"
+    return "constexpr bool FRAGMENTS = false, FOLDED = false, BIASED = false;   // the store role runs the tile "
+           "program\n"
            "template <int WG> struct Fragments {\n"
-           "    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) {}\n"
+           "    __device__ __forceinline__ Fragments(const unsigned char*, const Sizes&, const Operands&, int, int) "
+           "{}\n"
            "};\n";
 }
 

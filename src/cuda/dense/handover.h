@@ -1,5 +1,5 @@
-// What the product warps do with their accumulators: hand them over as they are, with the bias added or folded over channels
-// (fold.h); or run the whole tile program and hand over nothing (fragments.h, boxed_stores.h).
+// What the product warps do with their accumulators: hand them over as they are, with the bias added or folded over
+// channels (fold.h); or run the whole tile program and hand over nothing (fragments.h, boxed_stores.h).
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace transfuse::cuda {
 
-// Where the store role reduces over channels it has enough to do: then the product warps add the bias before they hand over.
+// Where the store role reduces over channels it has enough to do: then the product warps add the bias before they hand
+// over.
 bool hands_over_biased(const Epilogue& epilogue);
 
 // struct Fragments, and constants that say which of its members the product role calls.

@@ -15,7 +15,8 @@ constexpr char ptx[] =
 std::string real_text(const Problem& problem) { return problem.real_bytes() == 8 ? "double" : "float"; }
 
 // One thread: a 16-byte vector, one row's channels of one K half.
-void write(Emitter& emitter, const std::string& block, const Problem& problem, const Config& config, const Schedule& s, ValueId weight, int spatial, const Argument& to) {
+void write(Emitter& emitter, const std::string& block, const Problem& problem, const Config& config, const Schedule& s,
+           ValueId weight, int spatial, const Argument& to) {
     Body& body = emitter.body();
     std::vector<int64_t> taps, blocks;
     for (const OperandTile& tile : s.tiles) {
@@ -23,20 +24,31 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
         for (const auto& tap : tile.taps) taps.push_back(tap[0]), taps.push_back(tap[1]);
     }
     const int lanes = problem.lanes();
-    const std::string real = real_text(problem), tap_of = emitter.integer_table(taps), block_of = emitter.integer_table(blocks);
+    const std::string real = real_text(problem), tap_of = emitter.integer_table(taps),
+                      block_of = emitter.integer_table(blocks);
     const std::string pointer = emitter.parameters().pointer(to, "unsigned char", false);
     const int64_t vectors = packed_bytes(config, s) / problem.terms() / 16;
     body.line("// Operand tiles: [part][K step][tile][K half][8 rows of 8][" + num(lanes) + " channels].");
-    body.line("constexpr int TILES = " + num(static_cast<int64_t>(s.tiles.size())) + ", KSTEPS = " + num(s.k_steps(config)) + ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) + ", COUT = " + num(problem.cout) + ";");
+    body.line("constexpr int TILES = " + num(static_cast<int64_t>(s.tiles.size())) +
+              ", KSTEPS = " + num(s.k_steps(config)) + ", LANES = " + num(lanes) + ", CIN = " + num(problem.cin) +
+              ", COUT = " + num(problem.cout) + ";");
     body.line("constexpr int SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ";");
     body.line("const int at = " + block + " * 256 + threadIdx.x;");
-    body.line("const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, part = at / (128 * TILES * KSTEPS);");
+    body.line(
+        "const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, "
+        "part = at / (128 * TILES * KSTEPS);");
     // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
-    if (s.interleaved) body.line("const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
-    else if (s.segments == 1) body.line("const int segment = 0, within = row;");
-    else body.line("const int segment = row / " + num(s.segment) + ", within = row % " + num(s.segment) + ";");
+    if (s.interleaved)
+        body.line(
+            "const int segment = row / 8 % 2 + (SEGMENTS >= 4 ? row / 4 % 2 * 2 : 0) + (SEGMENTS == 8 ? row / 2 % 2 * "
+            "4 : 0), within = row / 16 * (16 / SEGMENTS) + row % (16 / SEGMENTS);");
+    else if (s.segments == 1)
+        body.line("const int segment = 0, within = row;");
+    else
+        body.line("const int segment = row / " + num(s.segment) + ", within = row % " + num(s.segment) + ";");
     emitter.open("if (at < " + num(vectors) + ")");
-    body.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " + num(s.blocks_per_tile) + " + " + block_of + "[tile]) * 64 + within;");
+    body.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " +
+              num(s.blocks_per_tile) + " + " + block_of + "[tile]) * 64 + within;");
     body.line("const int first = " + std::string(s.pairs ? "0" : "step * 2 * LANES + half * LANES") + ";");
     body.line(real + " v[LANES];");
     body.line("#pragma unroll");
@@ -46,22 +58,30 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
     const int64_t apart = problem.apart[0] * problem.apart[1] * problem.apart[2];
     const int64_t taps_h = problem.axes[2].taps * problem.apart[1], taps_w = problem.axes[3].taps * problem.apart[2];
     const std::string k = apart > 1 ? "co % " + num(apart) : "tap";
-    Index index = {{problem.groups == 1 ? "0" : "(part / MGROUPS)"}, {"(first + j)"}, {apart > 1 ? "(co / " + num(apart) + ")" : "co"}};
+    Index index = {{problem.groups == 1 ? "0" : "(part / MGROUPS)"},
+                   {"(first + j)"},
+                   {apart > 1 ? "(co / " + num(apart) + ")" : "co"}};
     if (spatial > 2) index.push_back({"(" + k + " / " + num(taps_h * taps_w) + ")"});
     if (spatial > 1) index.push_back({"(" + k + " / " + num(taps_w) + " % " + num(taps_h) + ")"});
     index.push_back({"(" + k + " % " + num(taps_w) + ")"});
     body.line("v[j] = (" + real + ")" + emitter.value(weight, index)[0] + ";");
     emitter.close();
     emitter.close();
-    const std::string address = pointer + " + (long long)(at / 128) * " + num(s.tile_bytes) + " + (half * 64 + row) * 16";
+    const std::string address =
+        pointer + " + (long long)(at / 128) * " + num(s.tile_bytes) + " + (half * 64 + row) * 16";
     if (lanes == 4) {
-        body.line("const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
+        body.line(
+            "const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
         body.line("*(uint4*)(" + address + ") = high;");
         if (problem.terms() == 2) {
-            // The low terms carry what the sums will lose. A weight without a low term, such as a pool's, makes sums that lose nothing.
+            // The low terms carry what the sums will lose. A weight without a low term, such as a pool's, makes sums
+            // that lose nothing.
             const double lost = problem.family == Family::wgmma ? lost_in_chains(config, s) : 0;
-            body.line("const float rest[4] = {v[0] - __uint_as_float(high.x), v[1] - __uint_as_float(high.y), v[2] - __uint_as_float(high.z), v[3] - __uint_as_float(high.w)};");
-            body.line("#define LOW(j) round_tf32(rest[j] == 0 ? 0 : rest[j] + v[j] * " + literal(lost, Real::f32) + ")");
+            body.line(
+                "const float rest[4] = {v[0] - __uint_as_float(high.x), v[1] - __uint_as_float(high.y), v[2] - "
+                "__uint_as_float(high.z), v[3] - __uint_as_float(high.w)};");
+            body.line("#define LOW(j) round_tf32(rest[j] == 0 ? 0 : rest[j] + v[j] * " + literal(lost, Real::f32) +
+                      ")");
             body.line("*(uint4*)(" + address + " + 2048) = make_uint4(LOW(0), LOW(1), LOW(2), LOW(3));");
             body.line("#undef LOW");
         }
@@ -81,7 +101,8 @@ int64_t packed_bytes(const Config& config, const Schedule& s) {
     return static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
 }
 
-ExtraJob pack_job(const Problem& problem, const Config& config, const Schedule& schedule, ValueId weight, int spatial, const Argument& to) {
+ExtraJob pack_job(const Problem& problem, const Config& config, const Schedule& schedule, ValueId weight, int spatial,
+                  const Argument& to) {
     const int64_t vectors = packed_bytes(config, schedule) / problem.terms() / 16;
     ExtraJob job;
     job.root = weight;
@@ -89,7 +110,9 @@ ExtraJob pack_job(const Problem& problem, const Config& config, const Schedule& 
     job.blocks = (vectors + 255) / 256;
     job.code = ptx;
     job.note = "pack weights";
-    job.write = [=](Emitter& emitter, const std::string& block) { write(emitter, block, problem, config, schedule, weight, spatial, to); };
+    job.write = [=](Emitter& emitter, const std::string& block) {
+        write(emitter, block, problem, config, schedule, weight, spatial, to);
+    };
     return job;
 }
 

@@ -6,9 +6,10 @@
 
 namespace transfuse::cuda {
 
-// weight: canonical [G, Cin, Cout, K…]; it is evaluated where it is packed, so a folded weight needs no memory of its own.
-// to: where the tiles go.
-ExtraJob pack_job(const Problem& problem, const Config& config, const Schedule& schedule, ValueId weight, int spatial, const Argument& to);
+// weight: canonical [G, Cin, Cout, K…]; it is evaluated where it is packed, so a folded weight needs no memory of its
+// own. to: where the tiles go.
+ExtraJob pack_job(const Problem& problem, const Config& config, const Schedule& schedule, ValueId weight, int spatial,
+                  const Argument& to);
 
 int64_t packed_bytes(const Config& config, const Schedule& schedule);
 

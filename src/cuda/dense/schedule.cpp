@@ -16,9 +16,12 @@ int slab_of(int tiles, int most, int blocks_per_tile) {
 int Schedule::raw_piece_bytes(const Problem& problem, const Config& c) const {
     switch (problem.load) {
         case LoadMode::direct:
-        case LoadMode::operand: return 0;
-        case LoadMode::boxes: return rounded_up(c.piece * 16 * raw_pixels, 128);
-        default: return c.piece * vectors * 16 * 128 * problem.word_pixels();
+        case LoadMode::operand:
+            return 0;
+        case LoadMode::boxes:
+            return rounded_up(c.piece * 16 * raw_pixels, 128);
+        default:
+            return c.piece * vectors * 16 * 128 * problem.word_pixels();
     }
 }
 
@@ -68,7 +71,8 @@ bool Schedule::lacks_rows() const {
     return false;
 }
 
-std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit, const Schedule* like) {
+std::optional<Schedule> schedule(const Problem& problem, const Needs& needs, const Config& config, int shared_limit,
+                                 const Schedule* like) {
     Scheduler scheduler(problem, needs, config, like);
     if (!scheduler.fits(shared_limit)) return std::nullopt;
     return scheduler.take();

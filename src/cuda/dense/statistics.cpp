@@ -30,9 +30,13 @@ std::string Statistics::slot(int stat, const std::string& channel) const {
 void Statistics::helpers() {
     if (!epilogue_.stats()) return;
     t.line("constexpr int STAT_ROWS = " + num(power_of_two(m_.batch)) + ";");
-    t.line("// Sums of many rows over the lanes of a row at once: with every exchange a thread keeps half of its rows. At the end it has the");
+    t.line(
+        "// Sums of many rows over the lanes of a row at once: with every exchange a thread keeps half of its rows. At "
+        "the end it has the");
     t.line("// sums of those that begin with own_row.");
-    t.line("template <int HALF, int STEP, class Join> static __device__ __forceinline__ void join_lanes(REAL (&p)[STAT_ROWS], int lane, Join join) {");
+    t.line(
+        "template <int HALF, int STEP, class Join> static __device__ __forceinline__ void join_lanes(REAL "
+        "(&p)[STAT_ROWS], int lane, Join join) {");
     t.line("if constexpr (STEP < LANES_W) {");
     t.line("if constexpr (HALF == 0) {");
     t.line("p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));");
@@ -52,7 +56,9 @@ void Statistics::helpers() {
 void Statistics::begin() {
     if (!epilogue_.stats()) return;
     t.line("int own_row = 0;");
-    t.line("for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += lane_column & step ? half : 0;");
+    t.line(
+        "for (int half = STAT_ROWS / 2, step = 1; step < LANES_W && half > 0; step *= 2, half /= 2) own_row += "
+        "lane_column & step ? half : 0;");
     t.line("constexpr int OWN_ROWS = STAT_ROWS > LANES_W ? STAT_ROWS / LANES_W : 1;");
     t.line("const bool owns_rows = lane_column < STAT_ROWS;");
     t.line("(void)own_row, (void)owns_rows;");
@@ -71,12 +77,16 @@ void Statistics::own_rows(const std::string& work) {
 void Statistics::accumulate() {
     for (const Partial& p : epilogue_.partials()) {
         if (!p.reduction.whole) continue;
-        chain_.operand(p.reduction.of);   // loads it where the chain has not
+        chain_.operand(p.reduction.of);  // loads it where the chain has not
         t.line("{");
-        if (!chain_.kind(p.reduction.of).c) one_channel(p);
-        else if (p.reduction.op == Op::var) moments(p);
-        else if (p.reduction.op == Op::logsumexp) exponentials(p);
-        else if (!derived(p)) sum(p);
+        if (!chain_.kind(p.reduction.of).c)
+            one_channel(p);
+        else if (p.reduction.op == Op::var)
+            moments(p);
+        else if (p.reduction.op == Op::logsumexp)
+            exponentials(p);
+        else if (!derived(p))
+            sum(p);
         t.line("}");
     }
 }
@@ -92,19 +102,21 @@ void Statistics::sum(const Partial& p) {
     t.line("#pragma unroll");
     t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = " + combined(op, "part[i]", value) + ";");
     t.line("}");
-    t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return " + combined(op, "a", "b") + "; });");
+    t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return " + combined(op, "a", "b") +
+           "; });");
     const std::string at = slot(p.first_stat, "channel");
     own_rows(at + " = " + combined(op, at, "part[j]") + ";");
 }
 
-// Exponentials relative to a pivot that stands in the slot: a value of the channel that no other exceeds by much. It is found anew
-// (the largest value so far) at the beginning, and when one does.
+// Exponentials relative to a pivot that stands in the slot: a value of the channel that no other exceeds by much. It is
+// found anew (the largest value so far) at the beginning, and when one does.
 void Statistics::exponentials(const Partial& p) {
     const std::string value = chain_.operand(p.reduction.of);
     // Rows of no channel read nothing: behind the last pivot lie sums that other warps write.
     auto read_pivots = [&] {
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++) pivot[i] = CHANNEL_OK(i) ? " + slot(p.first_stat, "group * COUT + CHANNEL(i)") + " : (REAL)0;");
+        t.line("for (int i = 0; i < BATCH; i++) pivot[i] = CHANNEL_OK(i) ? " +
+               slot(p.first_stat, "group * COUT + CHANNEL(i)") + " : (REAL)0;");
     };
     t.line("REAL pivot[BATCH], part[STAT_ROWS];");
     read_pivots();
@@ -122,7 +134,8 @@ void Statistics::exponentials(const Partial& p) {
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return tf_max(a, b); });");
     const std::string pivot = slot(p.first_stat, "channel"), mass = slot(p.first_stat + 1, "channel");
     t.line("__syncwarp();   // all lanes have read the pivots that are replaced");
-    own_rows("const REAL old = " + pivot + ", top = tf_max(old, part[j]); if (top != " + lowest + ") " + mass + " *= tf_exp(old - top); " + pivot + " = top;");
+    own_rows("const REAL old = " + pivot + ", top = tf_max(old, part[j]); if (top != " + lowest + ") " + mass +
+             " *= tf_exp(old - top); " + pivot + " = top;");
     t.line("__syncwarp();");
     read_pivots();
     t.line("}");
@@ -131,7 +144,8 @@ void Statistics::exponentials(const Partial& p) {
     t.line("part[i] = 0.f;");
     t.line("if (i >= BATCH) continue;");
     t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") part[i] += tf_exp(" + value + " - pivot[i]);");
+    t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") part[i] += tf_exp(" +
+           value + " - pivot[i]);");
     t.line("}");
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
     own_rows(mass + " += part[j];");
@@ -142,8 +156,10 @@ void Statistics::exponentials(const Partial& p) {
 void Statistics::moments(const Partial& p) {
     const std::string value = chain_.operand(p.reduction.of), count = slot(p.first_stat, "channel");
     t.line("int valid = count > 0 ? (count < VECTOR ? count : VECTOR) : 0;");
-    if (m_.lanes == 32) t.line("valid = __reduce_add_sync(~0u, valid);");
-    else t.line("for (int k = 1; k < LANES_W; k *= 2) valid += __shfl_xor_sync(~0u, valid, k);");
+    if (m_.lanes == 32)
+        t.line("valid = __reduce_add_sync(~0u, valid);");
+    else
+        t.line("for (int k = 1; k < LANES_W; k *= 2) valid += __shfl_xor_sync(~0u, valid, k);");
     t.line("REAL pivot[BATCH], part[STAT_ROWS], squares[STAT_ROWS];");
     t.line("if (__any_sync(~0u, " + slot(p.first_stat, "group * COUT + CHANNEL(0)") + " == 0.f && valid > 0)) {");
     t.line("int first = count > 0 ? t % 32 : 32;");
@@ -153,7 +169,8 @@ void Statistics::moments(const Partial& p) {
     t.line("const int e = 0;");
     t.line("(void)e;");
     t.line("const REAL found = __shfl_sync(~0u, " + value + ", first % 32);");
-    t.line("if (lane_column == 0 && valid > 0 && CHANNEL_OK(i) && " + slot(p.first_stat, "group * COUT + CHANNEL(i)") + " == 0.f) " + slot(p.pivot, "group * COUT + CHANNEL(i)") + " = found;");
+    t.line("if (lane_column == 0 && valid > 0 && CHANNEL_OK(i) && " + slot(p.first_stat, "group * COUT + CHANNEL(i)") +
+           " == 0.f) " + slot(p.pivot, "group * COUT + CHANNEL(i)") + " = found;");
     t.line("}");
     t.line("__syncwarp();");
     t.line("}");
@@ -171,7 +188,8 @@ void Statistics::moments(const Partial& p) {
     t.line("}");
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
     t.line("join_lanes<STAT_ROWS / 2, 1>(squares, lane_column, [](REAL a, REAL b) { return a + b; });");
-    own_rows(count + " += (REAL)valid; " + slot(p.first_stat + 1, "channel") + " += part[j]; " + slot(p.first_stat + 2, "channel") + " += squares[j];");
+    own_rows(count + " += (REAL)valid; " + slot(p.first_stat + 1, "channel") + " += part[j]; " +
+             slot(p.first_stat + 2, "channel") + " += squares[j];");
     t.line("__syncwarp();");
 }
 
@@ -189,7 +207,8 @@ void Statistics::one_channel(const Partial& p) {
         t.line(lanes + "part += __shfl_xor_sync(~0u, part, k), n += __shfl_xor_sync(~0u, n, k);");
         t.line("const REAL mean = n > 0 ? part / n : (REAL)0;");
         t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) squares += (" + value + " - mean) * (" + value + " - mean);");
+        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) squares += (" + value + " - mean) * (" + value +
+               " - mean);");
         t.line(lanes + "squares += __shfl_xor_sync(~0u, squares, k);");
     } else if (op == Op::logsumexp) {
         t.line("#pragma unroll");
@@ -197,7 +216,8 @@ void Statistics::one_channel(const Partial& p) {
         t.line(lanes + "part = tf_max(part, __shfl_xor_sync(~0u, part, k));");
         t.line("REAL mass = 0.f;");
         t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") mass += tf_exp(" + value + " - part);");
+        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") mass += tf_exp(" +
+               value + " - part);");
         t.line(lanes + "mass += __shfl_xor_sync(~0u, mass, k);");
     } else {
         t.line("#pragma unroll");
@@ -207,10 +227,12 @@ void Statistics::one_channel(const Partial& p) {
     t.line("if (t == 0) {");
     t.line("REAL* slot_of = slots + " + num(p.first_stat * epilogue_.channels()) + ";");
     if (op == Op::var) {
-        t.line("tf_join_moments(slot_of[0], slot_of[" + channels + "], slot_of[2 * " + channels + "], n, mean, squares);");
+        t.line("tf_join_moments(slot_of[0], slot_of[" + channels + "], slot_of[2 * " + channels +
+               "], n, mean, squares);");
     } else if (op == Op::logsumexp) {
         t.line("const REAL top = tf_max(slot_of[0], part);");
-        t.line("if (top != " + lowest + ") slot_of[" + channels + "] = slot_of[" + channels + "] * tf_exp(slot_of[0] - top) + mass * tf_exp(part - top);");
+        t.line("if (top != " + lowest + ") slot_of[" + channels + "] = slot_of[" + channels +
+               "] * tf_exp(slot_of[0] - top) + mass * tf_exp(part - top);");
         t.line("slot_of[0] = top;");
     } else {
         t.line("slot_of[0] = " + combined(join, "slot_of[0]", "part") + ";");
@@ -224,7 +246,8 @@ void Statistics::flush(const std::string& row) {
     const std::string channels = num(epilogue_.channels());
     const bool per_tile = epilogue_.per_tile();
     auto leave = [&](int stat, const std::string& value) {
-        t.line("operands.partial[(" + num(stat) + "ll * " + (per_tile ? "s.total" : "gridDim.x") + " * STORE_GROUPS + " + row + " * STORE_GROUPS + store_group) * " + channels + " + c] = " + value + ";");
+        t.line("operands.partial[(" + num(stat) + "ll * " + (per_tile ? "s.total" : "gridDim.x") +
+               " * STORE_GROUPS + " + row + " * STORE_GROUPS + store_group) * " + channels + " + c] = " + value + ";");
     };
     t.line("barrier_named(2 + store_group, 128);");
     t.line("for (int c = t; c < " + channels + "; c += 128) {");
@@ -233,12 +256,15 @@ void Statistics::flush(const std::string& row) {
         const bool rows = chain_.kind(p.reduction.of).c;
         if (p.reduction.op == Op::var && rows) {
             t.line("{");
-            t.line("const REAL n = " + slot(p.first_stat, "c") + ", sum = " + slot(p.first_stat + 1, "c") + ", pivot = " + slot(p.pivot, "c") + ", share = n > 0 ? sum / n : (REAL)0;");
+            t.line("const REAL n = " + slot(p.first_stat, "c") + ", sum = " + slot(p.first_stat + 1, "c") +
+                   ", pivot = " + slot(p.pivot, "c") + ", share = n > 0 ? sum / n : (REAL)0;");
             leave(p.first_stat, "n");
             leave(p.first_stat + 1, "n > 0 ? pivot + share : (REAL)0");
-            leave(p.first_stat + 2, "n > 0 ? tf_max(" + slot(p.first_stat + 2, "c") + " - sum * share, (REAL)0) : (REAL)0");
+            leave(p.first_stat + 2,
+                  "n > 0 ? tf_max(" + slot(p.first_stat + 2, "c") + " - sum * share, (REAL)0) : (REAL)0");
             for (const Partial& other : epilogue_.partials())
-                if (other.reduction.whole && other.reduction.of == p.reduction.of && derived(other)) leave(other.first_stat, "n > 0 ? n * pivot + sum : (REAL)0");
+                if (other.reduction.whole && other.reduction.of == p.reduction.of && derived(other))
+                    leave(other.first_stat, "n > 0 ? n * pivot + sum : (REAL)0");
             t.line("}");
         } else if (!(rows && derived(p))) {
             for (int j = 0; j < p.stats; ++j) leave(p.first_stat + j, slot(p.first_stat + j, "c"));
@@ -246,7 +272,8 @@ void Statistics::flush(const std::string& row) {
     }
     if (per_tile)
         for (const Partial& p : epilogue_.partials())
-            for (int j = 0; j < p.stats && p.reduction.whole; ++j) t.line(slot(p.first_stat + j, "c") + " = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
+            for (int j = 0; j < p.stats && p.reduction.whole; ++j)
+                t.line(slot(p.first_stat + j, "c") + " = " + (j == 0 ? identity(p.reduction.op) : "0.f") + ";");
     t.line("}");
     t.line("barrier_named(2 + store_group, 128);");
 }

@@ -6,7 +6,9 @@
 
 namespace transfuse::cuda {
 
-bool reads_ahead(const StoreText& role) { return std::any_of(role.m.ahead.begin(), role.m.ahead.end(), [](int at) { return at >= 0; }); }
+bool reads_ahead(const StoreText& role) {
+    return std::any_of(role.m.ahead.begin(), role.m.ahead.end(), [](int at) { return at >= 0; });
+}
 
 void ask_ahead(StoreText& role) {
     role.t.line("auto ask = [&](int tile, int wg, int chunk_index, int set, unsigned char* ahead) {");
@@ -18,16 +20,24 @@ void ask_ahead(StoreText& role) {
     for (size_t k = 0; k < role.m.ahead.size(); ++k) {
         if (role.m.ahead[k] < 0) continue;
         const Operand& o = role.epilogue.reads()[k];
-        const std::string id = num(static_cast<int64_t>(k)), rs = "operands.rs" + id, type(storage_name(o.dtype)), size = num(bytes(o.dtype)), whole = num(bytes(o.dtype) * role.m.vector);
+        const std::string id = num(static_cast<int64_t>(k)), rs = "operands.rs" + id, type(storage_name(o.dtype)),
+                          size = num(bytes(o.dtype)), whole = num(bytes(o.dtype) * role.m.vector);
         role.t.line("{");
-        role.t.line("const " + type + "* from = operands.r" + id + " + (PN(0) * " + rs + ".n + PD(0) * " + rs + ".d + PH(0) * " + rs + ".h + PW(0) * " + rs + ".w + (long long)(group * COUT + CHANNEL(0)) * " + rs + ".c);");
+        role.t.line("const " + type + "* from = operands.r" + id + " + (PN(0) * " + rs + ".n + PD(0) * " + rs +
+                    ".d + PH(0) * " + rs + ".h + PW(0) * " + rs + ".w + (long long)(group * COUT + CHANNEL(0)) * " +
+                    rs + ".c);");
         role.t.line("#pragma unroll");
         role.t.line("for (int i = 0; i < BATCH; i++, from += ROW_STEP * " + rs + ".c) {");
         role.t.line("if (!CHANNEL_OK(i)) continue;");
         role.t.line("unsigned char* to = ahead + " + num(role.m.ahead[k]) + " + AHEAD(k, q, i) * " + whole + ";");
         const bool wide = role.m.vector > 1 && o.depends[4] && bytes(o.dtype) * role.m.vector >= 4;
-        if (wide) role.t.line("if (wide_r" + id + " && count == VECTOR) copy_" + whole + "(shared_address(to), from, true);"), role.t.line("else");
-        role.t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) " + (bytes(o.dtype) >= 4 ? "copy_" + size + "(shared_address(to + e * " + size + "), from + e * " + rs + ".w, true);" : "((" + type + "*)to)[e] = from[e * " + rs + ".w];"));
+        if (wide)
+            role.t.line("if (wide_r" + id + " && count == VECTOR) copy_" + whole + "(shared_address(to), from, true);"),
+                role.t.line("else");
+        role.t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) " +
+                    (bytes(o.dtype) >= 4
+                         ? "copy_" + size + "(shared_address(to + e * " + size + "), from + e * " + rs + ".w, true);"
+                         : "((" + type + "*)to)[e] = from[e * " + rs + ".w];"));
         role.t.line("}");
         role.t.line("}");
     }

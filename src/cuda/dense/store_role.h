@@ -1,4 +1,5 @@
-// The text of the store role: takes chunks of accumulators from shared memory, runs the tile program on them, feeds the sinks.
+// The text of the store role: takes chunks of accumulators from shared memory, runs the tile program on them, feeds the
+// sinks.
 #pragma once
 
 #include <string>

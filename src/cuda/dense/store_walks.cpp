@@ -28,7 +28,9 @@ void columns(StoreText& role) {
         columns_begin(role);
     }
     // Threads that meet over channels or columns leave together.
-    if (role.epilogue.stats() == 0) role.t.line(role.program.reduces_in_chunks() ? "if (!__any_sync(~0u, count > 0)) continue;" : "if (count <= 0) continue;");
+    if (role.epilogue.stats() == 0)
+        role.t.line(role.program.reduces_in_chunks() ? "if (!__any_sync(~0u, count > 0)) continue;"
+                                                     : "if (count <= 0) continue;");
     role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
     role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
     if (role.m.vectors) {
@@ -40,7 +42,9 @@ void columns(StoreText& role) {
         role.t.line("#pragma unroll");
         role.t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + role.value + "[i][p * PHASES_W + f] = 0.f;");
         role.t.line("} else {");
-        role.t.line("const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) + CHUNK_ROW(i)) * PITCH + px);");
+        role.t.line(
+            "const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) "
+            "+ CHUNK_ROW(i)) * PITCH + px);");
         role.t.line("#pragma unroll");
         role.t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + role.value + "[i][p * PHASES_W + f] = in.lane[p];");
         role.t.line("}");
@@ -48,49 +52,63 @@ void columns(StoreText& role) {
     } else {
         role.t.line("const int row = row_of(q, w_phase);");
         const int skew = chunk_skew(role.epilogue, role.s, role.c);
-        role.t.line("const REAL* from = chunk + row * PITCH + " + (skew ? "(px ^ w_phase * " + num(skew) + ");" : "px;"));
+        role.t.line("const REAL* from = chunk + row * PITCH + " +
+                    (skew ? "(px ^ w_phase * " + num(skew) + ");" : "px;"));
         role.t.line("#pragma unroll");
-        role.t.line("for (int i = 0; i < BATCH; i++) " + role.value + "[i][0] = " + (role.s.lacks_rows() ? "row < 0 ? 0.f : " : "") + "from[CHUNK_ROW(i) * PITCH];");
+        role.t.line("for (int i = 0; i < BATCH; i++) " + role.value +
+                    "[i][0] = " + (role.s.lacks_rows() ? "row < 0 ? 0.f : " : "") + "from[CHUNK_ROW(i) * PITCH];");
         if (role.program.fold >= 0 && role.epilogue.graph()[role.program.fold].op == Op::logsumexp) {
             role.t.line("REAL masses[BATCH][VECTOR];");
             role.t.line("#pragma unroll");
-            role.t.line("for (int i = 0; i < BATCH; i++) masses[i][0] = from[(PHASE_CHANNELS + CHUNK_ROW(i)) * PITCH];");
+            role.t.line(
+                "for (int i = 0; i < BATCH; i++) masses[i][0] = from[(PHASE_CHANNELS + CHUNK_ROW(i)) * PITCH];");
         }
     }
-    if (role.program.fold >= 0) role.chain.unfold(role.value, "masses"), role.chain.steps(true);
-    else if (role.program.handed >= 0) role.chain.define(role.program.handed, role.value, {true, true}), role.chain.steps(true);
-    else run(role, false);
+    if (role.program.fold >= 0)
+        role.chain.unfold(role.value, "masses"), role.chain.steps(true);
+    else if (role.program.handed >= 0)
+        role.chain.define(role.program.handed, role.value, {true, true}), role.chain.steps(true);
+    else
+        run(role, false);
     sinks(role);
     role.t.line("}");
     role.t.line("}");
     role.t.line("}");
     if (early) {
-        role.t.line("if (!without_taps) barrier_arrive(shared_address(&b.chunk_empty[slot]));   // what follows reads nothing of it");
+        role.t.line(
+            "if (!without_taps) barrier_arrive(shared_address(&b.chunk_empty[slot]));   // what follows reads nothing "
+            "of it");
         role.t.line("}");
     }
 }
 
-// Pixels are walked along, not divided out: a thread's next pixel lies ROWS / PHASES_W further in the run, now and then on the
-// next line.
+// Pixels are walked along, not divided out: a thread's next pixel lies ROWS / PHASES_W further in the run, now and then
+// on the next line.
 void pixels(StoreText& role) {
     const bool walks = role.m.rows % role.s.phases_w == 0;
     const auto& stores = role.epilogue.stores();
     role.t.line(role.m.unrolled ? "#pragma unroll" : "#pragma unroll 1");
     role.t.line("for (int q = 0; q < CHUNK_OUTER; q++) {");
-    if (releases_early(role)) role.t.line("if (q == " + num(role.s.real_outer) + ") barrier_arrive(shared_address(&b.chunk_empty[slot]));   // what follows reads nothing of it");
+    if (releases_early(role))
+        role.t.line("if (q == " + num(role.s.real_outer) +
+                    ") barrier_arrive(shared_address(&b.chunk_empty[slot]));   // what follows reads nothing of it");
     role.t.line("const int code = codes[q];");
     role.t.line("if (code < 0) continue;");
     role.t.line("int line = -1, on = 0, od = 0, oh = 0;");
-    for (size_t k = 0; k < stores.size(); ++k) role.t.line("long long line_at" + num(static_cast<int64_t>(k)) + " = 0;");
+    for (size_t k = 0; k < stores.size(); ++k)
+        role.t.line("long long line_at" + num(static_cast<int64_t>(k)) + " = 0;");
     role.t.line("bool inside = false;");
     role.t.line("auto enter = [&](int at_line) {");
     role.t.line("line = at_line;");
     role.t.line("const int h = line % EXTENT_H, d = line / EXTENT_H % EXTENT_D, n = line / (EXTENT_H * EXTENT_D);");
-    role.t.line("on = first_n + n; od = PERIOD_D * (first_d + d) + (code >> 16); oh = PERIOD_H * (first_h + h) + (code >> 8 & 255);");
+    role.t.line(
+        "on = first_n + n; od = PERIOD_D * (first_d + d) + (code >> 16); oh = PERIOD_H * (first_h + h) + (code >> 8 & "
+        "255);");
     role.t.line("inside = h < RUN_H && d < RUN_D && n < RUN_N && on < s.out[0] && od < s.out[1] && oh < s.out[2];");
     for (size_t k = 0; k < stores.size(); ++k) {
         const std::string id = num(static_cast<int64_t>(k)), ys = "operands.ys" + id;
-        role.t.line("line_at" + id + " = on * " + ys + ".n + od * " + ys + ".d + oh * " + ys + ".h" + (stores[k].depends[1] ? " + (long long)(group * COUT + CHANNEL(0)) * " + ys + ".c" : "") + ";");
+        role.t.line("line_at" + id + " = on * " + ys + ".n + od * " + ys + ".d + oh * " + ys + ".h" +
+                    (stores[k].depends[1] ? " + (long long)(group * COUT + CHANNEL(0)) * " + ys + ".c" : "") + ";");
     }
     role.t.line("};");
     if (walks) {
@@ -107,19 +125,27 @@ void pixels(StoreText& role) {
     role.t.line("#pragma unroll");
     role.t.line("for (int i = 0; i < BATCH; i++) {");
     if (!walks) {
-        role.t.line("const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % PHASES_W;");
+        role.t.line(
+            "const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % "
+            "PHASES_W;");
         role.t.line("const int w = (chunk_index * CHUNK_WIDTH + px) % EXTENT_W;");
         role.t.line("enter((chunk_index * CHUNK_WIDTH + px) / EXTENT_W);");
     }
     role.t.line("pn[i] = on; pd[i] = od; ph[i] = oh; pw[i] = PERIOD_W * (first_w + w) + (code & 255) + w_phase;");
     role.t.line("ok[i] = inside && px < CHUNK_WIDTH && w < RUN_W && pw[i] < s.out[3];");
-    for (size_t k = 0; k < stores.size(); ++k) role.t.line("at" + num(static_cast<int64_t>(k)) + "[i] = line_at" + num(static_cast<int64_t>(k)) + " + pw[i] * operands.ys" + num(static_cast<int64_t>(k)) + ".w;");
+    for (size_t k = 0; k < stores.size(); ++k)
+        role.t.line("at" + num(static_cast<int64_t>(k)) + "[i] = line_at" + num(static_cast<int64_t>(k)) +
+                    " + pw[i] * operands.ys" + num(static_cast<int64_t>(k)) + ".w;");
     role.t.line("const int row = row_of(q, w_phase);");
-    role.t.line("constexpr int READ = 16 / (int)sizeof(REAL) < VECTOR ? 16 / (int)sizeof(REAL) : VECTOR;   // channels at once");
+    role.t.line(
+        "constexpr int READ = 16 / (int)sizeof(REAL) < VECTOR ? 16 / (int)sizeof(REAL) : VECTOR;   // channels at "
+        "once");
     role.t.line("#pragma unroll");
     role.t.line("for (int e = 0; e < VECTOR; e += READ) {");
     role.t.line("tf_vector<REAL, READ> in = {};");
-    role.t.line("if (row >= 0 && px < CHUNK_WIDTH) in = *(const tf_vector<REAL, READ>*)(chunk + px * PITCH + row + lane_column * VECTOR + e);");
+    role.t.line(
+        "if (row >= 0 && px < CHUNK_WIDTH) in = *(const tf_vector<REAL, READ>*)(chunk + px * PITCH + row + lane_column "
+        "* VECTOR + e);");
     role.t.line("#pragma unroll");
     role.t.line("for (int f = 0; f < READ; f++) " + role.value + "[i][e + f] = in.lane[f];");
     role.t.line("}");
@@ -157,19 +183,27 @@ void windows(StoreText& role) {
                             const std::string comma = count ? ", " : "";
                             px += comma + num((jd * role.c.run[2] + jh) * role.c.chunk_width + jw);
                             rows += comma + num(row);
-                            ds += comma + num(jd * role.s.period[1] + rd), hs += comma + num(jh * role.s.period[2] + rh), ws += comma + num(jw * role.s.period[3] + rw);
+                            ds += comma + num(jd * role.s.period[1] + rd),
+                                hs += comma + num(jh * role.s.period[2] + rh),
+                                ws += comma + num(jw * role.s.period[3] + rw);
                         }
     const std::string kd = num(reach[1]), kh = num(reach[2]), kw = num(reach[3]);
-    role.t.line("constexpr int WINDOW = " + num(count) + ", POOLED_W = CHUNK_WIDTH / " + kw + ", POOLED_H = RUN_H / " + kh + ", POOLED_D = RUN_D / " + kd + ";");
+    role.t.line("constexpr int WINDOW = " + num(count) + ", POOLED_W = CHUNK_WIDTH / " + kw + ", POOLED_H = RUN_H / " +
+                kh + ", POOLED_D = RUN_D / " + kd + ";");
     role.t.line("constexpr int window_px[] = {" + px + "}, window_row[] = {" + rows + "};");
     role.t.line("constexpr int window_d[] = {" + ds + "}, window_h[] = {" + hs + "}, window_w[] = {" + ws + "};");
     role.t.line("for (int k = 0; k < TURNS; k++) {");
     role.t.line("const int column = k * COLUMNS_AT_ONCE + lane_column;");
-    role.t.line("const int cw = column % POOLED_W, ch = column / POOLED_W % POOLED_H, cd = column / (POOLED_W * POOLED_H) % POOLED_D, n = column / (POOLED_W * POOLED_H * POOLED_D);");
+    role.t.line(
+        "const int cw = column % POOLED_W, ch = column / POOLED_W % POOLED_H, cd = column / (POOLED_W * POOLED_H) % "
+        "POOLED_D, n = column / (POOLED_W * POOLED_H * POOLED_D);");
     role.t.line("const int h = ch * " + kh + ", d = cd * " + kd + ", w = chunk_index * CHUNK_WIDTH + cw * " + kw + ";");
     role.t.line("const int px = ((n * RUN_D + d) * RUN_H + h) * CHUNK_WIDTH + cw * " + kw + ";");
-    role.t.line("const int pooled_n = first_n + n, pooled_d = (first_d + d) / " + kd + ", pooled_h = (first_h + h) / " + kh + ", pooled_w = (first_w + w) / " + kw + ";");
-    role.t.line("const int inside = n < RUN_N && w < RUN_W && pooled_n < s.out[0] && pooled_d < s.out[1] / " + num(needs.pool[1]) + " && pooled_h < s.out[2] / " + num(needs.pool[2]) + " && pooled_w < s.out[3] / " + num(needs.pool[3]) + ";");
+    role.t.line("const int pooled_n = first_n + n, pooled_d = (first_d + d) / " + kd + ", pooled_h = (first_h + h) / " +
+                kh + ", pooled_w = (first_w + w) / " + kw + ";");
+    role.t.line("const int inside = n < RUN_N && w < RUN_W && pooled_n < s.out[0] && pooled_d < s.out[1] / " +
+                num(needs.pool[1]) + " && pooled_h < s.out[2] / " + num(needs.pool[2]) + " && pooled_w < s.out[3] / " +
+                num(needs.pool[3]) + ";");
     role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
     const std::string pooled = "v" + num(role.program.pool_value);
     const bool sums = role.program.pool->kind == TilePool::Kind::sum;
@@ -180,11 +214,14 @@ void windows(StoreText& role) {
     role.t.line("#pragma unroll");
     role.t.line("for (int j = 0; j < WINDOW; j++) {");
     role.t.line("const int count = inside;");
-    role.t.line("const int pn = pooled_n, pd = pooled_d * " + num(needs.pool[1]) + " + window_d[j], ph = pooled_h * " + num(needs.pool[2]) + " + window_h[j], pw = pooled_w * " + num(needs.pool[3]) + " + window_w[j];");
+    role.t.line("const int pn = pooled_n, pd = pooled_d * " + num(needs.pool[1]) + " + window_d[j], ph = pooled_h * " +
+                num(needs.pool[2]) + " + window_h[j], pw = pooled_w * " + num(needs.pool[3]) + " + window_w[j];");
     role.t.line("(void)count; (void)pn; (void)pd; (void)ph; (void)pw;");
     role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
     role.t.line("#pragma unroll");
-    role.t.line("for (int i = 0; i < BATCH; i++) " + role.value + "[i][0] = window_row[j] < 0 ? 0.f : chunk[(window_row[j] + CHUNK_ROW(i)) * PITCH + px + window_px[j]];");
+    role.t.line(
+        "for (int i = 0; i < BATCH; i++) " + role.value +
+        "[i][0] = window_row[j] < 0 ? 0.f : chunk[(window_row[j] + CHUNK_ROW(i)) * PITCH + px + window_px[j]];");
     run(role, false);
     const std::string element = role.chain.operand(role.epilogue.graph()[role.program.pool_value].args[0]);
     role.chain.loops({true, true});

@@ -1,5 +1,5 @@
-// The store role's ways through a chunk: columns of neighbouring outputs, each with many channels; pixels, where channels lie together in
-// memory; windows of a pool. Each loads accumulators, runs the chain and feeds the sinks.
+// The store role's ways through a chunk: columns of neighbouring outputs, each with many channels; pixels, where
+// channels lie together in memory; windows of a pool. Each loads accumulators, runs the chain and feeds the sinks.
 #pragma once
 
 #include "cuda/dense/store_text.h"

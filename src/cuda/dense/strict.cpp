@@ -7,13 +7,20 @@
 
 namespace transfuse::cuda {
 
-// Full-size terms in a chain. Longer ones round less often when they are added up, and cut more: of n terms in all, chains of about
-// the cube root of n have the smallest error (rms of 48, 256, 864 products: 8.4e-8, 1.05e-7, 1.30e-7 with 2, 3, 4 terms of eight
-// products each; 1.2e-7, 2.9e-7, 5.3e-7 one after another in fp32).
+// Full-size terms in a chain. Longer ones round less often when they are added up, and cut more: of n terms in all,
+// chains of about the cube root of n have the smallest error (rms of 48, 256, 864 products: 8.4e-8, 1.05e-7, 1.30e-7
+// with 2, 3, 4 terms of eight products each; 1.2e-7, 2.9e-7, 5.3e-7 one after another in fp32).
 static int longest_chain(int terms) { return std::clamp(static_cast<int>(std::lround(std::cbrt(terms))), 1, 8); }
 
 // mma.sync's cuts are not made up for: what they take is known of one architecture only.
-StrictProducts::StrictProducts(Lines& t, int terms, bool three, int64_t low) : t_(t), longest_(three ? longest_chain(terms) : terms <= 64 ? 1 : 5), three_(three), four_(three && terms <= 8), low_(low) {}
+StrictProducts::StrictProducts(Lines& t, int terms, bool three, int64_t low)
+    : t_(t),
+      longest_(three         ? longest_chain(terms)
+               : terms <= 64 ? 1
+                             : 5),
+      three_(three),
+      four_(three && terms <= 8),
+      low_(low) {}
 
 void StrictProducts::operator()(const std::vector<StrictStep>& steps) {
     std::vector<StrictStep> chain;
@@ -33,7 +40,8 @@ void StrictProducts::operator()(const std::vector<StrictStep>& steps) {
 void StrictProducts::write(const std::vector<StrictStep>& chain) {
     std::set<int> begun;
     auto product = [&](const StrictStep& step, int64_t dw, int64_t dp) {
-        t_.line("product(acc[" + num(step.block) + "], tiles + " + num(step.tile + dw) + "ll, pixels + " + step.at + num(step.pixel + dp) + "ll, " + (begun.insert(step.block).second ? "0" : "1") + ");");
+        t_.line("product(acc[" + num(step.block) + "], tiles + " + num(step.tile + dw) + "ll, pixels + " + step.at +
+                num(step.pixel + dp) + "ll, " + (begun.insert(step.block).second ? "0" : "1") + ");");
     };
     if (four_)
         for (const StrictStep& step : chain) product(step, 128, low_);
@@ -56,9 +64,10 @@ int strict_terms(const Config& config, const Schedule& s) {
     return most * s.k_steps(config);
 }
 
-// A cut takes half a unit in the last place, 0.36 · 2^-23 of a number whose leading digits are as those of most numbers. After j of a
-// chain's n terms the sum is j/n of the whole, on average: n terms lose (n + 1) / 2 times as much as one. The device's sums and its
-// emulation (tests/cuda_host/machine.h) lose somewhat less, as the sum's larger part has the larger digits: 2.0e-8 + 1.55e-8 n.
+// A cut takes half a unit in the last place, 0.36 · 2^-23 of a number whose leading digits are as those of most
+// numbers. After j of a chain's n terms the sum is j/n of the whole, on average: n terms lose (n + 1) / 2 times as much
+// as one. The device's sums and its emulation (tests/cuda_host/machine.h) lose somewhat less, as the sum's larger part
+// has the larger digits: 2.0e-8 + 1.55e-8 n.
 static double lost_in_chain(int terms) { return 2.0e-8 + 1.55e-8 * terms; }
 
 double lost_in_chains(const Config& config, const Schedule& s) {
@@ -66,10 +75,14 @@ double lost_in_chains(const Config& config, const Schedule& s) {
     double lost = 0, total = 0;
     for (size_t v = 0; v < s.steps.size(); ++v)
         for (const std::vector<WindowStep>& group : s.steps[v]) {
-            std::map<std::pair<int, int>, int> terms;   // of an accumulator, between two promotions that the schedule asks for
+            std::map<std::pair<int, int>, int>
+                terms;  // of an accumulator, between two promotions that the schedule asks for
             for (const WindowStep& step : group) {
                 const auto& slabs = s.slabs[v];
-                const int slab = config.resident ? 0 : static_cast<int>(std::upper_bound(slabs.begin(), slabs.end(), step.tile) - slabs.begin());
+                const int slab =
+                    config.resident
+                        ? 0
+                        : static_cast<int>(std::upper_bound(slabs.begin(), slabs.end(), step.tile) - slabs.begin());
                 terms[{slab, step.block}] += config.resident ? config.k_steps : 1;
             }
             for (const auto& [place, count] : terms)

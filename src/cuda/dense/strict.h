@@ -1,7 +1,8 @@
-// Strict fp32 on tensor cores. Each product is three: low·high, high·low and high·high of two TF32 terms; in short sums, where it can be
-// seen and costs little, low·low as well. Tensor cores cut what they
-// add towards zero, so chains of products are short, the small terms come first, where a unit in the last place is small, and `promote`
-// adds up the chains, rounding. What the cuts take away all the same is proportional to the sum, on average, and the weights make up for it.
+// Strict fp32 on tensor cores. Each product is three: low·high, high·low and high·high of two TF32 terms; in short
+// sums, where it can be seen and costs little, low·low as well. Tensor cores cut what they add towards zero, so chains
+// of products are short, the small terms come first, where a unit in the last place is small, and `promote` adds up the
+// chains, rounding. What the cuts take away all the same is proportional to the sum, on average, and the weights make
+// up for it.
 #pragma once
 
 #include <string>
@@ -12,12 +13,16 @@
 
 namespace transfuse::cuda {
 
-struct StrictStep { int block; int64_t tile, pixel; std::string at; };   // `at`: a run-time part of the window's place
+struct StrictStep {
+    int block;
+    int64_t tile, pixel;
+    std::string at;
+};  // `at`: a run-time part of the window's place
 
 class StrictProducts {
 public:
-    // terms: full-size ones of an accumulator in all; three: the three terms are products of their own (mma.sync makes all of them in
-    // one); low: pixels from the high terms of a patch to its low ones.
+    // terms: full-size ones of an accumulator in all; three: the three terms are products of their own (mma.sync makes
+    // all of them in one); low: pixels from the high terms of a patch to its low ones.
     StrictProducts(Lines& t, int terms, bool three, int64_t low);
     void operator()(const std::vector<StrictStep>& steps);
 

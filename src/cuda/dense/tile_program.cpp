@@ -17,7 +17,8 @@ struct Refusal {
     }
 };
 
-// The kernel's axis (n, c, d, h, w) of dimension `k` of a value of rank `rank`, right-aligned to a grid of `spatial` + 2.
+// The kernel's axis (n, c, d, h, w) of dimension `k` of a value of rank `rank`, right-aligned to a grid of `spatial`
+// + 2.
 int axis_of(int64_t k, int64_t rank, int spatial) {
     const int64_t g = k + (spatial + 2 - rank);
     return g < 2 ? static_cast<int>(g) : static_cast<int>(g + 3 - spatial);
@@ -26,7 +27,9 @@ int axis_of(int64_t k, int64_t rank, int spatial) {
 std::array<int64_t, 5> spread(const Sizes& sizes, int spatial, int64_t missing) {
     std::array<int64_t, 5> result;
     result.fill(missing);
-    for (size_t k = 0; k < sizes.size(); ++k) result[static_cast<size_t>(axis_of(static_cast<int64_t>(k), static_cast<int64_t>(sizes.size()), spatial))] = sizes[k];
+    for (size_t k = 0; k < sizes.size(); ++k)
+        result[static_cast<size_t>(axis_of(static_cast<int64_t>(k), static_cast<int64_t>(sizes.size()), spatial))] =
+            sizes[k];
     return result;
 }
 
@@ -62,29 +65,37 @@ Operand operand(const Surroundings& around, ValueId value, int spatial) {
     return o;
 }
 
-// What a step's code takes for one value, the rare ways (large arguments, subnormal quotients) included: they are compiled
-// with every copy.
+// What a step's code takes for one value, the rare ways (large arguments, subnormal quotients) included: they are
+// compiled with every copy.
 int instructions(const Node& node, bool rounded) {
     switch (node.op) {
-        case Op::pow: return 200;
+        case Op::pow:
+            return 200;
         case Op::sin:
-        case Op::cos: return 120;
-        case Op::softplus: return rounded ? 30 : 60;
+        case Op::cos:
+            return 120;
+        case Op::softplus:
+            return rounded ? 30 : 60;
         case Op::gelu:
-        case Op::erf: return 40;
+        case Op::erf:
+            return 40;
         case Op::log:
         case Op::elu:
-        case Op::selu: return 30;
+        case Op::selu:
+            return 30;
         case Op::tanh:
         case Op::mish:
         case Op::div:
         case Op::reciprocal:
-        case Op::sqrt: return 15;
+        case Op::sqrt:
+            return 15;
         case Op::exp:
         case Op::sigmoid:
         case Op::silu:
-        case Op::rsqrt: return 6;
-        default: return 2;
+        case Op::rsqrt:
+            return 6;
+        default:
+            return 2;
     }
 }
 
@@ -105,7 +116,9 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 
     // Prologue: from the streamed tensor to the lattice's x.
     std::vector<ValueId> seen;
-    auto is_step = [&](ValueId v) { return std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& s) { return s.value == v; }); };
+    auto is_step = [&](ValueId v) {
+        return std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& s) { return s.value == v; });
+    };
     auto read = [&](ValueId v) {
         if (is_literal(graph, v) || is_step(v) || std::find(seen.begin(), seen.end(), v) != seen.end()) return;
         seen.push_back(v);
@@ -120,13 +133,17 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         for (ValueId v : program.prologue)
             for (ValueId arg : graph[v].args)
                 if (!is_literal(graph, arg) && !is_step(arg)) {
-                    if (program.input.value < 0 && graph[arg].type.shape == graph[x].type.shape) program.input = operand(around, arg, spatial);   // the chain may read it as well
-                    else if (arg != program.input.value) read(arg);
+                    if (program.input.value < 0 && graph[arg].type.shape == graph[x].type.shape)
+                        program.input = operand(around, arg, spatial);  // the chain may read it as well
+                    else if (arg != program.input.value)
+                        read(arg);
                 }
         if (program.input.value < 0) return no("the prologue reads no tensor of x's shape");
         if (program.input.dtype != graph[x].type.dtype) return no("the prologue changes the dtype of x");
     }
-    const auto input_strides = spread(view_strides(around.plan, program.input.value, around.strides[static_cast<size_t>(program.input.root)]).strides, spatial, 0);
+    const auto input_strides = spread(
+        view_strides(around.plan, program.input.value, around.strides[static_cast<size_t>(program.input.root)]).strides,
+        spatial, 0);
     program.input.strides = input_strides;
 
     // Weight and bias.
@@ -137,7 +154,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         Operand bias;
         bias.value = program.bias;
         bias.root = view_root(around.plan, program.bias);
-        const StridedView view = view_strides(around.plan, program.bias, around.strides[static_cast<size_t>(bias.root)]);
+        const StridedView view =
+            view_strides(around.plan, program.bias, around.strides[static_cast<size_t>(bias.root)]);
         bias.offset = view.offset, bias.dtype = graph[program.bias].type.dtype;
         bias.strides[1] = view.strides[0];
         bias.depends[1] = true;
@@ -156,7 +174,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
             GridReduction reduction;
             reduction.value = step.value, reduction.of = node.args[0], reduction.op = node.op;
             const int64_t rank = graph[node.args[0]].type.rank();
-            for (int64_t dim : node.attributes.integers(Key::dims)) reduction.reduced[static_cast<size_t>(axis_of(dim, rank, spatial))] = true;
+            for (int64_t dim : node.attributes.integers(Key::dims))
+                reduction.reduced[static_cast<size_t>(axis_of(dim, rank, spatial))] = true;
             reduction.whole = true;
             const auto shape = spread(graph[node.args[0]].type.shape, spatial, 1);
             for (size_t a = 2; a < 5; ++a)
@@ -170,7 +189,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
             for (ValueId arg : node.args) read(arg);
         } else if (is_reduction(node.op)) {
             const auto& dims = node.attributes.integers(Key::dims);
-            if (dims.size() != 1 || dims[0] != 1 || !node.attributes.flag(Key::keepdim)) return no("a tile reduction over other axes than channels");
+            if (dims.size() != 1 || dims[0] != 1 || !node.attributes.flag(Key::keepdim))
+                return no("a tile reduction over other axes than channels");
             program.channel_reductions = true;
         } else if (auto pool = tile_pool(graph, step.value)) {
             if (program.pool) return no("two pools in a tile");
@@ -191,7 +211,9 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 
     // Sinks.
     for (const Store& store : pass.stores) {
-        const bool tile = std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& s) { return s.value == store.value && s.scope == Scope::tile; });
+        const bool tile = std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& s) {
+            return s.value == store.value && s.scope == Scope::tile;
+        });
         if (!tile) continue;
         if (early(store.value)) return no("a value before the pool is stored");
         Operand o;
@@ -205,7 +227,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         } else if (auto aligned = without_ones(type.shape, graph[store.target].type.shape, strides)) {
             o.strides = spread(*aligned, spatial, 0);
         } else {
-            if (strides != contiguous_strides(graph[store.target].type.shape)) return no("a store reshaped into strided memory");
+            if (strides != contiguous_strides(graph[store.target].type.shape))
+                return no("a store reshaped into strided memory");
             o.strides = spread(contiguous_strides(type.shape), spatial, 0);
         }
         const auto shape = spread(type.shape, spatial, 1);
@@ -215,7 +238,9 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         program.stores.push_back(o);
     }
     if (program.stores.empty() && program.grid.empty()) return no("nothing is stored");
-    const bool rounded = graph[pass.anchor].type.dtype != DType::f64 && (graph[pass.anchor].type.dtype != DType::f32 || around.precision != Fp32Precision::strict);   // factors of the products
+    const bool rounded = graph[pass.anchor].type.dtype != DType::f64 &&
+                         (graph[pass.anchor].type.dtype != DType::f32 ||
+                          around.precision != Fp32Precision::strict);  // factors of the products
     for (ValueId v : program.steps) program.chain_instructions += instructions(graph[v], rounded);
     const Operand* main = program.stores.empty() ? nullptr : &program.stores[0];
     program.pixel_major = main && !program.pool && main->depends[1] && main->strides[1] == 1 && main->strides[4] != 1;
@@ -241,17 +266,20 @@ Needs TileProgram::needs(int phases_w) const {
     return n;
 }
 
-// The axis of a lattice that an axis of weights became: reshapes drop and add axes of one tap, the others keep their order.
+// The axis of a lattice that an axis of weights became: reshapes drop and add axes of one tap, the others keep their
+// order.
 static std::optional<size_t> lattice_axis(const Sizes& weights, size_t axis, const std::vector<Lattice>& axes) {
     const auto first = weights.begin() + 3;
-    auto before = std::count_if(first, weights.begin() + static_cast<ptrdiff_t>(axis), [](int64_t taps) { return taps > 1; });
+    auto before =
+        std::count_if(first, weights.begin() + static_cast<ptrdiff_t>(axis), [](int64_t taps) { return taps > 1; });
     for (size_t a = 0; a < axes.size(); ++a)
         if (axes[a].taps > 1 && before-- == 0) return a;
     return std::nullopt;
 }
 
-// True where an output sums what PyTorch multiplies one by one: a pool became part of the convolution, and a tap meets several
-// inputs. What nearest upsampling repeats meets each tap once: its weights are added, their roundings with them.
+// True where an output sums what PyTorch multiplies one by one: a pool became part of the convolution, and a tap meets
+// several inputs. What nearest upsampling repeats meets each tap once: its weights are added, their roundings with
+// them.
 static bool sums_products(const Graph& graph, ValueId w, const std::vector<Lattice>& axes) {
     const Node& node = graph[w];
     if (node.op == Op::taps && node.attributes.integer(Key::rows) > 1) {
@@ -259,18 +287,24 @@ static bool sums_products(const Graph& graph, ValueId w, const std::vector<Latti
         const int64_t rows = node.attributes.integer(Key::rows);
         const size_t columns = matrix.size() / static_cast<size_t>(rows);
         const auto axis = lattice_axis(node.type.shape, static_cast<size_t>(node.attributes.integer(Key::axis)), axes);
-        if (!axis || axes[*axis].taps != rows) return true;   // mixed once more on the way: nothing is known of who meets whom
+        if (!axis || axes[*axis].taps != rows)
+            return true;  // mixed once more on the way: nothing is known of who meets whom
         for (const Phase& phase : axes[*axis].phases())
             for (size_t tap = 0; tap < columns; ++tap)
-                if (std::count_if(phase.taps.begin(), phase.taps.end(), [&](const PhaseTap& to) { return matrix[static_cast<size_t>(to.tap) * columns + tap] != 0; }) > 1) return true;
+                if (std::count_if(phase.taps.begin(), phase.taps.end(), [&](const PhaseTap& to) {
+                        return matrix[static_cast<size_t>(to.tap) * columns + tap] != 0;
+                    }) > 1)
+                    return true;
     }
-    return std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) { return sums_products(graph, arg, axes); });
+    return std::any_of(node.args.begin(), node.args.end(),
+                       [&](ValueId arg) { return sums_products(graph, arg, axes); });
 }
 
-// TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is allowed: with
-// groups, with few channels in one or two dimensions, and in small problems. Not where a sum or an average moved before the
-// product: PyTorch's roundings average out there, one rounding of the sum would not. Not where the three products of strict
-// fp32 hide behind memory, in less than half its time (at sizes many times larger they do as well), or behind two launches.
+// TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is
+// allowed: with groups, with few channels in one or two dimensions, and in small problems. Not where a sum or an
+// average moved before the product: PyTorch's roundings average out there, one rounding of the sum would not. Not where
+// the three products of strict fp32 hide behind memory, in less than half its time (at sizes many times larger they do
+// as well), or behind two launches.
 static bool tf32_allowed(const Surroundings& around, const Problem& problem) {
     if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
     const Graph& graph = around.plan.graph;
@@ -288,11 +322,14 @@ bool tf32_pays(const Surroundings& around, const Problem& problem, bool at_large
     const Type& w = around.plan.graph[around.plan.graph[around.pass.anchor].args[1]].type;
     const double products = 3 * around.pass.cost.flops / machine.flops;
     // Larger sizes have the same weights, and a launch is nothing to them.
-    const double bytes_moved = around.pass.cost.bytes - (at_larger_sizes ? static_cast<double>(numel(w.shape) * bytes(w.dtype)) : 0);
-    return tf32_allowed(around, problem) && products > std::max(0.5 * bytes_moved / machine.bandwidth, at_larger_sizes ? 0 : 2 * machine.launch);
+    const double bytes_moved =
+        around.pass.cost.bytes - (at_larger_sizes ? static_cast<double>(numel(w.shape) * bytes(w.dtype)) : 0);
+    return tf32_allowed(around, problem) &&
+           products > std::max(0.5 * bytes_moved / machine.bandwidth, at_larger_sizes ? 0 : 2 * machine.launch);
 }
 
-std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not) {
+std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family,
+                                    std::string* why_not) {
     const Refusal no{why_not};
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
@@ -303,57 +340,76 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     for (Lattice& a : problem.axes) a = Lattice{};
     problem.axes[0].in = problem.axes[0].out = batch;
     for (size_t k = 0; k < axes.size(); ++k) problem.axes[4 - axes.size() + k] = axes[k];
-    // An axis of one input: every tap meets it in an output of its own, whatever `up` is. As many phases as outputs, and no product
-    // meets padding.
+    // An axis of one input: every tap meets it in an output of its own, whatever `up` is. As many phases as outputs,
+    // and no product meets padding.
     for (size_t a = 1; a < 4; ++a)
-        if (Lattice& axis = problem.axes[a]; axis.in == 1 && axis.down == 1 && axis.out > 1 && axis.out <= 8 && !program.pool && !around.target.stated()) axis.up = axis.out;
+        if (Lattice& axis = problem.axes[a];
+            axis.in == 1 && axis.down == 1 && axis.out > 1 && axis.out <= 8 && !program.pool && !around.target.stated())
+            axis.up = axis.out;
     const Type& w = graph[anchor.args[1]].type;
     problem.groups = w.shape[0], problem.cin = w.shape[1], problem.cout = w.shape[2];
     const DType dtype = graph[anchor.args[0]].type.dtype;
     if (dtype == DType::f64 && family == Family::wgmma) return no("wgmma has no fp64");
     if (w.dtype != dtype) return no("x and w of different dtypes");
-    problem.arithmetic = dtype == DType::f64 ? Arithmetic::f64 : dtype == DType::f16 ? Arithmetic::f16 : dtype == DType::bf16 ? Arithmetic::bf16 : tf32_pays(around, problem, false) ? Arithmetic::tf32 : Arithmetic::strict;
+    problem.arithmetic = dtype == DType::f64                 ? Arithmetic::f64
+                         : dtype == DType::f16               ? Arithmetic::f16
+                         : dtype == DType::bf16              ? Arithmetic::bf16
+                         : tf32_pays(around, problem, false) ? Arithmetic::tf32
+                                                             : Arithmetic::strict;
     const auto& s = program.input.strides;
-    auto multiples_of = [&](int lanes) {   // steps along an axis of one pixel do not matter
+    auto multiples_of = [&](int lanes) {  // steps along an axis of one pixel do not matter
         for (size_t a = 0; a < 4; ++a)
             if (problem.axes[a].in > 1 && s[a == 0 ? 0 : a + 1] % lanes != 0) return false;
         return true;
     };
-    const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned && program.input.offset % problem.lanes() == 0 &&
-                         multiples_of(problem.lanes());
+    const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned &&
+                         program.input.offset % problem.lanes() == 0 && multiples_of(problem.lanes());
     // Boxes and rows begin on 16 bytes; boxes have unit steps; else two 16-bit pixels at once, or one by one.
     const Sizes& input = graph[anchor.args[0]].type.shape;
-    bool steps = true;   // every axis really is stepped along
-    for (size_t k = 0; k < input.size(); ++k) steps = steps && (input[k] == 1 || s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)] > 0);
+    bool steps = true;  // every axis really is stepped along
+    for (size_t k = 0; k < input.size(); ++k)
+        steps = steps && (input[k] == 1 || s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)] > 0);
     auto multiple = [&](int64_t of) {
-        return s[4] == 1 && steps && around.aligned && program.input.offset % of == 0 && s[0] % of == 0 && s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0 && problem.axes[3].advance() == 1;
+        return s[4] == 1 && steps && around.aligned && program.input.offset % of == 0 && s[0] % of == 0 &&
+               s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0 && problem.axes[3].advance() == 1;
     };
     bool boxes = family == Family::wgmma && steps;
     for (const Lattice& axis : problem.axes) boxes = boxes && axis.advance() == 1;
     const bool narrow = problem.lanes() == 8;
-    if (vectors && boxes && program.prologue.empty() && problem.terms() == 1) problem.load = LoadMode::operand;
-    else if (vectors && (!narrow || program.prologue.empty())) problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
-    else if (boxes && multiple(problem.lanes())) problem.load = LoadMode::boxes;
-    else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0) problem.load = LoadMode::rows;
-    else problem.load = !narrow ? LoadMode::planar : multiple(2) && problem.axes[3].in % 2 == 0 ? LoadMode::pairs : LoadMode::singles;
+    if (vectors && boxes && program.prologue.empty() && problem.terms() == 1)
+        problem.load = LoadMode::operand;
+    else if (vectors && (!narrow || program.prologue.empty()))
+        problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
+    else if (boxes && multiple(problem.lanes()))
+        problem.load = LoadMode::boxes;
+    else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0)
+        problem.load = LoadMode::rows;
+    else
+        problem.load = !narrow                                      ? LoadMode::planar
+                       : multiple(2) && problem.axes[3].in % 2 == 0 ? LoadMode::pairs
+                                                                    : LoadMode::singles;
     int64_t reach = 0;
     const Sizes& shape = graph[anchor.args[0]].type.shape;
     for (size_t k = 0; k < shape.size(); ++k)
         if (k != 1) reach += (shape[k] - 1) * std::abs(s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)]);
     // As one row: pays where rows are short, or where a prologue would be evaluated beside the image.
-    problem.rows_adjoin = problem.load == LoadMode::boxes && !around.target.stated() && problem.axes[3].in % problem.lanes() == 0 && s[3] == problem.axes[3].in && (problem.axes[3].in <= 16 || !program.prologue.empty());
+    problem.rows_adjoin = problem.load == LoadMode::boxes && !around.target.stated() &&
+                          problem.axes[3].in % problem.lanes() == 0 && s[3] == problem.axes[3].in &&
+                          (problem.axes[3].in <= 16 || !program.prologue.empty());
     problem.any_size = around.target.stated() && !rows_have_one_length;
     problem.wide_offsets = reach >= (int64_t(1) << 31);
     if (numel(anchor.type.shape) == 0 || numel(graph[anchor.args[0]].type.shape) == 0) return no("an empty tensor");
     for (const Lattice& axis : problem.axes)
-        if (axis.in >= (1 << 24) * 8 || axis.out >= (1 << 24) * 8 || axis.advance() > 4) return no("an axis beyond this family");
+        if (axis.in >= (1 << 24) * 8 || axis.out >= (1 << 24) * 8 || axis.advance() > 4)
+            return no("an axis beyond this family");
     if (program.pool) {
         const Needs needs = program.needs(1);
         for (size_t a = 1; a < 4; ++a)
             if (needs.pool[a] % problem.axes[a].period() != 0) return no("a pool whose windows cut a period of phases");
     }
     // One channel in, one out, many groups: no matrix in it.
-    if (problem.groups > 1 && problem.cin * problem.cout < 16) return no("too few channels a group for a matrix product");
+    if (problem.groups > 1 && problem.cin * problem.cout < 16)
+        return no("too few channels a group for a matrix product");
     return problem;
 }
 

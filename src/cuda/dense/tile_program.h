@@ -12,15 +12,15 @@
 
 namespace transfuse::cuda {
 
-// Where kernels are made for many sizes (Target::stated), whether rows have one length all the same: they may share padding
-// then. Set by src/emit around an assembly.
+// Where kernels are made for many sizes (Target::stated), whether rows have one length all the same: they may share
+// padding then. Set by src/emit around an assembly.
 inline thread_local bool rows_have_one_length = false;
 
 // A tensor in memory as the kernel meets it: strides of the axes n, c, d, h, w; 0 where it is broadcast.
 struct Operand {
-    ValueId value = -1;          // what is read or stored
-    ValueId root = -1;           // whose memory it lies in
-    int64_t offset = 0;          // elements
+    ValueId value = -1;  // what is read or stored
+    ValueId root = -1;   // whose memory it lies in
+    int64_t offset = 0;  // elements
     DType dtype = DType::f32;
     std::array<int64_t, 5> strides{};
     std::array<bool, 5> depends{};  // n, c, d, h, w: the value varies along the axis
@@ -31,42 +31,43 @@ struct Operand {
 struct GridReduction {
     ValueId value = -1, of = -1;
     Op op = Op::sum;
-    std::array<bool, 5> reduced{};   // n, c, d, h, w
-    bool whole = false;              // every spatial axis is reduced: partial sums per tile; else the value itself is kept
+    std::array<bool, 5> reduced{};  // n, c, d, h, w
+    bool whole = false;  // every spatial axis is reduced: partial sums per tile; else the value itself is kept
 };
 
-constexpr int long_chain = 24;       // instructions: more are written out once, and need registers
+constexpr int long_chain = 24;  // instructions: more are written out once, and need registers
 
 struct TileProgram {
     const Surroundings* around = nullptr;
     int spatial = 2;
-    Operand input;                               // streamed by the load role
-    ValueId weight = -1;                         // canonical [G, Cin/G, Cout/G, K…]
-    std::vector<ValueId> prologue;               // steps
-    std::vector<ValueId> steps;                  // tile steps after the anchor
+    Operand input;                  // streamed by the load role
+    ValueId weight = -1;            // canonical [G, Cin/G, Cout/G, K…]
+    std::vector<ValueId> prologue;  // steps
+    std::vector<ValueId> steps;     // tile steps after the anchor
     std::optional<TilePool> pool;
     ValueId pool_value = -1;
-    std::vector<Operand> reads;                  // of the prologue and the tile steps, bias included
+    std::vector<Operand> reads;  // of the prologue and the tile steps, bias included
     ValueId bias = -1;
     std::vector<Operand> stores;
     std::vector<GridReduction> grid;
-    std::array<int64_t, 5> grid_shape{};         // of the values after the pool: n, c, d, h, w
+    std::array<int64_t, 5> grid_shape{};  // of the values after the pool: n, c, d, h, w
     bool channel_reductions = false;
-    ValueId fold = -1;                           // a channel reduction that the product warps form on their accumulators
-    std::vector<ValueId> before_fold;            // the steps it needs
-    ValueId handed = -1;                         // the value that product warps hand over, with all channel reductions behind them
-    std::vector<ValueId> before_handed;          // the steps it needs, itself and the accumulators
+    ValueId fold = -1;                 // a channel reduction that the product warps form on their accumulators
+    std::vector<ValueId> before_fold;  // the steps it needs
+    ValueId handed = -1;  // the value that product warps hand over, with all channel reductions behind them
+    std::vector<ValueId> before_handed;  // the steps it needs, itself and the accumulators
     bool reduces_in_chunks() const { return channel_reductions && handed < 0; }
-    bool handed_biased = false;                  // the product warps add the bias before they hand over
+    bool handed_biased = false;  // the product warps add the bias before they hand over
     bool pixel_major = false;
-    int vector = 1;                              // outputs along w of a store thread
-    int chain_instructions = 1;                  // of the steps for one value, roughly
+    int vector = 1;              // outputs along w of a store thread
+    int chain_instructions = 1;  // of the steps for one value, roughly
     Needs needs(int phases_w) const;
 };
 
 // nullopt with a sentence when the pass asks for something this family does not do.
 std::optional<TileProgram> read_tile_program(const Surroundings& around, std::string* why_not);
-std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family, std::string* why_not);
+std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family,
+                                    std::string* why_not);
 // Whether fp32 products are made in TF32: at this size, or at sizes many times larger.
 bool tf32_pays(const Surroundings& around, const Problem& problem, bool at_larger_sizes);
 
