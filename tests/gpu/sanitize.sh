@@ -21,6 +21,9 @@ for family in fastest portable; do
             "timeout -k 2 ${LIMIT:-60} compute-sanitizer --tool $tool build/gpu_check run families N 1 >'$logs/$tool-$family-N.log' 2>&1"
         clean=$(grep -lE 'SUMMARY: 0 (errors|hazards)' "$logs/$tool-$family"-*.log | wc -l)
         echo "$tool, $family kernels: $clean of $count graphs clean"
+        for log in $(grep -LE 'SUMMARY: 0 (errors|hazards)' "$logs/$tool-$family"-*.log); do
+            echo "    $(basename "$log" .log): $(grep -m 1 -E '^[0-9]+ ' "$log" || echo 'did not end'), $(grep -m 1 -E 'Error|Warning' "$log")"
+        done
         [ "$clean" = "$count" ] || status=1
     done
 done
