@@ -8,16 +8,19 @@ namespace {
 
 const char* const passes[] = {
     // borders on two axes; a plane a block, in parts
-    "%x = input f32[2,3,40,64]  %w = param f32[3,4,3,3]  %b = param f32[4]  %y = conv_transpose(%x, %w, %b) stride=[2,2] "
+    "%x = input f32[2,3,40,64]  %w = param f32[3,4,3,3]  %b = param f32[4]  %y = conv_transpose(%x, %w, %b) "
+    "stride=[2,2] "
     "padding=[1,1] output_padding=[1,1]  %z = mean(%y) dims=[2,3]",
     // many small planes a block, three axes
-    "%x = input f32[3,5,4,12,20]  %w = param f32[5,3,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]  "
+    "%x = input f32[3,5,4,12,20]  %w = param f32[5,3,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,2,2] "
+    "padding=[1,1,1]  "
     "%z = mean(%y) dims=[2,3,4]",
     // rows longer than a warp, a prologue
     "%x = input f32[2,2,20,300]  %w = param f32[2,8,3,5]  %t = tanh(%x)  %y = conv_transpose(%t, %w) padding=[1,2]  "
     "%z = sum(%y) dims=[2,3]",
     // every second or third element only: intervals with steps
-    "%x = input f32[2,3,31,34]  %w = param f32[4,3,2,2]  %y = conv(%x, %w) stride=[3,2] padding=[1,1]  %z = mean(%y) dims=[2,3]",
+    "%x = input f32[2,3,31,34]  %w = param f32[4,3,2,2]  %y = conv(%x, %w) stride=[3,2] padding=[1,1]  %z = mean(%y) "
+    "dims=[2,3]",
 };
 
 int by_rows(const Assembly& assembly) {
@@ -43,8 +46,8 @@ TEST(CudaMoments, RowsFloat32) { run("f32", true, 1e-6); }
 TEST(CudaMoments, RowsFloat64) { run("f64", true, 1e-12); }
 TEST(CudaMoments, RowsHalfUnaligned) { run("f16", false, 3e-3); }
 
-// A kernel that waits for nothing before it writes starts as soon as the one launched before it lets it: that one must have
-// waited by then, or weights are read, and memory is written, while an earlier call is still at work.
+// A kernel that waits for nothing before it writes starts as soon as the one launched before it lets it: that one must
+// have waited by then, or weights are read, and memory is written, while an earlier call is still at work.
 TEST(CudaMoments, WhatRunsBesideTheReadingStartsBehindAllBefore) {
     int beside = 0;
     for (const char* body : passes) {
@@ -62,6 +65,31 @@ TEST(CudaMoments, WhatRunsBesideTheReadingStartsBehindAllBefore) {
         }
     }
     EXPECT_GT(beside, 0);
+}
+
+// What tiles leave of a reduction is added up by many threads where one would take long: parts of exponentials by a
+// block, means of channels once before the statistics of their groups, not once for each of them.
+TEST(CudaTails, NoThreadAddsForLong) {
+    auto tail = [](const std::string& body) {
+        const Graph graph = parse("graph g {\n" + with(body, "  %", "\n%") + "\nreturn %z\n}\n");
+        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
+        for (const BoundLaunch& bound : assemble(planned, {}, Target{}, true).launches)
+            if (bound.launch.source->entry.starts_with("tf_dense_tail")) return bound.launch;
+        ADD_FAILURE() << "no tail\n" << print(planned);
+        return Launch{};
+    };
+    const Launch softmax = tail(
+        "%x = input f32[16,64,48,48]  %w = param f32[64,36,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] "
+        "padding=[1,1]  %z = "
+        "softmax(%y) dims=[2,3]");
+    EXPECT_GE(softmax.grid[0], 16u * 36 / 32) << "one thread for each of 576 outputs fills 3 blocks";
+    const Launch groups = tail(
+        "%x = input f32[4,256,64,64]  %w = param f32[128,256,3,3]  %g = param f32[128]  %h = param f32[128]  %y = "
+        "conv(%x, %w) "
+        "padding=[1,1]  %z = group_norm(%y, %g, %h) num_groups=8");
+    ASSERT_TRUE(groups.source);
+    EXPECT_NE(groups.source->text.find("    TF_CLUSTER_BARRIER();"), std::string::npos)
+        << "channels first, then groups";
 }
 
 }  // namespace
