@@ -5,6 +5,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,7 +35,10 @@ void side_by_side(size_t count, const Body& body, size_t at_least = 1) {
     const size_t cores = std::min<size_t>(std::max(1U, std::thread::hardware_concurrency()), 16);
     const size_t most = beside_others ? 1 : cores;
     std::vector<std::thread> threads;
-    for (size_t t = 1; t < std::min(count / at_least, most); ++t) threads.emplace_back(work);
+    try {
+        for (size_t t = 1; t < std::min(count / at_least, most); ++t) threads.emplace_back(work);
+    } catch (const std::system_error&) {  // no more threads are given: those there are do all parts
+    }
     work();
     for (std::thread& thread : threads) thread.join();
     if (error) std::rethrow_exception(error);
