@@ -160,7 +160,8 @@ class Stating:
         texts = [made["sources"][source]["text"] for made in self.made]
         entry = self.made[0]["sources"][source]["entry"]
         text, literals = self._literals(texts)
-        head = re.search(rf'extern "C" __global__ void (__launch_bounds__\([^)]*\)) {entry}\(([^)]*)\) \{{', text)
+        kernel = re.compile(rf'extern "C" __global__ void (__launch_bounds__\([^)]*\)) {entry}\(([^)]*)\) \{{')
+        head = kernel.search(text)
         alias = {}
         alias.update({m[2]: m[1] for m in re.finditer(r"^typedef (float|double|tf_half) (\w+);", text, re.M)})
         alias.update({m[1]: m[2] for m in re.finditer(r"^#define (\w+) (float|double)$", text, re.M)})
@@ -179,12 +180,11 @@ class Stating:
                 parameters.append(self._number(alias.get(type_, type_), name, series))
         parameters += literals
         text = whole_vectors(text, declared, values)
-        head = re.search(rf'extern "C" __global__ void (__launch_bounds__\([^)]*\)) {entry}\(([^)]*)\) \{{', text)
+        head = kernel.search(text)
         before, body = text[: head.start()], text[head.end() :]
         if entry.startswith("tf_"):
-            results = (
-                self.sized.region.differentiable
-            )  # outputs behind them are statistics, fp32 whatever the leaves are
+            # Outputs behind these are statistics, fp32 whatever the leaves are.
+            results = self.sized.region.differentiable
             kinds = [v[0] if isinstance(v, tuple) and (v[0] == "leaf" or v[1] < results) else "" for v in values[0]]
             body = stored(body, parameters, kinds)
             if re.search(r"const STORED\* (\w+) = [^;]*;.*?\btf_copy\([^;]*, \1 ", body, re.S):
