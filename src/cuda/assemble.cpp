@@ -163,7 +163,7 @@ private:
         }
         for (const auto& [pass, packed] : packed_) {
             if (!packed.weights.job) continue;
-            request.extras.push_back(*packed.weights.job);
+            request.extras.push_back(packed.weights.job);
             place_leaves_below(packed.weights.job->root, request.places);
         }
         if (request.sinks.empty() && request.extras.empty()) return {};

@@ -141,6 +141,8 @@ struct Program {
     std::string note;
 };
 
+struct Written;
+
 // Everything a generator may know. strides: of every value that lies in memory (leaves, outputs, buffers), in elements,
 // empty for the others.
 struct Surroundings {
@@ -149,9 +151,10 @@ struct Surroundings {
     const std::vector<Sizes>& strides;
     Fp32Precision precision = Fp32Precision::strict;
     Target target;
-    bool aligned = true;  // every value's memory begins on a 16-byte boundary
-    std::string config;   // the pass's dense configuration in words; empty: the heuristic's best
-    int number = -1;      // of the pass
+    bool aligned = true;         // every value's memory begins on a 16-byte boundary
+    std::string config;          // the pass's dense configuration in words; empty: the heuristic's best
+    int number = -1;             // of the pass
+    Written* written = nullptr;  // dense kernels that were written already; may be null
 };
 
 // The dense configurations a plan's passes were told to take, by number of the pass.

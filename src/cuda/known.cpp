@@ -4,6 +4,7 @@
 #include <bit>
 #include <sstream>
 
+#include "cuda/dense/written.h"
 #include "cuda/runtime/cache.h"
 
 namespace transfuse::cuda {
@@ -72,7 +73,7 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
         auto program = generate_dense_as(around, kernel->words);
         if (!program) continue;
         std::shared_ptr<const Source>& source = program->program.launches[0].source;
-        if (kernel->source && source->text != kernel->source->text) continue;
+        if (kernel->source && source != kernel->source && source->text != kernel->source->text) continue;
         if (kernel->source) source = kernel->source;
         return program;
     }
@@ -104,6 +105,9 @@ std::string structure_of(const Surroundings& around) {
     }
     return text;
 }
+
+KnownKernels::KnownKernels() : written_(std::make_unique<Written>()) {}
+KnownKernels::~KnownKernels() = default;
 
 bool KnownKernels::first_met(const Graph& graph) {
     std::string graphs = std::to_string(graph.outputs().size());

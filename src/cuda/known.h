@@ -33,6 +33,8 @@ struct Taken {
 
 class KnownKernels {
 public:
+    KnownKernels();
+    ~KnownKernels();
     // Whether these are the sizes that a graph of the program had first. Others are given texts that serve any size.
     bool first_met(const Graph& graph);
     // Also those that other processes compiled for many sizes: they are kept on disk, beside the kernels.
@@ -46,6 +48,7 @@ public:
     // The source that a text had when it was compiled: sizes that share it need not compare it again. Null: it is new.
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);
+    Written* written() { return written_.get(); }
 
 private:
     struct Entry {
@@ -60,7 +63,8 @@ private:
     };
     mutable std::mutex mutex_;
     std::map<std::string, Entry> entries_;
-    std::map<int, Compiled> compiled_;                 // by architecture
+    std::map<int, Compiled> compiled_;  // by architecture
+    std::unique_ptr<Written> written_;
     std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in
 };
 

@@ -20,8 +20,15 @@ namespace transfuse::cuda {
 namespace {
 
 Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_t number, const std::string& config) {
-    return {context.plan,    pass,   context.placement.strides(), context.options.precision, context.target,
-            context.aligned, config, static_cast<int>(number)};
+    return {context.plan,
+            pass,
+            context.placement.strides(),
+            context.options.precision,
+            context.target,
+            context.aligned,
+            config,
+            static_cast<int>(number),
+            context.known ? context.known->written() : nullptr};
 }
 
 // Where adding them up afterwards is estimated faster, the products of each tap: for the first size of a program, by
@@ -204,7 +211,7 @@ private:
 
     // Weights of parameters alone are packed beside all others; those an earlier pass made, right before they are used.
     Program with_packed_weights(DenseProgram tiles) {
-        const ValueId weight = tiles.pack.root;
+        const ValueId weight = tiles.pack->root;
         const bool parameters = context_.parameters[static_cast<size_t>(weight)];
         result_.packed = {tiles.packed_bytes, context_.options.freeze && parameters, {}};
         if (parameters) {

@@ -24,8 +24,8 @@ struct PassContext {
 // The weights of a dense kernel, in the order it reads them.
 struct PackedWeights {
     int64_t bytes = 0;
-    bool kept = false;            // by a frozen executable
-    std::optional<ExtraJob> job;  // to be run by the launch that prepares; none: the pass packs them itself
+    bool kept = false;                    // by a frozen executable
+    std::shared_ptr<const ExtraJob> job;  // to be run by the launch that prepares; null: the pass packs them itself
 };
 
 // The tensor-core kernel of a dense pass, or why there is none.

@@ -29,7 +29,7 @@ public:
         }
         keeping_ = what_to_keep(request_, sinks_);
         for (ValueId root : roots()) make_job(root);
-        for (const ExtraJob& extra : request_.extras) make_job(extra);
+        for (const auto& extra : request_.extras) make_job(*extra);
         return launches();
     }
 

@@ -34,7 +34,7 @@ struct PullRequest {
     bool early = false;         // the first launch may start while its predecessor ends
     bool exact = false;         // small jobs compute in double: weights, tails
     bool beside = false;        // nothing here depends on the predecessor: only the end waits for it
-    std::vector<ExtraJob> extras = {};
+    std::vector<std::shared_ptr<const ExtraJob>> extras = {};
 };
 
 // Launches that evaluate every sink and run every extra job, in as few stages as recomputation allows. scratch_bytes

@@ -26,9 +26,9 @@ public:
 
     Keeping run() {
         for (const auto& [value, places] : sinks_) needed_[static_cast<size_t>(value)] = true;
-        for (const ExtraJob& extra : request_.extras) {
-            needed_[static_cast<size_t>(extra.root)] = true;
-            evaluations_[static_cast<size_t>(extra.root)] += extra.elements;
+        for (const auto& extra : request_.extras) {
+            needed_[static_cast<size_t>(extra->root)] = true;
+            evaluations_[static_cast<size_t>(extra->root)] += extra->elements;
         }
         for (ValueId v = graph_.size() - 1; v >= 0; --v)
             if (needed_[static_cast<size_t>(v)]) weigh(v);
@@ -104,7 +104,7 @@ private:
 
     bool is_extra(ValueId v) const {
         return std::any_of(request_.extras.begin(), request_.extras.end(),
-                           [&](const ExtraJob& extra) { return extra.root == v; });
+                           [&](const auto& extra) { return extra->root == v; });
     }
 
     const PullRequest& request_;

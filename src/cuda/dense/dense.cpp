@@ -18,6 +18,7 @@
 #include "cuda/dense/reductions.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/tile_program.h"
+#include "cuda/dense/written.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -114,7 +115,7 @@ struct Request {
 struct Wish {
     int larger = 0;
     bool loose = false;
-    std::optional<Manner> manner = {};
+    std::shared_ptr<const Written::Said> said = nullptr;
     bool apart = false;  // taps apart
 };
 
@@ -128,9 +129,9 @@ std::unique_ptr<Request> read_request(const Surroundings& around, Family family,
     find_handed(*program, *problem);
     program->vector = store_vector(*program, *problem);
     if (wish.larger && tf32_pays(around, *problem, true)) problem->arithmetic = Arithmetic::tf32;
-    if (wish.loose || wish.manner) {
+    if (wish.loose || wish.said) {
         const Manner own{problem->load, program->vector, problem->arithmetic, problem->any_size};
-        const Manner manner = wish.manner ? *wish.manner : loosest(own, problem->axes[3]);
+        const Manner manner = wish.said ? wish.said->manner : loosest(own, problem->axes[3]);
         if (!serves(manner, own, problem->axes[3], around.precision)) return nullptr;
         problem->load = manner.load, problem->arithmetic = manner.arithmetic, problem->any_size = manner.any_size;
         program->vector = manner.vector;
@@ -147,8 +148,14 @@ std::vector<Choice> choices_of(Request& request, const Target& target, size_t mo
     return choices;
 }
 
+// How a pass is cut: its configuration, and the tiles that makes.
+struct Cut {
+    Config config;
+    std::shared_ptr<const Schedule> schedule;
+};
+
 // The best estimate, or the configuration that was decided for another shape.
-std::optional<Choice> decided(const Problem& problem, const Needs& needs, const Target& target) {
+std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
     // At other sizes another family may have had the pass: then what was decided next is no configuration.
     constexpr int64_t mark = 0x64656e7365;
     require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
@@ -167,16 +174,28 @@ std::optional<Choice> decided(const Problem& problem, const Needs& needs, const 
     c.resident = target.decide(c.resident), c.skips = target.decide(c.skips),
     c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat),
     c.alternates = target.decide(c.alternates);
-    if (!choices.empty()) return std::move(choices[0]);
+    if (!choices.empty()) return Cut{c, std::make_shared<const Schedule>(std::move(choices[0].schedule))};
     auto s = schedule(problem, needs, c, target.shared_bytes);
     if (!s) return std::nullopt;
-    return Choice{c, std::move(*s)};
+    return Cut{c, std::make_shared<const Schedule>(std::move(*s))};
+}
+
+// Null where the configuration does not fit.
+std::shared_ptr<const Schedule> schedule_of(const Surroundings& around, const Problem& problem, const Needs& needs,
+                                            const Config& config) {
+    const int shared_bytes = around.target.shared_bytes;
+    const auto make = [&]() -> std::shared_ptr<const Schedule> {
+        auto s = schedule(problem, needs, config, shared_bytes);
+        return s ? std::make_shared<const Schedule>(std::move(*s)) : nullptr;
+    };
+    return around.written ? around.written->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
+                          : make();
 }
 
 // The configuration asked for where it fits, else (unless it is that or none) the heuristic's best. Many times the work
 // is the work of a machine so many times smaller.
-std::optional<Choice> chosen(Request& request, const Surroundings& around, const Wish& wish) {
-    if (const auto config = config_named(around.config);
+std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish) {
+    if (const auto config = wish.said ? std::optional(wish.said->config) : config_named(around.config);
         config && (config->store_groups > 0 || request.needs.fragments)) {
         for (const bool folded : {true, false})
             for (const bool ahead : {true, false}) {
@@ -185,19 +204,38 @@ std::optional<Choice> chosen(Request& request, const Surroundings& around, const
                 if (!needs.fragments) needs.boxed = 0;
                 if (!folded) needs.folded = 0;
                 needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
-                auto s = schedule(request.problem, needs, *config, around.target.shared_bytes);
+                auto s = schedule_of(around, request.problem, needs, *config);
                 if (!s) continue;
                 if (!needs.folded && !needs.boxed) request.through_chunks();
                 request.needs = needs;
-                return Choice{*config, std::move(*s)};
+                return Cut{*config, std::move(s)};
             }
     }
-    if (wish.manner) return std::nullopt;
+    if (wish.said) return std::nullopt;
     Target target = around.target;
     if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
     auto choice = decided(request.problem, request.needs, target);
     while (!choice && request.relax()) choice = decided(request.problem, request.needs, target);
     return choice;
+}
+
+// The kernel's text, and the job that packs its weights.
+std::shared_ptr<const Written::Text> text_of(const Surroundings& around, const Request& request, const Cut& cut) {
+    const auto make = [&] {
+        const TileProgram& program = request.program;
+        return std::make_shared<const Written::Text>(Written::Text{
+            std::make_shared<const Source>(Source{
+                std::string(dense_entry),
+                dense_source(std::string(dense_entry), request.problem, cut.config, *cut.schedule, request.epilogue),
+                {}}),
+            std::make_shared<const ExtraJob>(pack_job(request.problem, cut.config, cut.schedule, program.weight,
+                                                      program.spatial, Argument::of_packed(around.number)))});
+    };
+    if (!around.written || around.target.stated()) return make();
+    return around.written->texts.get(
+        text_key(schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes),
+                 request.epilogue),
+        make);
 }
 
 // The pass on the kernels of one family.
@@ -209,13 +247,13 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     const Problem* problem = &request->problem;
     const Epilogue& epilogue = request->epilogue;
     const Needs& needs = request->needs;
-    const auto choice = chosen(*request, around, wish);
-    if (!choice) {
+    const auto cut = chosen(*request, around, wish);
+    if (!cut) {
         if (why_not) *why_not = "no tile fits registers and shared memory";
         return std::nullopt;
     }
-    const Config& config = choice->config;
-    const Schedule& s = choice->schedule;
+    const Config& config = cut->config;
+    const Schedule& s = *cut->schedule;
 
     KernelSizes sizes;
     int64_t total = static_cast<int64_t>(s.fixed) * s.variants;
@@ -242,7 +280,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     grid = static_cast<int>(std::min<int64_t>(grid, total));
 
     DenseProgram result;
-    result.pack = pack_job(*problem, config, s, program->weight, program->spatial, Argument::of_packed(around.number));
+    const auto text = text_of(around, *request, *cut);
+    result.pack = text->pack;
     result.packed_bytes = packed_bytes(config, s);
     const int64_t partial_at = 0;
     int64_t scratch = partial_at;
@@ -264,8 +303,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, kept_at[0]));
 
     Launch main;
-    main.source = std::make_shared<Source>(
-        Source{"transfuse_dense", dense_source("transfuse_dense", *problem, config, s, epilogue), {}});
+    main.source = text->source;
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)),
@@ -278,7 +316,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
                                                     program->input.offset * bytes(program->input.dtype),
                                                     boxed_input(*program, *problem, config, s)));
     main.early = true;
-    main.note = "dense tiles: " + to_string(config);
+    result.config = wish.said ? wish.said->config_words : to_string(config);
+    main.note = "dense tiles: " + result.config;
     result.program.launches.push_back(std::move(main));
 
     for (const Partial& p : epilogue.partials()) {
@@ -297,7 +336,6 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
         }
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
-    result.config = to_string(config);
     result.words = result.config + std::string(words_between) +
                    to_string(Manner{problem->load, program->vector, problem->arithmetic, problem->any_size});
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
@@ -334,34 +372,38 @@ std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, dou
     return std::nullopt;
 }
 
-// A size's surroundings and wish where it shall be as words say.
-static std::optional<std::pair<Surroundings, Wish>> as_said(const Surroundings& around, const std::string& words) {
-    const size_t between = words.find(words_between);
-    if (between == std::string::npos) return std::nullopt;
-    Surroundings as = around;
-    as.config = words.substr(0, between);
-    const Wish wish{0, false, manner_named(words.substr(between + words_between.size()))};
-    if (!wish.manner || !config_named(as.config)) return std::nullopt;
-    return std::pair{as, wish};
+// Null where the words say nothing.
+static std::shared_ptr<const Written::Said> said_by(const std::string& words, Written* written) {
+    const auto read = [&]() -> std::shared_ptr<const Written::Said> {
+        const size_t between = words.find(words_between);
+        if (between == std::string::npos) return nullptr;
+        std::string config_words = words.substr(0, between);
+        const auto manner = manner_named(words.substr(between + words_between.size()));
+        const auto config = config_named(config_words);
+        if (!manner || !config) return nullptr;
+        return std::make_shared<const Written::Said>(Written::Said{std::move(config_words), *config, *manner});
+    };
+    return written ? written->said.get(words, read) : read();
 }
 
 std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::string& words) {
-    const auto said = as_said(around, words);
+    const auto said = said_by(words, around.written);
     if (!said) return std::nullopt;
-    for (Family family : families(said->first))
-        if (auto program = generate(said->first, family, nullptr, said->second))
+    for (Family family : families(around))
+        if (auto program = generate(around, family, nullptr, {.said = said}))
             return program->words == words ? std::move(program) : std::nullopt;
     return std::nullopt;
 }
 
 std::optional<double> dense_seconds_as(const Surroundings& around, const std::string& words) {
-    const auto said = as_said(around, words);
+    const auto said = said_by(words, around.written);
     if (!said) return std::nullopt;
-    for (Family family : families(said->first)) {
-        const auto request = read_request(said->first, family, nullptr, said->second);
+    const Wish wish{.said = said};
+    for (Family family : families(around)) {
+        const auto request = read_request(around, family, nullptr, wish);
         if (!request) continue;
-        if (const auto choice = chosen(*request, said->first, said->second))
-            return estimate(request->problem, request->needs, choice->config, choice->schedule,
+        if (const auto cut = chosen(*request, around, wish))
+            return estimate(request->problem, request->needs, cut->config, *cut->schedule,
                             around.target.multiprocessors);
     }
     return std::nullopt;

@@ -17,7 +17,7 @@ struct DenseProgram {
     Program program;  // the tiles; all tile stores are done
     Places
         places;  // for the tail, in the pass's scratch: grid values (as partials, mostly), or the tile value one is of
-    ExtraJob pack;  // to be run before: the weights as the kernel wants them
+    std::shared_ptr<const ExtraJob> pack;  // to be run before: the weights as the kernel wants them
     int64_t packed_bytes = 0;
     std::string config;  // in words
     std::string words;   // the configuration and the manner: all that the text depends on beside the pass's structure

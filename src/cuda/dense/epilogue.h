@@ -52,6 +52,7 @@ public:
         return image_table_of_[read];
     }  // of values per image and channel; −1: none
     int image_tables() const { return image_tables_; }
+    const std::vector<int>& prologue_tables() const { return prologue_table_of_; }
     int slots_at() const { return slots_at_; }    // from the tables' beginning
     int images_at() const { return images_at_; }  // from a store group's slots, as is
     int exchange_at() const { return exchange_at_; }

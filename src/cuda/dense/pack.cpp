@@ -101,17 +101,17 @@ int64_t packed_bytes(const Config& config, const Schedule& s) {
     return static_cast<int64_t>(s.fixed) * s.k_steps(config) * static_cast<int64_t>(s.tiles.size()) * s.tile_bytes;
 }
 
-ExtraJob pack_job(const Problem& problem, const Config& config, const Schedule& schedule, ValueId weight, int spatial,
-                  const Argument& to) {
-    const int64_t vectors = packed_bytes(config, schedule) / problem.terms() / 16;
+ExtraJob pack_job(const Problem& problem, const Config& config, std::shared_ptr<const Schedule> schedule,
+                  ValueId weight, int spatial, const Argument& to) {
+    const int64_t vectors = packed_bytes(config, *schedule) / problem.terms() / 16;
     ExtraJob job;
     job.root = weight;
     job.elements = static_cast<double>(vectors * problem.lanes());
     job.blocks = (vectors + 255) / 256;
     job.code = ptx;
     job.note = "pack weights";
-    job.write = [=](Emitter& emitter, const std::string& block) {
-        write(emitter, block, problem, config, schedule, weight, spatial, to);
+    job.write = [=, schedule = std::move(schedule)](Emitter& emitter, const std::string& block) {
+        write(emitter, block, problem, config, *schedule, weight, spatial, to);
     };
     return job;
 }

@@ -8,8 +8,8 @@ namespace transfuse::cuda {
 
 // weight: canonical [G, Cin, Cout, K…]; it is evaluated where it is packed, so a folded weight needs no memory of its
 // own. to: where the tiles go.
-ExtraJob pack_job(const Problem& problem, const Config& config, const Schedule& schedule, ValueId weight, int spatial,
-                  const Argument& to);
+ExtraJob pack_job(const Problem& problem, const Config& config, std::shared_ptr<const Schedule> schedule,
+                  ValueId weight, int spatial, const Argument& to);
 
 int64_t packed_bytes(const Config& config, const Schedule& schedule);
 

@@ -1,0 +1,166 @@
+#include "cuda/dense/written.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+namespace transfuse::cuda {
+
+namespace {
+
+// Appends plain values, one behind the other. Structures are taken apart by all their members, so that a new one
+// cannot be forgotten.
+class KeyText {
+public:
+    explicit KeyText(std::string begun = {}) : text_(std::move(begun)) {}
+
+    template <class... Values>
+    void add(const Values&... values) {
+        (one(values), ...);
+    }
+    std::string take() { return std::move(text_); }
+
+private:
+    template <class T>
+    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+    void one(const T& value) {
+        char bytes[8] = {};
+        std::memcpy(bytes, &value, sizeof value);
+        text_.append(bytes, sizeof value);
+    }
+    void one(const std::vector<bool>& list) {
+        one(list.size());
+        for (const bool value : list) one(value);
+    }
+    template <class T>
+    void one(const std::vector<T>& list) {
+        one(list.size());
+        for (const T& value : list) one(value);
+    }
+    template <class T, size_t count>
+    void one(const std::array<T, count>& list) {
+        for (const T& value : list) one(value);
+    }
+    void one(const Attributes& attributes) {
+        one(attributes.items().size());
+        for (const auto& [key, number] : attributes.items()) {
+            one(key), one(number.index());
+            std::visit([&](const auto& value) { one(value); }, number);
+        }
+    }
+
+    std::string text_;
+};
+
+// What may be asked of a size or a stride: whether it is negative, 0 or 1, and which vectors divide it.
+int asked(int64_t size) {
+    constexpr int widest = 4;  // 16 elements
+    if (size == 0 || size == 1) return static_cast<int>(size);
+    const int divides = std::min(widest, std::countr_zero(static_cast<uint64_t>(size)));
+    return (size < 0 ? -1 : 1) * (2 + divides);
+}
+
+void add(KeyText& key, const Config& config) {
+    const auto& [run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs,
+                 chunk_width, buffers, store_groups, load_registers, store_registers, product_registers, shared_padding,
+                 flat, alternates, skips] = config;
+    key.add(run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs, chunk_width,
+            buffers, store_groups, load_registers, store_registers, product_registers, shared_padding, flat, alternates,
+            skips);
+}
+
+void add(KeyText& key, const Needs& needs) {
+    const auto& [all_channels, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores, epilogue_flops,
+                 table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, folded, reduced] = needs;
+    key.add(all_channels, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores, epilogue_flops,
+            table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, folded, reduced);
+}
+
+void add(KeyText& key, const Operand& operand) {
+    const auto& [value, root, offset, dtype, strides, depends] = operand;
+    key.add(value, root >= 0, asked(offset), dtype, depends);
+    for (const int64_t stride : strides) key.add(asked(stride));
+}
+
+void add(KeyText& key, const GridReduction& reduction) {
+    const auto& [value, of, op, reduced, whole] = reduction;
+    key.add(value, of, op, reduced, whole);
+}
+
+// A node as a chain sees it.
+void add(KeyText& key, const Graph& graph, ValueId value) {
+    const Node& node = graph[value];
+    key.add(value, node.op, node.type.dtype, node.type.rank(), node.args, node.attributes);
+    if (node.type.rank() > 1) key.add(node.type.shape[1]);
+}
+
+// What a chain begins with: texts look some steps back, for shares and their logarithms.
+void add_before(KeyText& key, const Graph& graph, ValueId value, int back) {
+    const Node& node = graph[value];
+    if (is_literal(graph, value)) return add(key, graph, value);
+    key.add(value, node.op, node.args);
+    if (back == 0 || is_leaf(node.op)) return;
+    for (const ValueId arg : node.args)
+        if (arg >= 0) add_before(key, graph, arg, back - 1);
+}
+
+void add_steps(KeyText& key, const Graph& graph, const std::vector<ValueId>& steps, ValueId anchor) {
+    constexpr int back = 3;
+    for (const ValueId step : steps) {
+        add(key, graph, step);
+        for (const ValueId arg : graph[step].args)
+            if (arg != anchor && std::find(steps.begin(), steps.end(), arg) == steps.end())
+                add_before(key, graph, arg, back);
+    }
+}
+
+}  // namespace
+
+std::string schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
+    const auto& [axes, groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size] =
+        problem;
+    KeyText key;
+    key.add(groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size, shared_limit);
+    for (const auto& [up, down, dil, offset, in, out, taps] : axes) key.add(up, down, dil, offset, taps);
+    add(key, config);
+    add(key, needs);
+    // Rows that share their padding, or come as one, have the image's width.
+    if (config.shared_padding || config.flat) key.add(axes[3].in, axes[3].out);
+    return key.take();
+}
+
+std::string text_key(std::string of_schedule, const Epilogue& epilogue) {
+    const auto& [around, spatial, input, weight, prologue, steps, pool, pool_value, reads, bias, stores, grid,
+                 grid_shape, channel_reductions, fold, before_fold, handed, before_handed, handed_biased, pixel_major,
+                 vector, chain_instructions] = epilogue.program();
+    const Graph& graph = epilogue.graph();
+    KeyText key(std::move(of_schedule));
+    const Target& target = around->target;
+    key.add(around->number, around->aligned, around->precision, around->pass.anchor, target.arch, target.any_size,
+            target.general_only, target.portable_only);
+    key.add(spatial, weight, prologue, steps, pool_value, bias, channel_reductions, fold, before_fold, handed,
+            before_handed, handed_biased, pixel_major, vector, chain_instructions);
+    if (pool) key.add(pool->kind, pool->window, pool->scale);
+    add(key, input);
+    for (const Lattice& axis : epilogue.problem().axes) key.add(asked(axis.in), asked(axis.out));
+    for (const int64_t extent : grid_shape) key.add(asked(extent));
+    for (const auto* operands : {&epilogue.reads(), &epilogue.stores()}) {
+        key.add(operands->size());
+        for (const Operand& operand : *operands) add(key, operand);
+    }
+    for (size_t k = 0; k < reads.size(); ++k) key.add(epilogue.table_of(k), epilogue.image_table_of(k));
+    key.add(epilogue.prologue_tables(), epilogue.table_bytes(), epilogue.group_bytes(), epilogue.slots_at(),
+            epilogue.images_at(), epilogue.exchange_at(), epilogue.boxed(), epilogue.per_tile(), epilogue.channels());
+    key.add(grid.size(), stores.size());
+    for (const Partial& partial : epilogue.partials()) {
+        const auto& [reduction, first_stat, stats, pivot, store] = partial;
+        key.add(first_stat, stats, pivot, store);
+        add(key, reduction);
+        add(key, graph, reduction.value);
+    }
+    for (const auto* list : {&prologue, &steps}) add_steps(key, graph, *list, around->pass.anchor);
+    return key.take();
+}
+
+}  // namespace transfuse::cuda

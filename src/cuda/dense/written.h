@@ -1,0 +1,36 @@
+// Dense kernels that were written already. A schedule and a text know little of sizes: two sizes of which they know the
+// same have the same, which then is neither made nor compared again.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cuda/dense/epilogue.h"
+#include "cuda/dense/manner.h"
+#include "cuda/pull.h"
+#include "cuda/remembered.h"
+
+namespace transfuse::cuda {
+
+// All that a schedule depends on.
+std::string schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
+// All that a text and the packing of its weights depend on, given the key of its schedule: where they see sizes or
+// strides, only what they may ask of these (whether they are 0 or 1, which vectors divide them).
+std::string text_key(std::string of_schedule, const Epilogue& epilogue);
+
+struct Written {
+    struct Text {
+        std::shared_ptr<const Source> source;
+        std::shared_ptr<const ExtraJob> pack;
+    };
+    struct Said {  // by the words of a known kernel
+        std::string config_words;
+        Config config;
+        Manner manner;
+    };
+    Remembered<Schedule> schedules;
+    Remembered<Text> texts;
+    Remembered<Said> said;
+};
+
+}  // namespace transfuse::cuda
