@@ -167,7 +167,7 @@ private:
             place_leaves_below(packed.weights.job->root, request.places);
         }
         if (request.sinks.empty() && request.extras.empty()) return {};
-        Program program = pull(request);
+        Program program = context_.known ? *context_.known->prepared(request) : pull(request);
         for (Launch& launch : program.launches) launch.parameters_only = !writes_output;
         return program;
     }

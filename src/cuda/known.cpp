@@ -179,6 +179,13 @@ void KnownKernels::remember(const std::shared_ptr<const Source>& source, int arc
     if (known.met.insert(source.get()).second) known.by_text.emplace(source->text, source);
 }
 
+std::shared_ptr<const Program> KnownKernels::prepared(const PullRequest& request) {
+    const auto made = prepared_.get(pull_key(request), [&] {
+        return std::make_shared<const Prepared>(Prepared{pull(request), request.extras});
+    });
+    return {made, &made->program};
+}
+
 std::optional<DenseProgram> generate_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,
                                                  std::string* why_not) {
     const double outputs = outputs_of(around);

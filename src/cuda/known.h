@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cuda/dense/dense.h"
+#include "cuda/remembered.h"
 
 namespace transfuse::cuda {
 
@@ -49,6 +50,8 @@ public:
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);
     Written* written() { return written_.get(); }
+    // pull(request), for requests that do not depend on sizes.
+    std::shared_ptr<const Program> prepared(const PullRequest& request);
 
 private:
     struct Entry {
@@ -65,6 +68,11 @@ private:
     std::map<std::string, Entry> entries_;
     std::map<int, Compiled> compiled_;  // by architecture
     std::unique_ptr<Written> written_;
+    struct Prepared {
+        Program program;
+        std::vector<std::shared_ptr<const ExtraJob>> jobs;  // they live as long, so that no other has their addresses
+    };
+    Remembered<Prepared> prepared_;
     std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in
 };
 

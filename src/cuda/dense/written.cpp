@@ -2,56 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <type_traits>
 
+#include "cuda/key_text.h"
 namespace transfuse::cuda {
 
+// Structures are taken apart by all their members, so that a new one cannot be forgotten.
 namespace {
-
-// Appends plain values, one behind the other. Structures are taken apart by all their members, so that a new one
-// cannot be forgotten.
-class KeyText {
-public:
-    explicit KeyText(std::string begun = {}) : text_(std::move(begun)) {}
-
-    template <class... Values>
-    void add(const Values&... values) {
-        (one(values), ...);
-    }
-    std::string take() { return std::move(text_); }
-
-private:
-    template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-    void one(const T& value) {
-        char bytes[8] = {};
-        std::memcpy(bytes, &value, sizeof value);
-        text_.append(bytes, sizeof value);
-    }
-    void one(const std::vector<bool>& list) {
-        one(list.size());
-        for (const bool value : list) one(value);
-    }
-    template <class T>
-    void one(const std::vector<T>& list) {
-        one(list.size());
-        for (const T& value : list) one(value);
-    }
-    template <class T, size_t count>
-    void one(const std::array<T, count>& list) {
-        for (const T& value : list) one(value);
-    }
-    void one(const Attributes& attributes) {
-        one(attributes.items().size());
-        for (const auto& [key, number] : attributes.items()) {
-            one(key), one(number.index());
-            std::visit([&](const auto& value) { one(value); }, number);
-        }
-    }
-
-    std::string text_;
-};
 
 // What may be asked of a size or a stride: whether it is negative, 0 or 1, and which vectors divide it.
 int asked(int64_t size) {
