@@ -199,10 +199,15 @@ def _distributed() -> bool:
     return d.is_available() and d.is_initialized() and d.get_world_size() > 1
 
 
+def bare(cls: type) -> nn.Module:
+    """An object of the class and of no other: torch.fx.GraphModule's own __new__ makes a class without a forward for each."""
+    return object.__new__(cls)
+
+
 def plain_view(module: nn.Module, base: type) -> nn.Module:
     """The same module seen through its original class: the same parameters, buffers and children. Its own hooks run around what
     is captured, so the view has only those that compute a weight."""
-    view = base.__new__(base)
+    view = bare(base)
     view.__dict__ = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse")}
     for kind in HOOKS:
         kept = [(key, hook) for key, hook in view.__dict__[kind].items() if _weight_hook(hook)]

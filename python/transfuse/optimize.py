@@ -12,7 +12,7 @@ from torch.compiler import is_compiling
 
 from transfuse import fallback
 from transfuse.account import Report, graph_report
-from transfuse.capture import CaptureError, LastingError, ValueDependent, capture, plain_view
+from transfuse.capture import CaptureError, LastingError, ValueDependent, bare, capture, plain_view
 from transfuse.guards import Watch, attributes, autocast_state, places, watched_from_outside
 from transfuse.regions import Options, cut
 from transfuse.remembered import Bound, Entry, Recall, State
@@ -264,15 +264,53 @@ def _optimized_class(base: type) -> type:
     body |= {"__doc__": base.__doc__, "__module__": base.__module__}
     if base.__call__ is nn.Module.__call__:
         body["__call__"] = call
+    body |= _own_ways(base)
     made = type(base)(base.__name__, (base,), body)
     made.__qualname__ = base.__qualname__
     made._transfuse_base = base
     return made
 
 
+def _own_ways(base: type) -> dict:
+    """Of models that see to their own copies, as torch.fx.GraphModule, and write their own forward: both are left to them."""
+    ways = {}
+
+    def plain(self) -> nn.Module:
+        view = bare(base)
+        view.__dict__ = {k: v for k, v in self.__dict__.items() if k != "_transfuse"}
+        return view
+
+    def like(self, model: nn.Module) -> nn.Module:
+        return _optimized(model, self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic)
+
+    if base.__reduce__ is not object.__reduce__ or base.__reduce_ex__ is not object.__reduce_ex__:
+        ways["__reduce_ex__"] = lambda self, protocol=None: (
+            _optimized,
+            (plain(self), self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic),
+        )
+    if hasattr(base, "__deepcopy__"):
+        ways["__deepcopy__"] = lambda self, memo: like(self, base.__deepcopy__(plain(self), memo))
+    if issubclass(base, torch.fx.GraphModule):
+
+        def recompile(self):
+            view = plain(self)
+            code = view.recompile()  # the forward of `base`
+            self.__dict__ = like(self, view).__dict__
+            return code
+
+        ways["recompile"] = recompile
+    return ways
+
+
+def _optimized(model: nn.Module, options: Options, dynamic: bool) -> nn.Module:
+    base = getattr(type(model), "_transfuse_base", type(model))
+    module = bare(_optimized_class(base))
+    module.__dict__ = {**model.__dict__, "_transfuse": State(base, options, dynamic)}
+    return module
+
+
 def _rebuild(base: type, options: Options, dynamic: bool):
-    cls = _optimized_class(base)
-    module = cls.__new__(cls)
+    module = bare(_optimized_class(base))
     module.__dict__["_transfuse"] = State(base, options, dynamic)
     return module
 
@@ -307,14 +345,11 @@ def optimize(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"transfuse.optimize: model must be a torch.nn.Module, got {type(model).__name__}")
-    base = getattr(type(model), "_transfuse_base", type(model))
     options = Options(
         freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=tuple(torch_executed_ops),
         min_block_size=min_block_size, never_slower=never_slower, autotune=autotune, engine=engine,
     )  # fmt: skip
-    cls = _optimized_class(base)
-    module = cls.__new__(cls)
-    module.__dict__ = {**model.__dict__, "_transfuse": State(base, options, dynamic)}
+    module = _optimized(model, options, dynamic)
     if example_inputs is not None:
         args, kwargs = arguments(example_inputs)
         prepare(module, args, kwargs)

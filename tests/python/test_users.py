@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import pickle
 import random
 
 import pytest
@@ -316,3 +317,29 @@ def test_modes_subclasses_and_the_profiler(no_fallback):
     with torch.profiler.profile() as profile:
         ours(X)
     assert any("transfuse" in event.key for event in profile.key_averages())
+
+
+@pytest.mark.parametrize("kind", ["exported", "traced"])
+def test_graph_modules(kind):
+    """Of torch.fx and torch.export: each has a class of its own, its own way to be copied, and writes its forward anew."""
+    plain = net().eval()
+    module = torch.export.export(plain, (X,)).module() if kind == "exported" else torch.fx.symbolic_trace(plain)
+    ours = transfuse.optimize(module, (X,), never_slower=False)
+    taken = transfuse.report(ours)
+    assert "4 operators taken, 0 left" in str(taken)
+    with torch.no_grad():
+        for _ in range(3):
+            assert torch.allclose(ours(X), plain(X), atol=1e-5)
+    copied = copy.deepcopy(ours)
+    assert type(copied).__mro__[2] is type(module).__mro__[1] and str(transfuse.report(copied)) != str(taken)
+    assert torch.allclose(copied(X), plain(X), atol=1e-5) and "4 operators taken" in str(transfuse.report(copied))
+    if kind == "exported":  # PyTorch itself cannot pickle these
+        return
+    loaded = pickle.loads(pickle.dumps(ours))
+    assert torch.allclose(loaded(X), plain(X), atol=1e-5) and "4 operators taken" in str(transfuse.report(loaded))
+    (tanh,) = ours.graph.find_nodes(op="call_module", target="2")
+    tanh.replace_all_uses_with(tanh.args[0])
+    ours.graph.erase_node(tanh)
+    ours.recompile()
+    assert torch.allclose(ours(X), plain[3](plain[1](plain[0](X))), atol=1e-5)
+    assert "3 operators taken, 0 left" in str(transfuse.report(ours))
