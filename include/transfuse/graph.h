@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -62,9 +62,11 @@ enum class Key : uint8_t {
 
 using Number = std::variant<int64_t, double, std::vector<int64_t>, std::vector<double>>;
 
-// A small sorted set of (key, value). Booleans are int64 0/1; dtypes are int64 of the enum.
+// A small sorted set of (key, value). Booleans are int64 0/1; dtypes are int64 of the enum. Copies share it until one
+// is set anew.
 class Attributes {
 public:
+    using Items = std::vector<std::pair<Key, Number>>;
     Attributes() = default;
     Attributes(std::initializer_list<std::pair<Key, Number>> list);
     Attributes& set(Key key, Number value);
@@ -74,11 +76,18 @@ public:
     bool flag(Key key) const { return integer(key) != 0; }
     const std::vector<int64_t>& integers(Key key) const;
     const std::vector<double>& numbers(Key key) const;
-    const std::vector<std::pair<Key, Number>>& items() const { return items_; }
-    bool operator==(const Attributes&) const = default;
+    const Items& items() const;
+    size_t hash() const { return held_ ? held_->hash : 0; }
+    bool operator==(const Attributes& other) const { return held_ == other.held_ || items() == other.items(); }
+    bool same(const Attributes& other) const;          // to the bit, where == says that 0 is -0
 
 private:
-    std::vector<std::pair<Key, Number>> items_;  // sorted by key
+    struct Held {
+        explicit Held(Items list);
+        Items items;  // sorted by key
+        size_t hash;
+    };
+    std::shared_ptr<Held> held_;  // null: none
 };
 
 using ValueId = int32_t;  // index of a node in its graph; a node has one result
@@ -94,39 +103,52 @@ struct Node {
 
 class Graph {
 public:
-    const std::string& name() const { return name_; }
-    const std::deque<Node>& nodes() const { return nodes_; }
-    const Node& operator[](ValueId id) const { return nodes_[static_cast<size_t>(id)]; }
-    ValueId size() const { return static_cast<ValueId>(nodes_.size()); }
+    Graph();
+    Graph(const Graph&) = default;  // copies share their contents; to move is to copy, so that none is left without
+    Graph& operator=(const Graph&) = default;
+    const std::string& name() const { return contents_->name; }
+    const std::vector<Node>& nodes() const { return contents_->nodes; }
+    const Node& operator[](ValueId id) const { return contents_->nodes[static_cast<size_t>(id)]; }
+    ValueId size() const { return static_cast<ValueId>(contents_->nodes.size()); }
     // Inputs and params, in order of declaration: the order of tensors given to run().
-    const std::vector<ValueId>& leaves() const { return leaves_; }
-    const std::vector<ValueId>& outputs() const { return outputs_; }
-    const std::vector<std::string>& output_names() const { return output_names_; }
-    bool operator==(const Graph&) const = default;
+    const std::vector<ValueId>& leaves() const { return contents_->leaves; }
+    const std::vector<ValueId>& outputs() const { return contents_->outputs; }
+    const std::vector<std::string>& output_names() const { return contents_->output_names; }
+    bool operator==(const Graph& other) const { return contents_ == other.contents_ || *contents_ == *other.contents_; }
 
     // The same program for other shapes (and dtypes) of its leaves, inferred and checked anew.
     Graph with_leaf_types(const std::vector<Type>& types) const;
 
 private:
     friend class Builder;
-    std::string name_;
-    std::deque<Node> nodes_;  // a deque: references to nodes stay valid while a Builder appends
-    std::vector<ValueId> leaves_, outputs_;
-    std::vector<std::string> output_names_;
+    struct Contents {
+        std::string name;
+        std::vector<Node> nodes;
+        std::vector<ValueId> leaves, outputs;
+        std::vector<std::string> output_names;
+        bool operator==(const Contents&) const = default;
+    };
+    explicit Graph(Contents contents) : contents_(std::make_shared<const Contents>(std::move(contents))) {}
+    std::shared_ptr<const Contents> contents_;  // never null; copies share it
 };
 
 // Appends checked nodes; equal nodes are made once (hash-consing), so common subexpressions share a value.
 class Builder {
 public:
-    explicit Builder(std::string name = "graph") { graph_.name_ = std::move(name); }
+    explicit Builder(std::string name = "graph") : name_(std::move(name)) {}
 
     ValueId input(std::string name, Type type);
     ValueId param(std::string name, Type type);
     ValueId scalar(double value);                                    // rank 0, weak dtype, as a Python number in PyTorch
     ValueId full(Type type, double value);
     ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}, std::string name = {});
-    const Node& operator[](ValueId id) const { return graph_[id]; }
-    ValueId size() const { return graph_.size(); }
+    // A node of another graph again, on operands that are what its own are there: of their types, numbers where they are
+    // numbers. Nothing is inferred.
+    ValueId again(const Node& node, std::vector<ValueId> args) {
+        return append({node.op, std::move(args), node.attributes, node.type, node.name});
+    }
+    const Node& operator[](ValueId id) const { return nodes_[static_cast<size_t>(id)]; }
+    ValueId size() const { return static_cast<ValueId>(nodes_.size()); }
 
     // Shorthands used by rules and gradients.
     ValueId binary(Op op, ValueId a, ValueId b) { return add(op, {a, b}); }
@@ -139,10 +161,23 @@ public:
     Graph finish(std::vector<ValueId> outputs, std::vector<std::string> output_names = {});
 
 private:
+    // Values by a hash.
+    class Index {
+    public:
+        template <class Same>
+        ValueId find(size_t hash, const Same& same) const;  // the value it is true of, or -1
+        void add(size_t hash, ValueId value);
+
+    private:
+        std::vector<std::pair<size_t, ValueId>> slots_;  // a power of two; -1: empty
+        size_t taken_ = 0;
+    };
     ValueId append(Node node);
-    Graph graph_;
-    std::unordered_multimap<size_t, ValueId> known_;
-    std::unordered_map<std::string, ValueId> names_;
+    bool take_name(const std::string& name, ValueId value);  // false: another value has it
+    std::string name_;
+    std::deque<Node> nodes_;  // references to nodes stay valid while others are appended
+    std::vector<ValueId> leaves_;
+    Index known_, names_;
 };
 
 // What a node says of itself.

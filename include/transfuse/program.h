@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -86,13 +87,17 @@ private:
     template <class Make>
     std::shared_ptr<const Instance> find(const std::vector<int64_t>& key, const Make& make);
     std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
+    std::optional<Graph> graph_like(std::span<const TensorView> leaves) const;
 
     // The text cut at its holes: piece, hole, piece, … ; hole ≥ 0 is a leaf's type, hole < 0 is size number −1−hole.
     std::string text_;
     std::vector<std::string> pieces_;
     std::vector<int64_t> holes_;
     std::vector<std::string> leaf_names_;
+    bool sizes_at_call_ = false;  // some hole is a size
 
+    mutable std::mutex read_mutex_;
+    mutable std::optional<Graph> read_;  // the graph as it was read last, where no hole is a size
     mutable std::shared_mutex mutex_;
     std::mutex making_;
     std::unordered_map<std::vector<int64_t>, Entry, Hash> entries_;

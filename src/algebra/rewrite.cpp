@@ -83,26 +83,37 @@ ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOpt
     return id;
 }
 
+// A graph, what each of its nodes costs, and all of them together.
+struct Priced {
+    Graph graph;
+    std::vector<Cost> costs;
+    Cost total;
+
+    explicit Priced(Graph of) : graph(std::move(of)) {
+        costs.reserve(graph.nodes().size());
+        for (const Node& node : graph.nodes()) {
+            costs.push_back(node_cost(graph, node));
+            total += costs.back();
+        }
+    }
+};
+
 // One round; true if any rule fired.
-bool round(Graph& graph, const RewriteOptions& options, const Dispatch& table, std::vector<Step>& steps) {
+bool round(Priced& priced, const RewriteOptions& options, const Dispatch& table, std::vector<Step>& steps) {
+    const Graph& graph = priced.graph;
     Rewriter r(graph, options);
     const size_t before = steps.size();
-    std::vector<Cost> costs;
-    costs.reserve(graph.nodes().size());
-    Cost rest;  // of what this round has not reached
-    for (const Node& node : graph.nodes()) {
-        costs.push_back(node_cost(graph, node));
-        rest += costs.back();
-    }
+    Cost rest = priced.total;  // of what this round has not reached
     for (ValueId old = 0; old < graph.size(); ++old) {
-        const ValueId id = r.rebuild(old);
-        rest.flops -= costs[static_cast<size_t>(old)].flops;
-        rest.bytes -= costs[static_cast<size_t>(old)].bytes;
+        const Cost& cost = priced.costs[static_cast<size_t>(old)];
+        const ValueId id = r.rebuild(old, cost);
+        rest.flops -= cost.flops;
+        rest.bytes -= cost.bytes;
         r.settle(old, improve(r, id, table, options, rest, steps));
     }
     if (steps.size() == before) return false;
-    graph = r.finish(graph.output_names());
-    steps.back().after = cost(graph);  // what became of no use only now is gone as well
+    priced = Priced(r.finish(graph.output_names()));
+    steps.back().after = priced.total;  // what became of no use only now is gone as well
     return true;
 }
 
@@ -139,15 +150,16 @@ double thickness(const Graph& graph) {
 Derivation derive(const Graph& graph, const RewriteOptions& options) {
     Derivation derivation;
     derivation.written = graph;
-    derivation.rewritten = graph;
+    Priced now(graph);
     const bool usual = options.without.empty() && options.only.empty();
     for (bool finishing : {false, true}) {
-        if (finishing && !has_thin_lattice(derivation.rewritten) && !has_centred_value(derivation.rewritten)) break;
+        if (finishing && !has_thin_lattice(now.graph) && !has_centred_value(now.graph)) break;
         const Dispatch own = usual ? Dispatch{} : dispatch(options, finishing);
         const Dispatch& table = usual ? usual_dispatch(finishing) : own;
         for (int rounds = 0; rounds < most_rounds; ++rounds)
-            if (!round(derivation.rewritten, options, table, derivation.steps)) break;
+            if (!round(now, options, table, derivation.steps)) break;
     }
+    derivation.rewritten = now.graph;
     return derivation;
 }
 

@@ -94,14 +94,15 @@ void Rewriter::charge(const Price& price, double sign) {
 }
 
 // A value the builder made just now.
-void Rewriter::learn(ValueId id) {
+void Rewriter::learn(ValueId id) { learn(id, node_cost(builder_, builder_[id])); }
+
+void Rewriter::learn(ValueId id, const Cost& cost) {
     const Node& node = builder_[id];
     bool parameter = node.op != Op::input, number = !is_leaf(node.op);
     for (ValueId arg : node.args) {
         parameter = parameter && parameter_[at(arg)];
         number = number && number_[at(arg)];
     }
-    const Cost cost = node_cost(builder_, node);
     uses_.push_back(0);
     alive_.push_back(false);
     parameter_.push_back(parameter);
@@ -137,21 +138,37 @@ ValueId Rewriter::add(Op op, std::vector<ValueId> args, Attributes attributes, s
     return id;
 }
 
-ValueId Rewriter::rebuild(ValueId old) {
+// Types and costs depend on the operands' types, and on which of them are numbers.
+bool Rewriter::stands_for(ValueId id, ValueId old) const {
+    const Node &now = builder_[id], &before = graph_[old];
+    return (now.op == before.op || (!is_constant(now.op) && !is_constant(before.op))) && now.type == before.type;
+}
+
+ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
     const Node& node = graph_[old];
     candidate_is_moment_ = moment_[at(old)];
     candidate_is_loaded_ = loaded_[at(old)];
     ValueId id;
     if (is_leaf(node.op)) {
-        id = node.op == Op::input ? builder_.input(node.name, node.type) : builder_.param(node.name, node.type);
-        learn(id);
+        id = builder_.again(node, {});
+        learn(id, cost);
         revive(id);
         hold(id);  // leaves stay, used or not
     } else {
         std::vector<ValueId> args;
         args.reserve(node.args.size());
-        for (ValueId arg : node.args) args.push_back(now_[at(arg)]);
-        id = add(node.op, std::move(args), node.attributes, node.name);
+        bool alike = true;
+        for (ValueId arg : node.args) {
+            args.push_back(now_[at(arg)]);
+            alike = alike && stands_for(args.back(), arg);
+        }
+        if (alike) {
+            id = builder_.again(node, std::move(args));
+            if (id == static_cast<ValueId>(uses_.size())) learn(id, cost);
+            revive(id);
+        } else {
+            id = add(node.op, std::move(args), node.attributes, node.name);
+        }
     }
     hold(id);
     for (ValueId arg : node.args) release(now_[at(arg)]);  // the use that was kept for `old`

@@ -63,9 +63,10 @@ public:
     Total total() const { return live_; }
 
     // The driver's side of a firing.
-    ValueId rebuild(ValueId old);  // the candidate: `old` on rewritten operands, held
-    void begin();                  // remember what is born from here on
-    void drop_unused();            // bury what the rule built in vain
+    // The candidate: `old` on rewritten operands, held. cost: of `old` in its graph.
+    ValueId rebuild(ValueId old, const Cost& cost);
+    void begin();        // remember what is born from here on
+    void drop_unused();  // bury what the rule built in vain
     void hold(ValueId id);
     void release(ValueId id);
     void settle(ValueId old, ValueId id);  // `id` stands for `old` from now on
@@ -84,6 +85,8 @@ private:
     void append(int64_t value) { remark_ += std::to_string(value); }
     void append(double value);
     void learn(ValueId id);
+    void learn(ValueId id, const Cost& cost);
+    bool stands_for(ValueId id, ValueId old) const;  // as an operand
     void revive(ValueId id);
     void bury(ValueId id);
     void charge(const Price& price, double sign);

@@ -56,7 +56,7 @@ public:
             auto tiles = ahead.extract(p);
             programs[p] = generate(p, tiles ? std::optional(std::move(tiles.mapped())) : std::nullopt);
         }
-        bind_in_order(programs);
+        bind_in_order(std::move(programs));
         copy_repeated_outputs();
         assembly_.workspace_bytes += scratch_bytes_;
         assembly_.strides = placement_.strides();
@@ -70,16 +70,16 @@ private:
     }
 
     // Tiles of a pass depend on nothing that is decided for another: where there are many, and choosing a tile and
-    // writing its text takes nearly all the time, several threads generate them. (Decisions are recorded in order.)
+    // writing its text takes long, several threads generate them. (Decisions are recorded in order.)
     std::map<size_t, Tiles> all_tiles_ahead() const {
-        constexpr size_t few = 2;  // a thread takes as long to start as a pass
+        constexpr size_t few = 4;
         std::vector<size_t> passes;
         for (size_t p = first_; p < plan_.passes.size(); ++p)
             if (takes_tiles(context_, p, config_of(p))) passes.push_back(p);
-        if (target_.stated() || passes.size() < 2 * few) return {};
+        if (target_.stated() || passes.size() < few) return {};
         std::vector<std::optional<Tiles>> made(passes.size());
-        side_by_side(
-            passes.size(), [&](size_t k) { made[k] = tiles_ahead(context_, passes[k], config_of(passes[k])); }, few);
+        side_by_side_when_long(passes.size(),
+                               [&](size_t k) { made[k] = tiles_ahead(context_, passes[k], config_of(passes[k])); });
         std::map<size_t, Tiles> tiles;
         for (size_t k = 0; k < passes.size(); ++k)
             if (made[k]) tiles.emplace(passes[k], std::move(*made[k]));
@@ -102,7 +102,7 @@ private:
     // what comes after needs both. The reading waits for what was launched before it and only then lets the preparation
     // start, which waits for nothing: weights may just have been written, and its memory may be what the call before
     // still reads.
-    void bind_in_order(const std::vector<Program>& programs) {
+    void bind_in_order(std::vector<Program> programs) {
         const bool moments = first_ < programs.size() && plan_.passes[first_].kind == PassKind::moments;
         const size_t reading = moments ? launches_before_tail(programs[first_]) : 0;
         std::set<ValueId> met = values_met(programs);
@@ -111,8 +111,8 @@ private:
         place_buffers(met);
         place_packed();
         if (reading == 0) {
-            bind(prepare, preparing_pass());
-            for (size_t p = first_; p < programs.size(); ++p) bind(programs[p], p);
+            bind(std::move(prepare), preparing_pass());
+            for (size_t p = first_; p < programs.size(); ++p) bind(std::move(programs[p]), p);
             return;
         }
         const auto beside = static_cast<int64_t>(assembly_.workspace_bytes);  // the preparation's scratch, its own
@@ -121,10 +121,10 @@ private:
         reads.launches.resize(reading);
         rest.launches.erase(rest.launches.begin(), rest.launches.begin() + static_cast<std::ptrdiff_t>(reading));
         for (Launch& launch : prepare.launches) launch.early = true;
-        bind(reads, first_);
-        bind(prepare, preparing_pass(), beside);
-        bind(rest, first_);
-        for (size_t p = first_ + 1; p < programs.size(); ++p) bind(programs[p], p);
+        bind(std::move(reads), first_);
+        bind(std::move(prepare), preparing_pass(), beside);
+        bind(std::move(rest), first_);
+        for (size_t p = first_ + 1; p < programs.size(); ++p) bind(std::move(programs[p]), p);
     }
 
     // The launches of a moments pass that need nothing the prepare pass stores.
@@ -211,14 +211,14 @@ private:
 
     // Scratch lies behind the buffers; passes follow each other on one stream, so they share it. (Which of them is the
     // largest depends on sizes: where formulas are wanted, each has its own.)
-    void bind(const Program& program, size_t pass, std::optional<int64_t> scratch = {}) {
+    void bind(Program program, size_t pass, std::optional<int64_t> scratch = {}) {
         const size_t scratch_begin =
             target_.stated() ? scratch_begins_.try_emplace(pass, scratch_bytes_).first->second : 0;
         const int64_t scratch_at = scratch.value_or(static_cast<int64_t>(assembly_.workspace_bytes + scratch_begin));
-        for (const Launch& launch : program.launches) {
-            BoundLaunch bound{launch, {}, pass};
+        for (Launch& launch : program.launches) {
+            BoundLaunch bound{std::move(launch), {}, pass};
             if (!options_.freeze) bound.launch.parameters_only = false;
-            for (const Argument& argument : launch.arguments)
+            for (const Argument& argument : bound.launch.arguments)
                 if (argument.kind != Argument::Kind::bytes) bound.addresses.push_back(address_of(argument, scratch_at));
             assembly_.launches.push_back(std::move(bound));
         }

@@ -155,6 +155,7 @@ struct Surroundings {
     std::string config;          // the pass's dense configuration in words; empty: the heuristic's best
     int number = -1;             // of the pass
     Written* written = nullptr;  // dense kernels that were written already; may be null
+    const std::vector<bool>* parameters = nullptr;  // parameter_values of the plan's graph, where they are known
 };
 
 // The dense configurations a plan's passes were told to take, by number of the pass.

@@ -12,7 +12,7 @@ namespace transfuse::cuda {
 class KernelText {
 public:
     KernelText(const Surroundings& s, const Places& places, int vector = 1, bool wide_index = false)
-        : values_(parameter_values(s.plan.graph)),
+        : values_(s.parameters ? *s.parameters : parameter_values(s.plan.graph)),
           wide_index_(wide_index),
           parameters(wide_index, s.target.texts()),
           emitter(s.plan.graph, values_, places, parameters, body, tables_, false, vector) {}

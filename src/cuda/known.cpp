@@ -106,7 +106,7 @@ std::string structure_of(const Surroundings& around) {
     return text;
 }
 
-KnownKernels::KnownKernels() : written_(std::make_unique<Written>()) {}
+KnownKernels::KnownKernels(bool finds_texts) : written_(finds_texts ? std::make_unique<Written>() : nullptr) {}
 KnownKernels::~KnownKernels() = default;
 
 bool KnownKernels::first_met(const Graph& graph) {
@@ -146,6 +146,7 @@ void KnownKernels::remember(const Taken& taken) {
     entry.weighed.insert(taken.size_class);
     for (KnownKernel& other : entry.kernels) {
         if (!other.source && other.words == taken.kernel.words) other.source = taken.kernel.source;
+        if (other.source == taken.kernel.source) return;
         if (other.source && other.source->text == taken.kernel.source->text) return;
     }
     entry.kernels.push_back(taken.kernel);
@@ -180,6 +181,7 @@ void KnownKernels::remember(const std::shared_ptr<const Source>& source, int arc
 }
 
 std::shared_ptr<const Program> KnownKernels::prepared(const PullRequest& request) {
+    if (!written_) return std::make_shared<const Program>(pull(request));
     const auto made = prepared_.get(pull_key(request), [&] {
         return std::make_shared<const Prepared>(Prepared{pull(request), request.extras});
     });

@@ -34,7 +34,8 @@ struct Taken {
 
 class KnownKernels {
 public:
-    KnownKernels();
+    // finds_texts: those written already are found again; else each is written to be compared (tests).
+    explicit KnownKernels(bool finds_texts = true);
     ~KnownKernels();
     // Whether these are the sizes that a graph of the program had first. Others are given texts that serve any size.
     bool first_met(const Graph& graph);
@@ -49,7 +50,7 @@ public:
     // The source that a text had when it was compiled: sizes that share it need not compare it again. Null: it is new.
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);
-    Written* written() { return written_.get(); }
+    Written* written() { return written_.get(); }  // null: texts are not found
     // pull(request), for requests that do not depend on sizes.
     std::shared_ptr<const Program> prepared(const PullRequest& request);
 
@@ -65,7 +66,7 @@ private:
         std::unordered_multimap<std::string_view, std::shared_ptr<const Source>> by_text;
     };
     mutable std::mutex mutex_;
-    std::map<std::string, Entry> entries_;
+    std::unordered_map<std::string, Entry> entries_;
     std::map<int, Compiled> compiled_;  // by architecture
     std::unique_ptr<Written> written_;
     struct Prepared {

@@ -28,7 +28,8 @@ Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_
             context.aligned,
             config,
             static_cast<int>(number),
-            context.known ? context.known->written() : nullptr};
+            context.known ? context.known->written() : nullptr,
+            &context.parameters};
 }
 
 // Where adding them up afterwards is estimated faster, the products of each tap: for the first size of a program, by
@@ -89,17 +90,26 @@ public:
 
 private:
     void dense() {
+        if (ahead_ || !ordinary_arithmetic()) tensor_cores();
+    }
+
+    // Families that tiles_ahead has asked already. False where none takes the pass.
+    bool ordinary_arithmetic() {
         if (auto thin = generate_thin(around_, places_, placement_.sinks_of(pass_))) {
             take(std::move(*thin), "ordinary arithmetic; ");
             for (const Store& store : pass_.stores) done_.insert(store.value);
-            return;
+            return true;
         }
         if (auto ordinary = ordinary_product()) {
             take(std::move(ordinary->program), "ordinary arithmetic; ");
             place(ordinary->grid);
             tiles_are_done();
-            return;
+            return true;
         }
+        return false;
+    }
+
+    void tensor_cores() {
         Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
         if (tiles.dense) return take_tiles(std::move(tiles));
         why_not_ = std::move(tiles.why_not);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -32,7 +33,7 @@ void side_by_side(size_t count, const Body& body, size_t at_least = 1) {
         }
         beside_others = before;
     };
-    const size_t cores = std::min<size_t>(std::max(1U, std::thread::hardware_concurrency()), 16);
+    static const size_t cores = std::min<size_t>(std::max(1U, std::thread::hardware_concurrency()), 16);
     const size_t most = beside_others ? 1 : cores;
     std::vector<std::thread> threads;
     try {
@@ -42,6 +43,17 @@ void side_by_side(size_t count, const Body& body, size_t at_least = 1) {
     work();
     for (std::thread& thread : threads) thread.join();
     if (error) std::rethrow_exception(error);
+}
+
+// The same where parts may be short: threads are started once those done take longer than starting some.
+template <class Body>
+void side_by_side_when_long(size_t count, const Body& body) {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::microseconds long_enough{500};
+    const auto begin = Clock::now();
+    size_t done = 0;
+    while (done < count && Clock::now() - begin < long_enough) body(done++);
+    if (done < count) side_by_side(count - done, [&](size_t k) { body(done + k); });
 }
 
 }  // namespace transfuse::cuda

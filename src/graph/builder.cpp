@@ -16,29 +16,11 @@ void mix(size_t& hash, uint64_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7
 size_t hash_of(const Node& node) {
     size_t hash = static_cast<size_t>(node.op);
     for (ValueId arg : node.args) mix(hash, static_cast<uint64_t>(arg));
-    for (const auto& [key, number] : node.attributes.items()) {
-        mix(hash, static_cast<uint64_t>(key));
-        std::visit(
-            [&](const auto& value) {
-                if constexpr (requires { value.size(); }) {
-                    mix(hash, value.size());
-                    for (auto element : value) mix(hash, bits(element));
-                } else {
-                    mix(hash, bits(value));
-                }
-            },
-            number);
-    }
+    mix(hash, node.attributes.hash());
     return hash;
 }
 
-bool same(const Node& a, const Node& b) {
-    const auto &left = a.attributes.items(), &right = b.attributes.items();
-    return a.op == b.op && a.args == b.args &&
-           std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const auto& x, const auto& y) {
-               return x.first == y.first && transfuse::same(x.second, y.second);
-           });
-}
+bool same(const Node& a, const Node& b) { return a.op == b.op && a.args == b.args && a.attributes.same(b.attributes); }
 
 void check_leaf_name(Op op, const std::string& name) {
     if (!is_name(name))
@@ -49,31 +31,62 @@ void check_leaf_name(Op op, const std::string& name) {
 
 }  // namespace
 
+template <class Same>
+ValueId Builder::Index::find(size_t hash, const Same& same) const {
+    if (slots_.empty()) return -1;
+    for (size_t at = hash & (slots_.size() - 1); slots_[at].second >= 0; at = (at + 1) & (slots_.size() - 1))
+        if (slots_[at].first == hash && same(slots_[at].second)) return slots_[at].second;
+    return -1;
+}
+
+void Builder::Index::add(size_t hash, ValueId value) {
+    constexpr size_t smallest = 64;
+    if (2 * (taken_ + 1) > slots_.size()) {  // half of them stay empty
+        std::vector<std::pair<size_t, ValueId>> fewer(std::max(smallest, 2 * slots_.size()), {0, -1});
+        fewer.swap(slots_);
+        taken_ = 0;
+        for (const auto& [other, id] : fewer)
+            if (id >= 0) add(other, id);
+    }
+    size_t at = hash & (slots_.size() - 1);
+    while (slots_[at].second >= 0) at = (at + 1) & (slots_.size() - 1);
+    slots_[at] = {hash, value};
+    ++taken_;
+}
+
+bool Builder::take_name(const std::string& name, ValueId value) {
+    const size_t hash = std::hash<std::string>{}(name);
+    const auto has_it = [&](ValueId other) { return nodes_[static_cast<size_t>(other)].name == name; };
+    if (names_.find(hash, has_it) >= 0) return false;
+    names_.add(hash, value);
+    return true;
+}
+
 ValueId Builder::append(Node node) {
     const bool leaf = is_leaf(node.op);
     size_t hash = 0;
     if (!leaf) {
         hash = hash_of(node);
-        auto [first, last] = known_.equal_range(hash);
-        for (auto at = first; at != last; ++at) {
-            Node& twin = graph_.nodes_[static_cast<size_t>(at->second)];
-            if (!same(twin, node)) continue;
-            if (twin.name.empty() && !node.name.empty() && names_.try_emplace(node.name, at->second).second)
+        const ValueId known =
+            known_.find(hash, [&](ValueId other) { return same(nodes_[static_cast<size_t>(other)], node); });
+        if (known >= 0) {
+            Node& twin = nodes_[static_cast<size_t>(known)];
+            if (twin.name.empty() && !node.name.empty() && take_name(node.name, known))
                 twin.name = std::move(node.name);
-            return at->second;
+            return known;
         }
     }
-    const ValueId id = graph_.size();
+    const ValueId id = size();
     // The name of an inner value is a courtesy to the reader: one that is taken is dropped. Leaves must be told apart.
-    if (!node.name.empty() && !names_.try_emplace(node.name, id).second) {
+    if (!node.name.empty() && !take_name(node.name, id)) {
         if (leaf) fail(name(node.op), ": there is already a value named '", node.name, "'");
         node.name.clear();
     }
     if (leaf)
-        graph_.leaves_.push_back(id);
+        leaves_.push_back(id);
     else
-        known_.emplace(hash, id);
-    graph_.nodes_.push_back(std::move(node));
+        known_.add(hash, id);
+    nodes_.push_back(std::move(node));
     return id;
 }
 
@@ -102,22 +115,22 @@ ValueId Builder::add(Op op, std::vector<ValueId> args, Attributes attributes, st
     bool numbers_alone = is_unary(op) || is_binary(op) || op == Op::select;
     for (ValueId arg : args) {
         if (arg < 0 || arg >= size()) fail(transfuse::name(op), ": operand ", arg, " is not a value of this graph");
-        numbers_alone = numbers_alone && graph_[arg].op == Op::scalar;
+        numbers_alone = numbers_alone && (*this)[arg].op == Op::scalar;
     }
     // PReLU's weight [C] lies along axis 1; as [C, 1, …] it broadcasts like any other operand.
-    if (op == Op::prelu && args.size() == 2 && graph_[args[1]].type.rank() == 1 && graph_[args[0]].type.rank() > 2) {
-        const int64_t channels = graph_[args[1]].type.shape[0];
-        if (channels != 1 && channels != graph_[args[0]].type.shape[1])
-            fail("prelu: weight must have 1 or ", graph_[args[0]].type.shape[1], " elements for x ",
-                 to_string(graph_[args[0]].type), ", got ", channels);
-        Sizes shape(graph_[args[0]].type.shape.size() - 1, 1);
+    if (op == Op::prelu && args.size() == 2 && (*this)[args[1]].type.rank() == 1 && (*this)[args[0]].type.rank() > 2) {
+        const int64_t channels = (*this)[args[1]].type.shape[0];
+        if (channels != 1 && channels != (*this)[args[0]].type.shape[1])
+            fail("prelu: weight must have 1 or ", (*this)[args[0]].type.shape[1], " elements for x ",
+                 to_string((*this)[args[0]].type), ", got ", channels);
+        Sizes shape((*this)[args[0]].type.shape.size() - 1, 1);
         shape[0] = channels;
         args[1] = reshape(args[1], std::move(shape));
     }
 
     Node node{op, std::move(args), std::move(attributes), {}, is_name(name) ? std::move(name) : std::string()};
     std::vector<const Node*> operands(node.args.size());
-    std::transform(node.args.begin(), node.args.end(), operands.begin(), [&](ValueId arg) { return &graph_[arg]; });
+    std::transform(node.args.begin(), node.args.end(), operands.begin(), [&](ValueId arg) { return &(*this)[arg]; });
     infer(node, operands);
 
     if (numbers_alone) {  // numbers stay numbers, as in Python: folding keeps their dtype weak
@@ -141,7 +154,7 @@ ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const 
     if (bias_or_minus_one >= 0) args.push_back(bias_or_minus_one);
     const ValueId id = add(Op::lattice, std::move(args), lattice_attributes(axes, groups));
     for (size_t j = 0; j < axes.size(); ++j) {
-        const int64_t in = graph_[x].type.shape[2 + j], taps = graph_[w].type.shape[3 + j];
+        const int64_t in = (*this)[x].type.shape[2 + j], taps = (*this)[w].type.shape[3 + j];
         if (axes[j].in != in || axes[j].taps != taps)
             fail("lattice: axis ", j, " is for ", axes[j].in, " inputs and ", axes[j].taps, " taps, the operands have ",
                  in, " and ", taps);
@@ -150,43 +163,44 @@ ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const 
 }
 
 Graph Builder::finish(std::vector<ValueId> outputs, std::vector<std::string> output_names) {
-    if (!is_name(graph_.name_)) fail("graph: '", graph_.name_, "' is not a name");
-    if (outputs.empty()) fail("graph ", graph_.name_, ": there is no output");
+    if (!is_name(name_)) fail("graph: '", name_, "' is not a name");
+    if (outputs.empty()) fail("graph ", name_, ": there is no output");
     for (ValueId output : outputs)
-        if (output < 0 || output >= size()) fail("graph ", graph_.name_, ": output ", output, " is not a value of it");
+        if (output < 0 || output >= size()) fail("graph ", name_, ": output ", output, " is not a value of it");
     if (output_names.size() > outputs.size())
-        fail("graph ", graph_.name_, ": ", output_names.size(), " output names for ", outputs.size(), " outputs");
+        fail("graph ", name_, ": ", output_names.size(), " output names for ", outputs.size(), " outputs");
 
-    std::vector<bool> needed(graph_.nodes_.size());
+    std::vector<bool> needed(nodes_.size());
     for (ValueId id : outputs) needed[static_cast<size_t>(id)] = true;
-    for (ValueId id : graph_.leaves_) needed[static_cast<size_t>(id)] = true;
+    for (ValueId id : leaves_) needed[static_cast<size_t>(id)] = true;
     for (size_t id = needed.size(); id-- > 0;)
         if (needed[id])
-            for (ValueId arg : graph_.nodes_[id].args) needed[static_cast<size_t>(arg)] = true;
+            for (ValueId arg : nodes_[id].args) needed[static_cast<size_t>(arg)] = true;
 
-    Graph sealed;
-    sealed.name_ = std::move(graph_.name_);
+    Graph::Contents sealed;
+    sealed.name = std::move(name_);
+    sealed.nodes.reserve(static_cast<size_t>(std::count(needed.begin(), needed.end(), true)));
     std::vector<ValueId> moved(needed.size(), -1);
     for (size_t id = 0; id < needed.size(); ++id) {
         if (!needed[id]) continue;
-        Node& node = graph_.nodes_[id];
+        Node& node = nodes_[id];
         for (ValueId& arg : node.args) arg = moved[static_cast<size_t>(arg)];
-        moved[id] = sealed.size();
-        if (is_leaf(node.op)) sealed.leaves_.push_back(moved[id]);
-        sealed.nodes_.push_back(std::move(node));
+        moved[id] = static_cast<ValueId>(sealed.nodes.size());
+        if (is_leaf(node.op)) sealed.leaves.push_back(moved[id]);
+        sealed.nodes.push_back(std::move(node));
     }
     output_names.resize(outputs.size());
     std::unordered_set<std::string> taken;
     for (size_t i = 0; i < outputs.size(); ++i) {
-        sealed.outputs_.push_back(moved[static_cast<size_t>(outputs[i])]);
+        sealed.outputs.push_back(moved[static_cast<size_t>(outputs[i])]);
         std::string& given = output_names[i];
-        if (given.empty()) given = default_output_name(sealed[sealed.outputs_[i]], i, taken);
-        if (!is_name(given)) fail("graph ", sealed.name_, ": the name of output ", i, ", '", given, "', is not a name");
-        if (!taken.insert(given).second) fail("graph ", sealed.name_, ": two outputs are named '", given, "'");
+        if (given.empty()) given = default_output_name(sealed.nodes[static_cast<size_t>(sealed.outputs[i])], i, taken);
+        if (!is_name(given)) fail("graph ", sealed.name, ": the name of output ", i, ", '", given, "', is not a name");
+        if (!taken.insert(given).second) fail("graph ", sealed.name, ": two outputs are named '", given, "'");
     }
-    sealed.output_names_ = std::move(output_names);
+    sealed.output_names = std::move(output_names);
     *this = Builder("graph");
-    return sealed;
+    return Graph(std::move(sealed));
 }
 
 }  // namespace transfuse

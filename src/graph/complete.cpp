@@ -98,13 +98,14 @@ std::optional<Number> convert(Kind kind, const Number& value) {
 }  // namespace
 
 Attributes complete(const Schema& schema, Attributes given) {
-    for (const auto& [key, value] : given.items()) {
+    const Attributes as_given = given;  // it stays while what is completed changes
+    for (const auto& [key, value] : as_given.items()) {
         const AttributeSchema* attribute = find(schema, key);
         if (!attribute) refuse_key(schema, key);
         if (fits(attribute->kind, value)) continue;
         std::optional<Number> converted = convert(attribute->kind, value);
         if (!converted) fail(schema.name, ": attribute '", name(key), "' must be ", describe(attribute->kind));
-        given.set(key, std::move(*converted));  // in place: the key is there
+        given.set(key, std::move(*converted));
     }
     for (const AttributeSchema& attribute : schema.attributes) {
         if (attribute.optional || given.has(attribute.key)) continue;

@@ -7,14 +7,19 @@
 
 namespace transfuse {
 
+Graph::Graph() {
+    static const auto none = std::make_shared<const Contents>();
+    contents_ = none;
+}
+
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
-    if (types.size() != leaves_.size())
-        fail("graph ", name_, " has ", leaves_.size(), " leaves, got ", types.size(), " types");
-    Builder builder(name_);
+    if (types.size() != leaves().size())
+        fail("graph ", name(), " has ", leaves().size(), " leaves, got ", types.size(), " types");
+    Builder builder(name());
     std::vector<ValueId> moved;
-    moved.reserve(nodes_.size());
+    moved.reserve(nodes().size());
     size_t leaf = 0;
-    for (const Node& node : nodes_) {
+    for (const Node& node : nodes()) {
         if (node.op == Op::input) {
             moved.push_back(builder.input(node.name, types[leaf++]));
         } else if (node.op == Op::param) {
@@ -26,9 +31,9 @@ Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
             moved.push_back(builder.add(node.op, std::move(args), node.attributes, node.name));
         }
     }
-    std::vector<ValueId> outputs;
-    for (ValueId output : outputs_) outputs.push_back(moved[static_cast<size_t>(output)]);
-    return builder.finish(std::move(outputs), output_names_);
+    std::vector<ValueId> given;
+    for (ValueId output : outputs()) given.push_back(moved[static_cast<size_t>(output)]);
+    return builder.finish(std::move(given), output_names());
 }
 
 std::vector<Lattice> lattices(const Graph& graph, ValueId id) {

@@ -95,6 +95,7 @@ Program::Program(std::string text) : text_(std::move(text)), kernels_(cuda::no_k
             pieces_.push_back(std::move(piece));
             piece.clear();
             holes_.push_back(-1 - number);
+            sizes_at_call_ = true;
             at += static_cast<size_t>(end - begin) + 1;
         } else if (c == '=' && (starts_word(text_, at, "= input ") || starts_word(text_, at, "= param "))) {
             const size_t line = text_.rfind('\n', at) + 1;
@@ -134,8 +135,40 @@ std::string Program::render(std::span<const TensorView> leaves, std::span<const 
     return text + pieces_.back();
 }
 
+// What was read for other sizes, inferred anew. It holds for other extents of inputs, but not for another number of
+// axes, other types or parameters, by which attributes were completed. None where it cannot be: reading then says why.
+std::optional<Graph> Program::graph_like(std::span<const TensorView> leaves) const {
+    std::optional<Graph> read;
+    {
+        const std::lock_guard lock(read_mutex_);
+        read = read_;
+    }
+    if (!read || leaves.size() != read->leaves().size()) return std::nullopt;
+    std::vector<Type> types;
+    types.reserve(leaves.size());
+    for (size_t i = 0; i < leaves.size(); ++i) {
+        const Node& leaf = (*read)[read->leaves()[i]];
+        types.push_back({leaves[i].dtype, leaves[i].shape});
+        const bool holds = leaf.op == Op::param
+                               ? types[i] == leaf.type
+                               : types[i].dtype == leaf.type.dtype && types[i].rank() == leaf.type.rank();
+        if (!holds) return std::nullopt;
+    }
+    try {
+        return read->with_leaf_types(types);
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
 Graph Program::graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
-    return parse(render(leaves, sizes));
+    if (auto graph = graph_like(leaves)) return *graph;
+    Graph graph = parse(render(leaves, sizes));
+    if (!sizes_at_call_) {
+        const std::lock_guard lock(read_mutex_);
+        read_ = graph;
+    }
+    return graph;
 }
 
 size_t Program::Hash::operator()(const std::vector<int64_t>& key) const {

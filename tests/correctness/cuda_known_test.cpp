@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "cuda/build.h"
 #include "cuda/dense/manner.h"
 #include "cuda_host/cases.h"
+#include "rows.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -246,6 +248,57 @@ TEST_F(CudaKnown, KnownKernelsAreRightForOtherSizes) {
         check(cases, tolerance);
     }
     EXPECT_GE(served, 6);
+}
+
+// Everything of an assembly that a GPU would see.
+std::string shown(const Assembly& assembly) {
+    std::ostringstream all;
+    all << assembly.workspace_bytes << ' ' << assembly.kept_bytes << '\n';
+    for (const BoundLaunch& bound : assembly.launches) {
+        const Launch& launch = bound.launch;
+        all << launch.source->entry << ' ' << launch.source->text << launch.note << ' ' << launch.grid[0] << ' ' << launch.grid[1] << ' '
+            << launch.block[0] << ' ' << launch.shared_bytes << ' ' << launch.early << '\n';
+        for (const Argument& argument : launch.arguments)
+            all << static_cast<int>(argument.kind) << ' ' << argument.value << ' ' << argument.offset << ' '
+                << std::string(reinterpret_cast<const char*>(argument.data.data()), argument.data.size()) << '\n';
+        for (const Address& address : bound.addresses)
+            all << static_cast<int>(address.kind) << ' ' << address.position << ' ' << address.offset << '\n';
+    }
+    return all.str();
+}
+
+// A text is found by what it knows of sizes. One that knew more would be another kernel's here: widths of every
+// remainder, images of one column, batches, slices that begin anywhere, chains, pools and reductions of every kind.
+TEST_F(CudaKnown, TextsFoundAgainAreThoseThatWouldBeWritten) {
+    const std::string sliced =
+        "graph g {\n  %x = input f32[8,24,40,40]\n  %w = param f32[24,16,3,3]\n  %b = param f32[16]\n"
+        "  %s = slice(%x) axis=3 start=1 end=-1\n  %r = relu(%s)\n  %y = conv_transpose(%r, %w, %b) stride=[2,2] padding=[1,1]\n"
+        "  %e = exp(%y)\n  %m = sum(%e) dims=[1] keepdim=1\n  %z = div(%e, %m)\n  return %z\n}\n";
+    std::vector<std::pair<std::string, Graph>> graphs{{"sliced", parse(sliced)}};
+    for (const auto& [name, body] : tests::rows()) graphs.emplace_back(name, parse(body));
+    for (const Fp32Precision precision : {Fp32Precision::tf32, Fp32Precision::strict})
+        for (const auto& [name, graph] : graphs) {
+            KnownKernels finding, writing(false);
+            for (const int64_t space : {9, 12, 13, 14, 16, 1, 24, 15}) {
+                const DType dtype = space % 3 == 0 && precision == Fp32Precision::tf32 ? DType::f16 : DType::f32;
+                std::vector<std::string> both;
+                for (KnownKernels* known : {&finding, &writing}) {
+                    setenv("TRANSFUSE_CACHE_DIR", (folder_ / (known == &finding ? "a" : "b")).c_str(), 1);
+                    CompileOptions options;
+                    options.precision = precision;
+                    std::string shows = "refused";
+                    try {
+                        const Graph sized = tests::resized(graph, 1 + space % 3, space, dtype);
+                        const Plan planned = plan(rewrite(sized).rewritten, Machine::h200());
+                        const auto compile = [](const Source&, int) { return std::make_shared<const Binary>(); };
+                        shows = shown(assemble_compiled(planned, options, Target{}, true, {}, compile, known));
+                    } catch (const Error&) {  // windows larger than the image
+                    }
+                    both.push_back(std::move(shows));
+                }
+                ASSERT_TRUE(both[0] == both[1]) << name << " at " << space << " pixels";
+            }
+        }
 }
 
 TEST(CudaManner, TextsParseBack) {

@@ -1,0 +1,68 @@
+// A program reads its text once and infers the graphs of other sizes from what was read: they are those its text says.
+#include <gtest/gtest.h>
+
+#include "random_graphs.h"
+#include "rows.h"
+#include "transfuse/transfuse.h"
+#include "transfuse/program.h"
+
+namespace transfuse {
+namespace {
+
+std::vector<TensorView> views_of(const Graph& graph) {
+    std::vector<TensorView> views;
+    for (ValueId leaf : graph.leaves()) {
+        const Type& type = graph[leaf].type;
+        views.push_back({nullptr, type.dtype, type.shape, contiguous_strides(type.shape)});
+    }
+    return views;
+}
+
+// What a program says that has read other sizes, and what one says that has not: a graph, or why there is none.
+std::string said(const Program& program, const std::vector<TensorView>& views) try {
+    return print(program.graph(views, {}));
+} catch (const Error& error) {
+    return error.what();
+}
+
+void expect_as_read(const std::string& text, int64_t batch, std::initializer_list<int64_t> spaces) {
+    const Program program(text);
+    const Graph first = parse(text);
+    program.graph(views_of(first), {});
+    for (const int64_t space : spaces)
+        for (const DType dtype : {DType::f32, DType::f16}) {
+            std::vector<TensorView> views = views_of(first);
+            for (size_t i = 0; i < views.size(); ++i) {
+                views[i].dtype = dtype;
+                if (first[first.leaves()[i]].op != Op::input) continue;
+                Sizes& shape = views[i].shape;
+                for (size_t axis = 0; axis < shape.size(); ++axis)
+                    if (axis != 1) shape[axis] = axis == 0 ? batch : space + static_cast<int64_t>(axis);
+            }
+            EXPECT_EQ(said(program, views), said(Program(text), views)) << text;
+        }
+}
+
+TEST(ProgramGraph, OtherSizesAreWhatTheTextSays) {
+    for (const auto& [name, text] : tests::rows()) expect_as_read(std::string(text), 3, {1, 2, 5, 16, 31});
+}
+
+TEST(ProgramGraph, OtherSizesOfRandomGraphs) {
+    for (uint64_t seed = 0; seed < 300; ++seed) expect_as_read(print(random_graph(seed)), 2, {1, 3, 6, 9});
+}
+
+TEST(ProgramGraph, AnotherRankIsReadAnew) {
+    const std::string text =
+        "graph g {\n  %x = input f32[2,4,6,8]\n  %w = param f32[4,3,3,3]\n  %y = conv_transpose(%x, %w) stride=2\n  %m = mean(%y) dims=[-1]\n"
+        "  return %m\n}\n";
+    const Program program(text);
+    std::vector<TensorView> views = views_of(parse(text));
+    const std::string before = said(program, views);
+    views[0].shape = {4, 6, 8}, views[0].strides = contiguous_strides(views[0].shape);
+    EXPECT_EQ(said(program, views), said(Program(text), views));
+    EXPECT_NE(said(program, views), before);
+    EXPECT_EQ(said(program, views_of(parse(text))), before);
+}
+
+}  // namespace
+}  // namespace transfuse
