@@ -221,18 +221,22 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
 
 // The kernel's text, and the job that packs its weights.
 std::shared_ptr<const Written::Text> text_of(const Surroundings& around, const Request& request, const Cut& cut) {
+    Written* written = around.target.stated() ? nullptr : around.written;
+    const auto make_source = [&] {
+        const std::string entry(dense_entry);
+        std::string text = dense_source(entry, request.problem, cut.config, *cut.schedule, request.epilogue);
+        const auto keep = [&] { return std::make_shared<const Source>(Source{entry, text, {}}); };
+        return written ? written->sources.get(text, keep) : keep();
+    };
     const auto make = [&] {
         const TileProgram& program = request.program;
         return std::make_shared<const Written::Text>(Written::Text{
-            std::make_shared<const Source>(Source{
-                std::string(dense_entry),
-                dense_source(std::string(dense_entry), request.problem, cut.config, *cut.schedule, request.epilogue),
-                {}}),
+            make_source(),
             std::make_shared<const ExtraJob>(pack_job(request.problem, cut.config, cut.schedule, program.weight,
                                                       program.spatial, Argument::of_packed(around.number)))});
     };
-    if (!around.written || around.target.stated()) return make();
-    return around.written->texts.get(
+    if (!written) return make();
+    return written->texts.get(
         text_key(schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes),
                  request.epilogue),
         make);

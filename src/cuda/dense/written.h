@@ -30,6 +30,7 @@ struct Written {
     };
     Remembered<Schedule> schedules;
     Remembered<Text> texts;
+    Remembered<Source> sources;  // by their texts: what is equal is one
     Remembered<Said> said;
 };
 
