@@ -267,37 +267,48 @@ std::string shown(const Assembly& assembly) {
     return all.str();
 }
 
-// A text is found by what it knows of sizes. One that knew more would be another kernel's here: widths of every
-// remainder, images of one column, batches, slices that begin anywhere, chains, pools and reductions of every kind.
-TEST_F(CudaKnown, TextsFoundAgainAreThoseThatWouldBeWritten) {
-    const std::string sliced =
-        "graph g {\n  %x = input f32[8,24,40,40]\n  %w = param f32[24,16,3,3]\n  %b = param f32[16]\n"
-        "  %s = slice(%x) axis=3 start=1 end=-1\n  %r = relu(%s)\n  %y = conv_transpose(%r, %w, %b) stride=[2,2] padding=[1,1]\n"
-        "  %e = exp(%y)\n  %m = sum(%e) dims=[1] keepdim=1\n  %z = div(%e, %m)\n  return %z\n}\n";
-    std::vector<std::pair<std::string, Graph>> graphs{{"sliced", parse(sliced)}};
-    for (const auto& [name, body] : tests::rows()) graphs.emplace_back(name, parse(body));
+// A text is found by what it knows of sizes. One that knew more would be another kernel's here.
+class CudaTexts : public CudaKnown {
+protected:
+    // The next size of a program, with texts found and with all of them written.
+    void meet(const Graph& graph, Fp32Precision precision, const std::string& what, std::vector<Sizes> output_strides = {}) {
+        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
+        CompileOptions options;
+        options.precision = precision;
+        options.output_strides = std::move(output_strides);
+        std::vector<std::string> both;
+        for (KnownKernels* known : {&finding_, &writing_}) {
+            setenv("TRANSFUSE_CACHE_DIR", (folder_ / (known == &finding_ ? "finding" : "writing")).c_str(), 1);
+            const auto compile = [](const Source&, int) { return std::make_shared<const Binary>(); };
+            both.push_back(shown(assemble_compiled(planned, options, Target{}, true, {}, compile, known)));
+        }
+        ASSERT_TRUE(both[0] == both[1]) << what;
+    }
+    KnownKernels finding_, writing_{false};
+};
+
+// Widths of every remainder, images of one column, batches, chains, pools and reductions of every kind.
+TEST_F(CudaTexts, FoundAgainAreThoseThatWouldBeWritten) {
     for (const Fp32Precision precision : {Fp32Precision::tf32, Fp32Precision::strict})
-        for (const auto& [name, graph] : graphs) {
-            KnownKernels finding, writing(false);
-            for (const int64_t space : {9, 12, 13, 14, 16, 1, 24, 15}) {
-                const DType dtype = space % 3 == 0 && precision == Fp32Precision::tf32 ? DType::f16 : DType::f32;
-                std::vector<std::string> both;
-                for (KnownKernels* known : {&finding, &writing}) {
-                    setenv("TRANSFUSE_CACHE_DIR", (folder_ / (known == &finding ? "a" : "b")).c_str(), 1);
-                    CompileOptions options;
-                    options.precision = precision;
-                    std::string shows = "refused";
-                    try {
-                        const Graph sized = tests::resized(graph, 1 + space % 3, space, dtype);
-                        const Plan planned = plan(rewrite(sized).rewritten, Machine::h200());
-                        const auto compile = [](const Source&, int) { return std::make_shared<const Binary>(); };
-                        shows = shown(assemble_compiled(planned, options, Target{}, true, {}, compile, known));
-                    } catch (const Error&) {  // windows larger than the image
-                    }
-                    both.push_back(std::move(shows));
+        for (const auto& [name, body] : tests::rows())
+            for (const int64_t space : {9, 12, 13, 14, 16, 1, 24, 15}) try {
+                    const DType dtype = space % 3 == 0 && precision == Fp32Precision::tf32 ? DType::f16 : DType::f32;
+                    meet(tests::resized(parse(body), 1 + space % 3, space, dtype), precision,
+                         std::string(name) + " at " + text(space) + " pixels");
+                } catch (const Error&) {  // windows larger than the image
                 }
-                ASSERT_TRUE(both[0] == both[1]) << name << " at " << space << " pixels";
-            }
+}
+
+// Of two results the second lies in rows that are longer by some pixels: its vectors may begin anywhere.
+TEST_F(CudaTexts, FoundAgainStoreInRowsAsTheyLie) {
+    for (const int64_t width : {16, 20, 24, 32})
+        for (const int64_t more : {0, 1, 2, 4, 0}) {
+            const int64_t row = 2 * width + more;
+            meet(parse("graph g {\n  %x = input f32[2,64,8," + text(width) +
+                       "]\n  %w = param f32[64,64,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %t = tanh(%y)\n"
+                       "  %r = relu(%y)\n  return %t, %r\n}\n"),
+                 Fp32Precision::tf32, text(width) + " pixels, " + text(more) + " more",
+                 {contiguous_strides({2, 64, 16, 2 * width}), {64 * 16 * row, 16 * row, row, 1}});
         }
 }
 
