@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 
 #include "algebra/integer.h"
 #include "cuda/pass_program.h"
@@ -23,15 +22,12 @@ Target for_sizes_of(const Plan& plan, Target target, KnownKernels* known) {
     return target;
 }
 
-// Whose memory launches read or write.
-std::set<ValueId> values_met(std::span<const Program> programs) {
-    std::set<ValueId> values;
-    for (const Program& program : programs)
-        for (const Launch& launch : program.launches)
-            for (const Argument& argument : launch.arguments)
-                if (argument.kind == Argument::Kind::value || argument.kind == Argument::Kind::boxes)
-                    values.insert(argument.value);
-    return values;
+// Adds those whose memory launches read or write.
+void add_met(const Program& program, std::vector<bool>& met) {
+    for (const Launch& launch : program.launches)
+        for (const Argument& argument : launch.arguments)
+            if (argument.kind == Argument::Kind::value || argument.kind == Argument::Kind::boxes)
+                met[static_cast<size_t>(argument.value)] = true;
 }
 
 class Assembler {
@@ -105,9 +101,10 @@ private:
     void bind_in_order(std::vector<Program> programs) {
         const bool moments = first_ < programs.size() && plan_.passes[first_].kind == PassKind::moments;
         const size_t reading = moments ? launches_before_tail(programs[first_]) : 0;
-        std::set<ValueId> met = values_met(programs);
+        std::vector<bool> met(static_cast<size_t>(graph_.size()));  // per value
+        for (const Program& program : programs) add_met(program, met);
         Program prepare = preparation(met, reading > 0);
-        met.merge(values_met({&prepare, 1}));
+        add_met(prepare, met);
         place_buffers(met);
         place_packed();
         if (reading == 0) {
@@ -146,7 +143,7 @@ private:
 
     // The prepare pass, less what nobody reads (weights that are only packed), and the packing of all weights that
     // depend on parameters alone.
-    Program preparation(const std::set<ValueId>& read, bool beside) {
+    Program preparation(const std::vector<bool>& read, bool beside) {
         PullRequest request{graph_, parameters_, {}, {}, target_, 0, "prepare"};
         request.exact = true;
         request.beside = beside;
@@ -158,7 +155,8 @@ private:
             for (const Store& store : plan_.passes[0].stores) {
                 const bool output = std::find(outputs.begin(), outputs.end(), store.target) != outputs.end();
                 writes_output |= output;
-                if (output || read.contains(store.target)) request.sinks.push_back(placement_.sink_of(store));
+                if (output || read[static_cast<size_t>(store.target)])
+                    request.sinks.push_back(placement_.sink_of(store));
             }
         }
         for (const auto& [pass, packed] : packed_) {
@@ -193,7 +191,7 @@ private:
     }
 
     // Where formulas of the sizes are wanted, which lives meet and which scratch is the largest must not matter.
-    void place_buffers(const std::set<ValueId>& met) {
+    void place_buffers(const std::vector<bool>& met) {
         const Placement::Room room = placement_.place_buffers(met, target_.stated());
         assembly_.workspace_bytes = static_cast<size_t>(room.workspace);
         assembly_.kept_bytes = static_cast<size_t>(room.kept);

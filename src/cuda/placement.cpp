@@ -93,7 +93,7 @@ void Placement::remove_buffer(ValueId v) {
     lives_.erase(v);
 }
 
-Placement::Room Placement::place_buffers(const std::set<ValueId>& met, bool apart) {
+Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apart) {
     struct Region {
         int64_t begin, end;
         Life life;
@@ -101,7 +101,7 @@ Placement::Room Placement::place_buffers(const std::set<ValueId>& met, bool apar
     std::vector<Region> taken;
     Room room;
     for (const auto& [value, life] : lives_) {
-        if (!met.contains(value)) continue;
+        if (!met[static_cast<size_t>(value)]) continue;
         const Type& type = graph_[value].type;
         const int64_t size = round_up(std::max<int64_t>(numel(type.shape), 1) * bytes(type.dtype), line_bytes);
         Address& address = *addresses_[static_cast<size_t>(value)];

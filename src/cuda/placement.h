@@ -4,7 +4,7 @@
 
 #include <map>
 #include <optional>
-#include <set>
+#include <vector>
 
 #include "cuda/pull.h"
 
@@ -48,9 +48,9 @@ public:
     struct Room {
         int64_t workspace = 0, kept = 0;  // bytes
     };
-    // Decides where the buffers lie that launches meet; they share memory where their lives do not meet, unless each
-    // shall have its own.
-    Room place_buffers(const std::set<ValueId>& met, bool apart);
+    // Decides where the buffers lie that launches meet (per value); they share memory where their lives do not meet,
+    // unless each shall have its own.
+    Room place_buffers(const std::vector<bool>& met, bool apart);
 
 private:
     struct Life {

@@ -27,8 +27,13 @@ Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
         } else {
             std::vector<ValueId> args;
             args.reserve(node.args.size());
-            for (ValueId arg : node.args) args.push_back(moved[static_cast<size_t>(arg)]);
-            moved.push_back(builder.add(node.op, std::move(args), node.attributes, node.name));
+            bool alike = true;  // what parameters alone make does not change
+            for (ValueId arg : node.args) {
+                args.push_back(moved[static_cast<size_t>(arg)]);
+                alike = alike && builder[args.back()].type == (*this)[arg].type;
+            }
+            moved.push_back(alike ? builder.again(node, std::move(args))
+                                  : builder.add(node.op, std::move(args), node.attributes, node.name));
         }
     }
     std::vector<ValueId> given;
