@@ -176,7 +176,7 @@ void weight_gradients(Fp32Precision precision, double tolerance) {
         ++seed;
         cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true, general(), precision));
         for (const BoundLaunch& bound : cases.back().assembly.launches)
-            tiled += bound.launch.source->entry == "tf_correlate";
+            tiled += bound.launch.source->entry.starts_with("tf_correlate") && bound.launch.shared_bytes > 0;
     }
     EXPECT_EQ(tiled, 11);
     check(cases, tolerance);
@@ -184,6 +184,37 @@ void weight_gradients(Fp32Precision precision, double tolerance) {
 
 TEST(CudaHost, WeightGradients) { weight_gradients(Fp32Precision::strict, 1e-5); }
 TEST(CudaHost, WeightGradientsTf32) { weight_gradients(Fp32Precision::tf32, 2e-3); }
+
+// By warpgroups: they share the positions, or the channels of the operand in shared memory; x is turned, or g; several
+// planes, bundles of taps, tiles of channels, groups, slices; channels that fill no tile.
+TEST(CudaHost, WeightGradientsByWarpgroups) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 9100;
+    Target target = general();
+    target.multiprocessors = 4;
+    for (const char* body :
+         {"%x = input f32[2,64,7,20]  %g = input f32[2,64,9,22]  %w = correlate(%x, %g) taps=[3,3]",
+          "%x = input f32[2,40,11,13]  %g = input f32[2,72,22,26]  %w = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]",
+          "%x = input f32[2,70,25,26]  %g = input f32[2,36,12,13]  %w = correlate(%x, %g) down=[2,2] offset=[1,1] taps=[3,3]",
+          "%x = input f32[1,130,260]  %g = input f32[1,150,262]  %w = correlate(%x, %g) taps=[3]",
+          "%x = input f32[1,50,6,7,8]  %g = input f32[1,9,6,7,8]  %w = correlate(%x, %g) offset=[1,1,1] taps=[3,3,3]",
+          "%x = input f32[2,80,5,33]  %g = input f32[2,80,5,33]  %r = relu(%x)  %s = tanh(%g)  %w = correlate(%r, %s) "
+          "offset=[1,1] taps=[3,3] groups=2",
+          "%x = input f32[2,33,140]  %g = input f32[2,64,1120]  %w = correlate(%x, %g) up=[8] offset=[4] taps=[16]",
+          "%x = input f32[1,48,4,80]  %g = input f32[1,100,4,80]  %w = correlate(%x, %g) offset=[1,4] taps=[3,9]",
+          "%x = input f32[1,34,3,200]  %g = input f32[1,20,3,200]  %w = correlate(%x, %g) dil=[1,40] offset=[0,80] taps=[1,5]",
+          "%x = input f16[2,64,6,40]  %g = input f16[2,48,6,40]  %w = correlate(%x, %g) offset=[1,1] taps=[3,3]",
+          "%x = input bf16[3,36,300]  %g = input bf16[3,24,450]  %w = correlate(%x, %g) up=[3] down=[2] offset=[3] taps=[7]"}) {
+        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %w\n}\n");
+        ++seed;
+        cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true, target, Fp32Precision::tf32));
+        int grouped = 0;
+        for (const BoundLaunch& bound : cases.back().assembly.launches)
+            grouped += bound.launch.source->entry == "tf_correlate_groups";
+        EXPECT_EQ(grouped, 1) << body;
+    }
+    check(cases, 4e-3);
+}
 
 // Sums so long that several blocks share one: the bias and the divisor are still applied, once.
 TEST(CudaHost, SplitSumsEndAsWholeOnesDo) {

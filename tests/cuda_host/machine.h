@@ -339,5 +339,29 @@ static void multiply_group(float (&d)[N], unsigned long long a, unsigned long lo
         d[i] = cut_sum(terms);
     }
 }
+// The same with a warp's rows of the left factor in registers, as mma.sync has them.
+template <int N>
+static void multiply_rows(float (&d)[N], const unsigned (&a)[4], unsigned long long b) {
+    struct Part {
+        float* d;
+        unsigned a[4];
+        unsigned long long b;
+    };
+    together(~0u, Part{d, {a[0], a[1], a[2], a[3]}, b}, [](const Part* all) {
+        auto field = [&](int bit) { return static_cast<unsigned>(all[0].b >> bit & 0x3fff) << 4; };
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < N; ++i) {
+                const int row = lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+                double terms[9];
+                for (int k = 0; k < 8; ++k) {
+                    float right;
+                    std::memcpy(&right, at_address(field(0) + static_cast<unsigned>(k / 4) * field(16) + static_cast<unsigned>(column / 8) * field(32) + static_cast<unsigned>(column % 8) * 16) + k % 4 * 4, 4);
+                    terms[k] = static_cast<double>(__uint_as_float(all[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2])) * right;
+                }
+                terms[8] = all[lane].d[i];
+                all[lane].d[i] = cut_sum(terms);
+            }
+    });
+}
 #pragma GCC pop_options
 static inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
