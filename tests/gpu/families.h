@@ -87,6 +87,11 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%x = input f32[2,24,17,30]\n  %g = input f32[2,24,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3] groups=24"},
         {"weight_gradient",
          "%x = input f32[2,20,17,30]\n  %g = input f32[2,36,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]"},
+        // Of more channels: warpgroups share the positions, or the channels of g.
+        {"shared_positions",
+         "%x = input f32[2,40,17,30]\n  %g = input f32[2,36,33,59]\n  %z = correlate(%x, %g) up=[2,2] offset=[1,1] taps=[3,3]"},
+        {"shared_channels",
+         "%x = input f32[2,64,17,29]\n  %g = input f32[2,72,17,29]\n  %z = correlate(%x, %g) offset=[1,2] taps=[3,5]"},
         // The input's products with itself.
         {"few_channels",
          "%x = input f32[3,3,9,14,40]\n  %c = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[17,27,79] taps=[3,3,3]\n"
@@ -154,6 +159,7 @@ inline const std::vector<Family>& families() {
         {"weight_gradient", f16, strict}, {"weight_gradient", f64, strict}, {"boxed", f32, tf32, planes, unaligned},
         {"upsampled", f32, strict, planes, unaligned}, {"A", f32, tf32, planes, unaligned}, {"A", f32, tf32, planes, aligned, later},
         {"f4", f32, tf32, planes, aligned, later}, {"f5", f32, tf32, planes, aligned, later}, {"f9", f32, strict, planes, aligned, later},
+        {"shared_positions", f32, tf32}, {"shared_channels", f16, tf32}, {"shared_channels", f32, tf32, planes, aligned, later},
         {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later},
     };
     return list;
