@@ -34,9 +34,12 @@ private:
     int64_t products() const { return steps_of_eight() * turns(); }
     // Factors in registers: while products read the others, one is loaded.
     int64_t factors() const { return products() % 3 == 0 ? 3 : 2; }
-    int64_t loading_registers() const { return round_up(loads(turned_) + planes() * loads(still_) + 32, 8); }
+    int64_t loading_registers() const { return round_up(loads(turned_) + planes() * loads(still_) + 40, 8); }
     int64_t product_registers(int64_t loading_groups) const {
-        const int64_t left = registers_of_processor / warpgroup - loading_groups * loading_registers();
+        // Registers are a block's for good as it begins, in eights a thread: what one role takes another has given.
+        const int64_t groups = 2 + loading_groups;
+        const int64_t left =
+            registers_of_processor / (warpgroup * groups) / 8 * 8 * groups - loading_groups * loading_registers();
         return std::min<int64_t>(232, left / 2 / 8 * 8);
     }
     // Two warpgroups of loading warps take steps in turn, so that twice as much is under way, where registers are left.
@@ -107,20 +110,28 @@ private:
     void write_loads() {
         body_.line("float next_turned[" + number(loads(turned_)) + "], next_still[" + number(planes()) + "][" +
                    number(loads(still_)) + "];");
+        const Seen turned_at = declare("turned"), still_at = declare("still");
         const bool both = loading_groups_ == 2;
         if (both) body_.line("slot = " + role_ + " - 2;");
         for (int64_t c = 0; c < shape_.ahead(); ++c) {  // what the turns of the first step see, but for the last part
             emitter_.open(both ? "if (slot == 0)" : "");
-            load(turned_, plus(plus(begin_, number(c * depth)), least_turn_), turned_residue_, "next_turned", warp_);
+            find(turned_at, turned_, plus(plus(begin_, number(c * depth)), least_turn_));
+            load(turned_at, turned_, turned_residue_, "next_turned", warp_);
             keep_turned(number(c * depth));
             emitter_.close();
         }
-        emitter_.open("for (int p = " + (both ? plus(begin_, "slot * " + number(depth)) : begin_) + "; p < " + end_ +
-                      "; p += " + number(loading_groups_ * depth) + ")");
-        load(turned_, plus("p + " + number(shape_.ahead() * depth), least_turn_), turned_residue_, "next_turned",
-             warp_);
+        const auto find_at = [&](const std::string& p) {
+            find(turned_at, turned_, plus(p + " + " + number(shape_.ahead() * depth), least_turn_));
+            find(still_at, still_, p);
+        };
+        const std::string first = let(both ? plus(begin_, "slot * " + number(depth)) : begin_, "first"),
+                          step = number(loading_groups_ * depth);
+        find_at(first);
+        emitter_.open("for (int p = " + first + "; p < " + end_ + "; p += " + step + ")");
+        load(turned_at, turned_, turned_residue_, "next_turned", warp_);
         for (int64_t s = 0; s < planes(); ++s)
-            load(still_, "p", residues_[static_cast<size_t>(s)], "next_still[" + number(s) + "]", warp_);
+            load(still_at, still_, residues_[static_cast<size_t>(s)], "next_still[" + number(s) + "]", warp_);
+        find_at("p + " + step);  // of the next step, while these are on their way
         body_.line("if (round > 0) barrier_wait(" + at_barrier("empty", "slot") + ", (round - 1) & 1);");
         keep_turned("(p - " + begin_ + " + " + number(shape_.ahead() * depth) + ")");
         keep_still();

@@ -40,16 +40,18 @@ private:
         body_.line("float sums[" + number(turns()) + "][2][" + number(shape_.fragments()) + "][4] = {};");
         body_.line("float next_turned[" + number(loads(turned_)) + "], next_still[" + number(planes()) + "][" +
                    number(loads(still_)) + "];");
+        const Seen turned_at = declare("turned"), still_at = declare("still");
         // Before the first step: what its turns see, but for the last chunk, which the loop's own first load brings.
         const int64_t ahead = shape_.ahead();
         for (int64_t c = 0; c < ahead; ++c) {
             emitter_.open("");
-            load(turned_, plus(plus(begin_, number(c * depth)), least_turn_), turned_residue_, "next_turned", warp_);
+            find(turned_at, turned_, plus(plus(begin_, number(c * depth)), least_turn_));
+            load(turned_at, turned_, turned_residue_, "next_turned", warp_);
             keep_turned(number(c * depth));
             emitter_.close();
         }
         body_.line("int stage = 0;");
-        write_steps(ahead);
+        write_steps(ahead, turned_at, still_at);
         store();
     }
 
@@ -62,14 +64,15 @@ private:
     }
 
     // Step -1 only loads: the loop body loads the next step's positions, multiplies this one's, and hands over.
-    void write_steps(int64_t ahead) {
+    void write_steps(int64_t ahead, const Seen& turned_at, const Seen& still_at) {
         emitter_.open("for (int p = " + begin_ + " - " + number(depth) + "; p < " + end_ + "; p += " + number(depth) +
                       ")");
         const std::string from = let("p - " + begin_, "from");
-        load(turned_, plus("p + " + number((ahead + 1) * depth), least_turn_), turned_residue_, "next_turned", warp_);
+        find(turned_at, turned_, plus("p + " + number((ahead + 1) * depth), least_turn_));
+        load(turned_at, turned_, turned_residue_, "next_turned", warp_);
+        find(still_at, still_, "p + " + number(depth));
         for (int64_t s = 0; s < planes(); ++s)
-            load(still_, "p + " + number(depth), residues_[static_cast<size_t>(s)], "next_still[" + number(s) + "]",
-                 warp_);
+            load(still_at, still_, residues_[static_cast<size_t>(s)], "next_still[" + number(s) + "]", warp_);
         multiply_step(from);
         body_.line("stage ^= 1;");
         keep_turned("(" + from + " + " + number((ahead + 1) * depth) + ")");

@@ -63,27 +63,49 @@ void CorrelateWriter::take_lane() {
     four_ = let(lane_ + " % 4", "t"), eight_ = let(lane_ + " / 4", "g");
 }
 
-void CorrelateWriter::load(const Operand& operand, const std::string& at, const std::string& residue,
-                           const std::string& into, const std::string& warp) {
-    body_.line("for (int j = 0; j < " + number(loads(operand)) + "; ++j) " + into + "[j] = 0.0f;");
+CorrelateWriter::Seen CorrelateWriter::declare(const std::string& prefix) {
+    Seen seen{prefix + "_inside", prefix + "_image", prefix + "_column", {}};
+    std::string names = seen.image + " = 0, " + seen.column + " = 0";
+    for (size_t i = 0; i < shape_.outer.size(); ++i) {
+        seen.outer.push_back(prefix + "_outer" + number(static_cast<int64_t>(i)));
+        names += ", " + seen.outer.back() + " = 0";
+    }
+    body_.line("int " + names + ";");
+    body_.line("bool " + seen.inside + " = false;");
+    return seen;
+}
+
+void CorrelateWriter::find(const Seen& seen, const Operand& operand, const std::string& at) {
     emitter_.open("");
     const std::string position = let(plus(at, lane_), "position");
-    emitter_.open("if (" + position + " >= 0 && " + position + " < " + positions_ + ")");
+    body_.line(seen.inside + " = " + position + " >= 0 && " + position + " < " + positions_ + ";");
+    emitter_.open("if (" + seen.inside + ")");
     std::string rest = let(parameters_.quotient(position, shape_.row_pitch, true), "row");
-    const size_t rank = shape_.outer.size() + 3;
-    Index index(rank);
-    const std::string column = "(" + position + " - " + rest + " * " + integer(shape_.row_pitch) + ")";
-    const std::string w = let(plus(times(column, number(operand.step)), residue), "w");
-    emitter_.open("if (" + w + " < " + integer(operand.is_x ? row_.in : row_.out) + ")");
-    index[rank - 1] = {w};
+    body_.line(seen.column + " = " + position + " - " + rest + " * " + integer(shape_.row_pitch) + ";");
     for (size_t i = shape_.outer.size(); i-- > 0;) {
         const Lattice& axis = shape_.outer[i];
         const std::string q = let(rest + " / " + count_[i], "q"), u = let(rest + " - " + q + " * " + count_[i], "u");
-        index[i + 2] = {operand.is_x ? let(plus(first_i_[i], times(u, number(axis.advance()))), "i")
-                                     : let(plus(first_o_[i], times(u, number(axis.period()))), "o")};
+        body_.line(seen.outer[i] + " = " +
+                   (operand.is_x ? plus(first_i_[i], times(u, number(axis.advance())))
+                                 : plus(first_o_[i], times(u, number(axis.period())))) +
+                   ";");
         rest = q;
     }
-    index[0] = {rest};
+    body_.line(seen.image + " = " + rest + ";");
+    emitter_.close();
+    emitter_.close();
+}
+
+void CorrelateWriter::load(const Seen& seen, const Operand& operand, const std::string& residue,
+                           const std::string& into, const std::string& warp) {
+    body_.line("for (int j = 0; j < " + number(loads(operand)) + "; ++j) " + into + "[j] = 0.0f;");
+    emitter_.open("");
+    const size_t rank = shape_.outer.size() + 3;
+    Index index(rank);
+    const std::string w = let(plus(times(seen.column, number(operand.step)), residue), "w");
+    emitter_.open("if (" + seen.inside + " && " + w + " < " + integer(operand.is_x ? row_.in : row_.out) + ")");
+    index[0] = {seen.image}, index[rank - 1] = {w};
+    for (size_t i = 0; i < shape_.outer.size(); ++i) index[i + 2] = {seen.outer[i]};
     body_.line("#pragma unroll");
     emitter_.open("for (int j = 0; j < " + number(loads(operand)) + "; ++j)");
     const std::string channel =
@@ -92,7 +114,7 @@ void CorrelateWriter::load(const Operand& operand, const std::string& at, const 
     emitter_.open("if (" + channel + " < " + number(operand.channels) + ")");
     index[1] = {let(plus(times(group_, number(operand.channels)), channel), "c")};
     body_.line(into + "[j] = (float)" + emitter_.value(operand.value, index).text[0] + ";");
-    for (int open = 0; open < 5; ++open) emitter_.close();
+    for (int open = 0; open < 4; ++open) emitter_.close();
 }
 
 void CorrelateWriter::open_slot() {

@@ -55,9 +55,16 @@ protected:
     void take_block();  // which taps, channels and pixels are this block's
     void take_turns();
     void take_lane();
-    // The operand at position `at` + lane of its residue plane, those channels of the tile that warp `warp` of the
-    // loading ones has; zero between and behind rows.
-    void load(const Operand& operand, const std::string& at, const std::string& residue, const std::string& into,
+    // Where the thread's position lies in an operand: variables that `find` fills for position `at` + lane.
+    struct Seen {
+        std::string inside, image, column;  // column: of a residue plane
+        std::vector<std::string> outer;
+    };
+    Seen declare(const std::string& prefix);
+    void find(const Seen& seen, const Operand& operand, const std::string& at);
+    // The operand there, those channels of the tile that warp `warp` of the loading ones has; zero between and behind
+    // rows.
+    void load(const Seen& seen, const Operand& operand, const std::string& residue, const std::string& into,
               const std::string& warp);
     // Into this slice's slot: sum `text` of turn `turn`, of these channels of the tiles (texts).
     void open_slot();
