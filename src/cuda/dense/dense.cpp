@@ -61,7 +61,8 @@ BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, cons
     set(channels, problem.groups * problem.cin, operand ? problem.lanes() : config.piece * problem.lanes(),
         program.input.strides[1]);
     for (size_t a = 0; a < 4; ++a)
-        set(3 - a + (operand ? 1 : 0), problem.axes[a].in, s.extent[a], program.input.strides[a == 0 ? 0 : a + 1]);
+        set(3 - a + (operand ? 1 : 0), problem.axes[a].in, s.extent[a] * s.advance[a],
+            program.input.strides[a == 0 ? 0 : a + 1]);
     if (config.flat)
         set(0, problem.axes[2].in * problem.axes[3].in, s.extent[2] * problem.axes[3].in, 1), set(1, 1, 1, 0);
     return tensor;

@@ -35,7 +35,7 @@ bool Scheduler::patch() {
     s_.extent[3] = rounded_up(s_.extent[3], pitch_grain);
     if ((c_.shared_padding && !share_padding(pitch_grain)) || (c_.flat && !comes_flat())) return false;
     for (int a = 0; a < 4; ++a)
-        if (problem_.boxed() && (s_.extent[a] > 256 || s_.advance[a] > 1)) return false;
+        if (problem_.boxed() && s_.extent[a] * s_.advance[a] > 256) return false;
     s_.pixels = static_cast<int>(sub_patches() * s_.extent[0] * s_.extent[1] * s_.extent[2] * s_.extent[3]);
     s_.raw_pixels = static_cast<int>(c_.flat ? s_.pixels / s_.extent[3] * problem_.axes[3].in : s_.pixels);
     s_.plane = rounded_up(s_.pixels + s_.tail, 8);

@@ -302,36 +302,39 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     };
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned &&
                          program.input.offset % problem.lanes() == 0 && multiples_of(problem.lanes());
-    // Boxes and rows begin on 16 bytes; boxes have unit steps; else two 16-bit pixels at once, or one by one.
+    // Boxes and rows begin on 16 bytes; of two 16-bit pixels both go to the same residue; else two 16-bit pixels at
+    // once, or one by one.
     const Sizes& input = graph[anchor.args[0]].type.shape;
     bool steps = true;  // every axis really is stepped along
     for (size_t k = 0; k < input.size(); ++k)
         steps = steps && (input[k] == 1 || s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)] > 0);
     auto multiple = [&](int64_t of) {
         return s[4] == 1 && steps && around.aligned && program.input.offset % of == 0 && s[0] % of == 0 &&
-               s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0 && problem.axes[3].advance() == 1;
+               s[1] % of == 0 && s[2] % of == 0 && s[3] % of == 0;
     };
-    bool boxes = family == Family::wgmma && steps;
-    for (const Lattice& axis : problem.axes) boxes = boxes && axis.advance() == 1;
+    const bool boxes = family == Family::wgmma && steps;
+    bool unit = true;  // neighbours of the patch are neighbours in memory
+    for (const Lattice& axis : problem.axes) unit = unit && axis.advance() == 1;
     const bool narrow = problem.lanes() == 8;
-    if (vectors && boxes && program.prologue.empty() && problem.terms() == 1)
+    if (vectors && boxes && unit && program.prologue.empty() && problem.terms() == 1)
         problem.load = LoadMode::operand;
     else if (vectors && (!narrow || program.prologue.empty()))
         problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
-    else if (boxes && multiple(problem.lanes()))
+    else if (boxes && multiple(problem.lanes()) && (unit || !narrow))
         problem.load = LoadMode::boxes;
-    else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0)
+    else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0 && problem.axes[3].advance() == 1)
         problem.load = LoadMode::rows;
     else
-        problem.load = !narrow                                      ? LoadMode::planar
-                       : multiple(2) && problem.axes[3].in % 2 == 0 ? LoadMode::pairs
-                                                                    : LoadMode::singles;
+        problem.load = !narrow ? LoadMode::planar
+                       : multiple(2) && problem.axes[3].in % 2 == 0 && problem.axes[3].advance() == 1
+                           ? LoadMode::pairs
+                           : LoadMode::singles;
     int64_t reach = 0;
     const Sizes& shape = graph[anchor.args[0]].type.shape;
     for (size_t k = 0; k < shape.size(); ++k)
         if (k != 1) reach += (shape[k] - 1) * std::abs(s[k < 2 ? k : k + 3 - static_cast<size_t>(program.spatial)]);
     // As one row: pays where rows are short, or where a prologue would be evaluated beside the image.
-    problem.rows_adjoin = problem.load == LoadMode::boxes && !around.target.stated() &&
+    problem.rows_adjoin = problem.load == LoadMode::boxes && unit && !around.target.stated() &&
                           problem.axes[3].in % problem.lanes() == 0 && s[3] == problem.axes[3].in &&
                           (problem.axes[3].in <= 16 || !program.prologue.empty());
     problem.any_size = around.target.stated() && !rows_have_one_length;

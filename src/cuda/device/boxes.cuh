@@ -7,7 +7,15 @@ constexpr int TRANSPOSERS = LOADERS - 32;
 // between them in the patch are zeros that nobody writes.
 constexpr int WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;   // a word: one pixel or two
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
-static __device__ __forceinline__ int in_patch(int raw) { return FLAT ? raw / IN_W * EXTENT_W + raw % IN_W - FIRST_W : raw; }
+constexpr int ADVANCE = ADVANCE_D * ADVANCE_H * ADVANCE_W;
+static __device__ __forceinline__ int in_patch(int raw) {
+    if (ADVANCE == 1) return FLAT ? raw / IN_W * EXTENT_W + raw % IN_W - FIRST_W : raw;
+    // Neighbours in memory go to the sub-patches of their residues.
+    const int w = raw % (EXTENT_W * ADVANCE_W), r = raw / (EXTENT_W * ADVANCE_W), h = r % (EXTENT_H * ADVANCE_H), q = r / (EXTENT_H * ADVANCE_H);
+    const int d = q % (EXTENT_D * ADVANCE_D), n = q / (EXTENT_D * ADVANCE_D);
+    const int sub = (d % ADVANCE_D * ADVANCE_H + h % ADVANCE_H) * ADVANCE_W + w % ADVANCE_W;
+    return (((sub * EXTENT_N + n) * EXTENT_D + d / ADVANCE_D) * EXTENT_H + h / ADVANCE_H) * EXTENT_W + w / ADVANCE_W;
+}
 
 // Which of a thread's words lie inside the image; boxes begin on 16 bytes, so the two pixels of a word lie on the same side.
 static __device__ __forceinline__ unsigned words_inside(const Place& at, const Sizes& s, int t) {
@@ -84,7 +92,7 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
         if (next.tile >= s.total) continue;
         if (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1)) continue;
         const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);
-        const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1] + FIRST_D, n = next.at.u[0];
+        const int w = ADVANCE_W * (next.at.u[3] + FIRST_W), h = ADVANCE_H * (next.at.u[2] + FIRST_H), d = ADVANCE_D * (next.at.u[1] + FIRST_D), n = next.at.u[0];
         if (OPERAND) {
             const unsigned to = shared_address(shared + STAGES_AT + slot * STAGE_BYTES);
             barrier_expect(bar, VECTORS * PIXELS * 16);
