@@ -110,22 +110,22 @@ void run_boxed(Fp32Precision precision, const char* dtype, bool last, double tol
 
 // Strides: neighbours in memory go to the sub-patches of their residues. In each axis, in one, of three; a prologue; borders.
 const char* const strided_passes[] = {
-    "%x = input f32[2,40,17,28]  %w = param f32[48,40,3,3]  %z = conv(%x, %w) stride=[2,2] padding=[1,1]",
+    "%x = input f32[2,40,17,32]  %w = param f32[48,40,3,3]  %z = conv(%x, %w) stride=[2,2] padding=[1,1]",
     "%x = input f32[2,12,9,64]  %w = param f32[70,12,3,5]  %z = conv(%x, %w) stride=[1,3] padding=[1,2]",
     "%x = input f32[2,8,6,11,16]  %w = param f32[24,8,3,4,2]  %b = param f32[24]  %y = conv(%x, %w, %b) stride=[2,3,2] "
     "padding=[1,1,0]  %z = tanh(%y)",
-    "%x = input f32[2,24,18,20]  %q = input f32[2,24,1,1]  %w = param f32[40,24,4,4]  %m = mul(%x, %q)  %r = exp(%m)  %z = "
+    "%x = input f32[2,24,18,24]  %q = input f32[2,24,1,1]  %w = param f32[40,24,4,4]  %m = mul(%x, %q)  %r = exp(%m)  %z = "
     "conv(%r, %w) stride=[2,2] padding=[1,1]",
     "%x = input f32[2,48,88]  %w = param f32[16,48,4]  %z = conv(%x, %w) stride=[2]",
     "%x = input f32[2,64,12,16]  %w = param f32[48,32,3,3]  %z = conv(%x, %w) stride=[2,1] padding=[2,1] dilation=[2,1] groups=2",
 };
-void run_strided(Fp32Precision precision, double tolerance) {
+void run_strided(Fp32Precision precision, const char* dtype, double tolerance) {
     std::vector<HostCase> cases;
     uint64_t seed = 9700;
     Target target;
     target.multiprocessors = 2;
     for (const char* body : strided_passes) {
-        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target, precision));
         int boxed = 0;
         for (const BoundLaunch& bound : cases.back().assembly.launches)
@@ -134,8 +134,9 @@ void run_strided(Fp32Precision precision, double tolerance) {
     }
     check(cases, tolerance);
 }
-TEST(CudaHopper, StridedBoxesStrict) { run_strided(Fp32Precision::strict, 5e-6); }
-TEST(CudaHopper, StridedBoxesTf32) { run_strided(Fp32Precision::tf32, 5e-3); }
+TEST(CudaHopper, StridedBoxesStrict) { run_strided(Fp32Precision::strict, "f32", 5e-6); }
+TEST(CudaHopper, StridedBoxesTf32) { run_strided(Fp32Precision::tf32, "f32", 5e-3); }
+TEST(CudaHopper, StridedBoxesHalf) { run_strided(Fp32Precision::strict, "f16", 6e-3); }
 
 // Few pixels and many taps: whole rows of taps lie outside the image for a tile and are left out; one tile takes a whole row, and
 // rows share their padding.

@@ -302,8 +302,8 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     };
     const bool vectors = s[1] == 1 && problem.cin % problem.lanes() == 0 && around.aligned &&
                          program.input.offset % problem.lanes() == 0 && multiples_of(problem.lanes());
-    // Boxes and rows begin on 16 bytes; of two 16-bit pixels both go to the same residue; else two 16-bit pixels at
-    // once, or one by one.
+    // Boxes and rows begin on 16 bytes; a prologue sees two 16-bit pixels both inside or both outside; else two 16-bit
+    // pixels at once, or one by one.
     const Sizes& input = graph[anchor.args[0]].type.shape;
     bool steps = true;  // every axis really is stepped along
     for (size_t k = 0; k < input.size(); ++k)
@@ -320,7 +320,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
         problem.load = LoadMode::operand;
     else if (vectors && (!narrow || program.prologue.empty()))
         problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
-    else if (boxes && multiple(problem.lanes()) && (unit || !narrow))
+    else if (boxes && multiple(problem.lanes()) && (!narrow || program.prologue.empty() || problem.axes[3].in % 2 == 0))
         problem.load = LoadMode::boxes;
     else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0 && problem.axes[3].advance() == 1)
         problem.load = LoadMode::rows;

@@ -52,10 +52,10 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
             }
 #pragma unroll
             for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(WORD * p);
+                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(WORD * p), beside = in_patch(WORD * p + WORD - 1);
                 if (PROLOGUE) {
                     Pixel left = {}, right = {};
-                    if (PROLOGUE_PLACED || TURNS > 32) left = pixel(to, c.at, s), right = pixel(to + WORD - 1, c.at, s);
+                    if (PROLOGUE_PLACED || TURNS > 32) left = pixel(to, c.at, s), right = pixel(beside, c.at, s);
                     else left.inside = right.inside = words >> (turn + f) & 1;
 #pragma unroll
                     for (int j = 0; j < CHANNELS; j++) {
@@ -67,7 +67,7 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
                 }
                 if (p >= WORDS) continue;
                 if constexpr (WORD == 2) {
-                    put_pairs(stage, to, word[f]);
+                    put_pairs(stage, to, beside, word[f]);
                 } else {
                     float v[CHANNELS];
 #pragma unroll

@@ -207,15 +207,15 @@ template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char
     }
 }
 
-// The same for words of two 16-bit pixels.
-template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int p, const unsigned (&word)[CHANNELS]) {
+// The same for words of two 16-bit pixels, p and q of the patch.
+template <int CHANNELS> static __device__ __forceinline__ void put_pairs(unsigned char* stage, int p, int q, const unsigned (&word)[CHANNELS]) {
 #pragma unroll
     for (int k = 0; k < CHANNELS / 8; k++) {
         const unsigned* w = word + k * 8;
         const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
         const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
         *(uint4*)(stage + (k * PLANE + p) * 16) = left;
-        *(uint4*)(stage + (k * PLANE + p + 1) * 16) = right;
+        *(uint4*)(stage + (k * PLANE + q) * 16) = right;
     }
 }
 // A number the compiler must take as new each time: addresses of a prologue's operands, two for each of a stage's channels, would
@@ -283,7 +283,7 @@ static __device__ __forceinline__ void transform(const Cursor& c, const unsigned
 #pragma unroll
                 for (int j = 0; j < STAGE_CHANNELS; j++) word[j] = prologue_pair(word[j], of_channel(channel_inside(c, j) ? first + j : first, c.at.u[0], shared, operands), first + j, left, right, channel_inside(c, j), shared, operands);
             }
-            if (2 * p < PIXELS) put_pairs(stage, 2 * p, word);
+            if (2 * p < PIXELS) put_pairs(stage, 2 * p, 2 * p + 1, word);
         }
     }
 }
