@@ -192,7 +192,7 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
                 UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
             }
             UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = WORD * p;
+                const int p = (turn + f) * TRANSPOSERS + t, to = WORD * p, beside = WORD * p + WORD - 1;
                 if (p >= WORDS) continue;
                 if constexpr (WORD == 2)
                     UNROLL for (int k = 0; k < CHANNELS / 8; k++) {
@@ -202,7 +202,7 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
                         const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632),
                             __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
                         *(uint4*)(stage + (k * PLANE + to) * 16) = left;
-                        *(uint4*)(stage + (k * PLANE + to + 1) * 16) = right;
+                        *(uint4*)(stage + (k * PLANE + beside) * 16) = right;
                     } else {
                     float v[CHANNELS];
                     UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
@@ -479,7 +479,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d4e48cbbef52", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_7f4a33b1a904", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
