@@ -105,6 +105,32 @@ TEST_F(CudaCompile, SeedModels) {
     }
 }
 
+// Warpgroups that multiply take registers that those which load have given, and no more: a block has as many as it began with,
+// and who asks for more waits for ever.
+TEST_F(CudaCompile, WeightGradientsByWarpgroups) {
+    for (const char* body : {"%x = input f32[8,64,64,64]  %g = input f32[8,64,66,66]  %w = correlate(%x, %g) taps=[3,3]",
+                             "%x = input f32[8,64,64,64]  %g = input f32[8,128,66,68]  %w = correlate(%x, %g) taps=[3,5]",
+                             "%x = input f32[8,64,32,32]  %g = input f32[8,64,64,64]  %w = correlate(%x, %g) up=[2,2] "
+                             "offset=[1,1] taps=[4,4]",
+                             "%x = input f16[8,160,4096]  %g = input f16[8,72,2048]  %w = correlate(%x, %g) down=[2] "
+                             "offset=[1] taps=[4]"}) {
+        std::string text(body);
+        for (size_t at = 0; (at = text.find("  %", at)) != std::string::npos;) text[at] = '\n';
+        const Graph graph = parse("graph g {\n" + text + "\nreturn %w\n}\n");
+        CompileOptions options;
+        options.precision = Fp32Precision::tf32;
+        const Launch launch = assemble(plan(graph, Machine::h200()), options, Target{}, true).launches[0].launch;
+        ASSERT_EQ(launch.source->entry, "tf_correlate_groups") << body;
+        const std::string& source = launch.source->text;
+        auto registers = [&](const std::string& call) { return std::stoi(source.substr(source.rfind(call) + call.size())); };
+        const int groups = static_cast<int>(launch.block[0] / 128), at_first = 65536 / (128 * groups) / 8 * 8;
+        EXPECT_LE(2 * registers("registers_take<") + (groups - 2) * registers("registers_give<"), groups * at_first) << body;
+        const std::string log = nvrtc_compile(*launch.source, 90).log;
+        EXPECT_EQ(resources_in(log, "tf_correlate_groups").spill_bytes, 0) << body;
+        EXPECT_EQ(log.find("serialized"), std::string::npos) << log;
+    }
+}
+
 // Batch and lengths are arguments: of the general kernels a stream of chunks of a hundred lengths needs one or two for each launch.
 TEST_F(CudaCompile, LengthsShareKernels) {
     std::map<std::string, std::set<std::string>> texts;
