@@ -44,7 +44,7 @@ private:
     }
     // Two warpgroups of loading warps take steps in turn, so that twice as much is under way, where registers are left.
     int64_t choose_loading_groups() const {
-        return product_registers(2) >= turns() * sums_of_turn() + 4 * factors() + 40 ? 2 : 1;
+        return product_registers(2) >= turns() * sums_of_turn() + 4 * factors() + 32 ? 2 : 1;
     }
 
     // d[64][N] += a[64][8] · b[8][N].
