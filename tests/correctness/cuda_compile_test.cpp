@@ -126,7 +126,7 @@ TEST_F(CudaCompile, WeightGradientsByWarpgroups) {
         const int groups = static_cast<int>(launch.block[0] / 128), at_first = 65536 / (128 * groups) / 8 * 8;
         EXPECT_LE(2 * registers("registers_take<") + (groups - 2) * registers("registers_give<"), groups * at_first) << body;
         const std::string log = nvrtc_compile(*launch.source, 90).log;
-        EXPECT_LE(resources_in(log, "tf_correlate_groups").spill_bytes, 32) << body;  // a word or two of the loading warps
+        EXPECT_LE(resources_in(log, "tf_correlate_groups").spill_bytes, 64) << body;  // a few words of the loading warps
         EXPECT_EQ(log.find("serialized"), std::string::npos) << log;
     }
 }
