@@ -3,7 +3,7 @@
 #
 #     sh tests/gpu/sanitize.sh [FOLDER]
 #
-# JOBS (14) graphs at a time, each in a process of its own that has LIMIT (60) seconds. Logs go to FOLDER; exit status 1 where
+# JOBS (14) graphs at a time, each in a process of its own that has LIMIT (60) seconds; FAMILIES (fastest portable): whose kernels. Logs go to FOLDER; exit status 1 where
 # a tool reports anything, or a graph does not end.
 set -u
 cd "$(dirname "$0")/../.."
@@ -11,7 +11,7 @@ logs=${1:-build/gpu}
 mkdir -p "$logs"
 sh tests/gpu/link.sh || exit 1
 status=0
-for family in fastest portable; do
+for family in ${FAMILIES:-fastest portable}; do
     export TRANSFUSE_CUDA_FAMILY=$family
     build/gpu_check families >"$logs/families-$family.log" || status=1 # fills the kernel cache: under the tools nothing is compiled
     tail -n 1 "$logs/families-$family.log"
