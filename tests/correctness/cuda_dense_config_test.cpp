@@ -67,6 +67,21 @@ TEST(CudaDenseConfig, TextsParseBack) {
         EXPECT_FALSE(config_named(other).has_value()) << other;
 }
 
+// A tile of more chunks than twice the buffers: in turn where the product warps reduce, in 16 bits too; not where they do not.
+TEST(CudaDenseConfig, ChunksInTurn) {
+    auto in_turn = [](const std::string& chain) {
+        const Plan planned = plan(rewrite(parse("graph g {\n  %x = input f16[16,32,16,32,32]\n  %w = param f16[32,64,3,3,3]\n  %b = "
+                                                "param f16[64]\n  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] "
+                                                "output_padding=[1,1,1]\n  %l = " +
+                                                chain + "\n  %z = sigmoid(%l)\n  return %z\n}\n"))
+                                      .rewritten,
+                                  Machine::h200());
+        return assemble(planned, {}, Target{}, true).configs.at(dense_pass(planned)).find("alternates") != std::string::npos;
+    };
+    EXPECT_TRUE(in_turn("softmax(%y) dims=[1]"));
+    EXPECT_FALSE(in_turn("tanh(%y)"));
+}
+
 TEST(CudaDenseConfig, ConfigAskedForIsTaken) {
     const Plan planned = small_plan();
     const Target target;

@@ -90,13 +90,14 @@ TEST(CudaStoreRole, TensorsAhead) {
 }
 
 // The order in which the store role takes the warpgroups' chunks, either way: chunks and phases of both, rings that come round,
-// a tensor that comes a chunk ahead, statistics.
+// a tensor that comes a chunk ahead, statistics, channels that the product warps reduced.
 TEST(CudaStoreRole, ChunksInEitherOrder) {
     std::vector<HostCase> cases;
     uint64_t seed = 120;
     for (const char* body : {"%x = input f32[2,8,9,35]  %w = param f32[8,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %t = tanh(%y)  return %t",
                              "%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  return %s",
-                             "%x = input f32[2,8,7,40]  %w = param f32[8,130,3,3]  %y = conv_transpose(%x, %w)  %m = mean(%y) dims=[2,3]  return %y, %m"}) {
+                             "%x = input f32[2,8,7,40]  %w = param f32[8,130,3,3]  %y = conv_transpose(%x, %w)  %m = mean(%y) dims=[2,3]  return %y, %m",
+                             "%x = input f16[2,16,4,5,16]  %w = param f16[16,64,3,3,3]  %b = param f16[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  return %s"}) {
         const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
         for (const bool alternates : {false, true}) {
             Target target;
