@@ -221,26 +221,31 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
 }
 
 // The kernel's text, and the job that packs its weights.
-std::shared_ptr<const Written::Text> text_of(const Surroundings& around, const Request& request, const Cut& cut) {
-    Written* written = around.target.stated() ? nullptr : around.written;
-    const auto make_source = [&] {
-        const std::string entry(dense_entry);
-        std::string text = dense_source(entry, request.problem, cut.config, *cut.schedule, request.epilogue);
-        const auto keep = [&] { return std::make_shared<const Source>(Source{entry, text, {}}); };
-        return written ? written->sources.get(text, keep) : keep();
+struct Text {
+    std::shared_ptr<const Source> source;
+    std::shared_ptr<const ExtraJob> pack;
+};
+
+Text text_of(const Surroundings& around, const Request& request, const Cut& cut) {
+    const TileProgram& program = request.program;
+    const auto pack = [&] {
+        return std::make_shared<const ExtraJob>(pack_job(request.problem, cut.config, cut.schedule, program.weight,
+                                                         program.spatial, Argument::of_packed(around.number)));
     };
-    const auto make = [&] {
-        const TileProgram& program = request.program;
-        return std::make_shared<const Written::Text>(Written::Text{
-            make_source(),
-            std::make_shared<const ExtraJob>(pack_job(request.problem, cut.config, cut.schedule, program.weight,
-                                                      program.spatial, Argument::of_packed(around.number)))});
+    const auto write = [&] {
+        return dense_source(std::string(dense_entry), request.problem, cut.config, *cut.schedule, request.epilogue);
     };
-    if (!written) return make();
-    return written->texts.get(
-        text_key(schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes),
-                 request.epilogue),
-        make);
+    const auto source = [](std::string text) {
+        return std::make_shared<const Source>(Source{std::string(dense_entry), std::move(text), {}});
+    };
+    if (!around.written || around.target.stated()) return {source(write()), pack()};
+    Written& written = *around.written;
+    const std::string key = schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes);
+    const auto one = [&] {
+        std::string text = write();
+        return written.sources.get(text, [&] { return source(text); });
+    };
+    return {written.texts.get(text_key(key, request.epilogue), one), written.packs.get(pack_key(key, program), pack)};
 }
 
 // The pass on the kernels of one family.
@@ -285,8 +290,8 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     grid = static_cast<int>(std::min<int64_t>(grid, total));
 
     DenseProgram result;
-    const auto text = text_of(around, *request, *cut);
-    result.pack = text->pack;
+    Text text = text_of(around, *request, *cut);
+    result.pack = std::move(text.pack);
     result.packed_bytes = packed_bytes(config, s);
     const int64_t partial_at = 0;
     int64_t scratch = partial_at;
@@ -308,7 +313,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     if (wish.apart) result.places.emplace(around.pass.anchor, place_apart(around, *problem, kept_at[0]));
 
     Launch main;
-    main.source = text->source;
+    main.source = std::move(text.source);
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)),

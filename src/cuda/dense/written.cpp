@@ -9,12 +9,13 @@ namespace transfuse::cuda {
 // Structures are taken apart by all their members, so that a new one cannot be forgotten.
 namespace {
 
-// What may be asked of a size or a stride: whether it is negative, 0 or 1, and which vectors divide it.
-int asked(int64_t size) {
-    constexpr int widest = 4;  // 16 elements
-    if (size == 0 || size == 1) return static_cast<int>(size);
-    const int divides = std::min(widest, std::countr_zero(static_cast<uint64_t>(size)));
-    return (size < 0 ? -1 : 1) * (2 + divides);
+// Whether a size or a stride is negative, 0, 1 or more.
+int64_t few(int64_t size) { return std::clamp<int64_t>(size, -1, 2); }
+
+// How many of its elements make the largest vector that divides it, of those there are: the logarithm.
+int divided(int64_t size) {
+    constexpr int widest = 3;  // 8 elements
+    return size == 0 ? widest : std::min(widest, std::countr_zero(static_cast<uint64_t>(size)));
 }
 
 void add(KeyText& key, const Config& config) {
@@ -35,8 +36,10 @@ void add(KeyText& key, const Needs& needs) {
 
 void add(KeyText& key, const Operand& operand) {
     const auto& [value, root, offset, dtype, strides, depends] = operand;
-    key.add(value, root >= 0, asked(offset), dtype, depends);
-    for (const int64_t stride : strides) key.add(asked(stride));
+    int vectors = divided(offset);  // that every row may be read or stored by
+    for (size_t a = 0; a < 4; ++a) vectors = std::min(vectors, divided(strides[a]));
+    key.add(value, root >= 0, dtype, depends, vectors);
+    for (const int64_t stride : strides) key.add(few(stride));
 }
 
 void add(KeyText& key, const GridReduction& reduction) {
@@ -86,6 +89,12 @@ std::string schedule_key(const Problem& problem, const Needs& needs, const Confi
     return key.take();
 }
 
+std::string pack_key(std::string of_schedule, const TileProgram& program) {
+    KeyText key(std::move(of_schedule));
+    key.add(program.weight, program.spatial, program.around->number);
+    return key.take();
+}
+
 std::string text_key(std::string of_schedule, const Epilogue& epilogue) {
     const auto& [around, spatial, input, weight, prologue, steps, pool, pool_value, reads, bias, stores, grid,
                  grid_shape, channel_reductions, fold, before_fold, handed, before_handed, handed_biased, pixel_major,
@@ -93,14 +102,16 @@ std::string text_key(std::string of_schedule, const Epilogue& epilogue) {
     const Graph& graph = epilogue.graph();
     KeyText key(std::move(of_schedule));
     const Target& target = around->target;
-    key.add(around->number, around->aligned, around->precision, around->pass.anchor, target.arch, target.any_size,
-            target.general_only, target.portable_only);
-    key.add(spatial, weight, prologue, steps, pool_value, bias, channel_reductions, fold, before_fold, handed,
-            before_handed, handed_biased, pixel_major, vector, chain_instructions);
+    key.add(around->aligned, around->precision, around->pass.anchor, target.arch, target.any_size, target.general_only,
+            target.portable_only);
+    key.add(spatial, prologue, steps, pool_value, bias, channel_reductions, fold, before_fold, handed, before_handed,
+            handed_biased, pixel_major, vector, chain_instructions);
     if (pool) key.add(pool->kind, pool->window, pool->scale);
     add(key, input);
-    for (const Lattice& axis : epilogue.problem().axes) key.add(asked(axis.in), asked(axis.out));
-    for (const int64_t extent : grid_shape) key.add(asked(extent));
+    const std::array<Lattice, 4>& axes = epilogue.problem().axes;
+    for (const Lattice& axis : axes) key.add(few(axis.in), few(axis.out), axis.out < axis.period());
+    key.add(divided(axes[3].in), divided(axes[3].out));
+    for (const int64_t extent : grid_shape) key.add(few(extent));
     for (const auto* operands : {&epilogue.reads(), &epilogue.stores()}) {
         key.add(operands->size());
         for (const Operand& operand : *operands) add(key, operand);

@@ -14,22 +14,21 @@ namespace transfuse::cuda {
 
 // All that a schedule depends on.
 std::string schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
-// All that a text and the packing of its weights depend on, given the key of its schedule: where they see sizes or
-// strides, only what they may ask of these (whether they are 0 or 1, which vectors divide them).
+// All that the packing of weights depends on, given the key of the schedule.
+std::string pack_key(std::string of_schedule, const TileProgram& program);
+// All that a text depends on: where it sees sizes or strides, only what it may ask of these (whether they are 0 or 1,
+// which vectors divide them).
 std::string text_key(std::string of_schedule, const Epilogue& epilogue);
 
 struct Written {
-    struct Text {
-        std::shared_ptr<const Source> source;
-        std::shared_ptr<const ExtraJob> pack;
-    };
     struct Said {  // by the words of a known kernel
         std::string config_words;
         Config config;
         Manner manner;
     };
     Remembered<Schedule> schedules;
-    Remembered<Text> texts;
+    Remembered<ExtraJob> packs;
+    Remembered<Source> texts;
     Remembered<Source> sources;  // by their texts: what is equal is one
     Remembered<Said> said;
 };
