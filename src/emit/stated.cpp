@@ -131,7 +131,7 @@ std::string json(const cuda::BoundLaunch& bound, size_t source, double flops) {
             cuda::BoxedTensor boxes;
             std::memcpy(&boxes, argument.data.data(), sizeof(boxes));
             out += "," + listed(boxes.extent) + "," + listed(boxes.box) + "," + listed(boxes.stride) +
-                   (boxes.rounds_to_tf32 ? ",true" : ",false");
+                   (boxes.rounds_to_tf32 || boxes.swizzle ? ",true" : ",false");
         }
         out += "]";
     }
@@ -147,6 +147,13 @@ Stated state(const Request& request) {
     } rows(request.one_row_length);
     Verdicts said;
     const Graph example = prepared(request.example, request, said);
+    CompileOptions options;
+    options.precision = request.precision;
+    if (request.own) {
+        Stated stated{parse(request.text), plan(example, Machine::h200()), {}};
+        stated.assembly = cuda::assemble(stated.plan, options, request.target, request.aligned);
+        return stated;
+    }
     said.repeating = true, said.next = 0;
     const Graph graph = prepared(request.text, request, said);
     require_alike(example, graph);
@@ -154,8 +161,6 @@ Stated state(const Request& request) {
     cuda::Decisions decisions;
     cuda::Target target = request.target;
     target.decisions = &decisions;
-    CompileOptions options;
-    options.precision = request.precision;
     cuda::assemble(chosen, options, target, request.aligned);
     decisions.repeat();
     Stated stated{parse(request.text), resized(chosen, graph), {}};

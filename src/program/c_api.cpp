@@ -90,6 +90,8 @@ void read_options(const char* options, emit::Request& request) {
             request.aligned = false;
         } else if (word == "rows") {
             request.one_row_length = true;
+        } else if (word == "own") {
+            request.own = true;
         } else if (word == "general") {
             request.target.general_only = true;
         } else if (word.rfind("arch=", 0) == 0) {

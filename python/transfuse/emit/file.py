@@ -95,7 +95,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
     sections = [
         header.header(found, ref, modes) + header.gradients(regions),
-        runtime.imports(not tensor_cores) + lines_of(ref.imports),
+        runtime.imports(network or not tensor_cores, network) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + (header.served(arithmetics, network) if tensor_cores else "")
         + _strings(source),

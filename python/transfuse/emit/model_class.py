@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 
@@ -15,22 +16,23 @@ WIDTH = 150
 
 
 def model_class(found, ref: Reference, modes) -> str:
-    lines = [*_given(found, ref, modes[0]), *_forwards(ref, modes)]
+    network = any(part.network for mode in modes for part in mode.parts)
+    lines = [*_given(found, ref, modes[0]), *_forwards(ref, modes, network)]
     forward = f"{ref.signature}\n" + textwrap.indent("\n".join(lines), "    ")
     body = [textwrap.indent(_guarded(found, ref.init), "    "), textwrap.indent(forward, "    ")]
     return "\nclass ModelNew(nn.Module):\n" + "\n\n".join(body)
 
 
-def _forwards(ref: Reference, modes) -> list[str]:
+def _forwards(ref: Reference, modes, network: bool) -> list[str]:
     """The body of forward: of one mode, or of train mode and then of eval mode."""
-    lines = _forward(ref, modes[0])
+    lines = _forward(ref, modes[0], network)
     if len(modes) > 1:
-        lines = ["if self.training:", *("    " + line for line in lines), *_forward(ref, modes[1])]
+        lines = ["if self.training:", *("    " + line for line in lines), *_forward(ref, modes[1], network)]
     calls = sum(line.count(runtime.COMPUTE) for line in lines)
     if calls > 1:
         lines = [f"compute = {runtime.COMPUTE[1:-1]}", *(line.replace(runtime.COMPUTE, "compute") for line in lines)]
     long = any(len(line) > WIDTH - 8 for line in lines)
-    if not long and all(part.plain for mode in modes for part in mode.parts):
+    if network or (not long and all(part.plain for mode in modes for part in mode.parts)):
         return lines
     return _layers_named(lines, {*user_inputs(ref, len(ref.names))})
 
@@ -84,7 +86,7 @@ def _given(found, ref: Reference, mode) -> list[str]:
     ]
 
 
-def _forward(ref: Reference, mode) -> list[str]:
+def _forward(ref: Reference, mode, network: bool) -> list[str]:
     graph = mode.cut.graph_module.graph
     holders = [n for n in graph.nodes if n.op == "placeholder"]
     sources = mode.capture.sources
@@ -101,6 +103,12 @@ def _forward(ref: Reference, mode) -> list[str]:
     inputs = holders[len(sources) :]
     texts.update(zip(inputs, user_inputs(ref, len(inputs))))
     printer = Printer(texts)
+    if network:
+        names = {node: name for node, (kind, name) in zip(holders, sources) if kind != "constant"}
+        read = [n for n in dict.fromkeys(a for node in graph.nodes for a in node.all_input_nodes) if n in names]
+        printer.texts.update((node, f"held[{i}]") for i, node in enumerate(read))
+        listed = ", ".join(json.dumps(names[node]) for node in read)
+        printer.lines.append(f"held = held_by(self, ({listed}{',' * (len(read) == 1)}))")
     parts = {part.sized.region.name: part for part in mode.parts}
     for node in graph.nodes:
         if node.op == "call_module":
@@ -130,7 +138,22 @@ def _forward(ref: Reference, mode) -> list[str]:
             else:
                 told = _returned(spec, iter(results))
                 printer.lines.append(f"return {told[1:-1] if spec.type is tuple and len(results) > 1 else told}")
-    return printer.lines
+    return [_runs(line) for line in printer.lines]
+
+
+def _runs(line: str) -> str:
+    """Elements of `held` that follow one another are a slice of it."""
+
+    def slices(match):
+        numbers, parts = [int(n) for n in re.findall(r"\d+", match[0])], []
+        for n in numbers:
+            if parts and parts[-1][1] == n:
+                parts[-1][1] = n + 1
+            else:
+                parts.append([n, n + 1])
+        return ", ".join(f"held[{a}]" if b == a + 1 else f"*held[{a}:{b}]" for a, b in parts)
+
+    return re.sub(r"\[\*(held\[\d+:\d+\])\]", r"\1", re.sub(r"held\[\d+\](?:, held\[\d+\])+", slices, line))
 
 
 def _returned(spec, results) -> str:

@@ -16,6 +16,28 @@ def batch_norm(x, weight, bias, eps):
 '''
 
 
+HELD = '''
+_held = weakref.WeakKeyDictionary()
+
+
+def held_by(model, names):
+    """Parameters and buffers by their names. To go from layer to layer takes longer than to launch kernels: it is done once, and again
+    where a layer has been replaced."""
+    layers, places = _held.setdefault(model, {}).get(names, ((), ()))
+    if not places or any(inside.get(name) is not layer for inside, name, layer in layers):
+        layers, places = [], []
+        for path, _, name in (name.rpartition(".") for name in names):
+            layer = model
+            for step in path.split(".") if path else ():
+                layers.append((layer._modules, step, layer._modules[step]))
+                layer = layer._modules[step]
+            places.append((layer._parameters if name in layer._parameters else layer._buffers, name, path))
+        layers = list({(id(inside), name): (inside, name, layer) for inside, name, layer in layers}.values())
+        _held[model][names] = layers, places
+    return [inside[name] if name in inside else getattr(model.get_submodule(path), name) for inside, name, path in places]
+'''
+
+
 UPDATE = '''
 
 def update(running, found, momentum):
@@ -146,9 +168,9 @@ def function(statistics: bool, written: list[str]) -> str:
     return text.replace("@FORWARD@", forward).replace("@TAKEN@", taken).replace("@SOME@", some)
 
 
-def imports(packed: bool) -> str:
+def imports(packed: bool, network: bool) -> str:
     """packed: addresses are given as bytes, which is a microsecond faster than an array of ctypes."""
-    own = "import ctypes\n" + ("import struct\n" if packed else "")
+    own = "import ctypes\n" + ("import struct\n" if packed else "") + ("import weakref\n" if network else "")
     return f"{own}\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
 
 
@@ -189,8 +211,8 @@ def text(
         )
     if floats:
         leaves = (
-            "    dtype, halves = given[0].dtype, (torch.float16, torch.bfloat16)  # their products are exact in TF32\n"
-            "    leaves = [(t.float() if t.dtype in halves else t).contiguous() for t in given]"
+            "    dtype, half = given[0].dtype, given[0].dtype in (torch.float16, torch.bfloat16)  # whose products are exact in TF32\n"
+            "    leaves = [(t.float() if half and t.dtype == dtype else t).contiguous() for t in given]"
         )
     leaves = leaves.replace("@WHICH@", "-2" if statistics else "-1")
     code = "SOURCE"
@@ -200,7 +222,7 @@ def text(
     types = f"ELEMENTS = {{{types}}}\n"
     words = {
         "@ADDRESSES@": "(ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])"
-        if tensor_cores
+        if tensor_cores and not network
         else 'struct.pack(f"{len(tensors)}P", *[0 if t is None else t.data_ptr() for t in tensors])',
         "@ELEMENTS@": "" if floats else types,
         "@ELEMENT_KEY@": "" if floats else "ELEMENTS[dtype], ",
@@ -246,6 +268,7 @@ def text(
         options = options.replace(ONE, f'{ONE}, "--split-compile=0"').replace('"-diag', '"--split-compile=0", "-diag')
     out = COMPILED.replace("@OPTIONS@", options) + "\n" + RUN
     out += portable.python(convolve, builds, floats) if convolve else ""
+    out += f"\n{HELD}" if network else ""
     for word, by in words.items():
         out = out.replace(word, by)
     return out

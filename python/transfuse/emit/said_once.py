@@ -71,7 +71,9 @@ EQUAL = re.compile(r"^(__device__ const \w+) (tf_table_\d+)(\[\] = \{[^{}]*\};)\
 
 
 def equal_tables(text: str) -> str:
-    """Device code in which tables of equal numbers are one, the first of them."""
+    """Device code in which tables of equal numbers are one, the first of them. (Namespaces have tables of one name.)"""
+    if "\nnamespace " in text:
+        return text
     first: dict[tuple[str, str], str] = {}
     for match in list(EQUAL.finditer(text)):
         name = first.setdefault((match[1], match[3]), match[2])

@@ -208,7 +208,7 @@ class Stating:
     def _boxes(self, series, begins) -> str:
         """A tensor map: extents, strides and the box."""
         if any(s[6] for s in series):
-            raise Unstated("a tensor map that rounds")
+            raise Unstated("a tensor map that rounds or swizzles")
         at = self._pointer([s[:3] for s in series], begins)
         if series[0][0] == "workspace":
             at = f"(void*){at}"
