@@ -1,6 +1,8 @@
 """Files of whole networks: several regions, each with many kernels, launched one behind another."""
 
+import copy
 import re
+import weakref
 
 import pytest
 import torch
@@ -90,3 +92,50 @@ def test_a_network_computes_what_its_model_does(network, training):
         torch.testing.assert_close(model(x), reference(x))
     for name, value in reference.state_dict().items():
         torch.testing.assert_close(model.state_dict()[name], value)
+
+
+def test_layers_that_were_replaced_or_parametrized_are_found(network):
+    """Parameters are looked up by name once; what has changed since is seen."""
+    theirs, ours = namespace(NETWORK), namespace(network)
+    written = {name: next(filter(callable, told[2:])) for name, told in ours["PROGRAMS"].items()}
+    ours["run"] = lambda name, *leaves: written[name](torch.ops.aten.convolution, *leaves)
+    reference, model = theirs["Model"](64).eval(), ours["ModelNew"](64).eval()
+    model.load_state_dict(reference.state_dict())
+    x = torch.rand(2, 64, 4, 6)
+
+    def same():
+        with torch.no_grad():
+            torch.testing.assert_close(model(x), reference(x))
+
+    same()
+    for owner in (model, reference):
+        torch.manual_seed(5)
+        owner.second.mix = torch.nn.Conv2d(16, 16, 3, padding=1)
+        owner.last.weight = torch.nn.Parameter(torch.rand(16, 16, 4, 4))
+    same()
+    for owner in (model, reference):
+        torch.nn.utils.parametrizations.weight_norm(owner.first.mix)
+    same()
+    copied = copy.deepcopy(model)
+    with torch.no_grad():
+        copied.last.bias += 1
+        assert not torch.equal(copied(x), model(x))
+    same()
+    gone = weakref.ref(copied)
+    del copied
+    assert gone() is None
+
+
+def test_at_the_examples_sizes_a_network_has_the_kernels_of_optimize(network):
+    programs = dict(re.findall(r'extern "C" long long (\w+_\d)\((.*?)\n}', network, re.S))
+    assert len(programs) == 4
+    alone = programs.pop("train_0")  # its statistics have no formula of the sizes
+    assert set(re.findall(r"launch\((train_0_\w+?_)", alone)) == {"train_0_example_"}
+    for body in programs.values():
+        (when, here), (where, anywhere) = re.findall(r"    if \((arch == 90 [^{]*)\) \{\n(.*?)\n    \}", body, re.S)
+        assert re.match(r"arch == 90 && batch == 8 && height == (\d+) && width == \1 && aligned", when)
+        assert re.search(r"launch\(\w+_example_", here) and not re.search(r"\b(?:batch|height|width)\b", here)
+        assert "batch ==" not in where and re.search(r"\bbatch\b", anywhere)
+        assert (
+            "return -3" in anywhere and "return -3" not in here
+        )  # small products are strict: optimize has decided it here

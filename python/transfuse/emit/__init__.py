@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,7 +15,7 @@ from transfuse.capture import capture
 from transfuse.emit import cpu, file, runtime
 from transfuse.emit.formula import Unstated
 from transfuse.emit.model import Reference, reference
-from transfuse.emit.launches import Program, Programs
+from transfuse.emit.launches import Programs
 from transfuse.emit.program import state
 from transfuse.emit.sizes import Sized, sized
 from transfuse.problem import ProblemError
@@ -126,6 +126,22 @@ def stated(mode: Mode, prefix: str) -> None:
             raise ProblemError(
                 f"no file can be written that serves all sizes: what a kernel is launched with is no formula of them ({error})"
             ) from error
+    if any(part.network for part in mode.parts):  # whose text is long anyway
+        for part in mode.parts:
+            if part.rounds:
+                with_example(part)
+
+
+def with_example(part: Part) -> None:
+    """Beside its kernels for all sizes those that `optimize` takes for the example's, on which some rest."""
+    at, variants = part.sized, part.programs["fp32"]
+    condition = " && ".join(["arch == 90", *(f"{s} == {size}" for s, size in at.example.items()), "aligned"])
+    try:
+        own = state(at, "tf32 own", True, "f32", f"{part.name}_example_", tuple(at.example))
+    except Unstated:  # a file cannot say what they read
+        return
+    own = replace(own, flops="")  # optimize has decided which of them round to TF32
+    variants[:] = [(condition, own), *(variant for variant in variants if variant[0] != condition)]
 
 
 def variants(at: Sized, name: str) -> Programs:
@@ -143,7 +159,7 @@ def variants(at: Sized, name: str) -> Programs:
 def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     """Of each arithmetic the programs, and under which condition each is taken. Programs with tensor-core kernels are for one
     GPU: elsewhere, and at sizes they cannot take, the portable path is gone. Where rows of the example's length can share the
-    zeros between them, "wide" is for all other lengths; a network, whose text is long anyway, has the example's very kernels too."""
+    zeros between them, "wide" is for all other lengths; a network, whose text is long, has one program for all of them."""
     inner = at.symbols[-1] if at.symbols else None
     known = inner is None or inner.behind is not None  # rows have one length at every size
     rows = " rows" if known else ""
@@ -160,20 +176,11 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
         "strict": lambda: [(when, state(at, rows, True, "f32", f"{name}_", fixed))],
         "half": lambda: [(when, state(at, rows, True, "f16", f"{name}_", fixed))],
     }
-    if fast.dense > MOST:
-        return Programs({"fp32": [_of_example(at, name), (when, fast)]}, later)
     if not known and inner.name not in fixed and fast.dense <= MOST and _rows_share_padding(at):
         own_rows = state(at, "tf32 rows", True, "f32", f"{name}_", (inner.name,))
         own = " && ".join(["arch == 90", f"{inner.name} == {at.example[inner.name]}", "aligned"])
         return Programs({"fp32": [(own, own_rows)], "wide": [(when, fast)]}, later)
     return Programs({"fp32": [(when, fast)]}, later)
-
-
-def _of_example(at: Sized, name: str) -> tuple[str, Program]:
-    """The kernels that `optimize` takes for the example's sizes: some rest on them."""
-    sizes = [f"{s} == {size}" for s, size in at.example.items()]
-    own = state(at, "tf32 own", True, "f32", f"{name}_example_", tuple(at.example))
-    return " && ".join(["arch == 90", *sizes, "aligned"]), own
 
 
 def _rows_share_padding(at: Sized) -> bool:
