@@ -239,7 +239,6 @@ template <class... P, class... A> void launch(void (*kernel)(P...), long long gr
     cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}};
     attributes[0].val.programmaticStreamSerializationAllowed = early;
     cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, early};
-    if (shared > 48 * 1024) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
 // n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
@@ -287,7 +286,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_826c2c12b5a5", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_e95d08846955", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

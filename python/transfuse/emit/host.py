@@ -19,7 +19,6 @@ void launch(void (*kernel)(P...), long long grid, int block, int shared, @CLUSTE
     cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}@ATTRIBUTE@};
     attributes[0].val.programmaticStreamSerializationAllowed = early;
 @DIMENSION@    cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, @COUNT@};
-    if (shared > 48 * 1024) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
 """
@@ -31,6 +30,10 @@ CLUSTERS = {
     "@DIMENSION@": ("", "    attributes[1].val.clusterDim = {(unsigned)cluster, 1, 1};\n"),
     "@COUNT@": ("early", "cluster > 1 ? 2u : early"),
 }
+
+ROOM = r"""
+template <class K> void room(K* kernel, int bytes) { cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes); }
+"""
 
 DIVISOR = r"""
 // n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
@@ -68,7 +71,8 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
     called = {"divisor(": DIVISOR, "boxes_of(": BOXES.replace("@ELEMENT@", element)}
     used = {"algorithm": "std::m", "dlfcn.h": "boxes_of(", "type_traits": "boxes_of(" if half else "std::is_same"}
     launch = launch.replace("@HEADS@", "\n".join(f"#include <{head}>" for head, by in used.items() if by in functions))
-    launch = launch.replace("@SIZES@", SIZES if "sizes_of(" in functions else "")
+    room = ROOM.lstrip("\n") if " room(" in functions else ""
+    launch = launch.replace("@SIZES@", (SIZES if "sizes_of(" in functions else "") + room)
     return [launch, *(text for name, text in called.items() if name in functions)]
 
 
@@ -144,10 +148,16 @@ def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[
         f"if ({most} >= 1ll << 31) return -1;",
         *([f"if ({program.flops} < {SMALL}) return -3;"] if program.flops else []),
         *_declared([(n, f) for n, f in statements if n.startswith("at_")]),
-        f"if (asks) return {program.bytes.removeprefix(' + ') or '0'};",
+        f"if (asks) return {_rooms(program)}{program.bytes.removeprefix(' + ') or '0'};",
         *calls,
         "return (long long)cudaGetLastError();",
     ]
+
+
+def _rooms(program: Program) -> str:
+    """Kernels with more shared memory than every kernel may have are told so when the call is prepared."""
+    large = {launch.kernel.name: launch.shared for launch in program.launches if launch.shared > 48 * 1024}
+    return "".join(f"room({name}, {shared}), " for name, shared in large.items())
 
 
 def _declared(named: list[tuple[str, str]]) -> list[str]:
