@@ -20,7 +20,7 @@ struct Request {
     bool aligned = true;  // leaves and outputs begin on 16-byte boundaries
     bool inference = true;
     bool one_row_length = false;  // the innermost size is the example's: kernels may rest on it
-    bool own = false;  // the kernels that `optimize` takes for the example's sizes, which are `text`'s
+    bool own = false;             // the kernels that `optimize` takes for the example's sizes, which are `text`'s
     cuda::Target target;
     GradientRequest gradient;  // wrt not empty: the gradient's program, whose leaves are followed by output gradients
 };
