@@ -69,12 +69,12 @@ private:
             constant("RESULT_ROWS", s_.segments > 1 ? 1 : 2);  // of a lane: columns and channels
         constant("STATS", epilogue_.stats()), constant("MASKS", pooled_ ? 1 : s_.blocks),
             constant("MASK_ROWS", !pooled_ && s_.segments > 1 ? 2 : 1);
-        std::string list;
-        for (const Column& c : columns_) list += (list.empty() ? "" : ", ") + num(c.group * 8 + c.pixel);
-        if (pooled_)
+        if (pooled_) {
+            std::string list;
+            for (const Column& c : columns_) list += (list.empty() ? "" : ", ") + num(c.group * 8 + c.pixel);
             t.line("__constant__ short result_pixels[] = {" + list +
                    "};   // each result's first pixel, but for the lane's own");
-        if (!pooled_) {
+        } else {
             phases();
             t.line(
                 "// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.");
@@ -83,13 +83,10 @@ private:
                 "<< 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }");
             t.line("// Whether result k of some lane lies in the last column or in the padding between rows.");
             t.line("static __device__ __forceinline__ constexpr bool at_the_end(int k) {");
-            t.line("constexpr int pixels[] = {" + list + "};");
-            t.line("for (int c = 0; c < 8; c += 2) {");
-            t.line("const int p = pixels[k] + c, r = p / EXTENT_W;");
+            t.line("for (int p = k / 2 * 8 + k % 2, r = p / EXTENT_W; p < k / 2 * 8 + 8; p += 2, r = p / EXTENT_W)");
             t.line(
                 "if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / "
                 "(EXTENT_H * EXTENT_D) >= RUN_N) return true;");
-            t.line("}");
             t.line("return false;");
             t.line("}");
         }
@@ -125,26 +122,23 @@ private:
                "};   // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w");
     }
 
-    void members() {
-        t.line("const REAL* table;");
-        t.line("const Sizes& s;");
-        t.line("const Operands& operands;");
-        t.line(
-            "int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment");
-        t.line("bool counts;                      // false: another lane has the same results");
-        t.line(
-            "struct Inside { unsigned ends, other_ends; Mask mask, other; };   // of this tile and of the last one "
-            "with other ends");
-        t.line("Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output");
-        if (!pooled_)
-            t.line(
-                "int left[5];                      // outputs from the run's first one to the end, along each axis; "
-                "which phases");
-        t.line("REAL sums[RESULT_ROWS][STATS];");
-        t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];");
-        t.line("}");
+    // Where windows join lanes, the first of them counts; empty where all do.
+    std::string counts() const {
+        std::string found;
+        auto also = [&](const std::string& condition) { found += (found.empty() ? "" : " && ") + condition; };
+        if (pooled_ && s_.segments >= 4) also("segment == 0");
+        if (pooled_ && reach_[3] > 2) also("lane % " + num(reach_[3] / 2) + " == 0");
+        return found;
+    }
+
+    // Whether every statistic is a sum: they begin with 0 and are added.
+    bool are_sums() const {
+        const auto& partials = epilogue_.partials();
+        return std::all_of(partials.begin(), partials.end(),
+                           [](const Partial& p) { return is_one_number(p) && joining(p) == Op::sum; });
+    }
+
+    void joins() {
         t.line("// Sums of exponentials, each relative to the largest value of its own.");
         t.line(
             "static __device__ __forceinline__ void join_exponentials(REAL& top, REAL& mass, REAL top2, REAL mass2) {");
@@ -162,6 +156,31 @@ private:
         });
         t.line("}");
         t.line("}");
+    }
+
+    void members() {
+        t.line("const REAL* table;");
+        t.line("const Sizes& s;");
+        t.line("const Operands& operands;");
+        t.line(
+            "int warpgroup, column, channel, segment;   // of the lane: first column; first row's channel and segment");
+        if (!counts().empty()) t.line("bool counts;                      // false: another lane has the same results");
+        t.line(
+            "struct Inside { unsigned ends, other_ends; Mask mask, other; };   // of this tile and of the last one "
+            "with other ends");
+        t.line("Inside inside[MASKS][MASK_ROWS] = {};   // bit k: result k lies in the output");
+        if (!pooled_ && s_.variants == 1)
+            t.line("int left[4] = {};                 // outputs from the run's first one to the end, along each axis");
+        else if (!pooled_)
+            t.line(
+                "int left[5] = {0, 0, 0, 0, -1};   // outputs from the run's first one to the end, along each axis; "
+                "which phases");
+        t.line(std::string("REAL sums[RESULT_ROWS][STATS]") + (are_sums() ? " = {};" : ";"));
+        t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];");
+        t.line("}");
+        if (!are_sums()) joins();
         t.line(
             "__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& "
             "given, int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), s(sizes), operands(given), "
@@ -174,16 +193,8 @@ private:
         t.line(
             "segment = SEGMENTS >= 4 ? row / 4 * 2 + (SEGMENTS == 8 ? row / 2 % 2 * 4 : 0) : 0;   // the second row: "
             "one more");
-        // Where windows join lanes, the first of them counts.
-        std::string counts = "true";
-        if (pooled_ && s_.segments >= 4) counts += " && segment == 0";
-        if (pooled_ && reach_[3] > 2) counts += " && lane % " + num(reach_[3] / 2) + " == 0";
-        t.line("counts = " + counts + ";");
-        t.line("clear(sums);");
-        t.line("#pragma unroll");
-        t.line(
-            "for (int i = 0; i < MASKS * MASK_ROWS; i++) inside[i / MASK_ROWS][i % MASK_ROWS] = Inside{0, 0, 0, 0};");
-        if (!pooled_) t.line("left[4] = -1;");
+        if (!counts().empty()) t.line("counts = " + counts() + ";");
+        if (!are_sums()) t.line("clear(sums);");
         t.line("}");
     }
 
@@ -201,7 +212,8 @@ private:
             t.line("const unsigned end_" + x + " = max(0, min(RUN_" + x + ", " + end + " - at.u[" + num(a) +
                    "] - warpgroup * SECOND_" + x + "));");
         }
-        t.line("const unsigned now = code < 0 || !counts ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;");
+        t.line("const unsigned now = code < 0" + std::string(counts().empty() ? "" : " || !counts") +
+               " ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;");
         t.line("if (now == known.ends) return known.mask;");
         t.line("const bool back = now == known.other_ends;");
         t.line("Mask mask = back ? known.other : 0;");
@@ -225,7 +237,7 @@ private:
         if (pooled_) return;
         t.line("// Whether the output ends elsewhere in this tile than in the last one.");
         t.line("__device__ __forceinline__ bool ends_elsewhere(const Place& at) {");
-        std::string same = "at.variant == left[4]";
+        std::string same = s_.variants == 1 ? "" : " && at.variant == left[4]";
         for (int a = 0; a < 4; ++a) {
             static const char* names[4] = {"N", "D", "H", "W"};
             const std::string x = names[a], k = num(a);
@@ -233,8 +245,9 @@ private:
                    " * (at.u[" + k + "] + warpgroup * SECOND_" + x + "));");
             same += " && left_" + x + " == left[" + k + "]";
         }
-        t.line("if (" + same + ") return false;");
-        t.line("left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W; left[4] = at.variant;");
+        t.line("if (" + same.substr(4) + ") return false;");
+        t.line(std::string("left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W;") +
+               (s_.variants == 1 ? "" : " left[4] = at.variant;"));
         t.line("return true;");
         t.line("}");
     }
@@ -247,8 +260,8 @@ private:
         t.line("(void)group, (void)first_channel, (void)image;");
         t.line("#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
-        t.line("REAL parts[RESULT_ROWS][STATS];");
-        t.line("clear(parts);");
+        t.line(std::string("REAL parts[RESULT_ROWS][STATS]") + (are_sums() ? " = {};" : ";"));
+        if (!are_sums()) t.line("clear(parts);");
         pooled_ ? pooled_tile() : plain_tile();
         const std::string row =
             "(tile / PARTS * VARIANTS + tile % PARTS / FIXED) * WRITERS + (WRITERS > 1 ? warpgroup : 0)";
@@ -258,9 +271,7 @@ private:
         } else {
             t.line("#pragma unroll");
             t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
-            each_stat([&](const Partial& p, const std::string& k) {
-                join(p, k, "sums[i]", [](const std::string& n) { return "parts[i][" + n + "]"; });
-            });
+            join_all("sums[i]", [](const std::string& n) { return "parts[i][" + n + "]"; });
             t.line("}");
         }
         t.line("#undef CHANNEL");
@@ -430,6 +441,12 @@ private:
             t.line(to + "[" + k + "] = " + combined(joining(p), to + "[" + k + "]", other(k)) + ";");
     }
 
+    void join_all(const std::string& to, const std::function<std::string(const std::string&)>& other) {
+        if (!are_sums()) return each_stat([&](const Partial& p, const std::string& k) { join(p, k, to, other); });
+        t.line("#pragma unroll");
+        t.line("for (int k = 0; k < STATS; k++) " + to + "[k] += " + other("k") + ";");
+    }
+
     // A channel's results over the lanes that share it, in a fixed order, to the writer's row.
     void finish() {
         t.line(
@@ -441,10 +458,8 @@ private:
         if (s_.segments >= 4) lanes.push_back(16);
         if (s_.segments >= 8) lanes.push_back(8);
         for (int k : lanes)
-            each_stat([&](const Partial& p, const std::string& n) {
-                join(p, n, "parts[i]",
+            join_all("parts[i]",
                      [&](const std::string& m) { return "__shfl_xor_sync(~0u, parts[i][" + m + "], " + num(k) + ")"; });
-            });
         t.line("if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {");
         t.line("#pragma unroll");
         t.line("for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * " + num(epilogue_.channels()) +

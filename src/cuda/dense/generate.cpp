@@ -249,7 +249,7 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("__syncthreads();");
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
     m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); " +
-           (problem.boxed() ? "load_boxes(shared, b, packed, s, xs, &boxes, operands, t);"
+           (problem.boxed() ? "load_boxes(shared, b, packed, s, &boxes, operands, t);"
                             : "load_role(shared, b, x, packed, s, xs, operands, t);") +
            " }");
     if (config.store_groups > 0)

@@ -25,8 +25,7 @@ double products_of_output(const Problem& problem) {
 
 bool has(const std::vector<ValueId>& list, ValueId v) { return std::find(list.begin(), list.end(), v) != list.end(); }
 
-// A lane has sixteen columns of two rows. Lanes with rows of the same columns give one another halves of them, so that
-// each has two columns of its warp's rows; then the warps meet.
+// A lane has sixteen columns of two rows; over the other rows lanes and warps meet.
 class MeetingChain : public FragmentChain {
 public:
     MeetingChain(const Epilogue& epilogue, Lines& lines) : FragmentChain(epilogue, lines) {}
@@ -63,16 +62,6 @@ private:
                 t.line(to + " = CHANNEL_OK(i) ? " + term + " : " + identity(op) + ";");
             else
                 t.line("if (CHANNEL_OK(i)) " + to + " = " + combined(op, to, term) + ";");
-            t.line("}");
-        }
-        for (int many : {8, 4, 2}) {
-            t.line("#pragma unroll");
-            t.line("for (int j = 0; j < " + num(many) + "; j++) {");
-            t.line("const bool upper = row & " + num(many / 2) + ";");
-            t.line("const REAL take = __shfl_xor_sync(~0u, upper ? " + result + "[j] : " + result + "[j + " +
-                   num(many) + "], " + num(many * 2) + ");");
-            t.line("if (upper) " + result + "[j] = " + result + "[j + " + num(many) + "];");
-            t.line(result + "[j] = " + combined(op, result + "[j]", "take") + ";");
             t.line("}");
         }
         t.line("meet(" + result + ", [](REAL a, REAL b) { return " + combined(op, "a", "b") +
@@ -162,11 +151,22 @@ std::string reduction_program(const Epilogue& epilogue) {
         num(epilogue.slots_at() + epilogue.exchange_at()) +
         ") + warpgroup * 512), warpgroup(warpgroup), warp(t / 32), row(t % 32 / 4), column(t % 4 * 16), turn(0) {}");
     t.line(
-        "// Of the warp's parts of two columns in v[0] and v[1]: `finish` of all warps' parts, of all columns. Two "
-        "places in turn: when one is written again, everybody has passed the barrier after reading it.");
+        "// `finish` of what `join` makes of all rows, of each of sixteen columns. Lanes with rows of the same columns "
+        "give one another halves of them until each has two of its warp; then the warps meet. Two places in turn: "
+        "when one is written again, everybody has passed the barrier after reading it.");
     t.line(
         "template <class Join, class Finish> __device__ __forceinline__ void meet(REAL (&v)[16], Join join, Finish "
         "finish) {");
+    t.line("#pragma unroll");
+    t.line("for (int many = 8; many > 1; many /= 2)");
+    t.line("#pragma unroll");
+    t.line("for (int j = 0; j < 8; j++)");
+    t.line("if (j < many) {");
+    t.line("const bool upper = row & many / 2;");
+    t.line("const REAL take = __shfl_xor_sync(~0u, upper ? v[j] : v[j + many], many * 2);");
+    t.line("if (upper) v[j] = v[j + many];");
+    t.line("v[j] = join(v[j], take);");
+    t.line("}");
     t.line("typedef tf_vector<REAL, 2> Pair;");
     t.line("REAL* const parts = exchange + turn * 256 + column + row * 2;");
     t.line("turn ^= 1;");
@@ -194,8 +194,8 @@ std::string reduction_program(const Epilogue& epilogue) {
     t.line("}");
     t.line("}");
     t.line(
-        "// Twice up to four blocks of eight columns: `many` of accumulator `block` from `first` on, and `many2` of "
-        "block2 from first2 on.");
+        "// Of two accumulators, or of two parts of one, up to four blocks of eight columns each: `many` of `block` "
+        "from `first` on, and `many2` of block2 from first2 on.");
     t.line(
         "__device__ __forceinline__ void reduce(REAL (&acc)[BLOCKS][ACCUMULATORS], int block, int first, int many, int "
         "block2, int first2, int many2, const Place& at) {");

@@ -28,19 +28,23 @@ static __device__ __forceinline__ unsigned words_inside(const Place& at, const S
     return inside;
 }
 
+// Channels are those of the tile's group: which it has, and where they begin.
+static __device__ __forceinline__ bool group_has(int channel) { return CIN % STAGE_CHANNELS == 0 || channel < CIN; }
+static __device__ __forceinline__ int first_of_group(const Place& at) { return at.fixed / MGROUPS * CIN; }
+
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
 // reads something for every channel, one vector after another, so that it is read once for all pixels.
-static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned char* shared, unsigned char* stage, const Sizes& s, const Operands& operands, unsigned words, int t) {
+static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, unsigned words, int t) {
     constexpr int CHANNELS = PROLOGUE ? LANES : PIECE * LANES, TURNS = WORD_TURNS;
     constexpr int AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / CHANNELS;
-    const unsigned* in = (const unsigned*)(shared + RAW_AT + c.slot * RAW_BYTES);
-    stage += c.piece * PIECE * PLANE * 16;
+    const unsigned* in = (const unsigned*)raw;
+    stage += piece * PIECE * PLANE * 16;
 #pragma unroll 1
-    for (int first = c.piece * PIECE * LANES; first < (c.piece + 1) * PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16) {
+    for (int first = piece * PIECE * LANES; first < (piece + 1) * PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16) {
         OfChannel of[PROLOGUE ? CHANNELS : 1];
         if (PROLOGUE)
 #pragma unroll
-            for (int j = 0; j < CHANNELS; j++) of[j] = of_channel(channel_inside(c, first + j) ? c.channel() + first + j : c.channel(), c.at.u[0], shared, operands);
+            for (int j = 0; j < CHANNELS; j++) of[j] = of_channel(group_has(channels + first + j) ? first_of_group(at) + channels + first + j : first_of_group(at) + channels, at.u[0], shared, operands);
 #pragma unroll
         for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
             unsigned word[AT_ONCE][CHANNELS];                 // all reads of a batch before its writes: one latency, not one a pixel
@@ -48,19 +52,19 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
             for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
                 const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
 #pragma unroll
-                for (int j = 0; j < CHANNELS; j++) word[f][j] = channel_inside(c, first + j) ? in[j * WORDS + p] : 0u;
+                for (int j = 0; j < CHANNELS; j++) word[f][j] = group_has(channels + first + j) ? in[j * WORDS + p] : 0u;
             }
 #pragma unroll
             for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
                 const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(WORD * p), beside = in_patch(WORD * p + WORD - 1);
                 if (PROLOGUE) {
                     Pixel left = {}, right = {};
-                    if (PROLOGUE_PLACED || TURNS > 32) left = pixel(to, c.at, s), right = pixel(beside, c.at, s);
+                    if (PROLOGUE_PLACED || TURNS > 32) left = pixel(to, at, s), right = pixel(beside, at, s);
                     else left.inside = right.inside = words >> (turn + f) & 1;
 #pragma unroll
                     for (int j = 0; j < CHANNELS; j++) {
-                        const bool inside = channel_inside(c, first + j);
-                        const int channel = c.channel() + first + j;
+                        const bool inside = group_has(channels + first + j);
+                        const int channel = first_of_group(at) + channels + first + j;
                         if (WORD == 2) word[f][j] = prologue_pair(word[f][j], of[j], channel, left, right, inside, shared, operands);
                         else word[f][j] = left.inside && inside ? __float_as_uint(prologue(__uint_as_float(word[f][j]), of[j], channel, left, shared, operands)) : 0u;
                     }
@@ -80,54 +84,61 @@ static __device__ __forceinline__ void transpose(const Cursor& c, const unsigned
 }
 
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
-static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const TensorMap* boxes) {
+static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
     constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
-    constexpr int RING = OPERAND ? STAGES : RAW;
+    constexpr int RING = OPERAND ? STAGES : RAW, BOXES = OPERAND ? KSTAGES : KSTAGES * PIECES;
     Pump pump(packed, s, 0);
-    if (RESIDENT && (int)blockIdx.x < s.total)                // all weights of this CTA's channels, once
-        copy_weights(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]), 0);
-    Cursor next(s, xs, 0, nullptr);
-    for (int slot = 0, turn = 0; next.tile < s.total || (!RESIDENT && pump.tile < s.total);) {
+    // Weights that stay: all of this CTA's channels, once.
+    if (RESIDENT && (int)blockIdx.x < s.total) {
+        barrier_expect(shared_address(&b.weights_full[0]), KSTEPS * OPERAND_TILES * TILE_BYTES);
+        copy_bulk(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]));
+    }
+    // Boxes in their order: tile, stage of channels, piece of it.
+    Place at = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && pump.tile < s.total);) {
         if (!RESIDENT) pump.ahead(b, shared, packed, s);
-        if (next.tile >= s.total) continue;
+        if (!RESIDENT && tile >= s.total) continue;
         if (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1)) continue;
         const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);
-        const int w = ADVANCE_W * (next.at.u[3] + FIRST_W), h = ADVANCE_H * (next.at.u[2] + FIRST_H), d = ADVANCE_D * (next.at.u[1] + FIRST_D), n = next.at.u[0];
+        const int w = ADVANCE_W * (at.u[3] + FIRST_W), h = ADVANCE_H * (at.u[2] + FIRST_H), d = ADVANCE_D * (at.u[1] + FIRST_D), n = at.u[0];
         if (OPERAND) {
             const unsigned to = shared_address(shared + STAGES_AT + slot * STAGE_BYTES);
             barrier_expect(bar, VECTORS * PIXELS * 16);
             for (int v = 0; v < VECTORS; v++)                 // beyond the group's channels: beyond the tensor, where zeros are
-                copy_box(to + v * PLANE * 16, boxes, channel_inside(next, v * LANES) ? next.channel() + v * LANES : GROUPS * CIN, w, h, d, n, bar);
-            next.piece = PIECES - 1;
+                copy_box(to + v * PLANE * 16, boxes, group_has(box * STAGE_CHANNELS + v * LANES) ? first_of_group(at) + box * STAGE_CHANNELS + v * LANES : GROUPS * CIN, w, h, d, n, bar);
         } else {
             barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(ELEMENT));
-            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, next.channel() + next.piece * (PIECE * LANES), bar);
+            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + box * (PIECE * LANES), bar);
         }
         if (++slot == RING) { slot = 0; turn++; }
-        next.next(s, xs, 0);
+        if (++box == BOXES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
 }
 
-static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const Strides& xs, const TensorMap* boxes, const Operands& operands, int t) {
+static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes, const Operands& operands, int t) {
     if (t >= TRANSPOSERS) {
-        if (t == TRANSPOSERS) ask(shared, b, packed, s, xs, boxes);
+        if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
         return;
     }
     if (LOAD == LOAD_OPERAND) return;
-    int stage = 0, turn = 0, taken = 0;                       // taken: rounds of the ring of raw boxes
-    unsigned words = 0;
-    for (Cursor now(s, xs, t, nullptr); now.tile < s.total; now.next(s, xs, t)) {
-        if (PROLOGUE && now.stage == 0 && now.piece == 0) words = words_inside(now.at, s, t);
-        if (now.piece == 0 && turn > 0) barrier_wait(shared_address(&b.empty[stage]), (turn - 1) & 1);
-        barrier_wait(shared_address(&b.raw_full[now.slot]), taken & 1);
-        transpose(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, s, operands, words, t);
-        barrier_arrive(shared_address(&b.raw_empty[now.slot]));
-        if (now.piece == PIECES - 1) {
-            fence_proxy();
-            barrier_arrive(shared_address(&b.full[stage]));
-            if (++stage == STAGES) { stage = 0; turn++; }
+    int stage = 0, turn = 0, slot = 0, taken = 0;             // of the ring of patches and of that of raw boxes
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
+        const Place at = place_of(tile, s);
+        const unsigned words = PROLOGUE ? words_inside(at, s, t) : 0u;
+#pragma unroll 1
+        for (int box = 0; box < KSTAGES * PIECES; box++) {
+            const int piece = box % PIECES;
+            if (piece == 0 && turn > 0) barrier_wait(shared_address(&b.empty[stage]), (turn - 1) & 1);
+            barrier_wait(shared_address(&b.raw_full[slot]), taken & 1);
+            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES, box / PIECES * STAGE_CHANNELS, piece, at, shared, s, operands, words, t);
+            barrier_arrive(shared_address(&b.raw_empty[slot]));
+            if (piece == PIECES - 1) {
+                fence_proxy();
+                barrier_arrive(shared_address(&b.full[stage]));
+                if (++stage == STAGES) { stage = 0; turn++; }
+            }
+            if (++slot == RAW) { slot = 0; taken++; }
         }
-        if (now.slot == RAW - 1) taken++;
     }
 }
 

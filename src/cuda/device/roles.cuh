@@ -445,10 +445,8 @@ static __device__ __forceinline__ void promote(REAL (&acc)[ACCUMULATORS], REAL (
 // Where product warps reduce over channels: a chunk's blocks of eight columns by four, row by row.
 constexpr int QUADS_A_ROW = (CHUNK_WIDTH + 31) / 32, REDUCED_QUADS = CHUNK_ROWS * QUADS_A_ROW;
 static __device__ __forceinline__ constexpr int quad_first(int quad, int c) { return chunk_row_start(quad / QUADS_A_ROW) / 8 + c * (CHUNK_WIDTH / 8) + quad % QUADS_A_ROW * 4; }
-static __device__ __forceinline__ constexpr int quad_blocks(int quad, int c) {
-    const int at = quad % QUADS_A_ROW * 4, in_chunk = CHUNK_WIDTH / 8 - at, in_run = RUN_PIXELS / 8 - quad_first(quad, c), in_row = (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8 - at;
-    const int least = in_chunk < in_run ? in_chunk : in_run, many = least < in_row ? least : in_row;
-    return many < 0 ? 0 : many < 4 ? many : 4;
+static __device__ __forceinline__ int quad_blocks(int quad, int c) {
+    return max(0, min(min(4, RUN_PIXELS / 8 - quad_first(quad, c)), min(CHUNK_WIDTH / 8, (ROW_LENGTH - c * CHUNK_WIDTH + 7) / 8) - quad % QUADS_A_ROW * 4));
 }
 
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
