@@ -103,9 +103,9 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     __shared__ double tf_warps[8], tf_sums[1];
     TF_AFTER();
     TF_BESIDE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0, q4 = q0 / 64;
-    const int outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x;
-    const int column = (columns * 256 + place) * 4, begin = chunk * 64, end = min(begin + 64, count_2);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
+    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, column = place * 4;
+    const int begin = chunk * 64, end = min(begin + 64, count_2);
     const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows = end - begin;
     double sum = 0.0;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
         tf_sums[0] = total33;
     }
     __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
     if (threadIdx.x == 0) p1[to] = tf_sums[0];
 }
 
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
             for (int r2 = 0; r2 < 3; ++r2) a += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
         p1[i3 * 128 + i4] = a;
     });
-    else tf_each(block - 32, 128, [&](int i) { p4[i] = (float)((float)p2[i] + (float)p3[i]); });
+    else tf_each(0, 128, [&](int i) { p4[i] = (float)((float)p2[i] + (float)p3[i]); });
     TF_AFTER();
 }
 
@@ -195,9 +195,9 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
     __shared__ double tf_warps[8], tf_sums[1];
     TF_AFTER();
     TF_BESIDE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0, q4 = q0 / 64;
-    const int outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x;
-    const int column = columns * 256 + place, begin = chunk * 258, end = min(begin + 258, count_2);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
+    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, begin = chunk * 258;
+    const int end = min(begin + 258, count_2);
     const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows = end - begin;
     double sum = 0.0;
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         for (int t = 0; t < rows; t += 8) {
             float part[8];
             UNROLL for (int u = 0; u < 8; ++u) {
-                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 256 + column;
+                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 256 + place;
                 const bool fits = row23 < rows && at25 < height_x_width;
                 const int at27 = min(at25, height_x_width - 1);
                 part[u] = fits ? (float)from[at27] : 0.0f;
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
         tf_sums[0] = total33;
     }
     __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
     if (threadIdx.x == 0) p1[to] = tf_sums[0];
 }
 
@@ -286,7 +286,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_58e0732dd621", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_2a10e9ff9072", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

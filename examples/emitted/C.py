@@ -94,10 +94,10 @@ DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
 }
 constexpr int THREADS = 384, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4, PERIOD_D = 1, TILE_H = 4;
 constexpr int RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36, EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1;
-constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, STAGE_CHANNELS = 8, KSTAGES = 8, KSTEPS = 8, STAGES = 2;
-constexpr int RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72;
-constexpr int STAGE_BYTES = 46336, RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96;
-constexpr int WORDS = 1440, WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
+constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2;
+constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336;
+constexpr int RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96, WORDS = 1440;
+constexpr int WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
 DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
 __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3,
     -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1,
@@ -134,11 +134,11 @@ template <int PENDING> DEVICE void products_wait() { asm volatile("wgmma.wait_gr
 DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
 template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT> DEVICE void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-DEVICE void product(float (&d)[72], unsigned long long a, unsigned long long b, int accumulate) {
+DEVICE void product(float (&d)[72], unsigned long long a, unsigned long long b) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\nwgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {"
         TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) "%70,%71}, %72, %73, p, 1, 1;\n}"
         : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64)
-        : "l"(a), "l"(b), "r"(accumulate));
+        : "l"(a), "l"(b), "r"(1));
 }
 struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };  // elements
@@ -169,22 +169,6 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
     return at.u[1] + reach[0] < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && at.u[2] + reach[2] < s.in[2] && at.u[2] + TILE_H - 1
         + reach[3] >= 0;
 }
-// A position in the sequence tile -> stage of channels -> piece of the patch.
-struct Cursor {
-    int tile, stage, piece, slot;
-    Place at;
-    DEVICE void settle(const Sizes& s) { if (tile < s.total) at = place_of(tile, s); }
-    DEVICE Cursor(const Sizes& s) : tile(blockIdx.x), stage(0), piece(0), slot(0) { settle(s); }
-    DEVICE void next(const Sizes& s) {
-        if (++slot == RAW) slot = 0;
-        if (++piece < PIECES) return;
-        piece = 0;
-        if (++stage < KSTAGES) return;
-        stage = 0;
-        tile = next_tile(tile);
-        settle(s);
-    }
-};
 // Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room.
 struct Pump {
     const unsigned char* from;
@@ -210,12 +194,12 @@ struct Pump {
     }
 };
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
-DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned char* stage, int t) {
+DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece, int t) {
     constexpr int AT_ONCE = HELD_VALUES / LANES;
-    const float* in = (const float*)(shared + RAW_AT + c.slot * RAW_BYTES);
-    stage += c.piece * PLANE * 16;
+    const float* in = (const float*)raw;
+    stage += piece * PLANE * 16;
 #pragma unroll 1
-    for (int first = c.piece * LANES; first < (c.piece + 1) * LANES; first += LANES, in += LANES * WORDS, stage += PLANE * 16)
+    for (int first = piece * LANES; first < (piece + 1) * LANES; first += LANES, in += LANES * WORDS, stage += PLANE * 16)
         UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
             float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
             UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) {
@@ -232,17 +216,18 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
     Pump pump(packed, s);
-    Cursor next(s);
-    for (int slot = 0, turn = 0; next.tile < s.total || (pump.tile < s.total);) {
+    // Weights that stay: all of this CTA's channels, once. Boxes in their order: tile, stage of channels, piece of it.
+    Place at = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (pump.tile < s.total);) {
         pump.ahead(b, shared, packed, s);
-        if (next.tile >= s.total) continue;
+        if (tile >= s.total) continue;
         if (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1)) continue;
         Barrier& bar = b.raw_full[slot];
-        const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1] + FIRST_D, n = next.at.u[0];
         barrier_expect(bar, LANES * RAW_PIXELS * (int)sizeof(float));
-        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.stage * STAGE_CHANNELS + next.piece * (LANES), bar);
+        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1] + FIRST_D, at.u[0],
+            box * (LANES), bar);
         if (++slot == RAW) { slot = 0; turn++; }
-        next.next(s);
+        if (++box == (KSTAGES * PIECES)) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
 }
 // The load role: a warp asks for boxes, the copy engine brings them, zeros outside the image, and the other warps transpose them.
@@ -252,19 +237,22 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
         if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
         return;
     }
-    int stage = 0, turn = 0, taken = 0;  // taken: rounds of the ring of raw boxes
-    for (Cursor now(s); now.tile < s.total; now.next(s)) {
-        if (now.piece == 0 && turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
-        barrier_wait(b.raw_full[now.slot], taken & 1);
-        transpose(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, t);
-        barrier_arrive(b.raw_empty[now.slot]);
-        if (now.piece == PIECES - 1) {
-            fence_proxy();
-            barrier_arrive(b.full[stage]);
-            if (++stage == STAGES) { stage = 0; turn++; }
+    int stage = 0, turn = 0, slot = 0, taken = 0;  // of the ring of patches and of that of raw boxes
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile))
+#pragma unroll 1
+        for (int box = 0; box < KSTAGES * PIECES; box++) {
+            const int piece = box % PIECES;
+            if (piece == 0 && turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
+            barrier_wait(b.raw_full[slot], taken & 1);
+            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES, piece, t);
+            barrier_arrive(b.raw_empty[slot]);
+            if (piece == PIECES - 1) {
+                fence_proxy();
+                barrier_arrive(b.full[stage]);
+                if (++stage == STAGES) { stage = 0; turn++; }
+            }
+            if (++slot == RAW) { slot = 0; taken++; }
         }
-        if (now.slot == RAW - 1) taken++;
-    }
 }
 // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
 struct Held {
@@ -301,7 +289,7 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
         tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
         const int* window = windows + part * 5;
         products_begin();
-        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window[j], 1);
+        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window[j]);
         products_commit();
         products_wait<1>();
         held.release(b);
@@ -315,12 +303,8 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
 DEVICE constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }
 // Whether result k of some lane lies in the last column or in the padding between rows.
 DEVICE constexpr bool at_the_end(int k) {
-    constexpr int pixels[] = {0, 1, 8, 9, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57, 64, 65, 72, 73, 80, 81, 88, 89, 96, 97, 104, 105, 112, 113,
-        120, 121, 128, 129, 136, 137};
-    for (int c = 0; c < 8; c += 2) {
-        const int p = pixels[k] + c, r = p / EXTENT_W;
+    for (int p = k / 2 * 8 + k % 2, r = p / EXTENT_W; p < k / 2 * 8 + 8; p += 2, r = p / EXTENT_W)
         if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N) return true;
-    }
     return false;
 }
 typedef unsigned long long Mask;
@@ -331,26 +315,21 @@ template <int WG> struct Fragments {
     const Operands& operands;
     int warpgroup, column, channel;  // of the lane: first column; first row's channel and segment
     struct Inside { unsigned ends, other_ends; Mask mask, other; };  // of this tile and of the last one with other ends
-    Inside inside[MASKS][MASK_ROWS];  // bit k: result k lies in the output
-    int left[5];  // outputs from the run's first one to the end, along each axis; which phases
-    float sums[RESULT_ROWS][STATS];
+    Inside inside[MASKS][MASK_ROWS] = {};  // bit k: result k lies in the output
+    int left[4] = {};  // outputs from the run's first one to the end, along each axis
+    float sums[RESULT_ROWS][STATS] = {};
     template <int N> DEVICE void load_rows(float (&r)[N], const float* from) { UNROLL for (int i = 0; i < N; i++) r[i] = from[i * 8]; }
-    DEVICE void clear(float (&to)[RESULT_ROWS][STATS]) { UNROLL for (int i = 0; i < RESULT_ROWS; i++) { to[i][0] = 0.f; to[i][1] = 0.f; } }
     DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t)
         : table((const float*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {
         const int lane = t % 32, row = lane / 4, warp = t / 32;
         column = lane % 4 * 2;
         channel = warpgroup * 64 + (warp * 16 + row);  // the second row: one more
-        clear(sums);
-        inside[0][0] = Inside{0, 0, 0, 0};
-        left[4] = -1;
     }
-    DEVICE Mask find_inside(Inside& known, const Place& at, int code) {
+    DEVICE Mask find_inside(Inside& known, const Place& at) {
         const unsigned end_N = max(0, min(RUN_N, s.out[0] + PERIOD_N - 1 - at.u[0]));
-        const unsigned end_D = max(0, min(RUN_D, s.out[1] - (code >> 16) + PERIOD_D - 1 - at.u[1]));
-        const unsigned end_H = max(0, min(RUN_H, s.out[2] - (code >> 8 & 255) + PERIOD_H - 1 - at.u[2]));
-        const unsigned end_W = max(0, min(RUN_W, s.out[3] - (code & 255) + PERIOD_W - 1 - at.u[3]));
-        const unsigned now = code < 0 ? 0 : end_N << 24 | end_D << 16 | end_H << 8 | end_W;
+        const unsigned end_D = max(0, min(RUN_D, s.out[1] + PERIOD_D - 1 - at.u[1]));
+        const unsigned end_H = max(0, min(RUN_H, s.out[2] + PERIOD_H - 1 - at.u[2]));
+        const unsigned end_W = max(0, min(RUN_W, s.out[3] + PERIOD_W - 1 - at.u[3])), now = end_N << 24 | end_D << 16 | end_H << 8 | end_W;
         if (now == known.ends) return known.mask;
         const bool back = now == known.other_ends;
         Mask mask = back ? known.other : 0;
@@ -369,17 +348,16 @@ template <int WG> struct Fragments {
     DEVICE bool ends_elsewhere(const Place& at) {
         const int left_N = min(1, s.out[0] - at.u[0]), left_D = min(1, s.out[1] - at.u[1]), left_H = min(RUN_H, s.out[2] - at.u[2]);
         const int left_W = min(RUN_W, s.out[3] - at.u[3]);
-        if (0 == left[4] && left_N == left[0] && left_D == left[1] && left_H == left[2] && left_W == left[3]) return false;
-        left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W; left[4] = 0;
+        if (left_N == left[0] && left_D == left[1] && left_H == left[2] && left_W == left[3]) return false;
+        left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W;
         return true;
     }
     // Of a tile that no border cuts, only results at the ends of rows are looked at one by one.
     template <bool WHOLE> DEVICE void count(float (&acc)[BLOCKS][ACCUMULATORS], const Mask (&mask)[MASK_ROWS], float (&parts)[RESULT_ROWS][STATS]) {
         constexpr int BATCH = 2, VECTOR = RESULTS;
         float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];
-        UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2];
         load_rows(r1, table + channel);
-        UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] += r1[i];
+        UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2] + r1[i];
         UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
         UNROLL for (int e = 0; e < VECTOR; e++)
             UNROLL for (int i = 0; i < BATCH; i++)
@@ -389,24 +367,18 @@ template <int WG> struct Fragments {
                 }
     }
     DEVICE void tile(float (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
-        float parts[RESULT_ROWS][STATS];
-        clear(parts);
-        if (ends_elsewhere(at)) find_inside(inside[0][0], at, 0);
+        float parts[RESULT_ROWS][STATS] = {};
+        if (ends_elsewhere(at)) find_inside(inside[0][0], at);
         Mask mask[MASK_ROWS];
         mask[0] = inside[0][0].mask;
         if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) count<true>(acc, mask, parts);
         else count<false>(acc, mask, parts);
-        UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
-            sums[i][0] = sums[i][0] + parts[i][0];
-            sums[i][1] = sums[i][1] + parts[i][1];
-        }
+        UNROLL for (int i = 0; i < RESULT_ROWS; i++) UNROLL for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
     }
     DEVICE void write(float (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
-            parts[i][0] = parts[i][0] + __shfl_xor_sync(~0u, parts[i][0], 1);
-            parts[i][1] = parts[i][1] + __shfl_xor_sync(~0u, parts[i][1], 1);
-            parts[i][0] = parts[i][0] + __shfl_xor_sync(~0u, parts[i][0], 2);
-            parts[i][1] = parts[i][1] + __shfl_xor_sync(~0u, parts[i][1], 2);
+            UNROLL for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 1);
+            UNROLL for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 2);
             if (column == 0 && channel_in_group + i * 8 < COUT)
                 UNROLL for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel_at + i * 8] = parts[i][k];
         }
@@ -449,9 +421,9 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     __shared__ double tf_warps[8], tf_sums[1];
     TF_AFTER();
     TF_BESIDE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), columns = q0 - q0, q4 = q0 / 64;
-    const int outer5 = q0 - q4 * 64, q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x;
-    const int column = (columns * 256 + place) * 4, begin = chunk * 8, end = min(begin + 8, count_2);
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
+    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, column = place * 4, begin = chunk * 8;
+    const int end = min(begin + 8, count_2);
     const float* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows = end - begin;
     double sum = 0.0;
@@ -478,7 +450,7 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
         tf_sums[0] = total33;
     }
     __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk + columns) * n17;
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
     if (threadIdx.x == 0) p1[to] = tf_sums[0];
 }
 
@@ -599,9 +571,8 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
     TF_BESIDE();
     const int block = blockIdx.x;
     if (block < 1) tf_each(0, 128, [&](int i) { p1[i] = (float)((float)p0[i] * 2.0f); });
-    else if (block < 2)
-        tf_each(block - 1, 128, [&](int i) { p4[i] = (float)((float)(tf_rsqrt((float)((float)p2[i] + 9.99999975e-06f))) * (float)p3[i]); });
-    else if (block < 3) tf_each(block - 2, 128, [&](int i) {
+    else if (block < 2) tf_each(0, 128, [&](int i) { p4[i] = (float)((float)(tf_rsqrt((float)((float)p2[i] + 9.99999975e-06f))) * (float)p3[i]); });
+    else if (block < 3) tf_each(0, 128, [&](int i) {
         const float v8 = p5[i], v9 = p6[i], v12 = tf_rsqrt((float)((float)p2[i] + 9.99999975e-06f));
         p7[i] = (float)(v8 - (float)(v9 * (float)(v12 * (float)p3[i])));
     });
@@ -734,7 +705,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_0b65661423cf_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_817bc3d1bf89_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -66,11 +66,11 @@ DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
 }
 constexpr int STORE_GROUPS = 1, THREADS = 512, TILE_H = 2, RUN_H = 2, EXTENT_H = 4, FIRST_H = -2, TILE_W = 88, RUN_W = 88, EXTENT_W = PICK(92, 96);
 constexpr int FIRST_W = -PICK(4, 8), RAW_PIXELS = PICK(368, 384), PLANE = PICK(368, 384), RUN_PIXELS = 184, LANES = PICK(4, 8);
-constexpr int STAGE_CHANNELS = PICK(8, 16), KSTAGES = PICK(8, 4), KSTEPS = PICK(8, 4), STAGES = 2, RAW = 2, PIECE = 2, SLABS = 3;
-constexpr int SLAB_BYTES = 32768, TILE_BYTES = 2048, OPERAND_TILES = 30, BUFFERS = 4, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72;
-constexpr int BLOCKS = 1, ACCUMULATORS = 92, STAGE_BYTES = PICK(11776, 12288), RAW_BYTES = PICK(11776, 12288), CHUNK_BYTES = 18432;
-constexpr int STAGES_AT = 98304, RAW_AT = PICK(121856, 122880), CHUNKS_AT = PICK(145408, 147456), HELD_VALUES = PICK(32, 16), BUFFERS_0 = 2;
-constexpr int TRANSPOSERS = 96, VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
+constexpr int KSTAGES = PICK(8, 4), KSTEPS = PICK(8, 4), STAGES = 2, RAW = 2, PIECE = 2, SLABS = 3, SLAB_BYTES = 32768, TILE_BYTES = 2048;
+constexpr int OPERAND_TILES = 30, BUFFERS = 4, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, BLOCKS = 1, ACCUMULATORS = 92;
+constexpr int STAGE_BYTES = PICK(11776, 12288), RAW_BYTES = PICK(11776, 12288), CHUNK_BYTES = 18432, STAGES_AT = 98304;
+constexpr int RAW_AT = PICK(121856, 122880), CHUNKS_AT = PICK(145408, 147456), HELD_VALUES = PICK(32, 16), BUFFERS_0 = 2, TRANSPOSERS = 96;
+constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
 DEVICE int slab_first(int slab) { return min(slab * 16, 30); }
 DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
@@ -140,20 +140,6 @@ DEVICE int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
-// A position in the sequence tile -> stage of channels -> piece of the patch.
-struct Cursor {
-    int tile, stage, slot;
-    Place at;
-    DEVICE void settle(const Sizes& s) { if (tile < s.total) at = place_of(tile, s); }
-    DEVICE Cursor(const Sizes& s) : tile(blockIdx.x), stage(0), slot(0) { settle(s); }
-    DEVICE void next(const Sizes& s) {
-        if (++slot == RAW) slot = 0;
-        if (++stage < KSTAGES) return;
-        stage = 0;
-        tile = next_tile(tile);
-        settle(s);
-    }
-};
 // Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room.
 struct Pump {
     const unsigned char* from;
@@ -180,9 +166,9 @@ struct Pump {
 constexpr int WORD = sizeof(STORED) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;  // a word: one pixel or two
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
-DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned char* stage, int t) {
+DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
     constexpr int CHANNELS = PIECE * LANES, TURNS = WORD_TURNS, AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
-    const unsigned* in = (const unsigned*)(shared + RAW_AT + c.slot * RAW_BYTES);
+    const unsigned* in = (const unsigned*)raw;
 #pragma unroll 1
     for (int first = 0; first < PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16)
         UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
@@ -214,16 +200,18 @@ DEVICE void transpose(const Cursor& c, const unsigned char* shared, unsigned cha
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
     Pump pump(packed);
-    Cursor next(s);
-    for (int slot = 0, turn = 0; next.tile < s.total || (pump.tile < s.total);) {
+    // Weights that stay: all of this CTA's channels, once. Boxes in their order: tile, stage of channels, piece of it.
+    Place at = place_of(blockIdx.x, s);
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (pump.tile < s.total);) {
         pump.ahead(b, shared, packed, s);
-        if (next.tile >= s.total) continue;
+        if (tile >= s.total) continue;
         if (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1)) continue;
-        const int w = next.at.u[3] + FIRST_W, h = next.at.u[2] + FIRST_H, d = next.at.u[1], n = next.at.u[0];
-        barrier_expect(b.raw_full[slot], PIECE * LANES * RAW_PIXELS * (int)sizeof(STORED));
-        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, w, h, d, n, next.stage * STAGE_CHANNELS, b.raw_full[slot]);
+        Barrier& bar = b.raw_full[slot];
+        barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(STORED));
+        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1], at.u[0],
+            box * (PIECE * LANES), bar);
         if (++slot == RAW) { slot = 0; turn++; }
-        next.next(s);
+        if (++box == KSTAGES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
 }
 // The load role: a warp asks for boxes, the copy engine brings them, zeros outside the image, and the other warps transpose them.
@@ -233,17 +221,19 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
         if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
         return;
     }
-    int stage = 0, turn = 0, taken = 0;  // taken: rounds of the ring of raw boxes
-    for (Cursor now(s); now.tile < s.total; now.next(s)) {
-        if (turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
-        barrier_wait(b.raw_full[now.slot], taken & 1);
-        transpose(now, shared, shared + STAGES_AT + stage * STAGE_BYTES, t);
-        barrier_arrive(b.raw_empty[now.slot]);
-        fence_proxy();
-        barrier_arrive(b.full[stage]);
-        if (++stage == STAGES) { stage = 0; turn++; }
-        if (now.slot == RAW - 1) taken++;
-    }
+    int stage = 0, turn = 0, slot = 0, taken = 0;  // of the ring of patches and of that of raw boxes
+    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile))
+#pragma unroll 1
+        for (int box = 0; box < KSTAGES; box++) {
+            if (turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
+            barrier_wait(b.raw_full[slot], taken & 1);
+            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES, t);
+            barrier_arrive(b.raw_empty[slot]);
+            fence_proxy();
+            barrier_arrive(b.full[stage]);
+            if (++stage == STAGES) { stage = 0; turn++; }
+            if (++slot == RAW) { slot = 0; taken++; }
+        }
 }
 // What the products now under way still read: released one group of products later, so that the tensor cores never drain.
 struct Held {
@@ -479,7 +469,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_feb5bb59b265", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f3f25a36fd4c", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

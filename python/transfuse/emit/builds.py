@@ -18,7 +18,7 @@ def merged(texts: dict[str, str]) -> str:
     """Of each build its text; the first is what is compiled where no flag is given."""
     if len(texts) == 1:
         return _grouped(next(iter(texts.values())))
-    entries = _aligned({key: text.split("\n") for key, text in texts.items()})
+    entries = aligned({key: text.split("\n") for key, text in texts.items()})
     out: list[str] = []
     run: list[dict[str, str]] = []
     for entry in entries:
@@ -45,7 +45,7 @@ def _skeleton(line: str) -> str:
     return re.sub(r"\b\d+(?:ull|ll|u)?\b", "#", line).replace("float", "STORED")
 
 
-def _aligned(lines: dict[str, list[str]]) -> list[dict[str, str]]:
+def aligned(lines: dict[str, list[str]]) -> list[dict[str, str]]:
     """Lines of all builds in one order, those beside each other that are alike."""
     entries: list[dict[str, str]] = []
     for key, mine in lines.items():
@@ -181,16 +181,19 @@ def _repeated(pieces: list[list[str]]) -> list[str] | None:
 
 def _whole(lines: list[str]) -> list[str]:
     """Up to the last line at which no brace and no condition is open."""
-    depth, ends = 0, 0
+    depth, ends, asked = 0, 0, []  # asked: the depth at conditions that are open
     for i, line in enumerate(lines):
-        depth += (
-            (line.count("{") - line.count("}"))
-            if not line.startswith("#")
-            else line.startswith("#if") - line.startswith("#endif")
-        )
+        if line.startswith("#if"):
+            asked.append(depth)
+        elif line.startswith("#el") and asked:
+            depth = asked[-1]
+        elif line.startswith("#endif") and asked:
+            asked.pop()
+        elif not line.startswith("#"):
+            depth += line.count("{") - line.count("}")
         if depth < 0:
             break
-        if depth == 0 and line.endswith((";", "}", "#endif")):
+        if depth == 0 and not asked and line.endswith((";", "}", "#endif")):
             ends = i + 1
     return lines[:ends]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from transfuse.emit.alike import one_text, read_together
 from transfuse.emit.chunks import Chunk, chunks, declared_first, macros_within, needed, overloads, unused_macros_gone
 from transfuse.emit.compiler import refused
 from transfuse.emit.conversions import CONVERSIONS, converted, tables_as_functions
@@ -30,10 +31,12 @@ from transfuse.emit.passes import (
 from transfuse.emit.rolled import rolled
 from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tables, rows_of_phases, used_once
 from transfuse.emit.text import specialised
+from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.jobs import jobs
+from transfuse.emit.text.prune import differences_gone
 from transfuse.emit.text.ranges import Range, tables
-from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, product, rounded, shorter
+from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, product, rounded, shorter, stores_written_out
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
@@ -91,9 +94,21 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     sources = {
         key: [(name, macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
     }
-    every = [source for list_ in sources.values() for _, source in list_]
     for list_ in sources.values():
         renumbered([source for _, source in list_])
+    for list_ in read_together(sources):
+        _reduced(list_)
+    every = [source for list_ in sources.values() for _, source in list_]
+    used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
+    for source in every:
+        source[:] = [unused_macros_gone(chunk, used) for chunk in source]
+    unread = unread_parameters(list(sources.values()))
+    texts = {key: shared_beginnings(one_text(_text(list_))) for key, list_ in sources.items()}
+    return texts if "half" in texts else {key: stores_written_out(text) for key, text in texts.items()}, unread
+
+
+def _reduced(every: list[list[Chunk]]) -> None:
+    """Kernels that are read together, less what their constants decide."""
     one_number_tables(every)
     equal_counts(every)
     rows_of_phases(every)
@@ -102,6 +117,7 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     for roll in (False, False, False, True):  # what is left of a function may decide how others read
         known = _constants(every)
         for source in every:
+            source[:] = [replace(c, text=differences_gone(c.text)) if c.kernel else c for c in source]
             source[:] = needed(methods_called(without_idle([_printed(chunk, known, roll) for chunk in source], known)))
         if not roll:
             numbers_for_functions(every)
@@ -126,11 +142,6 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
         constants_together(source)
         comments_of_its_own(source)
         operands_given(source)
-    used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
-    for source in every:
-        source[:] = [unused_macros_gone(chunk, used) for chunk in source]
-    unread = unread_parameters(list(sources.values()))
-    return {key: _text(list_) for key, list_ in sources.items()}, unread
 
 
 def _sums_by_name(source: list[Chunk]) -> None:
@@ -194,7 +205,8 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
             *_blocks(mine),
             f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
         ]
-    return constants_of_file(equal_tables(jobs(by_terms("\n".join(_said(block) for block in blocks)))))
+    text = "\n".join(_said(block) for block in blocks)
+    return constants_of_file(equal_tables(jobs(by_terms(text))))
 
 
 def _said(block: str) -> str:

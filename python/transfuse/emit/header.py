@@ -53,10 +53,18 @@ def _justified(device: str, flops: float, moved: float, before: dict) -> str:
 
 
 def _steps(steps) -> list[str]:
-    out, last = [], None
+    """Each said once; what one rule does to several values in turn on one line."""
+    out, last = [], ""
     for step in steps:
         text = f"  {step['rule']}: {step['what']}" if step["what"] else f"  {step['rule']}"
-        if text != last and len(text) < 400:
+        alike, _, what = text.rpartition(" ")
+        if text == last or (
+            alike.strip() and what.isalpha() and last.startswith(f"{alike} ") and last.endswith(f" {what}")
+        ):
+            continue
+        if alike.strip() and what.isalpha() and last.startswith(f"{alike} ") and len(last) + len(what) < 140:
+            out[-1] = text = f"{last}, {what}"
+        elif len(text) < 400:
             out.append(text[:150])
         last = text
     return out

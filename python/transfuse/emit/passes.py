@@ -12,6 +12,7 @@ from transfuse.emit.chunks import WORD, Chunk, needed
 from transfuse.emit.conversions import CONVERSIONS, TABLE
 from transfuse.emit.selected import chosen
 from transfuse.emit.text.once import short, written_out
+from transfuse.emit.text.told import with_numbers_told
 from transfuse.emit.text.values import agreed, constants
 from transfuse.emit.text.whole import without_constant_members, without_unread_members, without_unused_parameters
 
@@ -54,7 +55,7 @@ def renumbered(sources: list[list[Chunk]]) -> None:
                 own[match[1]] = tables.setdefault(match[2], f"table_{len(tables) + 1}")
         for i, c in enumerate(source):
             text = _tables_named(c.text, own)
-            if not c.macro and "Operands operands{" not in text and "struct Operands" not in text:
+            if not c.macro and "Operands operands{" not in text and not re.search(r"struct (?:Operands|OfChannel)\b", text):
                 text = _locals_counted(text)
             if text != c.text:
                 source[i] = replace(c, text=text, names={own.get(n, n) for n in c.names})
@@ -281,7 +282,7 @@ def shortened(sources: list[list[Chunk]]) -> None:
     """Without parameters nobody reads and members that are always one number."""
     plain = [[c.text for c in source if not c.macro] for source in sources]
     plain = without_unread_members(without_constant_members(plain))
-    found = [iter(texts) for texts in without_unused_parameters(plain)]
+    found = [iter(texts) for texts in without_unused_parameters(with_numbers_told(plain))]
     for source, texts in zip(sources, found):
         source[:] = [c if c.macro else replace(c, text=_place_told(next(texts))) for c in source]
 

@@ -68,14 +68,14 @@ def _decided(text: str, before: str, known: dict) -> str:
 
 
 EQUAL = re.compile(r"^(__device__ const \w+) (tf_table_\d+)(\[\] = \{[^{}]*\};)\n", re.M)
+SPACE = re.compile(r"\nnamespace \w+ \{\n.*?\n\}\nusing [^\n]*", re.S)
 
 
 def equal_tables(text: str) -> str:
-    """Device code in which tables of equal numbers are one, the first of them. (Namespaces have tables of one name.)"""
-    if "\nnamespace " in text:
-        return text
+    """Device code in which tables of equal numbers are one, the first of them. Those of a namespace are its own."""
+    own = {match[2] for space in SPACE.findall(text) for match in EQUAL.finditer(space)}
     first: dict[tuple[str, str], str] = {}
-    for match in list(EQUAL.finditer(text)):
+    for match in [m for m in EQUAL.finditer(text) if m[2] not in own]:
         name = first.setdefault((match[1], match[3]), match[2])
         if name != match[2] and f"\n{match[0]}" in text:
             text = re.sub(rf"\b{match[2]}\b", name, text.replace(match[0], "", 1))

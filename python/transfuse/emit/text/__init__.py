@@ -6,7 +6,7 @@ file should see that way alone. Names of constants stay where they say something
 
 from __future__ import annotations
 
-from transfuse.emit.text.arrays import within
+from transfuse.emit.text.arrays import begun, within
 from transfuse.emit.text.layout import ENDLESS, printed, wide
 from transfuse.emit.text.macros import expanded
 from transfuse.emit.text.prune import pruned, without_unused
@@ -21,4 +21,4 @@ def specialised(text: str, known: dict[str, int], last: bool = False) -> str:
         text = text.replace(unroll, "\n#pragma unroll\nfor")
     nodes = pruned(Parser(expanded(tokens(text))).body(), known)
     with wide(ENDLESS):
-        return "\n".join(printed(within(without_unused(nodes)) if last else without_unused(nodes)))
+        return "\n".join(printed(within(begun(without_unused(nodes))) if last else without_unused(nodes)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.statements import Node, every
-from transfuse.emit.text.tokens import tokens
+from transfuse.emit.text.tokens import Token, tokens
 
 ARRAY = re.compile(r"(?:float|double|REAL|unsigned|int) ((?:\w+(?:\[\w+\])+(?:, )?)+);")
 INTO_ARRAY = re.compile(r"(\w+)(?:\[[^][]*\])+ = (.*);", re.S)
@@ -67,6 +67,7 @@ LONGEST = 90  # of an expression that is said within another
 TURNS = re.compile(r"for \(int (\w+) = 0; \1 < (\w+); \1\+\+\)")
 READING = re.compile(r"for \(int (\w+) = 0; \1 < (\w+); \1\+\+(?:, (?P<moved>\w+) \+= [\w.]+)?\)")
 ELEMENT = re.compile(r"(\w+)((?:\[\w+\])+) = (.*);", re.S)
+ADDED = re.compile(r"(\w+)((?:\[\w+\])+) \+= (.*);", re.S)
 
 
 def within(nodes: list[Node]) -> list[Node]:
@@ -113,7 +114,36 @@ def _within(nodes: list[Node], once: set[str]) -> list[Node] | None:
     return None
 
 
-def _computed(node: Node) -> tuple[str, str, str, dict[str, str]] | None:
+def begun(nodes: list[Node]) -> list[Node]:
+    """Elements that are given a value and, by a later loop over the same, a term more: their sum at once, there."""
+    nodes = [replace(n, children=begun(n.children), orelse=begun(n.orelse)) for n in nodes]
+    for i, node in enumerate(nodes):
+        if not (found := _computed(node)):
+            continue
+        name, index, value, loops = found
+        words = set(re.findall(r"[A-Za-z_]\w*", value)) - set(loops)
+        for k in range(i + 1, len(nodes)):
+            if any(t.text == name for t in every(nodes[k])):
+                if (added := _computed(nodes[k], "+=")) and added[:2] == (name, index) and added[3] == loops:
+                    first = f"({value})" if "?" in value else value
+                    sum_ = _with_leaf(nodes[k], tokens(f"{name}{index} = {first} + {added[2]};"))
+                    begin = i - (i > 0 and nodes[i - 1].kind == "directive" and "unroll" in nodes[i - 1].items[0].text)
+                    return begun([*nodes[:begin], *nodes[i + 1 : k], sum_, *nodes[k + 1 :]])
+                break
+            if words & _written(nodes[k]):
+                break
+    return nodes
+
+
+def _with_leaf(node: Node, items: list[Token]) -> Node:
+    """Loops around one statement, around another."""
+    if node.kind == "leaf":
+        return replace(node, items=items)
+    inner = [n if n.kind == "directive" else _with_leaf(n, items) for n in node.children]
+    return replace(node, children=inner)
+
+
+def _computed(node: Node, by: str = "=") -> tuple[str, str, str, dict[str, str]] | None:
     """Of loops around one element's computation: the array, the element, the value, and how far the loops go."""
     loops: dict[str, str] = {}
     while node.kind == "loop" and (match := TURNS.match(plain(node.items))):
@@ -127,7 +157,7 @@ def _computed(node: Node) -> tuple[str, str, str, dict[str, str]] | None:
     if (
         node.kind != "leaf"
         or not loops
-        or not (match := ELEMENT.fullmatch(plain(node.items)))
+        or not (match := (ELEMENT if by == "=" else ADDED).fullmatch(plain(node.items)))
         or IMPURE.search(match[3])
     ):
         return None

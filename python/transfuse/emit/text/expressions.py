@@ -8,6 +8,7 @@ import re
 from transfuse.emit.text.layout import plain
 from transfuse.emit.text.tokens import CLOSING, Token, closing, find, split
 from transfuse.emit.text.ranges import interval, value
+from transfuse.emit.text.values import Function, agreed, vector
 
 BREAKS = {",", ";", "=", "+=", "-=", "*=", "|=", "&=", ":", "{", "}"}
 
@@ -31,6 +32,8 @@ def simplified(items: list[Token], known: dict[str, int]) -> list[Token]:
             if token.text == "{":
                 flush()
                 out.extend([token, *inner, items[end]])
+            elif token.text == "(" and (number := _called(part, inner, known)) is not None:
+                part[-1] = Token("number", str(number), part[-1].space)
             elif token.text == "(" and _bare(part, inner, items, end):
                 part.extend([Token(inner[0].kind, inner[0].text, token.space), *inner[1:]])
             else:
@@ -50,6 +53,15 @@ def simplified(items: list[Token], known: dict[str, int]) -> list[Token]:
         i += 1
     flush()
     return out
+
+
+def _called(before: list[Token], inner: list[Token], known: dict) -> int | None:
+    """What a function that is one expression of numbers gives for these."""
+    function = known.get(before[-1].text) if before else None
+    if not isinstance(function, Function) or not all(t.kind == "number" or t.text == "," for t in inner):
+        return None
+    found = agreed(function.value([agreed(vector(a, known)) for a in split(inner, {","})], known))
+    return found if found is not None and found >= 0 else None
 
 
 TYPES = re.compile(

@@ -18,6 +18,7 @@ from transfuse.emit.text.values import Function, declared, vector
 def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = frozenset()) -> list[Node]:
     """`holds`: conditions asked before, of which nothing has changed since."""
     known = dict(known)
+    nodes = list(nodes)
     out: list[Node] = []
     for position, node in enumerate(nodes):
         if node.kind == "leaf":
@@ -34,6 +35,9 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
                     known.pop(name, None)
                     if found is not None:
                         known[name] = found
+                    number = _number(items, found)
+                    if texts[0] == "const" and number is not None:
+                        nodes[position + 1 :] = _substituted(nodes[position + 1 :], name, number)
             elif match := NAMED.match(plain(node.items)):
                 known.pop(match[1], None)
             out.append(node)
@@ -110,6 +114,25 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
     return out
 
 
+ITSELF = re.compile(r"const int (\w+) = (\(int\)blockIdx\.x|\w+);")
+
+
+def differences_gone(text: str) -> str:
+    """Of a kernel's text: what is taken from itself is nothing, and the smaller of a number and itself is the number."""
+    for name, whole in ITSELF.findall(text):
+        text = re.sub(rf"\(?(?<![\w.]){re.escape(whole)} - {name}\b\)?", "0", text)
+    text = re.sub(r"((?:[=,(]) ?)(\w+) - \2\b(?! *[*/%.\[])", r"\g<1>0", text)
+    return re.sub(r"\bmin\((\w+), \1\)", r"\1", text)
+
+
+def _number(items: list[Token], found) -> str | None:
+    """What stands as well where the name does: a number, or nothing."""
+    if len(items) == 1 and items[0].kind == "number":
+        return items[0].text
+    nothing = found == 0 or (isinstance(found, Range) and found.lo == found.hi == 0)
+    return "0" if nothing and not isinstance(found, bool) else None
+
+
 INTO = re.compile(r"const int\* (\w+) = (\w+)(?: \+ .*)?;")  # a pointer into a table
 
 
@@ -175,8 +198,7 @@ def _leaves(nodes: list[Node]) -> bool:
     return False
 
 
-def _substituted(nodes: list[Node], name: str) -> list[Node]:
-    zero = lambda items: [Token("number", "0", t.space) if t.text == name else t for t in items]  # noqa: E731
+def _substituted(nodes: list[Node], name: str, number: str = "0") -> list[Node]:
     out = []
     again = re.compile(rf"(?:\b(?:int|float|unsigned|REAL|double|long|tf_index) |, ){name} =")
     for i, n in enumerate(nodes):
@@ -185,9 +207,15 @@ def _substituted(nodes: list[Node], name: str) -> list[Node]:
                 return [*out, *nodes[i:]]
             out.append(n)
             continue
-        inner = _substituted(n.children, name), _substituted(n.orelse, name)
-        out.append(Node(n.kind, zero(n.items), *inner, n.note, n.flat, n.beside))
+        inner = _substituted(n.children, name, number), _substituted(n.orelse, name, number)
+        out.append(Node(n.kind, _read_as(n.items, name, number), *inner, n.note, n.flat, n.beside))
     return out
+
+
+def _read_as(items: list[Token], name: str, number: str) -> list[Token]:
+    members = [False, *(t.text in (".", "->") for t in items)]
+    named = [t.text == name and not member for t, member in zip(items, members)]
+    return [Token("number", number, t.space) if n else t for t, n in zip(items, named)]
 
 
 NAMED = re.compile(r"^(?:const |constexpr |static )*[A-Za-z_][\w<>, ]*?[*& ]+(\w+)(?: =|\[|;|\()")
@@ -206,16 +234,21 @@ def _spliced(chosen: list[Node], rest: list[Node]) -> list[Node]:
     return chosen if own & words else chosen[0].children
 
 
+def _counts(nodes: list[Node]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for node in nodes:
+        before = ""
+        for token in every(node):
+            if before not in (".", "->"):  # members have names of their own
+                counts[token.text] = counts.get(token.text, 0) + 1
+            before = token.text
+    return counts
+
+
 def without_unused(nodes: list[Node]) -> list[Node]:
     """Local constants that nothing reads any more are gone."""
     while True:
-        counts: dict[str, int] = {}
-        for node in nodes:
-            before = ""
-            for token in every(node):
-                if before not in (".", "->"):  # members have names of their own
-                    counts[token.text] = counts.get(token.text, 0) + 1
-                before = token.text
+        counts = _counts(nodes)
         kept = _dropped(read(nodes, counts), counts, 0)
         if kept == nodes:
             return kept
@@ -227,6 +260,7 @@ TYPED = re.compile(
 )
 
 WORDS_OF_A_TYPE = 6  # const constexpr unsigned long long *
+ASKED = re.compile(r"Pump (\w+)\(")  # weights that are streamed; of a kernel that keeps them nobody asks
 PURE = re.compile(r"\bplace_of\(")
 
 
@@ -261,10 +295,12 @@ def _declaring(node: Node, counts: dict[str, int]) -> list[Node]:
 
 def _dropped(nodes: list[Node], counts: dict[str, int], depth: int) -> list[Node]:
     out = []
+    if depth > 1 and any(n.kind == "leaf" and plain(n.items[:1]) == "constexpr" for n in nodes):
+        counts = _counts(nodes)  # another block may have constants of these names
     for node in nodes:
         if node.kind == "leaf":
             text = plain(node.items)
-            if text.startswith("(void)"):
+            if text.startswith("(void)") or ((match := ASKED.match(text)) and counts[match[1]] == 1):
                 continue
             out += [node] if not depth else _declaring(node, counts)
             continue

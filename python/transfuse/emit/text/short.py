@@ -39,11 +39,12 @@ DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round
 
 def rounded(text: str) -> str:
     """Four channels that are rounded and written at once."""
-    match = ROUNDED.search(text)
-    if not match or len(re.findall(rf"\b{match[1]}\b", text)) > 2:
-        return text
-    first = match[2] if match[3] == "0" else f"{match[2]} + {match[3]}"
-    return text.replace(match[0], f"{match[4]} = rounded({first});")
+    for match in list(ROUNDED.finditer(text)):
+        if f"{match[1]}." in text:  # what rounding left is written too
+            return text
+        first = match[2] if match[3] == "0" else f"{match[2]} + {match[3]}"
+        text = text.replace(match[0], f"{match[4]} = rounded({first});")
+    return text
 
 
 PRODUCT = re.compile(
@@ -80,3 +81,22 @@ def _filled(words: list[str]) -> str:
             lines.append("")
         lines[-1] += word + ", "
     return "\n        ".join(line.rstrip() for line in lines).rstrip(",")
+
+
+STORE = re.compile(r"(?:// [^\n]*\n)?template <int N, class S> DEVICE void (store_vector\w*)\(.*?\n\}\n", re.S)
+STORED = re.compile(r"\bstore_vector\w*<VECTOR>\((?:true, )?to, ([\w.]+(?:\[\w+\])*)\)")
+
+
+def stores_written_out(text: str) -> str:
+    """A vector of floats that every thread stores: the instruction itself."""
+    functions = list(STORE.finditer(text))
+    count = re.search(r"\bVECTOR = ([24])[,;]", text)
+    if len(functions) != 1 or count is None or not re.search(r"\bfloat\* to = ", text):
+        return text
+    calls = len(re.findall(rf"\b{functions[0][1]}<", text))
+    if calls != len(STORED.findall(text)):
+        return text
+    n = int(count[1])
+    elements = lambda m: ", ".join(f"{m[1]}[{e}]" for e in range(n))  # noqa: E731
+    text = text.replace(functions[0][0], "")
+    return STORED.sub(lambda m: f"__stcs((float{n}*)to, make_float{n}({elements(m)}))", text)

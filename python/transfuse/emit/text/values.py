@@ -124,6 +124,11 @@ class Value:
         if token.text == "sizeof" and [t.text for t in self.items[self.at : self.at + 3]][::2] == ["(", ")"]:
             self.at += 3
             return self._known(f"sizeof {self.items[self.at - 2].text}")
+        if self.peek() == "(" and token.text in ("min", "max"):
+            end = closing(self.items, self.at)
+            numbers = [Value(a, self.known).value for a in split(self.items[self.at + 1 : end], {","})]
+            self.at = end + 1
+            return each(min if token.text == "min" else max, *numbers)
         if self.peek() == "(" and isinstance(function := self.known.get(token.text), Function):
             end = closing(self.items, self.at)
             numbers = [vector(a, self.known) for a in split(self.items[self.at + 1 : end], {","})]

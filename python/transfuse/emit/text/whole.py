@@ -90,7 +90,7 @@ def without_unused_parameters(sources: list[list[str]]) -> list[list[str]]:
         tokenised = [[_shortened(items, gone) for items in source] for source in tokenised]
 
 
-def _calls(items: list[Token], name: str):
+def calls(items: list[Token], name: str):
     """Positions of the bracket behind a name where it is defined, called, or a variable of that type is made."""
     for i, token in enumerate(items):
         if token.text != name or token.kind != "word":
@@ -124,7 +124,7 @@ def _plain_calls(name: str, found: tuple[int, set[int]], sources) -> bool:
     count, indices = found
     for source in sources:
         for items in source:
-            for at in _calls(items, name):
+            for at in calls(items, name):
                 given = split(items[at + 1 : closing(items, at)], {","})
                 if len(given) != count:
                     return False
@@ -137,7 +137,7 @@ def _plain_calls(name: str, found: tuple[int, set[int]], sources) -> bool:
 def _shortened(items: list[Token], gone: dict[str, tuple[int, set[int]]]) -> list[Token]:
     names = gone.keys() & {t.text for t in items}
     for name in names:
-        for at in reversed(list(_calls(items, name))):
+        for at in reversed(list(calls(items, name))):
             close = closing(items, at)
             given = split(items[at + 1 : close], {","})
             kept = [g for i, g in enumerate(given) if i not in gone[name][1]]

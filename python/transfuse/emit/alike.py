@@ -1,0 +1,158 @@
+"""Tensor-core kernels of one file: each has roles of its own, but for numbers and some statements they are one text.
+
+The text stands once and is compiled for each kernel in a namespace of its own. Where kernels differ in numbers it says
+PICK(…), one number for each of them; other lines stand between #if and #endif.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from transfuse.emit.builds import aligned
+from transfuse.emit.chunks import Chunk
+from transfuse.emit.text.tokens import tokens
+
+SPACE = re.compile(r"\nnamespace (\w+)_ \{\n(.*?)\n\}\nusing \1_::\1;((?:\n#undef \w+)*)", re.S)
+NAME = "KERNEL"  # in place of the kernel's own
+
+
+def is_dense(source: list[Chunk]) -> bool:
+    return any("product_role" in c.names for c in source)
+
+
+def read_together(sources: dict[str, list[tuple[str, list[Chunk]]]]) -> list[list[list[Chunk]]]:
+    """Kernels whose text is simplified together, in all builds: every tensor-core kernel but the first is read by itself,
+    since what its constants decide another's do not."""
+    first = None
+    together: dict[str, list[list[Chunk]]] = {}
+    for list_ in sources.values():
+        for name, source in list_:
+            first = name if first is None and is_dense(source) else first
+            together.setdefault(name if is_dense(source) and name != first else "", []).append(source)
+    return list(together.values())
+
+
+def one_text(text: str) -> str:
+    """The text with kernels of tensor cores, each in its namespace, as one that is written for all of them."""
+    spaces = [m for m in SPACE.finditer(text) if "product_role" in m[2]]
+    if len(spaces) < 2:
+        return text
+    names = [m[1] for m in spaces]
+    merged = _merged([_operands_counted(re.sub(rf"\b{m[1]}\b", NAME, m[2])).split("\n") for m in spaces], names)
+    merged = re.sub(rf"\b{NAME}\b", f"PICK({', '.join(names)})", merged)
+    for m in spaces:
+        begin, end = f"#define PICK({', '.join(names)}) {m[1]}", "#undef PICK"
+        text = text.replace(m[0], f"\nnamespace {m[1]}_ {{\n{begin}\n{merged}\n{end}\n}}\nusing {m[1]}_::{m[1]};{m[3]}")
+    return text
+
+
+def _operands_counted(text: str) -> str:
+    """Operands that roles are told of are counted first, then those that the kernel itself reads."""
+    told = re.search(r"struct Operands \{(.*?)\};", text)
+    head = re.search(rf"__global__ void (?:__launch_bounds__\([^)]*\)) {NAME}\(([^)]*)\)", text)
+    if not told or not head:
+        return text
+    found = [n for part in (told[1], head[1]) for n in re.findall(r"[ *]r(\d+)\b", part)]
+    new = {n: str(k) for k, n in enumerate(dict.fromkeys(found))}
+    again = lambda m: f"{m[1]}{new.get(m[2], m[2])}"  # noqa: E731
+    roles, kernel = text[: head.start()], text[head.start() :]
+    roles = re.sub(
+        r"(\boperands\.rs?)(\d+)\b", again, roles.replace(told[0], re.sub(r"(\brs?)(\d+)\b", again, told[0]))
+    )
+    return roles + re.sub(r"(\brs?)(\d+)\b", again, kernel)
+
+
+def _merged(texts: list[list[str]], names: list[str]) -> str:
+    """Declaration by declaration, in the order of the first that has each; those that the same kernels have, together."""
+    lists = [_declarations(lines) for lines in texts]
+    order: list[str] = []
+    for list_ in lists:
+        last = -1
+        for key in list_:
+            if key not in order:
+                order.insert(last + 1, key)
+            last = order.index(key)
+    having = lambda key: tuple(i for i, list_ in enumerate(lists) if key in list_)  # noqa: E731
+    out: list[str] = []
+    for who, keys in itertools.groupby(order, having):
+        lines = [line for key in keys for line in _beside({i: lists[i][key] for i in who}, names)]
+        out += lines if len(who) == len(names) else [_condition(who, names), *lines, "#endif"]
+    return "\n".join(out)
+
+
+def _beside(found: dict[int, list[str]], names: list[str]) -> list[str]:
+    """A declaration as the kernels that have it say it."""
+    out: list[str] = []
+    run: list[dict[int, str]] = []
+    for entry in aligned(found):
+        line = _one(entry, len(names)) if len(entry) == len(found) else None
+        if line is None:
+            run.append(entry)
+            continue
+        out += [*_branches(run, list(found), names), line]
+        run = []
+    return [*out, *_branches(run, list(found), names)]
+
+
+def _declarations(lines: list[str]) -> dict[str, list[str]]:
+    """Of each name what is declared by it, with the comment above."""
+    out: dict[str, list[str]] = {}
+    part: list[str] = []
+    depth = 0
+    for line in lines:
+        part.append(line)
+        code = re.sub(r'//.*|"(?:\\.|[^"\\])*"', "", line)
+        depth += 0 if code.startswith("#") else sum(c in "([{" for c in code) - sum(c in ")]}" for c in code)
+        if depth == 0 and code.rstrip().endswith((";", "}")):
+            out.setdefault(_named("\n".join(part)), []).extend(part)
+            part = []
+    if part:
+        out.setdefault("", []).extend(part)
+    return out
+
+
+def _named(text: str) -> str:
+    code = re.sub(r"//.*", "", text)
+    match = re.search(
+        r"\b(?:struct|enum) (\w+)|\b(\w+)\(|\b(\w+)(?:\[\w*\])* =|typedef [^;]*?(\w+);",
+        re.sub(r"__launch_bounds__\([^)]*\)", "", code),
+    )
+    return next((g for g in match.groups() if g), "") if match else code
+
+
+def _one(entry: dict[int, str], count: int) -> str | None:
+    """Lines that differ in numbers as one with choices in it; None where that cannot be."""
+    lines = list(entry.values())
+    if len(set(lines)) == 1 or lines[0].lstrip().startswith("//"):
+        return lines[0]
+    rows = [tokens(line) for line in lines]
+    if lines[0].lstrip().startswith("#") or len({len(row) for row in rows}) > 1:
+        return None
+    out = ""
+    for column in zip(*rows):
+        texts = [t.text for t in column]
+        if len(set(texts)) > 1 and not all(t.kind == "number" for t in column):
+            return None
+        by = dict(zip(entry, texts))
+        each = ", ".join(by.get(i, texts[0]) for i in range(count))
+        out += column[0].space + (texts[0] if len(set(texts)) == 1 else f"PICK({each})")
+    return out
+
+
+def _branches(run: list[dict[int, str]], having: list[int], names: list[str]) -> list[str]:
+    """Lines that kernels do not share, each for those that say them."""
+    same: dict[tuple, list[int]] = {}
+    for i in having if run else []:
+        same.setdefault(tuple(entry[i] for entry in run if i in entry), []).append(i)
+    groups = [(who, lines) for lines, who in same.items() if lines]
+    out: list[str] = []
+    for k, (who, lines) in enumerate(groups):
+        last = k > 0 and k == len(same) - 1
+        out += ["#else" if last else _condition(who, names, "el" * (k > 0)), *lines]
+    return [*out, "#endif"] if out else []
+
+
+def _condition(who: Sequence[int], names: list[str], other: str = "") -> str:
+    return f"#{other}if PICK({', '.join(str(int(i in who)) for i in range(len(names)))})  // {', '.join(names[i] for i in who)}"

@@ -1,0 +1,162 @@
+"""What stands several times in device text is said once: each pass, on a few lines."""
+
+import re
+
+from transfuse.emit.alike import one_text
+from transfuse.emit.builds import shared
+from transfuse.emit.header import _steps
+from transfuse.emit.said_once import equal_tables
+from transfuse.emit.text import specialised
+from transfuse.emit.text.beginnings import shared_beginnings
+from transfuse.emit.text.prune import differences_gone
+from transfuse.emit.text.short import stores_written_out
+from transfuse.emit.text.told import with_numbers_told
+from transfuse.emit.text.values import constants
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def test_what_every_call_gives_is_said_in_the_function():
+    function = "__device__ void f(int a, int b, int& c, int n) { c += a * n; for (int i = b; i < n; i++) c++; n -= 1; s.a = a; }"
+    (found,) = with_numbers_told([[function, "void g() { f(0, x, y, 2); f(0, 2, z, 2); }"]])
+    assert found[0] == function.replace("c += a * n", "c += 0 * n").replace(
+        "s.a = a", "s.a = 0"
+    )  # n is written, b differs
+    assert with_numbers_told([[function, "void g() { f(0, 1, x, 2); f(1, 2, x, 2); }"]])[0][0] == function
+
+
+def test_names_of_numbers_and_functions_of_numbers_are_the_numbers():
+    known = constants("static __device__ __forceinline__ int blocks(int q) { return max(0, min(4, 6 - q * 4)); }")
+    found = plain(
+        specialised("void f(int x) { const int many = blocks(0), few = blocks(1); g(many, few, x.many); }", known)
+    )
+    assert found == "void f(int x) { g(4, 2, x.many); }"
+
+
+def test_what_is_taken_from_itself_is_nothing():
+    text = "const int q = (int)blockIdx.x;\nconst int chunk = ((int)blockIdx.x - q), c = q - q, d = a * q - q, e = min(n, n);"
+    assert "chunk = 0, c = 0, d = a * q - q, e = n;" in differences_gone(text)
+
+
+def test_a_value_and_what_is_added_to_it_are_one_sum():
+    text = """void f() {
+    float v[2], r[2], u[2];
+    for (int i = 0; i < 2; i++) v[i] = a[i] ? x[i] : 0.f;
+    load(r);
+    for (int i = 0; i < 2; i++) v[i] += r[i];
+    for (int i = 0; i < 2; i++) u[i] = y[i];
+    change(y);
+    for (int i = 0; i < 2; i++) u[i] += r[i];
+    g(v, u);
+}"""
+    found = plain(specialised(text, {}, True))
+    assert "load(r); for (int i = 0; i < 2; i++) v[i] = (a[i] ? x[i] : 0.f) + r[i];" in found
+    assert "u[i] = y[i]; change(y);" in found and "u[i] += r[i];" in found  # what it is made of has changed
+
+
+STORES = """constexpr int VECTOR = 2;
+// One instruction.
+template <int N, class S> DEVICE void store_vector_where(bool taken, S* to, const float (&v)[N]) {
+    asm volatile("…");
+}
+DEVICE void f() { float* to = y; store_vector_where<VECTOR>(%s, to, v2[i]); }
+"""
+
+
+def test_a_vector_that_every_thread_stores_is_one_instruction():
+    found = stores_written_out(STORES % "true")
+    assert "template" not in found and "__stcs((float2*)to, make_float2(v2[i][0], v2[i][1]));" in found
+    assert stores_written_out(STORES % "inside") == STORES % "inside"
+
+
+ALIKE = """
+__global__ void __launch_bounds__(256) train_sum(const float* p0, float* p1, int n4) {
+    __shared__ float tf_all[8];
+    const int t = threadIdx.x;
+    if (t < n4) {
+        float sums[4];
+        const int first = t * 4, last = first + 3;
+%s
+        for (int c = 0; c < 4; ++c) {
+            p1[first + c] = sums[c] * 2;
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256) eval_sum(const float* p0, int n2, const float* p1, float* p2) {
+    __shared__ float tf_all[8];
+    const int t = threadIdx.x;
+    if (t < n2) {
+        float sums[4];
+        const int first = t * 4, last = first + 3;
+%s
+        for (int c = 0; c < 4; ++c) {
+            p2[first + c] = sums[c] + p1[c];
+        }
+    }
+}
+"""
+
+
+def test_kernels_that_begin_alike_share_a_function():
+    lines = "\n".join(f"        tf_all[{i}] = p0[last];" for i in range(8))
+    found = plain(shared_beginnings(ALIKE % (lines, lines)))
+    assert "template <class Rest> DEVICE void sum(const float* p0, int n4, Rest rest) {" in found
+    assert "for (int c = 0; c < 4; ++c) { rest(sums, first, c); } } }" in found
+    assert "sum(p0, n4, [&](float (&sums)[4], int first, int c) { p1[first + c] = sums[c] * 2; }); }" in found
+    assert "sum(p0, n2, [&](float (&sums)[4], int first, int c) { p2[first + c] = sums[c] + p1[c]; }); }" in found
+    other = lines.replace("p0[last]", "p0[first]", 1)
+    assert "Rest" not in shared_beginnings(ALIKE % (lines, other))
+
+
+SPACE = """
+namespace %(name)s_ {
+constexpr int TILE = %(tile)d;
+struct Operands { %(told)s };
+%(own)sDEVICE void product_role(const Operands& operands) {
+    const int n = TILE * %(tile)d;
+    g(operands.r%(read)d, n);
+}
+__global__ void __launch_bounds__(256) %(name)s(const float* r0, const float* r1) { product_role(Operands{r%(read)d}); }
+}
+using %(name)s_::%(name)s;
+"""
+
+
+def test_kernels_of_tensor_cores_are_one_text():
+    first = SPACE % {
+        "name": "train_dense",
+        "tile": 4,
+        "told": "const float* r1;",
+        "read": 1,
+        "own": "struct Own { int a; };\n",
+    }
+    second = SPACE % {"name": "eval_dense", "tile": 2, "told": "const float* r0;", "read": 0, "own": ""}
+    text = one_text(f"\nint before;{first}\nint between;{second}")
+    own = r"\nnamespace %s_ \{\n#define PICK\(train_dense, eval_dense\) %s\n(.*?)\n#undef PICK\n\}"
+    begin, again = (re.search(own % (n, n), text, re.S)[1] for n in ("train_dense", "eval_dense"))
+    assert begin == again and "constexpr int TILE = PICK(4, 2);" in begin and "TILE * PICK(4, 2);" in begin
+    assert "#if PICK(1, 0)  // train_dense\nstruct Own { int a; };\n#endif" in begin
+    assert "struct Operands { const float* r0; };" in begin and "g(operands.r0, n);" in begin
+    assert "PICK(train_dense, eval_dense)(" in begin and "using eval_dense_::eval_dense;" in text
+    assert one_text(f"\n{first}") == f"\n{first}"
+
+
+def test_a_run_of_lines_may_hold_conditions_with_heads_of_their_own():
+    body = ["#if A", "void f(int x) {", "#else", "void f() {", "#endif", *(f"    g({i});" for i in range(6)), "}"]
+    named, _ = shared("\n".join(["int a;", *body, "int b;", *body, "int c;"]))
+    assert list(named.values()) == ["\n".join(body)]
+
+
+def test_what_a_rule_does_to_several_values_is_one_line():
+    steps = [{"rule": "sink", "what": f"a reshape sinks below {op}"} for op in ("sub", "exp", "exp")]
+    assert _steps([*steps, {"rule": "fold", "what": ""}]) == ["  sink: a reshape sinks below sub, exp", "  fold"]
+
+
+def test_equal_tables_of_the_file_are_one_and_those_of_a_namespace_its_own():
+    table = "__device__ const int tf_table_%d[] = {1, 2};\n"
+    space = f"namespace k_ {{\n{table % 4}int f() {{ return tf_table_4[0]; }}\n}}\nusing k_::k;\n"
+    text = f"\n{table % 3}int f() {{ return tf_table_3[0]; }}\n{space}{table % 5}int g() {{ return tf_table_5[0]; }}\n"
+    assert equal_tables(text) == text.replace(table % 5, "").replace("tf_table_5", "tf_table_3")
