@@ -118,8 +118,8 @@ private:
                     const bool real =
                         within < s_.bundle_phases && list[static_cast<size_t>(within)].d >= 0 && w < s_.phases_w;
                     const ChunkPhase& p = list[static_cast<size_t>(real ? within : 0)];
-                    codes +=
-                        (codes.empty() ? "" : ", ") + num(real ? (p.d * s_.period[2] + p.h) * s_.period[3] + w : -1);
+                    codes += (codes.empty() ? "" : ", ") +
+                             num(real ? (p.d * s_.period[2] + p.h) * s_.period[3] + p.w + w : -1);
                 }
         t.line("__constant__ int segment_maps[] = {" + codes +
                "};   // [variant][warpgroup][accumulator][segment]: the map of its phase");
@@ -129,9 +129,9 @@ private:
     void place() {
         t.line("// The row of a pixel in a box, −1 where it lies between the rows of the image.");
         t.line("static __device__ __forceinline__ int row_of_pixel(int pixel) {");
-        t.line(
-            "const int w = pixel % EXTENT_W, line = pixel / EXTENT_W, h = line % EXTENT_H, d = line / EXTENT_H % "
-            "EXTENT_D, n = line / (EXTENT_H * EXTENT_D);");
+        const std::string pitch = s_.run_pitch_name();
+        t.line("const int w = pixel % " + pitch + ", line = pixel / " + pitch +
+               ", h = line % EXTENT_H, d = line / EXTENT_H % EXTENT_D, n = line / (EXTENT_H * EXTENT_D);");
         t.line(
             "return w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N ? ((n * RUN_D + d) * RUN_H + h) * RUN_W + w : "
             "-1;");

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "cuda/dense/cost.h"
+#include "cuda/dense/scheduler.h"
 #include "cuda/side_by_side.h"
 
 namespace transfuse::cuda {
@@ -24,8 +25,9 @@ constexpr double worth_skipping =
     0.95;  // share of slabs met; asking costs a little: 3.3 % fewer products were 2 % slower (d2)
 constexpr int64_t narrow_image = 32;  // columns; wider ones are not cut into runs shorter than these
 constexpr int shortest_run = 16, shortest_tight_run = 8;
-constexpr int most_stages = 4;        // of a ring that shall hold a whole tile
-constexpr int runs_of_a_length = 16;  // kept of each length
+constexpr int most_stages = 4;                                // of a ring that shall hold a whole tile
+constexpr int shortest_strips = 128;                          // pixels of a warpgroup's accumulators
+constexpr int runs_of_a_length = 16, strips_of_a_length = 4;  // kept of each length
 
 // What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels
 // are out.
@@ -169,30 +171,34 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     std::vector<Rough> rough;
     const int longest = problem.longest_run();  // strict keeps its sums beside the accumulators
     const int w_grain = round_up(grain, step[3]);
+    auto add_runs = [&](std::vector<Rough>& to, int w, int most_pixels, bool strip) {  // of one width
+        for (int h = step[2]; h <= std::max<int64_t>(u[2] + step[2] - 1, step[2]); h += step[2]) {
+            if (static_cast<int64_t>(h) * w > most_pixels) break;
+            for (int d = step[1]; d <= std::max<int64_t>(u[1] + step[1] - 1, step[1]); d += step[1]) {
+                if (static_cast<int64_t>(d) * h * w > most_pixels) break;
+                if (d > step[1] && h < u[2]) break;
+                for (int n = 1; n <= u[0]; ++n) {
+                    if (static_cast<int64_t>(n) * d * h * w > most_pixels) break;
+                    if (n > 1 && (d < u[1] || h < u[2] || w < u[3] || needs.one_image)) break;
+                    Config c;
+                    c.run = {n, d, h, w}, c.strip = strip, c.straight = needs.straight > 0;
+                    // Useful share of all tiles.
+                    double useful = 1;
+                    for (size_t a = 0; a < 4; ++a) useful *= static_cast<double>(u[a]) / round_up(u[a], c.run[a]);
+                    to.push_back({c, useful * (1 - 4.0 / (w + 4.0)), n * d * h * w});
+                }
+            }
+        }
+    };
     for (int64_t pieces = 1; pieces <= u[3]; ++pieces) {
         const int w = round_up((u[3] + pieces - 1) / pieces, w_grain);
         if (w > longest) continue;
         if (pieces > 1 && w < (tight ? shortest_tight_run : shortest_run) && u[3] > narrow_image) break;
-        for (int h = step[2]; h <= std::max<int64_t>(u[2] + step[2] - 1, step[2]); h += step[2]) {
-            if (static_cast<int64_t>(h) * w > longest) break;
-            for (int d = step[1]; d <= std::max<int64_t>(u[1] + step[1] - 1, step[1]); d += step[1]) {
-                if (static_cast<int64_t>(d) * h * w > longest) break;
-                if (d > step[1] && h < u[2]) break;
-                for (int n = 1; n <= u[0]; ++n) {
-                    if (static_cast<int64_t>(n) * d * h * w > longest) break;
-                    if (n > 1 && (d < u[1] || h < u[2] || w < u[3] || needs.one_image)) break;
-                    Config c;
-                    c.run = {n, d, h, w};
-                    // Useful share of all tiles.
-                    double useful = 1;
-                    for (size_t a = 0; a < 4; ++a) useful *= static_cast<double>(u[a]) / round_up(u[a], c.run[a]);
-                    rough.push_back({c, useful * (1 - 4.0 / (w + 4.0)), n * d * h * w});
-                }
-            }
-        }
+        add_runs(rough, w, longest, false);
         if (w <= w_grain) break;
     }
-    std::sort(rough.begin(), rough.end(), [](const Rough& a, const Rough& b) { return a.score > b.score; });
+    auto by_score = [](const Rough& a, const Rough& b) { return a.score > b.score; };
+    std::sort(rough.begin(), rough.end(), by_score);
     std::set<std::array<int, 4>> seen;  // a long row is cut into thousands of numbers of pieces
     std::erase_if(rough, [&](const Rough& r) { return !seen.insert(r.config.run).second; });
     // The best of every length: which of them fits depends on how many accumulators stand side by side.
@@ -200,9 +206,19 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     std::erase_if(rough, [&](const Rough& r) {
         return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > runs_of_a_length;
     });
+    if (problem.family == Family::wgmma && strip_width % w_grain == 0 && !tight && (needs.straight || most > 1)) {
+        std::vector<Rough> strips;
+        add_runs(strips, strip_width, problem.longest_strip(needs.fragments), true);
+        std::erase_if(strips, [](const Rough& r) { return r.pixels < 2 * strip_width; });
+        std::stable_sort(strips.begin(), strips.end(), by_score);
+        std::array<int, 4> kept{};
+        for (const Rough& r : strips)
+            if (++kept[r.pixels > 192 ? 0 : r.pixels > 96 ? 1 : r.pixels > 48 ? 2 : 3] <= strips_of_a_length)
+                rough.push_back(r);
+    }
     std::vector<std::pair<int, int>> bundlings{{4, 0}, {2, 0}, {1, 0}};  // bundles, and residues along w in each
     for (int64_t part = problem.axes[3].period() / 2;
-         part > 0 && problem.axes[3].period() >= 4 && problem.axes[3].period() % part == 0; part /= 2)
+         part > 0 && problem.axes[3].period() >= 2 && problem.axes[3].period() % part == 0; part /= 2)
         for (int bundles : {2, 1}) bundlings.push_back({bundles, static_cast<int>(part)});
     struct Division {
         Split split;
@@ -223,6 +239,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
             const auto [split, bundles, w_phases, k_steps] = divisions[number];
             std::optional<Schedule> like;  // steps do not depend on the run
             for (const Rough& r : rough) {
+                if (w_phases && problem.axes[3].period() < 4 && !r.config.strip) continue;
                 Config c = r.config;
                 c.split = split, c.bundles = bundles, c.w_phases = w_phases, c.k_steps = k_steps;
                 c.chunk_width = needs.folded ? 192 : 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2,
@@ -253,6 +270,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 // More bundles than there are: only empty work.
                 const int groups = split == Split::phases ? 2 : 1;
                 if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
+                if (c.strip && most == 1 && s->blocks * s->run_pixels < shortest_strips) continue;
                 double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
                 for (size_t a = 0; a < 4; ++a) {
                     const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
@@ -276,16 +294,19 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     // fewer parts of the phases.
     auto few = [most](const Choice& c) { return most == 1 && c.waves < few_waves; };
     double most_pixels = 0;
-    for (const Choice& c : choices) most_pixels = std::max(most_pixels, c.pixels);
+    for (const Choice& c : choices)
+        if (!c.config.strip) most_pixels = std::max(most_pixels, c.pixels);
     // Where weights stay, short runs read them no more often; where outputs are stored one by one, a run that fills its
     // chunks is worth more.
     const double share = most == 1 ? long_enough : long_enough_to_measure;
     double best_long = 1e30;
     for (const Choice& c : choices)
-        if (c.pixels >= share * most_pixels) best_long = std::min(best_long, c.seconds);
+        if (c.pixels >= share * most_pixels && !c.config.strip) best_long = std::min(best_long, c.seconds);
     const bool alone = needs.one_by_one && !needs.fragments && problem.cin >= 2 * problem.lanes();
     auto pays = [&](const Choice& c) { return alone && c.config.resident && c.seconds < clearly_better * best_long; };
-    std::erase_if(choices, [&](const Choice& c) { return c.pixels < share * most_pixels && !few(c) && !pays(c); });
+    std::erase_if(choices, [&](const Choice& c) {
+        return c.pixels < share * most_pixels && !few(c) && !pays(c) && !c.config.strip;
+    });
     const Choice* channels = nullptr;
     for (const Choice& c : choices)
         if (c.config.split == Split::channels && (!channels || c.seconds < channels->seconds)) channels = &c;

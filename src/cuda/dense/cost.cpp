@@ -66,6 +66,7 @@ constexpr double chunk_written = 100;
 constexpr double waits_joint = 0.8, waits_alone = 0.3;
 constexpr double box_sent = 300;      // an accumulator that leaves in boxes
 constexpr double chain_begins = 200;  // on accumulators
+constexpr double sectors_stored = 1;  // in a cycle, by product warps that have nothing else to do
 constexpr double fold_flops = 3;      // of a value, to join it with its neighbours'
 
 constexpr double shared_bytes_a_cycle = 128;
@@ -205,17 +206,24 @@ Cost::Parts Cost::parts() const {
     const double boxed = needs.boxed
                              ? 2.0 * s.blocks * box_shape(problem, needs, c, s).segments *
                                    static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * needs.boxed
-                             : 0;  // bytes
+                             : 0;                                            // bytes
+    const double straight = needs.straight ? 2.0 * s.blocks * 64 * run : 0;  // elements
+    // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
+    const double sectors = straight / 8 *
+                           (needs.straight * s.phases_w <= 4 || needs.pixel_major ? 1 : needs.straight / 4.0) *
+                           (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
     const double handed = needs.boxed ? boxed : chunks() * chunk_bytes();
     const double wait = needs.fragments ? 0
                                         : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
                                               chunk / c.store_groups;
     const double product = k * step + s.k_stages * stage_change + wait + handed / chunk_written / 2 + tile_change +
-                           fragments + (needs.boxed ? box_sent * s.blocks : 0);
+                           fragments + (needs.boxed ? box_sent * s.blocks : 0) + sectors / sectors_stored;
     const double shared = k * steps * operands +
+                          (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
                           static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
                           2 * handed / shared_bytes_a_cycle;
-    const double memory = ((needs.boxed    ? boxed
+    const double memory = ((needs.straight ? straight * needs.straight
+                            : needs.boxed  ? boxed
                             : needs.stores ? chunks() * elements / pooled * element
                                            : 0.0) +
                            chunks() * elements * inside * needs.ahead +
@@ -234,7 +242,7 @@ double Cost::cycles() const {
     if (!problem.boxed() && bytes() > much_shared) total *= little_l1;
     if (c.piece < s.vectors && problem.load == LoadMode::boxes) total *= boxes_in_pieces;
     if (c.split == Split::phases) total *= unlike_warpgroups;
-    if (s.blocks == 1) total *= 1 + short_runs - short_runs * s.run_pixels / 192;
+    if (s.blocks == 1) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
     if (ring_holds_tile()) total *= tile_in_ring;

@@ -7,16 +7,12 @@
 
 #include "cuda/dense/apart.h"
 #include "cuda/dense/boxed_stores.h"
-#include "cuda/dense/choose.h"
 #include "cuda/dense/combine.h"
-#include "cuda/dense/fold.h"
+#include "cuda/dense/cut.h"
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/generate.h"
-#include "cuda/dense/handover.h"
 #include "cuda/dense/manner.h"
 #include "cuda/dense/pack.h"
-#include "cuda/dense/reductions.h"
-#include "cuda/dense/store_map.h"
 #include "cuda/dense/tile_program.h"
 #include "cuda/dense/written.h"
 #include "transfuse/error.h"
@@ -32,18 +28,6 @@ constexpr std::string_view words_between = "; ";  // of a configuration and a ma
 struct KernelSizes {
     int in[4], out[4], tiles[4], total;
 };
-
-// Neighbouring outputs along w that one store thread takes: as wide as rows and element allow, in whole pixels.
-int store_vector(const TileProgram& program, const Problem& problem) {
-    if (program.stores.empty() || program.pool) return 1;
-    const Operand& main = program.stores[0];
-    const int64_t period = problem.axes[3].period(),
-                  row = main.strides[4] == 1 ? main.strides[3] ? main.strides[3] : problem.axes[3].out : 1;
-    const int widest = std::min(program.reduces_in_chunks() ? 2 : 4, 16 / problem.real_bytes());
-    for (int v = widest; v > 1; v /= 2)
-        if (v % period == 0 && row % v == 0 && main.strides[4] == 1) return v;
-    return 1;
-}
 
 // The input as the load role asks for it: boxes of a piece's channels and the patch's pixels, or of one vector of
 // channels each.
@@ -66,158 +50,6 @@ BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, cons
     if (config.flat)
         set(0, problem.axes[2].in * problem.axes[3].in, s.extent[2] * problem.axes[3].in, 1), set(1, 1, 1, 0);
     return tensor;
-}
-
-// What the pass asks of a family.
-struct Request {
-    TileProgram program;
-    Problem problem;
-    Epilogue epilogue;
-    Needs needs;
-    Request(TileProgram tile_program, const Problem& p)
-        : program(std::move(tile_program)),
-          problem(p),
-          epilogue(program, problem),
-          needs(program.needs(static_cast<int>(p.axes[3].period()))) {
-        needs.table_bytes = epilogue.table_bytes(), needs.group_bytes = epilogue.group_bytes();
-        needs.one_image = epilogue.one_image();
-        needs.fragments = runs_in_fragments(epilogue);
-        needs.folded = find_fold(program, epilogue);
-        if (!on_accumulators()) leave_in_boxes(boxed_element(epilogue));
-        program.handed_biased = !on_accumulators() && hands_over_biased(epilogue);
-        needs.ahead = on_accumulators() ? 0 : ahead_bytes(epilogue);
-    }
-    bool on_accumulators() const { return needs.fragments || needs.folded; }
-    void leave_in_boxes(int element) {
-        needs.boxed = element;
-        if (element > 0) needs.fragments = true;
-        epilogue.leave_in_boxes(element > 0 ? box_maps(problem) : 0);
-    }
-    void through_chunks() {  // what follows the products goes to the store role, all of it
-        leave_in_boxes(0);
-        needs.fragments = false, needs.folded = 0, needs.ahead = ahead_bytes(epilogue);
-        program.fold = -1, program.before_fold.clear();
-    }
-    // Where no tile fits: asks for less. False when there is nothing left to do without.
-    bool relax() {
-        if (needs.ahead > 0)
-            needs.ahead = 0;
-        else if (on_accumulators())
-            through_chunks();
-        else
-            return false;
-        return true;
-    }
-    Request(const Request&) = delete;  // the epilogue refers to its neighbours
-};
-
-// What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32 where those
-// gain from it, though small ones do not); right for any size; or as another size's.
-struct Wish {
-    int larger = 0;
-    bool loose = false;
-    std::shared_ptr<const Written::Said> said = nullptr;
-    bool apart = false;  // taps apart
-};
-
-std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
-                                      const Wish& wish = {}) {
-    auto program = read_tile_program(around, why_not);
-    if (!program) return nullptr;
-    auto problem = read_problem(around, *program, family, why_not);
-    if (!problem) return nullptr;
-    if (wish.apart) take_apart(*program, *problem);
-    find_handed(*program, *problem);
-    program->vector = store_vector(*program, *problem);
-    if (wish.larger && tf32_pays(around, *problem, true)) problem->arithmetic = Arithmetic::tf32;
-    if (wish.loose || wish.said) {
-        const Manner own{problem->load, program->vector, problem->arithmetic, problem->any_size};
-        const Manner manner = wish.said ? wish.said->manner : loosest(own, problem->axes[3]);
-        if (!serves(manner, own, problem->axes[3], around.precision)) return nullptr;
-        problem->load = manner.load, problem->arithmetic = manner.arithmetic, problem->any_size = manner.any_size;
-        program->vector = manner.vector;
-    }
-    return std::make_unique<Request>(std::move(*program), *problem);
-}
-
-// The configurations of a request, best estimate first: on the accumulators where the chain can run there and a tile
-// fits, else through chunks.
-std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
-    auto choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
-    while (choices.empty() && request.relax())
-        choices = choose(request.problem, request.needs, target.multiprocessors, target.shared_bytes, most);
-    return choices;
-}
-
-// How a pass is cut: its configuration, and the tiles that makes.
-struct Cut {
-    Config config;
-    std::shared_ptr<const Schedule> schedule;
-};
-
-// The best estimate, or the configuration that was decided for another shape.
-std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
-    // At other sizes another family may have had the pass: then what was decided next is no configuration.
-    constexpr int64_t mark = 0x64656e7365;
-    require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
-    std::vector<Choice> choices;
-    if (!target.decisions || !target.decisions->repeating())
-        choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
-    if (!target.decide(!choices.empty())) return std::nullopt;
-    Config c = choices.empty() ? Config{} : choices[0].config;
-    for (int* word : {&c.run[0],          &c.run[1],           &c.run[2],  &c.run[3],       &c.runs[0],
-                      &c.runs[1],         &c.runs[2],          &c.runs[3], &c.bundles,      &c.w_phases,
-                      &c.k_steps,         &c.stages,           &c.raw,     &c.piece,        &c.slab_tiles,
-                      &c.slabs,           &c.chunk_width,      &c.buffers, &c.store_groups, &c.load_registers,
-                      &c.store_registers, &c.product_registers})
-        *word = static_cast<int>(target.decide(*word));
-    c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
-    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips),
-    c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat),
-    c.alternates = target.decide(c.alternates);
-    if (!choices.empty()) return Cut{c, std::make_shared<const Schedule>(std::move(choices[0].schedule))};
-    auto s = schedule(problem, needs, c, target.shared_bytes);
-    if (!s) return std::nullopt;
-    return Cut{c, std::make_shared<const Schedule>(std::move(*s))};
-}
-
-// Null where the configuration does not fit.
-std::shared_ptr<const Schedule> schedule_of(const Surroundings& around, const Problem& problem, const Needs& needs,
-                                            const Config& config) {
-    const int shared_bytes = around.target.shared_bytes;
-    const auto make = [&]() -> std::shared_ptr<const Schedule> {
-        auto s = schedule(problem, needs, config, shared_bytes);
-        return s ? std::make_shared<const Schedule>(std::move(*s)) : nullptr;
-    };
-    return around.written ? around.written->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
-                          : make();
-}
-
-// The configuration asked for where it fits, else (unless it is that or none) the heuristic's best. Many times the work
-// is the work of a machine so many times smaller.
-std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish) {
-    if (const auto config = wish.said ? std::optional(wish.said->config) : config_named(around.config);
-        config && (config->store_groups > 0 || request.needs.fragments)) {
-        for (const bool folded : {true, false})
-            for (const bool ahead : {true, false}) {
-                Needs needs = request.needs;
-                needs.fragments = config->store_groups == 0;
-                if (!needs.fragments) needs.boxed = 0;
-                if (!folded) needs.folded = 0;
-                needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
-                auto s = schedule_of(around, request.problem, needs, *config);
-                if (!s) continue;
-                if (!needs.folded && !needs.boxed) request.through_chunks();
-                request.needs = needs;
-                return Cut{*config, std::move(s)};
-            }
-    }
-    if (wish.said) return std::nullopt;
-    Target target = around.target;
-    if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
-    auto choice = decided(request.problem, request.needs, target);
-    while (!choice && request.relax()) choice = decided(request.problem, request.needs, target);
-    return choice;
 }
 
 // The kernel's text, and the job that packs its weights.

@@ -5,6 +5,7 @@
 #include "cuda/dense/fragments.h"
 #include "cuda/dense/lines.h"
 #include "cuda/dense/reductions.h"
+#include "cuda/dense/straight_stores.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -50,6 +51,7 @@ bool hands_over_biased(const Epilogue& epilogue) {
 }
 
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
+    if (config.straight) return straight_program(epilogue, schedule);
     if (epilogue.boxed()) return boxed_program(epilogue, schedule, config);
     if (epilogue.program().handed >= 0) return reduction_program(epilogue);
     if (config.store_groups == 0) return statistics_program(epilogue, schedule, config);

@@ -40,7 +40,8 @@ public:
             "template <int WG> static __device__ __forceinline__ void multiply(REAL (&acc)[BLOCKS][ACCUMULATORS], "
             "Totals& total, unsigned patch, unsigned weights, Barriers& b, int stage, int slot, int warpgroup, const "
             "Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {");
-        t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;");
+        t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, " +
+               std::string(config_.strip ? "EXTENT_W * 16" : "128") + "), tiles;");
         if (config_.split == Split::pixels && s_.run_offset)
             t.line("pixels += warpgroup * " + num(s_.run_offset) + ";");
         t.line("(void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;");

@@ -51,6 +51,21 @@ struct Problem {
         return family == Family::mma ? 80 : store_groups > 1 ? 120 : 144;
     }  // at most
     int longest_run() const { return std::min(192, 2 * accumulator_registers(1) / (terms() * real_bytes() / 4)); }
+    // Products that an accumulator is the sum of, at most. Of many, a tile takes so long that what begins and ends it
+    // hardly counts.
+    int64_t products() const {
+        int64_t taps = 1;
+        for (const Lattice& axis : axes) taps *= (axis.taps + axis.period() - 1) / axis.period();
+        return taps * ((cin + 2 * lanes() - 1) / (2 * lanes()));
+    }
+    bool sums_are_long() const { return products() >= 128; }
+    bool strided() const {
+        return std::any_of(axes.begin(), axes.end(), [](const Lattice& axis) { return axis.advance() > 1; });
+    }
+    // One product's accumulators, and what else it needs, fit the registers a launch gives a thread.
+    int longest_strip(bool fragments) const {
+        return std::min(fragments ? 256 : 200, 2 * accumulator_registers(1) / terms());
+    }
     int grain() const {
         return load == LoadMode::boxes || load == LoadMode::rows ? lanes() : load == LoadMode::pairs ? 2 : 1;
     }  // pixels along w that come together; boxes begin on 16 bytes
@@ -77,7 +92,9 @@ struct Needs {
     int ahead = 0;                            // bytes an output of the tensors that are asked for a chunk ahead
     int beside = 0;                           // registers of a long chain on accumulators
     bool fragments = false;                   // the tile program runs on the accumulators: no chunks, no store role
-    int boxed = 0;   // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
+    int boxed = 0;     // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
+    int straight = 0;  // or go straight to memory (straight_stores.h)
+    bool kept_whole() const { return fragments && !boxed && !straight; }  // nothing but reductions is kept
     int folded = 0;  // product warps reduce over channels: values a warp hands over for a pixel instead of its rows
     bool reduced = false;  // product warps reduce over channels, and hand over what comes of it
 };
@@ -114,6 +131,8 @@ struct Schedule {
     std::vector<int> plane_of_w;  // per residue along w: its accumulator within the bundle, −1 = no taps
     int variants = 1, fixed = 1;
     // pixels
+    int run_pitch = 0;  // columns of an accumulator from one row of the patch to the next
+    const char* run_pitch_name() const { return run_pitch == extent[3] ? "EXTENT_W" : "RUN_W"; }  // in the text
     int run_pixels = 0, pixels = 0, plane = 0, run_offset = 0;  // run_offset: pixels from run 0 to run 1
     int raw_pixels = 0;        // of the patch as it comes from memory: in flat boxes without the zeros beside the image
     int tail = 0;              // zeros after the patch, where padding is shared

@@ -31,7 +31,7 @@ bool Scheduler::patch() {
     s_.first[3] = floor_div(s_.first[3], grain) * grain;
     if (s_.tile[3] % grain != 0) return false;
     for (int a = 0; a < 4; ++a) s_.extent[a] = s_.tile[a] + last_[a] - s_.first[a];
-    const int pitch_grain = std::max({tall() ? 8 : 2, needs_.vector, grain});
+    const int pitch_grain = c_.strip ? grain : std::max({tall() ? 8 : 2, needs_.vector, grain});
     s_.extent[3] = rounded_up(s_.extent[3], pitch_grain);
     if ((c_.shared_padding && !share_padding(pitch_grain)) || (c_.flat && !comes_flat())) return false;
     for (int a = 0; a < 4; ++a)
@@ -67,9 +67,10 @@ bool Scheduler::comes_flat() const {
 
 // Rows of the run lie one after another; the columns between them are computed and not stored.
 bool Scheduler::run() {
-    s_.run_pixels = rounded_up(
-        (c_.run[0] - 1) * batch_span_ + (c_.run[1] - 1) * plane_span_ + (c_.run[2] - 1) * row_span_ + c_.run[3], 8);
-    if (s_.run_pixels > problem_.longest_run()) return false;
+    if (c_.strip && (c_.run[3] != strip_width || problem_.family != Family::wgmma || needs_.kept_whole())) return false;
+    s_.run_pitch = static_cast<int>(c_.strip ? strip_width : row_span_);
+    s_.run_pixels = rounded_up(run_column(c_.run[0] - 1, c_.run[1] - 1, c_.run[2] - 1) + c_.run[3], 8);
+    if (s_.run_pixels > (c_.strip ? problem_.longest_strip(needs_.fragments) : problem_.longest_run())) return false;
     s_.run_offset = static_cast<int>(c_.runs[0] > 1   ? c_.run[0] * batch_span_
                                      : c_.runs[1] > 1 ? c_.run[1] * plane_span_
                                      : c_.runs[2] > 1 ? c_.run[2] * row_span_
@@ -92,7 +93,7 @@ bool Scheduler::rows() {
     for (size_t r = 0; r < phases_[3].size(); ++r) has_taps[r] = !phases_[3][r].taps.empty();
     // Many residues along w leave few pixels to each: then bundles of some of them, which all have taps.
     if (c_.w_phases &&
-        (s_.period[3] % s_.phases_w || s_.period[3] / s_.phases_w < 2 || s_.segments > 1 || needs_.fragments ||
+        (s_.period[3] % s_.phases_w || s_.period[3] / s_.phases_w < 2 || s_.segments > 1 || needs_.kept_whole() ||
          needs_.pool[3] > 1 || std::find(has_taps.begin(), has_taps.end(), false) != has_taps.end()))
         return false;
     planes(has_taps);
@@ -130,13 +131,14 @@ bool Scheduler::accumulators() {
     s_.blocks = c_.bundles * s_.planes_per_bundle;
     const int registers = s_.blocks * s_.accumulators * problem_.terms();  // strict: sums beside the accumulators
     if (registers * problem_.real_bytes() / 4 >
-        problem_.accumulator_registers(c_.store_groups) - (needs_.fragments && !needs_.boxed ? needs_.beside : 0))
+        problem_.accumulator_registers(c_.store_groups) - (needs_.kept_whole() ? needs_.beside : 0))
         return false;
     if (needs_.boxed && needs_.all_channels && (s_.blocks + 1) * s_.accumulators * problem_.terms() > 170)
         return false;                                    // exponentials beside them
     if (needs_.folded && registers > 128) return false;  // the fold needs some beside them
     if (c_.store_groups > 1 && (s_.accumulators > 64 || c_.buffers % (2 * c_.store_groups)))
         return false;  // a buffer may not come round before its group does
+    if (c_.straight != (needs_.straight > 0) || (c_.straight && (!c_.strip || s_.segments > 1))) return false;
     if (c_.split == Split::channels && s_.channel_blocks < 2) return false;
     if (c_.split == Split::phases && s_.bundle_count < 2) return false;
     return !needs_.all_channels || s_.fixed == 1;  // a tile holds one group's channels
@@ -152,7 +154,7 @@ bool Scheduler::pools() const {
 
 // Pairs of channel vectors, or two taps of one vector.
 bool Scheduler::depth() {
-    s_.interleaved = needs_.fragments && !needs_.boxed && s_.segments > 1;
+    s_.interleaved = needs_.kept_whole() && s_.segments > 1;
     s_.pairs = problem_.cin <= problem_.lanes();
     s_.vectors = s_.pairs ? 1 : 2 * c_.k_steps;
     if (s_.pairs && c_.k_steps != 1) return false;
@@ -220,9 +222,8 @@ void Scheduler::chunk_rows() {
     if (tall()) {
         for (int n = 0; n < c_.run[0]; ++n)
             for (int d = 0; d < c_.run[1]; ++d)
-                for (int h = 0; h < c_.run[2]; ++h)
-                    s_.chunk_row_start.push_back(static_cast<int>(n * batch_span_ + d * plane_span_ + h * row_span_));
-        s_.row_length = static_cast<int>(s_.extent[3]);  // the last row may end with the run
+                for (int h = 0; h < c_.run[2]; ++h) s_.chunk_row_start.push_back(run_column(n, d, h));
+        s_.row_length = s_.run_pitch;  // the last row may end with the run
     } else {
         s_.chunk_row_start.push_back(0);
         s_.row_length = s_.run_pixels;

@@ -10,6 +10,8 @@
 
 namespace transfuse::cuda {
 
+constexpr int strip_width = 8;  // pixels of a block of the operand: beyond them its stride is free
+
 inline int rounded_up(int64_t a, int64_t b) { return static_cast<int>(round_up(a, b)); }
 
 class Scheduler {
@@ -87,6 +89,9 @@ private:
     int64_t row_span_ = 0, plane_span_ = 0, batch_span_ = 0;          // pixels of the patch from one to the next
     std::vector<ChunkPhase> real_, empty_;                            // outer phases with taps, and without
     int groups() const { return c_.split == Split::phases ? 2 : 1; }  // warpgroups with phases of their own
+    int run_column(int n, int d, int h) const {  // of an accumulator: where a row of the run begins
+        return static_cast<int>(((n * s_.extent[1] + d) * s_.extent[2] + h) * s_.run_pitch);
+    }
     bool tall() const { return needs_.pooled && c_.run[0] * c_.run[1] * c_.run[2] > 1; }
     int64_t sub_patches() const { return s_.advance[0] * s_.advance[1] * s_.advance[2] * s_.advance[3]; }
 };

@@ -39,9 +39,9 @@ void columns_begin(StoreText& role, const std::string& from, const std::string& 
     role.t.line(role.m.vectors ? "const int px = column * VECTOR_PIXELS, w_phase = 0;"
                                : "const int px = column / PHASES_W, w_phase = column % PHASES_W;");
     role.t.line("const int r = chunk_index * CHUNK_WIDTH + px;");
-    role.t.line(
-        "const int w = r % EXTENT_W, h = r / EXTENT_W % EXTENT_H, d = r / (EXTENT_W * EXTENT_H) % EXTENT_D, n = r / "
-        "(EXTENT_W * EXTENT_H * EXTENT_D);");
+    const std::string pitch = role.s.run_pitch_name();
+    role.t.line("const int w = r % " + pitch + ", h = r / " + pitch + " % EXTENT_H, d = r / (" + pitch +
+                " * EXTENT_H) % EXTENT_D, n = r / (" + pitch + " * EXTENT_H * EXTENT_D);");
     role.t.line("const bool in_run = r < RUN_PIXELS && w < RUN_W && h < RUN_H && d < RUN_D && n < RUN_N;");
     role.t.line(role.m.unrolled ? "#pragma unroll" : "#pragma unroll 1");
     role.t.line("for (int q = " + from + "; q < " + to + "; q++) {");

@@ -97,6 +97,7 @@ void pixels(StoreText& role) {
     role.t.line("int line = -1, on = 0, od = 0, oh = 0;");
     for (size_t k = 0; k < stores.size(); ++k)
         role.t.line("long long line_at" + num(static_cast<int64_t>(k)) + " = 0;");
+    const std::string pitch = role.s.run_pitch_name();
     role.t.line("bool inside = false;");
     role.t.line("auto enter = [&](int at_line) {");
     role.t.line("line = at_line;");
@@ -114,8 +115,8 @@ void pixels(StoreText& role) {
     if (walks) {
         role.t.line("constexpr int STEP = ROWS / PHASES_W;");
         role.t.line("const int w_phase = lane_row % PHASES_W;");
-        role.t.line("int px = lane_row / PHASES_W, w = (chunk_index * CHUNK_WIDTH + px) % EXTENT_W;");
-        role.t.line("enter((chunk_index * CHUNK_WIDTH + px) / EXTENT_W);");
+        role.t.line("int px = lane_row / PHASES_W, w = (chunk_index * CHUNK_WIDTH + px) % " + pitch + ";");
+        role.t.line("enter((chunk_index * CHUNK_WIDTH + px) / " + pitch + ");");
     }
     role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
     role.t.line("int pn[BATCH], pd[BATCH], ph[BATCH], pw[BATCH];");
@@ -128,8 +129,8 @@ void pixels(StoreText& role) {
         role.t.line(
             "const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % "
             "PHASES_W;");
-        role.t.line("const int w = (chunk_index * CHUNK_WIDTH + px) % EXTENT_W;");
-        role.t.line("enter((chunk_index * CHUNK_WIDTH + px) / EXTENT_W);");
+        role.t.line("const int w = (chunk_index * CHUNK_WIDTH + px) % " + pitch + ";");
+        role.t.line("enter((chunk_index * CHUNK_WIDTH + px) / " + pitch + ");");
     }
     role.t.line("pn[i] = on; pd[i] = od; ph[i] = oh; pw[i] = PERIOD_W * (first_w + w) + (code & 255) + w_phase;");
     role.t.line("ok[i] = inside && px < CHUNK_WIDTH && w < RUN_W && pw[i] < s.out[3];");
@@ -151,9 +152,9 @@ void pixels(StoreText& role) {
     role.t.line("}");
     if (walks) {
         role.t.line("px += STEP; w += STEP;");
-        role.t.line("if (w >= EXTENT_W) {");
-        role.t.line("enter(line + w / EXTENT_W);");
-        role.t.line("w %= EXTENT_W;");
+        role.t.line("if (w >= " + pitch + ") {");
+        role.t.line("enter(line + w / " + pitch + ");");
+        role.t.line("w %= " + pitch + ";");
         role.t.line("}");
     }
     role.t.line("}");

@@ -20,18 +20,19 @@ int divided(int64_t size) {
 
 void add(KeyText& key, const Config& config) {
     const auto& [run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs,
-                 chunk_width, buffers, store_groups, load_registers, store_registers, product_registers, shared_padding,
-                 flat, alternates, skips] = config;
+                 chunk_width, buffers, store_groups, load_registers, store_registers, product_registers, straight,
+                 strip, shared_padding, flat, alternates, skips] = config;
     key.add(run, runs, split, bundles, w_phases, k_steps, stages, raw, piece, resident, slab_tiles, slabs, chunk_width,
-            buffers, store_groups, load_registers, store_registers, product_registers, shared_padding, flat, alternates,
-            skips);
+            buffers, store_groups, load_registers, store_registers, product_registers, straight, strip, shared_padding,
+            flat, alternates, skips);
 }
 
 void add(KeyText& key, const Needs& needs) {
     const auto& [all_channels, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores, epilogue_flops,
-                 table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, folded, reduced] = needs;
+                 table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, straight, folded, reduced] =
+        needs;
     key.add(all_channels, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores, epilogue_flops,
-            table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, folded, reduced);
+            table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, straight, folded, reduced);
 }
 
 void add(KeyText& key, const Operand& operand) {

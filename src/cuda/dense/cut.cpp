@@ -1,0 +1,121 @@
+#include "cuda/dense/cut.h"
+
+#include <algorithm>
+
+#include "cuda/dense/store_map.h"
+#include "transfuse/error.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+constexpr double straight_pays = 0.95;  // of the time of results that go through shared memory
+
+// The best estimate, or the configuration that was decided for another shape.
+std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
+    // At other sizes another family may have had the pass: then what was decided next is no configuration.
+    constexpr int64_t mark = 0x64656e7365;
+    require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
+    std::vector<Choice> choices;
+    if (!target.decisions || !target.decisions->repeating())
+        choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
+    if (!target.decide(!choices.empty())) return std::nullopt;
+    Config c = choices.empty() ? Config{} : choices[0].config;
+    for (int* word : {&c.run[0],          &c.run[1],           &c.run[2],  &c.run[3],       &c.runs[0],
+                      &c.runs[1],         &c.runs[2],          &c.runs[3], &c.bundles,      &c.w_phases,
+                      &c.k_steps,         &c.stages,           &c.raw,     &c.piece,        &c.slab_tiles,
+                      &c.slabs,           &c.chunk_width,      &c.buffers, &c.store_groups, &c.load_registers,
+                      &c.store_registers, &c.product_registers})
+        *word = static_cast<int>(target.decide(*word));
+    c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
+    c.resident = target.decide(c.resident), c.skips = target.decide(c.skips),
+    c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat),
+    c.alternates = target.decide(c.alternates), c.strip = target.decide(c.strip);
+    if (!choices.empty()) return Cut{c, std::make_shared<const Schedule>(std::move(choices[0].schedule))};
+    auto s = schedule(problem, needs, c, target.shared_bytes);
+    if (!s) return std::nullopt;
+    return Cut{c, std::make_shared<const Schedule>(std::move(*s))};
+}
+
+// Null where the configuration does not fit.
+std::shared_ptr<const Schedule> schedule_of(const Surroundings& around, const Problem& problem, const Needs& needs,
+                                            const Config& config) {
+    const int shared_bytes = around.target.shared_bytes;
+    const auto make = [&]() -> std::shared_ptr<const Schedule> {
+        auto s = schedule(problem, needs, config, shared_bytes);
+        return s ? std::make_shared<const Schedule>(std::move(*s)) : nullptr;
+    };
+    return around.written ? around.written->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
+                          : make();
+}
+
+// Where results go straight to memory unless another configuration is asked for: as far as it was measured (long sums
+// in TF32 of planes without stride).
+bool goes_straight(const Problem& problem) {
+    return problem.sums_are_long() && problem.arithmetic == Arithmetic::tf32 && !problem.strided() &&
+           (problem.load == LoadMode::boxes || problem.load == LoadMode::rows || problem.load == LoadMode::planar);
+}
+
+// Long sums whose results go straight to memory, where that is estimated faster than the choice.
+std::optional<Cut> straight_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
+    const auto needs = request.straight_needs();
+    if (!needs || !goes_straight(request.problem)) return std::nullopt;
+    auto rivals = choose(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+    if (rivals.empty()) return std::nullopt;
+    auto seconds = [&](const Needs& of, const Config& config, const Schedule& s) {
+        return estimate(request.problem, of, config, s, target.multiprocessors);
+    };
+    if (choice && seconds(*needs, rivals[0].config, rivals[0].schedule) >=
+                      straight_pays * seconds(request.needs, choice->config, *choice->schedule))
+        return std::nullopt;
+    return Cut{rivals[0].config, std::make_shared<const Schedule>(std::move(rivals[0].schedule))};
+}
+
+}  // namespace
+
+std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish) {
+    const auto config = wish.said ? std::optional(wish.said->config) : config_named(around.config);
+    if (config && config->straight && request.straight) {
+        if (auto s = schedule_of(around, request.problem, *request.straight_needs(), *config)) {
+            request.go_straight();
+            return Cut{*config, std::move(s)};
+        }
+    } else if (config && !config->straight && (config->store_groups > 0 || request.needs.fragments)) {
+        for (const bool folded : {true, false})
+            for (const bool ahead : {true, false}) {
+                Needs needs = request.needs;
+                needs.fragments = config->store_groups == 0;
+                if (!needs.fragments) needs.boxed = 0;
+                if (!folded) needs.folded = 0;
+                needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
+                auto s = schedule_of(around, request.problem, needs, *config);
+                if (!s) continue;
+                if (!needs.folded && !needs.boxed) request.through_chunks();
+                request.needs = needs;
+                return Cut{*config, std::move(s)};
+            }
+    }
+    if (wish.said) return std::nullopt;
+    Target target = around.target;
+    if (wish.larger) target.multiprocessors = std::max(1, target.multiprocessors / wish.larger);
+    auto choice = decided(request.problem, request.needs, target);
+    while (!choice && request.relax()) choice = decided(request.problem, request.needs, target);
+    if (auto straight = straight_rival(request, choice, target)) {
+        request.go_straight();
+        return straight;
+    }
+    return choice;
+}
+
+std::vector<Choice> choices_of(Request& request, const Target& target, size_t most) {
+    auto find = [&](const Needs& needs) {
+        return choose(request.problem, needs, target.multiprocessors, target.shared_bytes, most);
+    };
+    auto choices = find(request.needs);
+    while (choices.empty() && request.relax()) choices = find(request.needs);
+    if (const auto needs = request.straight_needs(); needs && most > 1)
+        for (Choice& choice : find(*needs)) choices.push_back(std::move(choice));
+    return choices;
+}
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,45 @@
+// What a dense pass asks of a family of kernels.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cuda/dense/epilogue.h"
+#include "cuda/dense/written.h"
+
+namespace transfuse::cuda {
+
+// What the pass asks of a family.
+struct Request {
+    TileProgram program;
+    Problem problem;
+    Epilogue epilogue;
+    Needs needs;
+    int straight = 0;  // bytes of an element that may go straight to memory
+    Request(TileProgram tile_program, const Problem& p);
+    Request(const Request&) = delete;  // the epilogue refers to its neighbours
+
+    bool on_accumulators() const { return needs.fragments || needs.folded; }
+    void leave_in_boxes(int element);
+    // The same, its results straight from the accumulators to memory; nullopt where they cannot go so.
+    std::optional<Needs> straight_needs() const;
+    void go_straight();
+    void through_chunks();  // what follows the products goes to the store role, all of it
+    bool relax();           // where no tile fits: asks for less. False when there is nothing left to do without
+};
+
+// What a text shall be like: as is best for the size; good for sizes many times larger too (and in TF32 where those
+// gain from it, though small ones do not); right for any size; or as another size's.
+struct Wish {
+    int larger = 0;
+    bool loose = false;
+    std::shared_ptr<const Written::Said> said = nullptr;
+    bool apart = false;  // taps apart
+};
+
+// Null, with a sentence, where the family does not take the pass.
+std::unique_ptr<Request> read_request(const Surroundings& around, Family family, std::string* why_not,
+                                      const Wish& wish = {});
+
+}  // namespace transfuse::cuda
