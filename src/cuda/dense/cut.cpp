@@ -50,7 +50,7 @@ std::shared_ptr<const Schedule> schedule_of(const Surroundings& around, const Pr
 }
 
 // Where results go straight to memory unless another configuration is asked for: as far as it was measured (long sums
-// in TF32 of planes without stride).
+// in TF32 of planes without stride, warpgroups that share the pixels).
 bool goes_straight(const Problem& problem) {
     return problem.sums_are_long() && problem.arithmetic == Arithmetic::tf32 && !problem.strided() &&
            (problem.load == LoadMode::boxes || problem.load == LoadMode::rows || problem.load == LoadMode::planar);
@@ -61,7 +61,7 @@ std::optional<Cut> straight_rival(const Request& request, const std::optional<Cu
     const auto needs = request.straight_needs();
     if (!needs || !goes_straight(request.problem)) return std::nullopt;
     auto rivals = choose(request.problem, *needs, target.multiprocessors, target.shared_bytes);
-    if (rivals.empty()) return std::nullopt;
+    if (rivals.empty() || rivals[0].config.split != Split::pixels) return std::nullopt;
     auto seconds = [&](const Needs& of, const Config& config, const Schedule& s) {
         return estimate(request.problem, of, config, s, target.multiprocessors);
     };
