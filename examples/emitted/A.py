@@ -74,12 +74,12 @@ __device__ const double tf_table_13[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
 DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
 __device__ const int table_1[] = {2, 0, 3, 0};
 
-__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n3, int count_1, int height, int width, int n11,
-    int height_x_width, int n14, int n22, tf_divisor per_count_1) {
+__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height, int width, int n13,
+    int height_x_width, int n16, int n24, tf_divisor per_count_1) {
     __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
-    __shared__ int tf_cells[4];
-    if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = n3; }
+    __shared__ int tf_cells[6];
+    if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1; }
     TF_AFTER();
     TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), begin = chunk * 64;
@@ -91,14 +91,14 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             float value[4][4];
             UNROLL for (int u = 0; u < 4; ++u) {
                 const int row16 = min(t1 + line + u * 8, rows - 1), i17 = begin + row16, q18 = q0 / 64, outer19 = q0 - q18 * 64;
-                const auto pack = *(const tf_vector<STORED, 4>*)(p0 + (column + i17 * width + q18 * n11 + outer19 * height_x_width));
+                const auto pack = *(const tf_vector<STORED, 4>*)(p0 + (column + i17 * width + q18 * n13 + outer19 * height_x_width));
                 UNROLL for (int l = 0; l < 4; ++l) value[u][l] = (float)pack.lane[l];
             }
             bool in14[2][4];
             UNROLL for (int l = 0; l < 4; ++l) {
                 const int i21 = column + l;
-                in14[0][l] = i21 >= 1 && i21 <= n14;
-                in14[1][l] = i21 <= n14;
+                in14[0][l] = i21 >= 1 && i21 <= n16;
+                in14[1][l] = i21 <= n16;
             }
             UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j11 = 0; j11 < 2; ++j11) {
@@ -114,25 +114,27 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             }
     }
     __syncthreads();
-    const int warp = (int)threadIdx.x / 32, lane25 = (int)threadIdx.x % 32, task27 = min(warp, 2 - 1), at30 = task27 * 2;
-    const int lo = tf_cells[at30], hi = tf_cells[at30 + 1], first = max(begin, lo), count = max(0, min(hi + 1, end) - first);
-    double sum36[2] = {};
+    const int warp = (int)threadIdx.x / 32, lane25 = (int)threadIdx.x % 32, task27 = min(warp, 2 - 1), at30 = task27 * 3;
+    const int lo = tf_cells[at30], hi = tf_cells[at30 + 1], step = tf_cells[at30 + 2];
+    const int first = begin <= lo ? lo : lo + (begin - lo + step - 1) / step * step, last = min(hi, end - 1);
+    const int count = last < first ? 0 : (last - first) / step + 1;
+    double sum38[2] = {};
     for (int t2 = lane25; t2 < count; t2 += 32) {
-        const int i38 = first + t2, at39 = (i38 - begin) * 2;
-        sum36[0] += tf_rows[at39]; sum36[1] += tf_rows[at39 + 1];
+        const int i40 = first + t2 * step, at41 = (i40 - begin) * 2;
+        sum38[0] += tf_rows[at41]; sum38[1] += tf_rows[at41 + 1];
     }
-    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum36[j] += __shfl_down_sync(0xffffffffu, sum36[j], d);
-    if (lane25 == 0) { tf_sums[task27 * 2] = sum36[0]; tf_sums[task27 * 2 + 1] = sum36[1]; }
+    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum38[j] += __shfl_down_sync(0xffffffffu, sum38[j], d);
+    if (lane25 == 0) { tf_sums[task27 * 2] = sum38[0]; tf_sums[task27 * 2 + 1] = sum38[1]; }
     __syncthreads();
-    for (int task41 = (int)threadIdx.x; task41 < 4; task41 += 256) {
-        const int which = task41 % 2, rest = task41 / 2;
-        double sum46 = 0.0;
+    for (int task43 = (int)threadIdx.x; task43 < 4; task43 += 256) {
+        const int which = task43 % 2, rest = task43 / 2;
+        double sum48 = 0.0;
         for (int c = 0; c < 2; ++c) {
             if (!(table_1[2 * c] >> rest & 1)) continue;
-            sum46 += tf_sums[c * 2 + which];
+            sum48 += tf_sums[c * 2 + which];
         }
-        const int q48 = q0 / 64, outer49 = q0 - q48 * 64;
-        p1[task41 + q48 * 256 + outer49 * 4 + (begin / 64) * n22] = sum46;
+        const int q50 = q0 / 64, outer51 = q0 - q50 * 64;
+        p1[task43 + q50 * 256 + outer51 * 4 + (begin / 64) * n24] = sum48;
     }
 }
 
@@ -163,12 +165,12 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n3, int height, int width, int n11,
-    int height_x_width, int n14) {
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n4, int height, int width, int n13,
+    int height_x_width, int n16) {
     __shared__ double tf_sums[4];  // [plane][cell][interval]
     __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
-    __shared__ int tf_cells[4];
-    if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = n3; }
+    __shared__ int tf_cells[6];
+    if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1; }
     TF_AFTER();
     TF_BESIDE();
     const int q0 = (int)blockIdx.x, lane5 = (int)threadIdx.x % 32, line = (int)threadIdx.x / 32;
@@ -178,11 +180,11 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
             float value[4][1];
             UNROLL for (int u = 0; u < 4; ++u) {
                 const int row17 = min(t1 + line + u * 8, height - 1), q19 = q0 / 64, outer20 = q0 - q19 * 64;
-                value[u][0] = (float)p0[v1 + row17 * width + q19 * n11 + outer20 * height_x_width];
+                value[u][0] = (float)p0[v1 + row17 * width + q19 * n13 + outer20 * height_x_width];
             }
             bool in14[2][1];
-            in14[0][0] = v1 >= 1 && v1 <= n14;
-            in14[1][0] = v1 >= 0 && v1 <= n14;
+            in14[0][0] = v1 >= 1 && v1 <= n16;
+            in14[1][0] = v1 >= 0 && v1 <= n16;
             UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j11 = 0; j11 < 2; ++j11) {
                     float part = in14[j11][0] ? value[u][0] : 0.0f;
@@ -196,25 +198,27 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
             }
     }
     __syncthreads();
-    const int warp = (int)threadIdx.x / 32, lane26 = (int)threadIdx.x % 32, task28 = min(warp, 2 - 1), at31 = task28 * 2;
-    const int lo = tf_cells[at31], hi = tf_cells[at31 + 1], first = max(0, lo), count = max(0, min(hi + 1, height) - first);
-    double sum37[2] = {};
+    const int warp = (int)threadIdx.x / 32, lane26 = (int)threadIdx.x % 32, task28 = min(warp, 2 - 1), at31 = task28 * 3;
+    const int lo = tf_cells[at31], hi = tf_cells[at31 + 1], step = tf_cells[at31 + 2];
+    const int first = 0 <= lo ? lo : lo + (0 - lo + step - 1) / step * step, last = min(hi, height - 1);
+    const int count = last < first ? 0 : (last - first) / step + 1;
+    double sum39[2] = {};
     for (int t2 = lane26; t2 < count; t2 += 32) {
-        const int i = first + t2, at40 = i * 2;
-        sum37[0] += tf_rows[at40]; sum37[1] += tf_rows[at40 + 1];
+        const int i = first + t2 * step, at42 = i * 2;
+        sum39[0] += tf_rows[at42]; sum39[1] += tf_rows[at42 + 1];
     }
-    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum37[j] += __shfl_down_sync(0xffffffffu, sum37[j], d);
-    if (lane26 == 0) { tf_sums[task28 * 2] = sum37[0]; tf_sums[task28 * 2 + 1] = sum37[1]; }
+    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum39[j] += __shfl_down_sync(0xffffffffu, sum39[j], d);
+    if (lane26 == 0) { tf_sums[task28 * 2] = sum39[0]; tf_sums[task28 * 2 + 1] = sum39[1]; }
     __syncthreads();
-    for (int task42 = (int)threadIdx.x; task42 < 4; task42 += 256) {
-        const int which = task42 % 2, rest = task42 / 2;
-        double sum47 = 0.0;
+    for (int task44 = (int)threadIdx.x; task44 < 4; task44 += 256) {
+        const int which = task44 % 2, rest = task44 / 2;
+        double sum49 = 0.0;
         for (int c = 0; c < 2; ++c) {
             if (!(table_1[2 * c] >> rest & 1)) continue;
-            sum47 += tf_sums[c * 2 + which];
+            sum49 += tf_sums[c * 2 + which];
         }
-        const int q49 = q0 / 64, outer50 = q0 - q49 * 64;
-        p1[task42 + q49 * 256 + outer50 * 4] = sum47;
+        const int q51 = q0 / 64, outer52 = q0 - q51 * 64;
+        p1[task44 + q51 * 256 + outer52 * 4] = sum49;
     }
 }
 
@@ -281,7 +285,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f8e0c45c9403", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_12c771ccc1ac", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

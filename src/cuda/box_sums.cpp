@@ -1,7 +1,5 @@
 #include "cuda/box_sums.h"
 
-#include <algorithm>
-
 namespace transfuse::cuda {
 
 std::string BoxSumsWriter::lies_in(const Interval& interval, const std::string& i) {
@@ -11,25 +9,14 @@ std::string BoxSumsWriter::lies_in(const Interval& interval, const std::string& 
     return test;
 }
 
-bool BoxSumsWriter::has_steps() const {
-    return std::any_of(rows_.begin(), rows_.end(), [](const Axis& axis) {
-        return std::any_of(axis.intervals.begin(), axis.intervals.end(), [](const Interval& i) { return i.step > 1; });
-    });
-}
-
 BoxSumsWriter::CellText BoxSumsWriter::whole_cell(const std::string& lo, const std::string& hi, const std::string& step,
                                                   std::string_view prefix) {
-    if (step == "1") return {lo, step, let(hi + " - " + lo + " + 1", prefix)};
     return {lo, step, let("(" + hi + " - " + lo + ") / " + step + " + 1", prefix)};
 }
 
 BoxSumsWriter::CellText BoxSumsWriter::cut_cell(const std::string& lo, const std::string& hi, const std::string& step,
                                                 const std::string& begin, const std::string& end,
                                                 std::string_view prefix) {
-    if (step == "1") {
-        const std::string first = let("max(" + begin + ", " + lo + ")", "first");
-        return {first, step, let("max(0, min(" + hi + " + 1, " + end + ") - " + first + ")", prefix)};
-    }
     const std::string next = lo + " + (" + begin + " - " + lo + " + " + step + " - 1) / " + step + " * " + step;
     const std::string first = let(begin + " <= " + lo + " ? " + lo + " : " + next, "first");
     const std::string last = let("min(" + hi + ", " + end + " - 1)", "last");

@@ -82,7 +82,6 @@ protected:
     struct CellText {
         std::string first, step, count;
     };
-    bool has_steps() const;  // whether some box leaves rows out between its first and its last
     // Of the cell lo, lo + step, … <= hi: all of it, or what lies in begin <= i < end. `prefix` names the count.
     CellText whole_cell(const std::string& lo, const std::string& hi, const std::string& step, std::string_view prefix);
     CellText cut_cell(const std::string& lo, const std::string& hi, const std::string& step, const std::string& begin,

@@ -116,8 +116,8 @@ private:
     void write_products(KernelText& k) override {
         Body& body = k.body;
         body.line(
-            "const int begin = max(tf_wide[segment] - now.w, 0), beyond = min(tf_wide[segment + 1] - now.w, STRIP);");
-        body.line("const int rows = min(ROWS, tf_tall_end[tall] - now.h);");
+            "const int begin = max(tf_wide[segment] - own_w, 0), beyond = min(tf_wide[segment + 1] - own_w, STRIP);");
+        body.line("const int rows = min(ROWS, tf_tall_end[tall] - own_h);");
         body.line("const float* here = tf_ring + " + number(rows_before_) + " * ROW + g * PITCH + t + " +
                   number(columns_before_) + ";");
         body.line("#pragma unroll 1");

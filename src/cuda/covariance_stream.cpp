@@ -110,27 +110,49 @@ void CovarianceStream::write_column(Body& body, const std::string& n, const std:
               " = tf_run_begin[run] + place * " + number(chunk_) + ";");
 }
 
+// A cursor goes through the planes of the block's columns; from its step `position` on they are those of one column,
+// from d to before `stop`, with what the last of them meet.
+struct CovarianceStream::Cursor {
+    std::string position, d, plane, stop, n, h, w;
+};
+
+void CovarianceStream::write_locate(Body& body, const Cursor& c) const {
+    body.line("const int column = " + c.position + " / planes;");
+    body.line(c.d + " = " + c.plane + " = " + c.position + " - column * planes, " + c.stop + " = min(planes, " + c.d +
+              " + end - " + c.position + ") + " + number(reach_) + ";");
+    write_column(body, c.n, c.h, c.w);
+}
+
+void CovarianceStream::write_advance(Body& body, const Cursor& c) const {
+    body.open("if (++" + c.plane + " == " + c.stop + ")");
+    body.line(c.position + " += " + c.stop + " - " + number(reach_) + " - " + c.d + ";");
+    write_locate(body, c);
+    body.close();
+}
+
 // A plane that has come is staged, then the one that now has all its partners is multiplied, while others are on their
 // way.
 void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     Body& body = k.body;
+    const Cursor own = {"at", "d", "plane", "stop", "own_n", "own_h", "own_w"},
+                 next = {"next", "next_d", "next_plane", "next_stop", "n", "h", "w"};
     const int64_t batch = std::min(numbers(), most_early());
     const bool copies = copies_, early = copies || numbers() <= most_early();
     if (!copies) body.line(std::string(real_name(real_of(graph_[x_].type.dtype))) + " loaded[" + number(batch) + "];");
     if (!copies) body.line("unsigned met = 0;");
     write_places(k);
-    body.line("tf_cursor<" + number(reach_) + ", " + number(rows_) + ", " + number(chunk_) +
-              "> now = {end, planes, stacks, strips, tf_tall_begin[tall], tf_run_begin[run], at};");
-    body.line("now.locate();");
-    body.line("auto next = now;");
-    body.line("int slot = 0;");
+    body.line("int d, plane, stop, own_n, own_h, own_w, next = at, next_d, next_plane, next_stop, n, h, w, slot = 0;");
+    body.open("");
+    write_locate(body, own);
+    body.line("next_d = d, next_plane = plane, next_stop = stop, n = own_n, h = own_h, w = own_w;");
+    body.close();
     auto issue = [&](const std::string& stage) {
-        k.emitter.open("if (next.at < end)");
+        k.emitter.open("if (next < end)");
         if (copies)
             write_copies(k, stage);
         else
             write_load(k, "0", batch);
-        body.line("next.advance();");
+        write_advance(body, next);
         k.emitter.close();
         if (copies) body.line("tf_copy_commit();");
     };
@@ -143,9 +165,9 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     } else if (early) {
         issue("");
     }
-    if (most_terms) body.open("for (bool again = false; !again || now.at < end; again = true)");
-    k.emitter.open(most_terms ? "for (int terms = 0; now.at < end && terms < " + number(most_terms) + ";)"
-                              : std::string("while (now.at < end)"));
+    if (most_terms) body.open("for (bool again = false; !again || at < end; again = true)");
+    k.emitter.open(most_terms ? "for (int terms = 0; at < end && terms < " + number(most_terms) + ";)"
+                              : std::string("while (at < end)"));
     if (copies) {
         body.line("tf_copy_wait<" + number(stages - 1) + ">();");
         write_copied(k);
@@ -159,15 +181,15 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
         k.emitter.open("for (int first = 0; first < " + number(numbers()) + "; first += " + number(batch) + ")");
         write_load(k, "first", batch), write_store(k, "first", batch);
         k.emitter.close();
-        body.line("next.advance();");
+        write_advance(body, next);
     }
     body.line("__syncthreads();");
-    k.emitter.open("if (now.plane - " + number(reach_) + " >= now.d)");
+    k.emitter.open("if (plane - " + number(reach_) + " >= d)");
     if (most_terms) body.line("++terms;");
     write_products(k);
     k.emitter.close();
     body.line("slot = slot + 1 == " + number(ring_) + " ? 0 : slot + 1;");
-    body.line("now.advance();");
+    write_advance(body, own);
     k.emitter.close();
     write_finish(k);
     if (most_terms) body.close();
@@ -200,8 +222,8 @@ void CovarianceStream::write_place(Body& body, const std::string& first) const {
 
 void CovarianceStream::write_plane_met(KernelText& k) const {
     Body& body = k.body;
-    body.line("const int d2 = first_d + next.plane, corner_h = next.h - " + number(rows_before_) +
-              ", corner_w = next.w - " + number(columns_before_) + ";");
+    body.line("const int d2 = first_d + next_plane, corner_h = h - " + number(rows_before_) + ", corner_w = w - " +
+              number(columns_before_) + ";");
     body.line("const unsigned rows_met = d2 < " + k.size(extent_[0]) + " ? " + k.size(extent_[1]) +
               " : 0, columns_met = " + k.size(extent_[2]) + ";");
 }
@@ -225,7 +247,7 @@ void CovarianceStream::write_load(KernelText& k, const std::string& first, int64
     k.emitter.open("if (inside)");
     body.line("met |= 1u << i;");
     const std::string channel = k.let("group * " + number(channels_) + " + from", "channel");
-    body.line("loaded[i] = " + k.emitter.value(x_, at("next.n", channel, "d2", "h2", "w2"))[0] + ";");
+    body.line("loaded[i] = " + k.emitter.value(x_, at("n", channel, "d2", "h2", "w2"))[0] + ";");
     k.emitter.close();
     if (numbers() % batch) k.emitter.close();
     k.emitter.close();
@@ -256,11 +278,16 @@ void CovarianceStream::write_copies(KernelText& k, const std::string& stage) con
     Body& body = k.body;
     const Place& place = places_.at(x_);
     write_plane_met(k);
-    body.line("tf_bring<" + number(numbers()) + ", " + number(threads()) + ">(" +
-              k.parameters.pointer(place.base, "const float", place.read_only) + " + " +
-              offset(k, at("next.n", "(group * " + number(channels_) + ")", "d2", "corner_h", "corner_w")) +
-              ", tf_coming + " + stage + " * " + number(numbers() * threads()) + " + (int)threadIdx.x, tf_places, " +
-              (centred_ ? "tf_mean" : "(const float*)nullptr") + ", corner_h, corner_w, rows_met, columns_met);");
+    body.line("const float* corner = " + k.parameters.pointer(place.base, "const float", place.read_only) + " + " +
+              offset(k, at("n", "(group * " + number(channels_) + ")", "d2", "corner_h", "corner_w")) + ";");
+    body.line("float* const own = tf_coming + " + stage + " * " + number(numbers() * threads()) +
+              " + (int)threadIdx.x;");
+    body.line("#pragma unroll");
+    body.open("for (int i = 0; i < " + number(numbers()) + "; ++i)");
+    write_place(body, "0");
+    body.line("if (inside) tf_copy(own + i * " + number(threads()) + ", corner + from);");
+    body.line("else own[i * " + number(threads()) + "] = " + (centred_ ? "tf_mean[packed >> 16 & 255];" : "0.0f;"));
+    body.close();
 }
 
 void CovarianceStream::write_copied(KernelText& k) const {
@@ -282,19 +309,6 @@ int64_t CovarianceStream::place_numbers() const { return 2 * numbers() * threads
 
 std::string CovarianceStream::staging_code(int64_t floats) {
     return std::string(R"cuda(
-// A cursor through the planes of a block's columns: from its step `at` on they are those of one column, from d to before `stop`,
-// with what the last of them meet.
-template <int REACH, int ROWS, int COLUMNS> struct tf_cursor {
-    int end, planes, stacks, strips, first_h, first_w, at, d, plane, stop, n, h, w;
-    __device__ __forceinline__ void locate() {
-        const int column = at / planes, above = column / strips;
-        d = plane = at - column * planes, stop = min(planes, d + end - at) + REACH;
-        n = above / stacks, h = first_h + above % stacks * ROWS, w = first_w + column % strips * COLUMNS;
-    }
-    __device__ __forceinline__ void advance() {
-        if (++plane == stop) at += stop - REACH - d, locate();
-    }
-};
 #ifdef __CUDACC_RTC__
 extern __shared__ __align__(16) float tf_tiles[];
 TF_FUNCTION void tf_copy(float* to, const float* from) {
@@ -307,19 +321,7 @@ TF_FUNCTION void tf_copy(float* to, const float* from) { *to = *from; }
 TF_FUNCTION void tf_copy_commit() {}
 template <int PENDING> TF_FUNCTION void tf_copy_wait() {}
 alignas(16) static float tf_tiles[)cuda") +
-           number(floats) + R"cuda(];
-#endif
-// The thread's numbers of a plane, on their way: what lies outside x is the mean.
-template <int NUMBERS, int THREADS, class S> TF_FUNCTION void tf_bring(const S* corner, float* own, const int* places, const float* mean, int corner_h, int corner_w, unsigned rows, unsigned columns) {
-#pragma unroll
-    for (int i = 0; i < NUMBERS; ++i) {
-        const int e = i * THREADS + (int)threadIdx.x, from = places[2 * e], packed = places[2 * e + 1];
-        const int h = corner_h + (packed >> 24 & 255), w = corner_w + (packed & 0xffff);
-        if (packed >= 0 && (unsigned)h < rows && (unsigned)w < columns) tf_copy(own + i * THREADS, corner + from);
-        else own[i * THREADS] = mean ? mean[packed >> 16 & 255] : 0.0f;
-    }
-}
-)cuda";
+           number(floats) + "];\n#endif\n";
 }
 
 std::string CovarianceStream::plane_at(const std::string& ahead) const {

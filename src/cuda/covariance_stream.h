@@ -26,8 +26,8 @@ protected:
     virtual int64_t most_early() const = 0;  // numbers of a plane that a thread's registers hold
     // Of a number less its channel's mean, what is staged.
     virtual std::string staged(const std::string& number) const { return number; }
-    // Multiplies the plane of which all partners are staged, the last in `slot`; its rows begin at now.h, its columns
-    // at now.w.
+    // Multiplies the plane of which all partners are staged, the last in `slot`; its rows begin at own_h, its columns
+    // at own_w.
     virtual void write_products(KernelText& kernel) = 0;
     // Takes the sums to the block's slot; adds them to what is there if `again`.
     virtual void write_finish(KernelText& kernel) = 0;
@@ -66,6 +66,9 @@ protected:
     bool copies_ = false;  // planes come by copies, several ahead
 
 private:
+    struct Cursor;
+    void write_locate(Body& body, const Cursor& cursor) const;
+    void write_advance(Body& body, const Cursor& cursor) const;
     void write_means(KernelText& kernel) const;
     void write_places(KernelText& kernel) const;
     void write_place(Body& body, const std::string& first) const;

@@ -160,20 +160,18 @@ void RowSumsWriter::write_body() {
     sum_boxes();
 }
 
-// tf_cells: lo, hi, and step where there is one, of every cell of the row axes.
+// tf_cells: lo, hi, step of every cell of the row axes.
 void RowSumsWriter::write_tables() {
     Body& body = *body_;
     int64_t size = 0;
-    for (const auto& cells : cells_) size += static_cast<int64_t>(cells.size()) * cell_numbers();
+    for (const auto& cells : cells_) size += static_cast<int64_t>(cells.size()) * 3;
     body.line("__shared__ int tf_cells[" + number(size) + "];");
     body.open("if (threadIdx.x == 0)");
     int64_t at = 0;
     for (const auto& cells : cells_)
-        for (const Cell& cell : cells) {
-            std::vector<int64_t> numbers = {cell.lo, cell.hi, cell.step};
-            numbers.resize(static_cast<size_t>(cell_numbers()));
-            for (int64_t value : numbers) body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
-        }
+        for (const Cell& cell : cells)
+            for (int64_t value : {cell.lo, cell.hi, cell.step})
+                body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
     body.close();
 }
 

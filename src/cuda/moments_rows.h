@@ -47,7 +47,6 @@ private:
     Lanes load_direct(const std::string& at);
 
     void sum_cells();
-    int64_t cell_numbers() const { return has_steps() ? 3 : 2; }  // of a cell in tf_cells
     std::vector<CellText> cell_texts(const std::string& cell);
     void sum_boxes();
     std::vector<std::string> cell_masks();

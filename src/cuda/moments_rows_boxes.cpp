@@ -42,16 +42,16 @@ void RowSumsWriter::sum_cells() {
 std::vector<BoxSumsWriter::CellText> RowSumsWriter::cell_texts(const std::string& cell) {
     std::vector<CellText> texts(rows_.size());
     int64_t table = 0;
-    for (const auto& cells : cells_) table += static_cast<int64_t>(cells.size()) * cell_numbers();
+    for (const auto& cells : cells_) table += static_cast<int64_t>(cells.size()) * 3;
     std::string rest = cell;
     for (size_t i = rows_.size(); i-- > 0;) {
         const auto cells = static_cast<int64_t>(cells_[i].size());
-        table -= cells * cell_numbers();
+        table -= cells * 3;
         const std::string which = cells == 1 ? "0" : let(rest + " % " + number(cells), "which");
-        const std::string at = let(plus(times(which, number(cell_numbers())), number(table)), "at");
+        const std::string at = let(plus(times(which, "3"), number(table)), "at");
         if (i > 0 && cells > 1) rest = let(rest + " / " + number(cells), "rest");
         const std::string lo = let("tf_cells[" + at + "]", "lo"), hi = let("tf_cells[" + at + " + 1]", "hi"),
-                          step = has_steps() ? let("tf_cells[" + at + " + 2]", "step") : "1";
+                          step = let("tf_cells[" + at + " + 2]", "step");
         texts[i] = i > 0 ? whole_cell(lo, hi, step, "count") : cut_cell(lo, hi, step, begin_, end_, "count");
     }
     return texts;

@@ -168,7 +168,7 @@ std::vector<BoxSumsWriter::CellText> MomentsWriter::cell_texts(const std::string
         if (cell_count_ > 1) {
             const std::string at = let(plus(times(which[i], "4"), number(table_begin)), "at");
             lo = let("tf_cells[" + at + "]", "lo"), hi = let("tf_cells[" + at + " + 1]", "hi"),
-            step = has_steps() ? let("tf_cells[" + at + " + 2]", "step") : "1";
+            step = let("tf_cells[" + at + " + 2]", "step");
         } else {
             lo = integer(cells_[i][0].lo), hi = integer(cells_[i][0].hi), step = integer(cells_[i][0].step);
         }

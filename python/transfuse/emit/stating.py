@@ -187,8 +187,7 @@ class Stating:
             results = self.sized.region.differentiable
             kinds = [v[0] if isinstance(v, tuple) and (v[0] == "leaf" or v[1] < results) else "" for v in values[0]]
             body = stored(body, parameters, kinds)
-            brought = set(re.findall(r"\btf_bring<[\d, ]*>\((\w+) ", body))
-            if any("STORED" in p.type and p.name in brought for p in parameters):
+            if re.search(r"const STORED\* (\w+) = [^;]*;.*?\btf_copy\([^;]*, \1 ", body, re.S):
                 before += CONVERTING_COPY
         body = steps_known(body, parameters)
         body, parameters = merge(body, parameters)
