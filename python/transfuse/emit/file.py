@@ -115,7 +115,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         functions.programs(parts, regions, statistics),
         runtime.function(statistics, [functions.name_of(text) for text in regions]),
         lines_of(ref.helpers).strip("\n"),
-        model_class(found, ref, modes),
+        model_class(found, ref, modes, network),
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     text = source_apart(text, folded)

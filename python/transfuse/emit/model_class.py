@@ -15,8 +15,8 @@ from transfuse.problem import ProblemError
 WIDTH = 150
 
 
-def model_class(found, ref: Reference, modes) -> str:
-    network = any(part.network for mode in modes for part in mode.parts)
+def model_class(found, ref: Reference, modes, network: bool = False) -> str:
+    """network: many kernels, whose parameters are looked up once (runtime.HELD)."""
     lines = [*_given(found, ref, modes[0]), *_forwards(ref, modes, network)]
     forward = f"{ref.signature}\n" + textwrap.indent("\n".join(lines), "    ")
     body = [textwrap.indent(_guarded(found, ref.init), "    "), textwrap.indent(forward, "    ")]
