@@ -55,7 +55,11 @@ def renumbered(sources: list[list[Chunk]]) -> None:
                 own[match[1]] = tables.setdefault(match[2], f"table_{len(tables) + 1}")
         for i, c in enumerate(source):
             text = _tables_named(c.text, own)
-            if not c.macro and "Operands operands{" not in text and not re.search(r"struct (?:Operands|OfChannel)\b", text):
+            if (
+                not c.macro
+                and "Operands operands{" not in text
+                and not re.search(r"struct (?:Operands|OfChannel)\b", text)
+            ):
                 text = _locals_counted(text)
             if text != c.text:
                 source[i] = replace(c, text=text, names={own.get(n, n) for n in c.names})
