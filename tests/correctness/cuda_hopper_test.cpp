@@ -74,6 +74,8 @@ const char* const boxed_passes[] = {
     "padding=[1,1] output_padding=[1,1]  %z = tanh(%y)",
     // a prologue that is not zero at zero: padding stays zero; of an image and channel, too
     "%x = input f32[2,24,18,20]  %q = input f32[2,24,1,1]  %w = param f32[24,40,3,3]  %m = mul(%x, %q)  %r = exp(%m)  %z = conv_transpose(%r, %w) padding=[1,1]",
+    // rows of an odd length inside longer ones: of two 16-bit pixels one lies beside the image
+    "%x = input f32[2,24,18,24]  %w = param f32[24,40,3,3]  %s = slice(%x) axis=3 start=0 end=23  %r = exp(%s)  %z = conv_transpose(%r, %w) padding=[1,1]",
     // groups whose channels do not fill a stage
     "%x = input f32[2,32,5,8]  %w = param f32[32,5,3,5]  %z = conv_transpose(%x, %w) stride=[2,3] padding=[1,2] dilation=[2,1] groups=4",
     // one dimension, many stages
