@@ -110,13 +110,15 @@ run = torch.ops.transfuse.run.default
 run_text = torch.ops.transfuse.run_text.default
 # Called at every turn: what OpOverload.__call__ calls.
 run_detached = torch.ops.transfuse.run_detached.default._op
+run_one = torch.ops.transfuse.run_one.default._op
 run_backward = torch.ops.transfuse.run_backward.default._op
 scratch = torch.ops.transfuse.scratch.default
 scratch_backward = torch.ops.transfuse.scratch_backward.default
 
-# It has no gradient of its own, and need not be asked for one at every call.
+# They have no gradients of their own, and need not be asked for one at every call.
 _own = torch.library.Library("transfuse", "IMPL")
-_own.impl("run_detached", torch.library.fallthrough_kernel, "Autograd")
+for _name in ("run_detached", "run_one"):
+    _own.impl(_name, torch.library.fallthrough_kernel, "Autograd")
 
 # The regions that may be called by handle or by text: how PyTorch itself would compute them.
 _eager: dict[int, object] = {}
@@ -164,6 +166,11 @@ def _fake_outputs(eager, leaves, sizes):
 @torch.library.register_fake("transfuse::run")
 def _(leaves, program, sizes, mode):
     return _fake_outputs(_eager.get(program), leaves, sizes)
+
+
+@torch.library.register_fake("transfuse::run_one")
+def _(leaves, program, mode):
+    return _fake_outputs(_eager.get(program), leaves, ())[0]
 
 
 @torch.library.register_fake("transfuse::run_text")
@@ -308,5 +315,5 @@ def _refuse_vmap(info, in_dims, *arguments):
     )
 
 
-for _name in ("run", "run_detached", "run_text", "run_backward"):
+for _name in ("run", "run_detached", "run_one", "run_text", "run_backward"):
     torch.library.register_vmap(f"transfuse::{_name}", _refuse_vmap)

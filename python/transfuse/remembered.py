@@ -115,7 +115,11 @@ class Bound:
         """Makes such calls, each with its own table of modes. `switched`: TF32 may be allowed or not."""
         region, takes, gives = self.entry.alone
         names = {"region": region.caller(), "gave_up": region.gave_up, "mode_of": region.mode_of}
-        names |= {"run": library.run_detached, "handle": region.handle, "grad": torch.is_grad_enabled}
+        names |= {"handle": region.handle, "grad": torch.is_grad_enabled}
+        if region.outputs == 1:
+            names["run"], run = library.run_one, "run(leaves, handle, mode)"
+        else:
+            names["run"], run = library.run_detached, f"run(leaves, handle, (), mode)[{gives}]"
         names["allows_tf32"] = allows_tf32
         tables, inputs = self._tables(names), [f"a{i}" for i in range(count)]
         leaves = [tables[i] if i < len(tables) else inputs[i - len(tables)] for i in takes]
@@ -135,7 +139,7 @@ def make(ready):
                 ready[layout] = mode
             return result
         try:
-            return run(leaves, handle, (), mode)[{gives}]
+            return {run}
         except RuntimeError as error:
             return gave_up(error, leaves)[{gives}]
     return call
