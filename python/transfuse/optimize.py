@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from dataclasses import dataclass
 
 import torch
@@ -64,12 +65,19 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     flat, spec = _flatten(args, kwargs)
     if spec is not None and any([isinstance(a, torch.fx.Proxy) for a in flat]):  # torch.fx.symbolic_trace
         return _plain(module, state, args, kwargs)
-    mode = _mode(module, state)
+    return _in_mode(module, state, args, kwargs, flat, spec, _mode(module, state))
+
+
+def _in_mode(module: nn.Module, state: State, args, kwargs, flat: list, spec, mode: tuple):
     key = (mode, _shapes(flat), spec)
     entry = state.entries.get(key)
     if entry is None or (entry.__class__ is Bound and entry.fixed and not entry.fits()):
-        entry = _find(module, state, args, kwargs, flat, spec, mode, key)
-        mode = _mode(module, state)
+        loose = (mode, _ranks(flat), spec)
+        with state.lock:
+            entry = _admitted(module, state, flat, key, loose)
+        if entry is None:
+            entry = _find(module, state, args, kwargs, flat, spec, mode, key, loose)
+            mode = _mode(module, state)
     if isinstance(entry, Refusal):
         result = _plain(module, state, args, kwargs)  # if PyTorch refuses as well, its error is the one to see
         entry.remember(state)
@@ -77,18 +85,30 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     if isinstance(entry, str):
         return _plain(module, state, args, kwargs)
     if spec is None:
-        _remember(state, mode, flat, entry)
+        _remember(module, state, mode, flat, entry)
     return entry.call(*flat)
 
 
-def _remember(state: State, mode: tuple, flat: list, entry: Bound) -> None:
+def _meeting(module: nn.Module, state: State, mode: tuple):
+    """What runs inputs of a new size in a state of the module that was just found to hold: it need not be described again."""
+    own = weakref.ref(module)
+
+    def meet(*args):
+        if state.refused is None and all([isinstance(a, torch.Tensor) for a in args]):
+            return _in_mode(own(), state, args, {}, list(args), None, mode)
+        return forward(own(), args, {})
+
+    return meet
+
+
+def _remember(module: nn.Module, state: State, mode: tuple, flat: list, entry: Bound) -> None:
     """So that the next such call is found without describing the module first."""
     with state.lock:
         recall = state.recalls.get(mode)
         if recall is None:
             if len(state.recalls) > MOST_VARIANTS:
                 return
-            recall = state.recalls[mode] = Recall(state.watch)
+            recall = state.recalls[mode] = Recall(state.watch, _meeting(module, state, mode))
         recall.remember(flat, entry)
         state.recall = recall
 
@@ -110,17 +130,22 @@ def _plain(module: nn.Module, state: State, args, kwargs):
     return state.base.forward(module, *args, **kwargs)
 
 
-def _find(module, state: State, args, kwargs, flat, spec, mode, key):
-    loose = (mode, _ranks(flat), spec)
-    with state.lock:
-        known = state.entries.get(key) or state.barred.get(loose)
-        if isinstance(known, str) or (known is not None and known.fits()):
-            return known
+def _admitted(module, state: State, flat: list, key: tuple, loose: tuple):
+    """What was found for such a call, or a graph captured for other sizes that holds for these; None: neither."""
+    known = state.entries.get(key) or state.barred.get(loose)
+    if isinstance(known, str) or (known is not None and known.fits()):
+        return known
+    for entry in state.captures.get(loose, ()):
+        if entry.capture.admits(flat) and (candidate := _bound(module, state, entry)).fits():
+            state.entries[key] = candidate
+            return candidate
+    return None
 
-        for entry in state.captures.get(loose, ()):
-            if entry.capture.admits(flat) and (candidate := _bound(module, state, entry)).fits():
-                state.entries[key] = candidate
-                return candidate
+
+def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
+    with state.lock:
+        if (known := _admitted(module, state, flat, key, loose)) is not None:
+            return known  # another thread's
         state.variants.add(mode)
         if len(state.variants) > MOST_VARIANTS and len(state.captures) > MOST_VARIANTS:
             reason = f"attributes of {type(module).__name__} take ever new values, each of which is another graph"
@@ -374,7 +399,7 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
     mode = _mode(module, state)
     key = (mode, _shapes(flat), spec)
     if key not in state.entries:
-        found = _find(module, state, args, kwargs, flat, spec, mode, key)
+        found = _find(module, state, args, kwargs, flat, spec, mode, key, (mode, _ranks(flat), spec))
         if isinstance(found, Refusal):
             _try_plainly(module, state, args, kwargs)
             found.remember(state)

@@ -60,6 +60,7 @@ class Region:
     failure: str | None = None
     choices: dict = field(default_factory=dict)  # mode, shapes, sizes and layout of a call → Choice
     modes: dict = field(default_factory=dict)  # where TF32 is allowed: the same → the mode as PyTorch multiplies
+    measured: Measured = field(default_factory=lambda: Measured())  # of both, what was not taken over from another size
     nodes_to_erase: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -164,7 +165,7 @@ class Region:
 
     def forget(self) -> None:
         """What was measured."""
-        for table in (self.choices, self.modes, *self._ready):
+        for table in (self.choices, self.modes, self.measured, *self._ready):
             table.clear()
 
     def attached(self, outputs: list, leaves: list) -> list:
@@ -191,7 +192,7 @@ class Region:
     def as_pytorch_multiplies(self, key: tuple, leaves: tuple, grad: bool) -> int:
         """The mode of a call, without TF32 where PyTorch does without it though it is allowed."""
         mode, _, sizes, _ = key
-        settled = _nearby(self.modes, key)
+        settled = self.measured.near("mode", key)
         if settled is None:
             if torch.cuda.is_current_stream_capturing():
                 return mode
@@ -203,15 +204,17 @@ class Region:
             except RuntimeError:  # PyTorch cannot run it here, for want of memory say: the switches decide
                 forward = backward = True
             settled = mode & ~(0 if forward else library.TF32) & ~(0 if backward else library.TF32_BACKWARD)
+            self.measured.add("mode", key, settled)
         self.modes[key] = settled
         return settled
 
     def choose(self, key: tuple, leaves: tuple, mode: int, grad: bool) -> Choice:
-        choice = _nearby(self.choices, key)
+        choice = self.measured.near("choice", key)
         if choice is None:
             if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
                 return Choice(0.0, 0.0)
             choice = self.measure(leaves, key[2], mode, grad)
+            self.measured.add("choice", key, choice)
         self.choices[key] = choice
         return choice
 
@@ -267,16 +270,32 @@ class Region:
         return max(forward, total(results) + total(gradients) + total([leaves[i] for i in wanted]) + scratch)
 
 
-def _nearby(table: dict, key: tuple):
-    """A size within a factor of two of one that was measured decides alike: a hundred lengths are not measured each."""
-    mode, mine, _, layout = key
-    numbers, ranks = sum(s.numel() for s in mine), [len(s) for s in mine]
-    for (measured, shapes, _, laid_out), found in list(table.items()):
-        if measured == mode and laid_out == layout and [len(s) for s in shapes] == ranks:
-            others = sum(s.numel() for s in shapes)
+class Measured:
+    """What was measured, by its kind and by mode, layout and ranks of a call. A size within a factor of two of a measured one
+    decides alike: a hundred lengths are not measured each. (One that was itself taken over does not count: by small steps any
+    size would be decided by the first.)"""
+
+    def __init__(self):
+        self._found: dict = {}  # → [(numbers in the inputs, what was found)]
+
+    @staticmethod
+    def _place(kind: str, key: tuple) -> tuple:
+        mode, shapes, _, layout = key
+        return (kind, mode, layout, tuple([len(s) for s in shapes])), sum([s.numel() for s in shapes])
+
+    def near(self, kind: str, key: tuple):
+        alike, numbers = self._place(kind, key)
+        for others, found in self._found.get(alike, ()):
             if others <= 2 * numbers and numbers <= 2 * others:
                 return found
-    return None
+        return None
+
+    def add(self, kind: str, key: tuple, found) -> None:
+        alike, numbers = self._place(kind, key)
+        self._found.setdefault(alike, []).append((numbers, found))
+
+    def clear(self) -> None:
+        self._found.clear()
 
 
 ROUNDS, ROUND_SECONDS = 4, 3e-3

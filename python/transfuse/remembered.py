@@ -153,14 +153,15 @@ def _defined(name: str, text: str, names: dict):
 
 
 class Recall:
-    """A state of the module that was met, and the calls met in it. find(args): the call, if that state still holds and such
-    inputs were met; find_bare(args): the same if nothing stands around the module's forward()."""
+    """A state of the module that was met, and the calls met in it. find(args): the call, if that state still holds, and `meet`
+    where such inputs were not met in it; find_bare(args): the same if nothing stands around the module's forward()."""
 
-    def __init__(self, watch: Watch):
+    def __init__(self, watch: Watch, meet):
         self.calls: dict = {}  # shape, dtype and device of each input → (call, Bound if it must be asked whether it fits)
         self.bound: dict = {}  # the same → Bound
+        self.meet = meet
         tests, names = watch.tests()
-        names |= {"calls": self.calls, "key": self.key}
+        names |= {"calls": self.calls, "key": self.key, "meet": meet}
         self.find = _defined("find", self._text(tests), dict(names))
         tests, names = watch.bare(tests, names)
         self.find_bare = _defined("find", self._text(tests), names)
@@ -168,18 +169,23 @@ class Recall:
     @staticmethod
     def _text(tests: list[str]) -> str:
         condition = "\n                and ".join(tests)
-        # What a test looks for may be gone: then something has changed. What is no tensor has no shape.
+        # What a test looks for may be gone: then something has changed. What is no tensor has no shape, or one with no hash.
         return f"""
 def find(args):
     try:
         if not ({condition}):
             return None
+    except (KeyError, AttributeError, TypeError):
+        return None
+    try:
         if len(args) == 1:
             a, = args
             call, bound = calls[a.shape, a.dtype, a.device]
         else:
             call, bound = calls[key(args)]
-    except (KeyError, AttributeError, TypeError):
+    except KeyError:
+        return meet
+    except (AttributeError, TypeError):
         return None
     return call if bound is None or bound.fits() else None
 """

@@ -1,5 +1,6 @@
 """A call like an earlier one is recalled, not captured again, unless something changed that forward() reads."""
 
+import itertools
 import logging
 import types
 
@@ -9,6 +10,7 @@ from decoder import optimized, same
 from torch import nn
 
 import transfuse
+from transfuse import guards, region
 
 
 def test_dispatch_needs_no_recapture(pair):
@@ -68,7 +70,8 @@ def test_the_guard_of_repeated_calls_sees(change):
     ours, x = optimized(Watched().eval()), torch.randn(1, 3, 5, 5)
     ours(x)
     recall = ours.__dict__["_transfuse"].recall
-    assert recall.find((x,)) is not None and recall.find((x.double(),)) is None and recall.find((x, x)) is None
+    assert recall.find((x,)) is not recall.meet and recall.find(([],)) is None
+    assert recall.find((x.double(),)) is recall.find((x, x)) is recall.meet
     ours.up.weight.data.add_(1)  # other values are the same call
     ours._unread += 1  # and what forward() does not read does not matter
     assert recall.find((x,))
@@ -173,3 +176,37 @@ def test_train_and_eval_take_turns_without_new_guards():
         calls.append(ours.__dict__["_transfuse"].recall.find((x,)))
     assert len(ours.__dict__["_transfuse"].recalls) == 2
     assert calls[0] is calls[2] and calls[1] is calls[3]
+
+
+def test_a_new_size_does_not_describe_the_module_again(pair, monkeypatch):
+    _, ours, x = pair
+    ours.eval()
+    with torch.no_grad():
+        ours(x)
+        monkeypatch.setattr(guards.Watch, "state", None)
+        plain = [torch.randn(2, 3, size, size + 1) for size in range(4, 9)]
+        results = [ours(y) for y in plain]
+        monkeypatch.undo()
+        for y, result in zip(plain, results):
+            same(result, pair[0].eval()(y))
+
+
+def test_sizes_near_a_measured_one_are_not_measured(monkeypatch):
+    met = []
+
+    def measure(self, leaves, sizes, mode, grad):
+        met.append(leaves[self.inputs[0]].numel())
+        return region.Choice(1.0, 2.0)
+
+    monkeypatch.setattr(region.Region, "measure", measure)
+    ours = transfuse.optimize(nn.ConvTranspose1d(1, 2, 3), never_slower=True)
+    lengths = [10]
+    while lengths[-1] < 1000:
+        lengths.append(int(1.7 * lengths[-1]))
+    with torch.no_grad():
+        for length in lengths + lengths:
+            ours(torch.randn(1, 1, length))
+    assert 1 < len(met) < len(lengths)
+    for length in lengths:
+        assert any(other <= 2 * length and length <= 2 * other for other in met)
+    assert all(b > 2 * a for a, b in itertools.pairwise(met))
