@@ -25,6 +25,7 @@ from torch.nn.utils.prune import BasePruningMethod
 
 from transfuse.guards import HOOKS, Watch
 from transfuse.reads import Reads, tensors_in
+from transfuse.trials import unseen
 
 
 class CaptureError(Exception):
@@ -264,7 +265,14 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     reads = Reads()
     changes = _note_changes(view, reads)
     _anchor_device_guard()
-    with torch.inference_mode(False), torch.enable_grad(), _capturing_here(), warnings.catch_warnings(), reads.of(view):
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        unseen(),
+        _capturing_here(),
+        warnings.catch_warnings(),
+        reads.of(view),
+    ):
         warnings.simplefilter("ignore")
         args, kwargs = pytree.tree_map(_stand_in, (tuple(args), dict(kwargs)))
         paths = _paths(base.forward, view, args, kwargs)
@@ -356,9 +364,17 @@ def _double(view: nn.Module) -> nn.Module:
         for table in (child.__dict__, child._parameters, child._buffers):
             kept.update({id(v): v for v in tensors_in(dict(table))})
     try:
-        return copy.deepcopy(view, kept)
+        double = copy.deepcopy(view, kept)
     except Exception:
         return view  # something in it cannot be copied
+    # Tensors in the place of parameters (torch.func.functional_call): torch.export takes none.
+    made: dict[int, nn.Parameter] = {}
+    for part in double.modules():
+        for name, held in part._parameters.items():
+            if held is not None and not isinstance(held, nn.Parameter):
+                parameter = made.setdefault(id(held), nn.Parameter(held.detach(), held.requires_grad))
+                part._parameters[name] = parameter
+    return double
 
 
 def _lifted(program, dynamic: bool, paths: dict[str, int]) -> Capture:

@@ -13,6 +13,7 @@ from torch import nn
 from transfuse import fallback, library
 from transfuse.memory import peak_of, total
 from transfuse.precision import allows_tf32, uses_tf32
+from transfuse.trials import unseen
 
 _salts = itertools.count(1)
 
@@ -198,7 +199,8 @@ class Region:
                 return mode
             try:
                 wanted = [i for i in self.multiplied if grad and leaves[i].requires_grad]
-                forward, backward = uses_tf32(self.eager, leaves, sizes, wanted)
+                with unseen():
+                    forward, backward = uses_tf32(self.eager, leaves, sizes, wanted)
                 # Backward computes the convolution again where it needs its sign: as exactly as PyTorch, which kept it.
                 backward = backward and forward
             except RuntimeError:  # PyTorch cannot run it here, for want of memory say: the switches decide
@@ -213,7 +215,8 @@ class Region:
         if choice is None:
             if leaves[0].is_cuda and torch.cuda.is_current_stream_capturing():
                 return Choice(0.0, 0.0)
-            choice = self.measure(leaves, key[2], mode, grad)
+            with unseen():
+                choice = self.measure(leaves, key[2], mode, grad)
             self.measured.add("choice", key, choice)
         self.choices[key] = choice
         return choice

@@ -108,6 +108,30 @@ def test_checkpointing(reentrant, no_fallback):
     assert all(close(a, b) for a, b in zip(*found, strict=True))
 
 
+@pytest.mark.parametrize("never_slower", [False, True])
+def test_a_first_call_that_is_checkpointed(never_slower, no_fallback):
+    """What capturing and measuring save for backward is not the call's."""
+    plain = decoder().eval()
+    ours = transfuse.optimize(copy.deepcopy(plain), never_slower=never_slower)
+    gradients = []
+    for model in (plain, ours):
+        x = image().requires_grad_()
+        checkpoint(model, x, use_reentrant=False).square().mean().backward()
+        gradients.append(x.grad)
+    assert close(*gradients)
+
+
+def test_a_first_call_with_other_parameters(no_fallback):
+    plain = decoder().eval()
+    ours = transfuse.optimize(copy.deepcopy(plain), never_slower=False)
+    others = {name: torch.randn_like(p).requires_grad_() for name, p in plain.named_parameters()}
+    results = [torch.func.functional_call(model, others, (image(),)) for model in (plain, ours)]
+    gradients = [torch.autograd.grad(result.sum(), list(others.values())) for result in results]
+    assert close(*results) and all(close(a, b) for a, b in zip(*gradients, strict=True))
+    assert close(ours(image()), plain(image())) and not close(results[0], plain(image()))
+    assert all(isinstance(p, nn.Parameter) for p in ours.parameters())
+
+
 def test_functional_call(no_fallback):
     """Other tensors in the place of parameters and buffers, for one call."""
     results = []
