@@ -1,6 +1,7 @@
 // The chain on all channels of an output, in registers: reductions over channels are loops over them, a pool whose
 // windows are cells collects over the phases.
 #include "cuda/cells_writer.h"
+#include "cuda/shares.h"
 
 namespace transfuse::cuda {
 
@@ -32,7 +33,11 @@ void CellWriter::chain(ValueId first, const std::string& start, const std::vecto
     declare(first);
     body_.line(each_channel() + " " + of_channel(first) + " = " + start + ";");
     auto remember = [&] {
-        for (ValueId v : known) emitter_.remember(v, own_index(v, at), Lanes{{of_channel(v)}, {}, Real::f32});
+        for (ValueId v : known) {
+            Lanes lanes{{of_channel(v)}, {}, Real::f32};
+            if (has_shares(graph_, v)) lanes.pivot = {name_of(v) + "_pivot"}, lanes.inverse = {name_of(v) + "_inverse"};
+            emitter_.remember(v, own_index(v, at), lanes);
+        }
     };
     for (ValueId v : steps) {
         const Node& node = graph_[v];
@@ -82,6 +87,7 @@ void CellWriter::over_channels(ValueId v) {
     body_.line("float " + name + " = 0.0f;");
     body_.line("const float " + name + "_pivot = " + peak + " - " + peak + " == 0.0f ? " + peak + " : 0.0f;");
     body_.line(loop + name + " += tf_exp(" + of + " - " + name + "_pivot);");
+    if (has_shares(graph_, v)) body_.line("const float " + name + "_inverse = 1 / " + name + ";");
     body_.line(name + " = logf(" + name + ") + " + name + "_pivot;");
 }
 

@@ -66,11 +66,12 @@ template <class R> TF_FUNCTION R tf_relu(R x) { return tf_max(x, (R)0); }
 #ifdef TF_AFTER_PRODUCT
 // Two instructions. Rounding x·log2(e) shifts the result no more than rounding x itself does, and x is a rounded sum here.
 TF_FUNCTION float tf_exp(float x) { return tf_exp2(x * 1.44269504089f); }
-#else
-TF_FUNCTION float tf_exp(float x) { return expf(x); }
-#endif
 // exp(x - top) of many x in two instructions each: the rounding of top·log2(e) is common to all and cancels in their shares.
 TF_FUNCTION float tf_exp_below(float x, float top) { return tf_exp2(fmaf(x, 1.44269504089f, top * -1.44269504089f)); }
+#else
+TF_FUNCTION float tf_exp(float x) { return expf(x); }
+TF_FUNCTION float tf_exp_below(float x, float top) { return expf(x - top); }
+#endif
 TF_FUNCTION double tf_exp_below(double x, double top) { return exp(x - top); }
 TF_FUNCTION double tf_exp(double x) { return exp(x); }
 TF_FUNCTION float tf_log(float x) { return logf(x); }
@@ -111,13 +112,13 @@ TF_FUNCTION float tf_expm1(float x) {
     return s < 0.04f ? series : tf_exp(x) - 1.0f;
 }
 #else
-// Without branches: the odd series where 1 - e^-2|x| would cancel, else (1 - t)/(1 + t) with t = e^-2|x|.
+// Without branches: an odd polynomial where 1 - 2/(1 + e^2|x|) would cancel (to a sixth of an ulp below 0.6), else that.
 TF_FUNCTION float tf_tanh(float x) {
     float a = fabsf(x), s = x * x;
-    float p = fmaf(s, fmaf(s, fmaf(s, fmaf(s, -0.00886323553f, 0.02186948854f), -0.05396825397f), 0.13333333333f), -0.33333333333f);
-    float series = fmaf(x * s, p, x);
-    float t = tf_exp2(a * -2.88539008178f), far = tf_quotient(1.0f - t, 1.0f + t);
-    return a < 0.3f ? series : copysignf(far, x);
+    float p = fmaf(s, fmaf(s, fmaf(s, fmaf(s, -0.00619308f, 0.0210471f), -0.05385604f), 0.1333273f), -0.33333325f);
+    float near = fmaf(x * s, p, x);
+    float far = fmaf(tf_quotient(1.0f, 1.0f + tf_exp2(a * 2.88539008178f)), -2.0f, 1.0f);
+    return a < 0.6f ? near : copysignf(far, x);
 }
 TF_FUNCTION float tf_expm1(float x) { return expm1f(x); }
 #endif

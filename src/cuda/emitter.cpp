@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/shares.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -161,6 +162,9 @@ Lanes Emitter::per_lane(ValueId id, const Index& index) {
         Lanes one = value(id, scalar);
         result.real = one.real;
         result.text.push_back(one.text[0]);
+        if (one.inverse.empty()) continue;
+        result.pivot.push_back(one.pivot[0]);
+        result.inverse.push_back(one.inverse[0]);
     }
     return result;
 }
@@ -214,7 +218,27 @@ Index Emitter::broadcast(ValueId operand, const Index& index, size_t rank) const
     return result;
 }
 
+// The share of a softmax, where the pivot and the sum of its logsumexp are at hand.
+std::optional<Lanes> Emitter::share(const Node& node, const Index& index) {
+    const auto share = share_of(graph_, node);
+    if (!share || places_.contains(share->difference)) return std::nullopt;
+    const Lanes total = value(share->total, broadcast(share->total, index, index.size()));
+    if (total.inverse.empty()) return std::nullopt;
+    const Lanes x = value(share->x, broadcast(share->x, index, index.size()));
+    Lanes result;
+    result.real = x.real == Real::f64 || total.real == Real::f64 ? Real::f64 : Real::f32;
+    const std::string type(real_name(result.real));
+    auto lane_of = [](const std::vector<std::string>& texts, size_t lane) { return texts[texts.size() == 1 ? 0 : lane]; };
+    for (size_t lane = 0; lane < std::max(x.text.size(), total.text.size()); ++lane)
+        result.text.push_back(let(type,
+                                  "tf_exp((" + type + ")" + x[lane] + " - (" + type + ")" + lane_of(total.pivot, lane) +
+                                      ") * (" + type + ")" + lane_of(total.inverse, lane),
+                                  "v"));
+    return result;
+}
+
 Lanes Emitter::pointwise(const Node& node, const Index& index) {
+    if (auto shares = share(node, index)) return *shares;
     std::vector<Lanes> operands;
     Real real = wide_ && node.op != Op::cast ? Real::f32 : real_of(node.type.dtype);
     if (node.type.dtype == DType::f64) real = Real::f64;

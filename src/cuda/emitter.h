@@ -48,6 +48,7 @@ struct Lanes {
     std::vector<std::string> text;
     std::vector<std::string> second;  // the second component of what is already folded (logsumexp, var)
     Real real = Real::f32;
+    std::vector<std::string> pivot = {}, inverse = {};  // of a logsumexp: exp(x - text) is exp(x - pivot)·inverse (shares.h)
     const std::string& operator[](size_t lane) const { return text.size() == 1 ? text[0] : text[lane]; }
 };
 
@@ -115,6 +116,7 @@ private:
     }
     Lanes load(ValueId id, const Place& place, const Index& index);
     Lanes pointwise(const Node& node, const Index& index);
+    std::optional<Lanes> share(const Node& node, const Index& index);
     Lanes serial(const Fold& fold, bool wide, size_t lanes);
     Lanes per_lane(ValueId id, const Index& index);
     Index broadcast(ValueId operand, const Index& index, size_t rank) const;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cuda/emitter.h"
+#include "cuda/shares.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -108,10 +109,13 @@ Lanes Emitter::folded(const Accumulator& accumulator) {
     Lanes result;
     result.real = accumulator.real;
     for (const auto& names : accumulator.names) {
-        if (accumulator.combine == Fold::Combine::logsumexp)
+        if (accumulator.combine == Fold::Combine::logsumexp) {
             result.text.push_back("(tf_pivot(" + names[0] + ") + tf_log(" + names[1] + "))");
-        else
+            result.pivot.push_back("tf_pivot(" + names[0] + ")");
+            result.inverse.push_back("1 / " + names[1]);
+        } else {
             result.text.push_back(names[0]);
+        }
         if (accumulator.combine == Fold::Combine::var) result.second.push_back(names[1]);
     }
     return result;
@@ -175,8 +179,12 @@ Lanes Emitter::finish_reduction(ValueId id, const Lanes& folded, int64_t count, 
             value = "tf_max((" + s + " - " + d + " * " + d + " / " + count_text + "), 0.0) / tf_max(" + count_text +
                     " - " + free + ", 0.0)";
         }
-        result.text.push_back(
-            let(std::string(real_name(real)), "(" + std::string(real_name(real)) + ")(" + value + ")", "v"));
+        const std::string type(real_name(real));
+        auto rounded = [&](const std::string& one) { return let(type, "(" + type + ")(" + one + ")", "v"); };
+        result.text.push_back(rounded(value));
+        if (folded.pivot.empty() || !has_shares(graph_, id)) continue;
+        result.pivot.push_back(rounded(folded.pivot[lane]));
+        result.inverse.push_back(rounded(folded.inverse[lane]));
     }
     return result;
 }

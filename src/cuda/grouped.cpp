@@ -8,6 +8,7 @@
 #include "cuda/grouped_product.h"
 #include "cuda/grouped_sums.h"
 #include "cuda/kernel_text.h"
+#include "cuda/shares.h"
 
 namespace transfuse::cuda {
 
@@ -41,9 +42,6 @@ public:
             "tf_grouped", out[0] * shape_.unit_blocks() * shape_.block_classes() * shape_.slices, shape_.threads(),
             "grouped product" + to_string(out) + ", " + runs + " outputs of " + number(shape_.unit_channels) +
                 " channels a thread" + (shape_.by_channel ? ", channels together" : ""));
-        // What follows is of rounded sums: two instructions an exponential.
-        launch.source = std::make_shared<const Source>(
-            Source{launch.source->entry, "#define TF_AFTER_PRODUCT\n" + launch.source->text, {}});
         result.program.note = launch.note;
         result.program.launches.push_back(std::move(launch));
         result.program.scratch_bytes = static_cast<size_t>(scratch);
@@ -202,7 +200,7 @@ private:
         const Node& node = graph_[v];
         const ValueId of = node.args[0];
         const int64_t width = shape_.by_channel ? 1 : shape_.lanes;
-        const bool many = graph_[of].type.shape[1] > 1;
+        const bool many = graph_[of].type.shape[1] > 1, shares = has_shares(graph_, v);
         auto declare = [&](const std::string& name, const std::string& start) {
             body_.line(type_ + " " + name + "[" + number(width) + "];");
             body_.line("_Pragma(\"unroll\") for (int v = 0; v < " + number(width) + "; ++v) " + name +
@@ -258,11 +256,20 @@ private:
                 body_.line(lanes_loop + "if (!(" + peak + "[v] - " + peak + "[v] == 0)) " + peak + "[v] = 0;");
                 each(name, sum,
                      [&](int64_t i, const std::string& x) { return "tf_exp_below(" + x + ", " + lane(peak, i) + ")"; });
+                if (shares) {
+                    body_.line(type_ + " " + name + "_inverse[" + number(width) + "];");
+                    body_.line(lanes_loop + name + "_inverse[v] = 1 / " + name + "[v];");
+                }
                 body_.line(lanes_loop + name + "[v] = tf_log(" + name + "[v]) + " + peak + "[v];");
             }
         }
         Lanes lanes{{}, {}, real_};
-        for (int64_t i = 0; i < width; ++i) lanes.text.push_back(lane(name, i));
+        for (int64_t i = 0; i < width; ++i) {
+            lanes.text.push_back(lane(name, i));
+            if (!shares) continue;
+            lanes.pivot.push_back(lane(name + "_peak", i));
+            lanes.inverse.push_back(lane(name + "_inverse", i));
+        }
         Index here = at;
         here[1] = {"0"};
         emitter_.remember(v, here, lanes);

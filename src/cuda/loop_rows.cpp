@@ -5,6 +5,7 @@
 
 #include "algebra/integer.h"
 #include "cuda/loop_writer.h"
+#include "cuda/shares.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -218,6 +219,9 @@ private:
                 sum(name + "_mass", real, "tf_exp(" + x + " - " + name + "_pivot)");
                 define("tf_abs(" + name + "_top) == " + highest + " ? " + name + "_top : tf_log(" + name + "_mass) + " +
                        name + "_pivot");
+                if (!has_shares(graph_, id)) break;
+                body_.line("const " + real + " " + name + "_inverse = 1 / " + name + "_mass;");
+                result.pivot = name + "_pivot", result.inverse = name + "_inverse";
                 break;
             }
             case Op::var: {

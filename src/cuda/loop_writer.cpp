@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/pull.h"
+#include "cuda/shares.h"
 
 namespace transfuse::cuda {
 
@@ -143,7 +144,12 @@ void LoopWriter::pointwise(ValueId id, std::map<ValueId, LoopValue>& values, con
             text = "tf_round<" + std::string(storage_name(graph_[a].type.dtype)) + ">(" + text + ")";
         texts.push_back(std::move(text));
     }
-    const std::string real(real_name(result.real)), made = expression(node, texts, result.real);
+    const std::string real(real_name(result.real));
+    std::string made = expression(node, texts, result.real);
+    if (const auto share = share_of(graph_, node); share && values.contains(share->total)) {
+        const LoopValue &total = values.at(share->total), &x = values.at(share->x);
+        if (!total.inverse.empty()) made = "tf_exp(" + x.name + x.index + " - " + total.pivot + ") * " + total.inverse;
+    }
     if (result.index.empty()) {
         body_.line("const " + real + " " + result.name + " = " + made + ";");
     } else {
