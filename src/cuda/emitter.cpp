@@ -228,7 +228,9 @@ std::optional<Lanes> Emitter::share(const Node& node, const Index& index) {
     Lanes result;
     result.real = x.real == Real::f64 || total.real == Real::f64 ? Real::f64 : Real::f32;
     const std::string type(real_name(result.real));
-    auto lane_of = [](const std::vector<std::string>& texts, size_t lane) { return texts[texts.size() == 1 ? 0 : lane]; };
+    auto lane_of = [](const std::vector<std::string>& texts, size_t lane) {
+        return texts[texts.size() == 1 ? 0 : lane];
+    };
     for (size_t lane = 0; lane < std::max(x.text.size(), total.text.size()); ++lane)
         result.text.push_back(let(type,
                                   "tf_exp((" + type + ")" + x[lane] + " - (" + type + ")" + lane_of(total.pivot, lane) +

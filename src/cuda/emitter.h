@@ -48,7 +48,8 @@ struct Lanes {
     std::vector<std::string> text;
     std::vector<std::string> second;  // the second component of what is already folded (logsumexp, var)
     Real real = Real::f32;
-    std::vector<std::string> pivot = {}, inverse = {};  // of a logsumexp: exp(x - text) is exp(x - pivot)·inverse (shares.h)
+    std::vector<std::string> pivot = {},
+                             inverse = {};  // of a logsumexp: exp(x - text) is exp(x - pivot)·inverse (shares.h)
     const std::string& operator[](size_t lane) const { return text.size() == 1 ? text[0] : text[lane]; }
 };
 

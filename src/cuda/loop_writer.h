@@ -22,7 +22,7 @@ struct LoopShape {
 struct LoopValue {
     std::string name;
     Real real = Real::f32;
-    std::string index;  // "" of one value a row (or a vector), else the subscripts of its elements
+    std::string index;                     // "" of one value a row (or a vector), else the subscripts of its elements
     std::string pivot = {}, inverse = {};  // of a logsumexp: exp(x - name) is exp(x - pivot)·inverse (shares.h)
 };
 

@@ -3,7 +3,6 @@
 // exp(x - pivot) / sum instead, as PyTorch does, and is as exact.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 
 #include "transfuse/graph.h"
@@ -25,7 +24,7 @@ inline std::optional<Share> share_of(const Graph& graph, const Node& node) {
 // Whether shares are taken of this sum anywhere.
 inline bool has_shares(const Graph& graph, ValueId total) {
     if (graph[total].op != Op::logsumexp) return false;
-    for (ValueId v = 0; v < static_cast<ValueId>(graph.size()); ++v)
+    for (ValueId v = 0; v < graph.size(); ++v)
         if (const auto share = share_of(graph, graph[v]); share && share->total == total) return true;
     return false;
 }

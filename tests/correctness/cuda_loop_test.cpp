@@ -2,6 +2,8 @@
 // reference.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "cuda_host/cases.h"
 
 namespace transfuse::cuda {
@@ -71,6 +73,23 @@ TEST(CudaLoop, SumsRoundLittle) {
         cases.push_back(make(graph, random_leaves(graph, seed++), false, true, Target{}));
     }
     check(cases, 2e-7);
+}
+
+// exp(x - logsumexp(x)) of large x would be off by the rounding of the sum: 1e-4 of these values, which fp32 holds
+// exactly. Rows, channels, and sums of one tap each.
+TEST(CudaLoop, SharesOfLargeValues) {
+    const std::string up = "%x = input f32[2,21,9,9]  %w = param f32[21,1,2,2]  %y = conv_transpose(%x, %w) stride=[2,2] "
+                           "groups=21  %o = softmax(%y) dims=[1]";
+    std::vector<HostCase> cases;
+    for (const std::string& body : {std::string(loops[10]), std::string(loops[14]), up}) {
+        ASSERT_NE(body.find("softmax"), std::string::npos);
+        const Graph graph = parse("graph shares {\n" + with(body, "  %", "\n%") + "\nreturn %o\n}");
+        auto leaves = random_leaves(graph, 5);
+        for (double& x : leaves[0]) x = 3000 + std::round(x * 2048) / 2048;
+        for (size_t i = 1; i < leaves.size(); ++i) std::fill(leaves[i].begin(), leaves[i].end(), 1.0);
+        cases.push_back(make(graph, leaves, false, true, Target{}));
+    }
+    check(cases, 1e-6);
 }
 
 // A pool reads what the chain before it makes of memory, and is finished where it is stored.
