@@ -117,6 +117,26 @@ TEST_F(CudaKnown, LayoutsDoNotServeOneAnother) {
     EXPECT_NE(last.back().find("constexpr int TERMS = 2"), std::string::npos);
 }
 
+// Behind a value that is read lie numbers that no text holds: one over the number of pixels.
+TEST_F(CudaKnown, TextsThatAreFoundAreThoseThatWouldBeWritten) {
+    KnownKernels finding, writing(false);
+    Random random(3);
+    for (int i = 0; i < 12; ++i) {
+        const std::string size = text(random.between(1, 3)) + ",16," + text(random.between(4, 12)) + "," +
+                                 text(random.between(8, 24)) + "," + text(random.between(8, 24));
+        const Graph graph = parse(
+            with("graph g {  %x = input f32[" + size +
+                     "]  %w = param f32[16,32,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]  %s = "
+                     "param f32[32,1,1,1]  %t = mul(%y, %s)  %m = mean(%t) dims=[2,3,4] keepdim=1  %d = sub(%t, %m)  "
+                     "%z = leaky_relu(%d) negative_slope=0.1  return %z  }",
+                 "  ", "\n  "));
+        Counted found, written;
+        found.meet(graph, Fp32Precision::tf32, &finding);
+        written.meet(graph, Fp32Precision::tf32, &writing);
+        EXPECT_EQ(found.texts, written.texts) << size;
+    }
+}
+
 // Widths that are no multiple of 16 bytes, and areas that differ sixtyfold, ask for a third at times.
 TEST_F(CudaKnown, ImagesOfManySizesCompileAFewKernels) {
     for (const char* body : {"[64,32,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %z = relu(%y)",

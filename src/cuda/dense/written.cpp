@@ -4,6 +4,8 @@
 #include <bit>
 
 #include "cuda/key_text.h"
+#include "plan/facts.h"
+
 namespace transfuse::cuda {
 
 // Structures are taken apart by all their members, so that a new one cannot be forgotten.
@@ -55,14 +57,16 @@ void add(KeyText& key, const Graph& graph, ValueId value) {
     if (node.type.rank() > 1) key.add(node.type.shape[1]);
 }
 
-// What a chain begins with: texts look some steps back, for shares and their logarithms.
-void add_before(KeyText& key, const Graph& graph, ValueId value, int back) {
+// What a chain begins with: texts look some steps back, for shares and their logarithms. Numbers stand in a text where
+// a step has them for an operand, as such or by way of views; behind what is read from memory (a mean: one over the
+// number of pixels) they do not.
+void add_before(KeyText& key, const Graph& graph, ValueId value, int back, bool operand = true) {
     const Node& node = graph[value];
-    if (is_literal(graph, value)) return add(key, graph, value);
+    if (operand && is_literal(graph, value)) return add(key, graph, value);
     key.add(value, node.op, node.args);
     if (back == 0 || is_leaf(node.op)) return;
     for (const ValueId arg : node.args)
-        if (arg >= 0) add_before(key, graph, arg, back - 1);
+        if (arg >= 0) add_before(key, graph, arg, back - 1, operand && is_view_op(node.op));
 }
 
 void add_steps(KeyText& key, const Graph& graph, const std::vector<ValueId>& steps, ValueId anchor) {
