@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from transfuse import fallback
 
@@ -140,9 +141,7 @@ def _reached(reach: list[list[int]], needed, gradients) -> list[int]:
 
 
 def _channels_last(tensor) -> bool:
-    if tensor.dim() not in (4, 5) or tensor.is_contiguous():
-        return False
-    return tensor.is_contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
+    return tensor.dim() in (4, 5) and suggest_memory_format(tensor) is not torch.contiguous_format
 
 
 def _fake_outputs(eager, leaves, sizes):
@@ -154,7 +153,7 @@ def _fake_outputs(eager, leaves, sizes):
     last = any(_channels_last(leaf) for leaf in leaves)
     made = []
     for output in outputs:
-        if last and output.dim() in (4, 5) and _channels_last(output):
+        if last and _channels_last(output):
             form = torch.channels_last if output.dim() == 4 else torch.channels_last_3d
             made.append(torch.empty_like(output, memory_format=form))
         else:

@@ -18,21 +18,21 @@ Sizes channels_last_strides(const Sizes& shape) {
     return strides;
 }
 
-namespace {
-
-// Strides of axes of extent one mean nothing.
-bool same_layout(const Sizes& shape, const Sizes& a, const Sizes& b) {
-    for (size_t i = 0; i < shape.size(); ++i)
-        if (shape[i] > 1 && a[i] != b[i]) return false;
-    return true;
-}
-
-}  // namespace
-
 bool channels_last(const TensorView& view) {
-    if (view.shape.size() < 4) return false;
-    return same_layout(view.shape, view.strides, channels_last_strides(view.shape)) &&
-           !same_layout(view.shape, view.strides, contiguous_strides(view.shape));
+    const size_t rank = view.shape.size();
+    if ((rank != 4 && rank != 5) || view.strides[1] == 0) return false;
+    // Strides do not fall from the channels over width, height, depth to the batch; gaps are allowed.
+    int64_t least = 0;
+    const auto reaches = [&](size_t axis) {
+        if (view.shape[axis] == 0 || view.strides[axis] < least) return false;
+        if (axis == 0 && least == view.strides[1]) return false;  // images of one number: as good as contiguous
+        least = view.strides[axis] * std::max<int64_t>(view.shape[axis], 1);
+        return true;
+    };
+    if (!reaches(1)) return false;
+    for (size_t axis = rank - 1; axis >= 2; --axis)
+        if (!reaches(axis)) return false;
+    return reaches(0);
 }
 
 Sizes dense_like(const TensorView& view) {
@@ -47,20 +47,48 @@ Sizes dense_like(const TensorView& view) {
     return view.strides;
 }
 
+namespace {
+
+// Ops whose results PyTorch makes contiguous, whatever their operand.
+bool makes_contiguous(Op op) {
+    switch (op) {
+        case Op::softmax:
+        case Op::log_softmax:
+        case Op::layer_norm:
+        case Op::instance_norm:
+        case Op::reshape:
+        case Op::permute:
+            return true;
+        default:
+            return is_reduction(op);
+    }
+}
+
+// Whether a result is channels last because operands are.
+bool follows(const Graph& written, const Node& node, const std::vector<bool>& last) {
+    const auto is_last = [&](ValueId arg) { return last[static_cast<size_t>(arg)]; };
+    const auto& args = node.args;
+    if (node.op == Op::conv || node.op == Op::conv_transpose) return std::any_of(args.begin(), args.end(), is_last);
+    if (node.op == Op::concat) return std::all_of(args.begin(), args.end(), is_last);
+    // Of several, the first that is not broadcast.
+    const auto whole = std::find_if(args.begin(), args.end(), [&](ValueId arg) {
+        return written[arg].op != Op::expand && written[arg].type.shape == node.type.shape;
+    });
+    if (is_pointwise(node.op) && whole != args.end()) return is_last(*whole);
+    return std::any_of(args.begin(), args.end(),
+                       [&](ValueId arg) { return is_last(arg) && written[arg].type.rank() == node.type.rank(); });
+}
+
+}  // namespace
+
 std::vector<Sizes> output_layout(const Graph& written, std::span<const TensorView> leaves) {
     std::vector<bool> last(static_cast<size_t>(written.size()), false);
     for (size_t i = 0; i < leaves.size(); ++i)
         last[static_cast<size_t>(written.leaves()[i])] = channels_last(leaves[i]);
     for (ValueId id = 0; id < written.size(); ++id) {
         const Node& node = written[id];
-        const auto is_last = [&](ValueId arg) { return last[static_cast<size_t>(arg)]; };
-        if (is_leaf(node.op) || node.type.rank() < 4) continue;
-        const bool follows = node.op == Op::conv || node.op == Op::conv_transpose
-                                 ? std::any_of(node.args.begin(), node.args.end(), is_last)
-                                 : std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) {
-                                       return is_last(arg) && written[arg].type.rank() == node.type.rank();
-                                   });
-        last[static_cast<size_t>(id)] = follows && node.op != Op::reshape && node.op != Op::permute;
+        if (is_leaf(node.op) || node.type.rank() < 4 || makes_contiguous(node.op)) continue;
+        last[static_cast<size_t>(id)] = follows(written, node, last);
     }
     std::vector<Sizes> strides;
     for (ValueId id : written.outputs())

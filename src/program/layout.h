@@ -8,11 +8,12 @@
 
 namespace transfuse {
 
-bool channels_last(const TensorView& view);  // densely packed with the channels innermost, and not also contiguous
+// As PyTorch tells channels last from contiguous: by all strides, those of extents of one too.
+bool channels_last(const TensorView& view);
 Sizes channels_last_strides(const Sizes& shape);
 Sizes dense_like(const TensorView& view);  // its own strides if they are dense, else contiguous ones
 
-// One for each output: channels last if the output depends on a convolution one of whose operands is, else contiguous.
+// One for each output: channels last where PyTorch's operators would hand that on from the leaves, else contiguous.
 std::vector<Sizes> output_layout(const Graph& written, std::span<const TensorView> leaves);
 
 }  // namespace transfuse

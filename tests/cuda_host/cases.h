@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "cuda_host/host.h"
 #include "random_graphs.h"
 
@@ -24,9 +26,11 @@ inline double rounded(double value, DType dtype) {
     return get(&slot, dtype, 0);
 }
 
-// `wanted`: words of the dense pass's configuration; the first whose text has them is taken.
+// `wanted`: words of the dense pass's configuration; the first whose text has them is taken. `last`: channels last,
+// inputs and results, or results as `last_results` says.
 inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves, bool last, bool aligned,
-                     const Target& target, Fp32Precision precision = Fp32Precision::strict, const std::string& wanted = "") {
+                     const Target& target, Fp32Precision precision = Fp32Precision::strict,
+                     const std::string& wanted = "", std::optional<bool> last_results = {}) {
     HostCase c;
     c.graph = graph;
     c.leaves = std::move(leaves);
@@ -40,8 +44,9 @@ inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves
                                      ? channels_last(c.plan.graph[leaf].type.shape)
                                      : contiguous_strides(c.plan.graph[leaf].type.shape));
     for (ValueId output : c.plan.graph.outputs())
-        c.output_strides.push_back(last ? channels_last(c.plan.graph[output].type.shape)
-                                        : contiguous_strides(c.plan.graph[output].type.shape));
+        c.output_strides.push_back(last_results.value_or(last)
+                                       ? channels_last(c.plan.graph[output].type.shape)
+                                       : contiguous_strides(c.plan.graph[output].type.shape));
     CompileOptions options;
     options.leaf_strides = c.leaf_strides, options.output_strides = c.output_strides;
     options.precision = precision;

@@ -1,0 +1,117 @@
+"""Sizes in any order: what a module has met before changes nothing of what it gives, be it a result or an error."""
+
+import copy
+import functools
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import transfuse
+from transfuse import fallback
+
+
+class Means(nn.Module):
+    """At small sizes the convolution is computed, at others it collapses."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 5, 4, 2, 1)
+
+    def forward(self, x):
+        return (self.up(x) * 0.5).mean([2, 3], keepdim=True).logsumexp(1)
+
+
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm = nn.ConvTranspose2d(3, 4, 3, 2, 1, 1, bias=False), nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        y = self.norm(self.up(x))
+        return y - y.mean([2, 3], keepdim=True)
+
+
+class Speech(nn.Module):
+    def __init__(self):
+        super().__init__()
+        norm = nn.utils.parametrizations.weight_norm
+        self.up, self.tail = norm(nn.ConvTranspose1d(3, 4, 5, 3, 1)), norm(nn.Conv1d(4, 2, 3, dilation=2, padding=1))
+        self.side = norm(nn.Conv1d(4, 4, 3, padding=1))
+
+    def forward(self, x):
+        y = nn.functional.leaky_relu(self.up(x), 0.1)
+        return torch.tanh(self.tail(y + self.side(y)))
+
+
+MODELS = {
+    "means": Means,
+    "centred": Centred,
+    "speech": Speech,
+    # padding that leaves nothing of small inputs, then a kernel that finds none
+    "cut away": lambda: nn.Sequential(nn.ConvTranspose1d(3, 4, 3, padding=3), nn.Sigmoid(), nn.Conv1d(4, 2, 2)),
+    "pools": lambda: nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.MaxPool2d(2), nn.GELU(), nn.AvgPool2d(3, 2, 1)),
+    "planes": lambda: nn.Sequential(nn.ConvTranspose2d(3, 4, 2, bias=False), nn.InstanceNorm2d(4), nn.Softmax(1)),
+    "adaptive": lambda: nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+}
+
+
+@functools.cache
+def pair(name: str, training: bool):
+    torch.manual_seed(0)
+    plain = MODELS[name]().train(training)
+    return plain, copy.deepcopy(plain).double(), transfuse.optimize(copy.deepcopy(plain), never_slower=False)
+
+
+def outcome(model, x, gradients: bool):
+    """Results and gradients, or the kind and the first words of the error."""
+    x = x.clone().requires_grad_(gradients)
+    state = copy.deepcopy(model.state_dict())
+    try:
+        with torch.set_grad_enabled(gradients):
+            y = model(x)
+        found = [y.detach()]
+        if gradients:
+            found += torch.autograd.grad(y.square().sum(), [x, *model.parameters()])
+        found += [t.clone() for t in model.buffers()]
+    except Exception as error:  # whatever PyTorch raises
+        return type(error).__name__, str(error)[:60]
+    finally:
+        model.load_state_dict(state)
+    return found
+
+
+def strides(tensor) -> list[int]:
+    """Of the extents that are more than one."""
+    return [stride for stride, extent in zip(tensor.stride(), tensor.shape) if extent > 1]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+@settings(
+    max_examples=8, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
+@given(data=st.data())
+def test_sizes_in_any_order(name, training, data):
+    plain, exact, ours = pair(name, training)
+    rank = 1 if name in ("speech", "cut away") else 2
+    before = set(fallback._said)
+    for _ in range(4):
+        extents = data.draw(st.lists(st.sampled_from([2, 1, 3, 4, 5, 7, 9, 16, 33]), min_size=rank, max_size=rank))
+        shape = [data.draw(st.sampled_from([2, 3, 1])), 3, *extents]
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+        if rank == 2 and data.draw(st.booleans()):
+            x = x.to(memory_format=torch.channels_last)
+        gradients = data.draw(st.booleans())
+        expected, found = (outcome(model, x, gradients) for model in (plain, ours))
+        if isinstance(expected, tuple):
+            assert found == expected, shape
+            continue
+        assert not isinstance(found, tuple), (shape, found)
+        assert strides(found[0]) == strides(expected[0]), shape  # (gradients have the layouts of their leaves)
+        for a, b in zip(found, outcome(exact, x.double(), gradients), strict=True):
+            size = b.abs().max().item() if b.numel() else 0.0
+            assert a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=0, atol=1e-3 * size + 1e-4), shape
+    assert set(fallback._said) == before
