@@ -113,6 +113,7 @@ private:
         return launch;
     }
 
+    bool products_read_places() const override { return true; }
     void write_products(KernelText& k) override {
         Body& body = k.body;
         body.line(

@@ -120,7 +120,7 @@ void CovarianceStream::write_locate(Body& body, const Cursor& c) const {
     body.line("const int column = " + c.position + " / planes;");
     body.line(c.d + " = " + c.plane + " = " + c.position + " - column * planes, " + c.stop + " = min(planes, " + c.d +
               " + end - " + c.position + ") + " + number(reach_) + ";");
-    write_column(body, c.n, c.h, c.w);
+    if (!c.n.empty()) write_column(body, c.n, c.h, c.w);
 }
 
 void CovarianceStream::write_advance(Body& body, const Cursor& c) const {
@@ -134,36 +134,41 @@ void CovarianceStream::write_advance(Body& body, const Cursor& c) const {
 // way.
 void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     Body& body = k.body;
-    const Cursor own = {"at", "d", "plane", "stop", "own_n", "own_h", "own_w"},
+    const bool placed = products_read_places();
+    const Cursor own = {"at", "d", "plane", "stop", placed ? "own_n" : "", "own_h", "own_w"},
                  next = {"next", "next_d", "next_plane", "next_stop", "n", "h", "w"};
     const int64_t batch = std::min(numbers(), most_early());
     const bool copies = copies_, early = copies || numbers() <= most_early();
     if (!copies) body.line(std::string(real_name(real_of(graph_[x_].type.dtype))) + " loaded[" + number(batch) + "];");
     if (!copies) body.line("unsigned met = 0;");
     write_places(k);
-    body.line("int d, plane, stop, own_n, own_h, own_w, next = at, next_d, next_plane, next_stop, n, h, w, slot = 0;");
+    body.line("int d, plane, stop, " + std::string(placed ? "own_n, own_h, own_w, " : "") +
+              "next = at, next_d, next_plane, next_stop, n, h, w, slot = 0;");
     body.open("");
     write_locate(body, own);
-    body.line("next_d = d, next_plane = plane, next_stop = stop, n = own_n, h = own_h, w = own_w;");
+    if (!placed) write_column(body, next.n, next.h, next.w);
+    body.line("next_d = d, next_plane = plane, next_stop = stop" +
+              std::string(placed ? ", n = own_n, h = own_h, w = own_w;" : ";"));
     body.close();
-    auto issue = [&](const std::string& stage) {
+    auto issue = [&] {
         k.emitter.open("if (next < end)");
         if (copies)
-            write_copies(k, stage);
+            write_copies(k, "to");
         else
             write_load(k, "0", batch);
         write_advance(body, next);
         k.emitter.close();
-        if (copies) body.line("tf_copy_commit();");
     };
     if (copies) {
+        body.line("auto bring = [&](int to) {");
+        issue();
+        body.line("tf_copy_commit();");
+        body.line("};");
         body.line("int stage = 0;");
         body.line("#pragma unroll 1");
-        body.open("for (int early = 0; early < " + number(stages) + "; ++early)");
-        issue("early");
-        body.close();
+        body.line("for (int early = 0; early < " + number(stages) + "; ++early) bring(early);");
     } else if (early) {
-        issue("");
+        issue();
     }
     if (most_terms) body.open("for (bool again = false; !again || at < end; again = true)");
     k.emitter.open(most_terms ? "for (int terms = 0; at < end && terms < " + number(most_terms) + ";)"
@@ -171,11 +176,11 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     if (copies) {
         body.line("tf_copy_wait<" + number(stages - 1) + ">();");
         write_copied(k);
-        issue("stage");
+        body.line("bring(stage);");
         body.line("stage = stage + 1 == " + number(stages) + " ? 0 : stage + 1;");
     } else if (early) {
         write_store(k, "0", batch);
-        issue("");
+        issue();
     } else {
         body.line("#pragma unroll 1");
         k.emitter.open("for (int first = 0; first < " + number(numbers()) + "; first += " + number(batch) + ")");

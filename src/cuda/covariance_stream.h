@@ -29,6 +29,8 @@ protected:
     // Multiplies the plane of which all partners are staged, the last in `slot`; its rows begin at own_h, its columns
     // at own_w.
     virtual void write_products(KernelText& kernel) = 0;
+    // Whether they ask where a plane's column lies: own_n, own_h, own_w.
+    virtual bool products_read_places() const { return false; }
     // Takes the sums to the block's slot; adds them to what is there if `again`.
     virtual void write_finish(KernelText& kernel) = 0;
 

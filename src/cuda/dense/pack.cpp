@@ -51,6 +51,7 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
               num(s.blocks_per_tile) + " + " + block_of + "[tile]) * 64 + within;");
     body.line("const int first = " + std::string(s.pairs ? "0" : "step * 2 * LANES + half * LANES") + ";");
     body.line(real + " v[LANES];");
+    if (problem.terms() == 2) body.line("unsigned high[LANES], low[LANES];");
     body.line("#pragma unroll");
     emitter.open("for (int j = 0; j < LANES; j++)");
     body.line("v[j] = 0;");
@@ -66,25 +67,24 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
     index.push_back({"(" + k + " % " + num(taps_w) + ")"});
     body.line("v[j] = (" + real + ")" + emitter.value(weight, index)[0] + ";");
     emitter.close();
+    if (problem.terms() == 2) {
+        // The low terms carry what the sums will lose. A weight without a low term, such as a pool's, makes sums that
+        // lose nothing.
+        const double lost = problem.family == Family::wgmma ? lost_in_chains(config, s) : 0;
+        body.line("high[j] = round_tf32(v[j]);");
+        body.line("const float rest = v[j] - __uint_as_float(high[j]);");
+        body.line("low[j] = round_tf32(rest == 0 ? 0 : rest + v[j] * " + literal(lost, Real::f32) + ");");
+    }
     emitter.close();
     const std::string address =
         pointer + " + (long long)(at / 128) * " + num(s.tile_bytes) + " + (half * 64 + row) * 16";
-    if (lanes == 4) {
+    if (problem.terms() == 2) {
+        body.line("*(uint4*)(" + address + ") = make_uint4(high[0], high[1], high[2], high[3]);");
+        body.line("*(uint4*)(" + address + " + 2048) = make_uint4(low[0], low[1], low[2], low[3]);");
+    } else if (lanes == 4) {
         body.line(
             "const uint4 high = make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3]));");
         body.line("*(uint4*)(" + address + ") = high;");
-        if (problem.terms() == 2) {
-            // The low terms carry what the sums will lose. A weight without a low term, such as a pool's, makes sums
-            // that lose nothing.
-            const double lost = problem.family == Family::wgmma ? lost_in_chains(config, s) : 0;
-            body.line(
-                "const float rest[4] = {v[0] - __uint_as_float(high.x), v[1] - __uint_as_float(high.y), v[2] - "
-                "__uint_as_float(high.z), v[3] - __uint_as_float(high.w)};");
-            body.line("#define LOW(j) round_tf32(rest[j] == 0 ? 0 : rest[j] + v[j] * " + literal(lost, Real::f32) +
-                      ")");
-            body.line("*(uint4*)(" + address + " + 2048) = make_uint4(LOW(0), LOW(1), LOW(2), LOW(3));");
-            body.line("#undef LOW");
-        }
     } else {
         const std::string vector = "tf_vector<" + std::string(element_name(problem.arithmetic)) + ", LANES>";
         body.line(vector + " whole;");

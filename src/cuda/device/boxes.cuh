@@ -87,16 +87,24 @@ static __device__ __forceinline__ void transpose(const unsigned char* raw, unsig
 static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
     constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
     constexpr int RING = OPERAND ? STAGES : RAW, BOXES = OPERAND ? KSTAGES : KSTAGES * PIECES;
-    Pump pump(packed, s, 0);
-    // Weights that stay: all of this CTA's channels, once.
-    if (RESIDENT && (int)blockIdx.x < s.total) {
+    if (RESIDENT && (int)blockIdx.x < s.total) {              // weights that stay: all of this CTA's channels, once
         barrier_expect(shared_address(&b.weights_full[0]), KSTEPS * OPERAND_TILES * TILE_BYTES);
         copy_bulk(shared_address(shared + WEIGHTS_AT), packed + (long long)place_of(blockIdx.x, s).fixed * (KSTEPS * OPERAND_TILES * TILE_BYTES), KSTEPS * OPERAND_TILES * TILE_BYTES, shared_address(&b.weights_full[0]));
     }
-    // Boxes in their order: tile, stage of channels, piece of it.
-    Place at = place_of(blockIdx.x, s);
-    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && pump.tile < s.total);) {
-        if (!RESIDENT) pump.ahead(b, shared, packed, s);
+    // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
+    Place at = place_of(blockIdx.x, s), w_at = at;
+    int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && w_tile < s.total);) {
+        if (!RESIDENT) while (w_tile < s.total) {
+            if (slab_meets(slab, w_at, s)) {
+                if (w_turn > 0 && !barrier_done(shared_address(&b.weights_empty[w_slot]), (w_turn - 1) & 1)) break;
+                const int first = slab_first(w_at.variant, slab), bytes = (slab_first(w_at.variant, slab + 1) - first) * TILE_BYTES;
+                copy_weights(shared_address(shared + WEIGHTS_AT + w_slot * SLAB_BYTES), packed + (((long long)w_at.fixed * KSTEPS + step) * OPERAND_TILES + first) * TILE_BYTES, bytes, shared_address(&b.weights_full[w_slot]), 0);
+                if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
+            }
+            if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }
+            if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
+        }
         if (!RESIDENT && tile >= s.total) continue;
         if (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1)) continue;
         const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);

@@ -5,9 +5,9 @@ constexpr int WARPS_N = 1;                                    // a warpgroup's w
 #ifdef __CUDACC__
 TF_PTX void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 TF_PTX void barrier_wait(unsigned b, int parity) {
-    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(b), "r"(parity) : "memory");
+    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}" ::"r"(b), "r"(parity) : "memory");
 }
-TF_PTX void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(b), "r"(bytes) : "memory"); }
+TF_PTX void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(b), "r"(bytes) : "memory"); }
 TF_PTX void copy_bulk(unsigned to, const void* from, int bytes, unsigned barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
@@ -61,7 +61,7 @@ TF_PTX void copy_weights(unsigned to, const unsigned char* from, int bytes, unsi
 // True in every thread of a warpgroup where it is in all of them.
 TF_PTX bool group_agrees(int barrier, bool mine) {
     unsigned all;
-    asm volatile("{\n.reg .pred p, q;\nsetp.ne.u32 q, %1, 0;\nbar.red.and.pred p, %2, 128, q;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}" : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
     return __shfl_sync(~0u, all, 0);
 }
 TF_PTX void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -7,13 +7,13 @@ TF_PTX unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_
 TF_PTX void shared_put(unsigned to, unsigned word) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory"); }
 
 // mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
-TF_PTX void barrier_init(unsigned b, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(b), "r"(arrivals)); }
+TF_PTX void barrier_init(unsigned b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(b), "r"(arrivals)); }
 TF_PTX bool barrier_done(unsigned b, int parity) {
     int done;
-    asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(b), "r"(parity) : "memory");
+    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : "r"(b), "r"(parity) : "memory");
     return done;
 }
-TF_PTX void barrier_arrive(unsigned b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(b) : "memory"); }
+TF_PTX void barrier_arrive(unsigned b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(b) : "memory"); }
 TF_PTX void barrier_named(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 // cp.async of 4, 8 or 16 bytes that writes zeros where `inside` is false; copy_arrive: when the thread's copies have landed.

@@ -24,10 +24,9 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
         int turn = gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0;
         at.variant = (part / FIXED + turn) % VARIANTS;
     }
-    at.u[3] = rest % s.tiles[3] * TILE_W; rest /= s.tiles[3];
-    at.u[2] = rest % s.tiles[2] * TILE_H; rest /= s.tiles[2];
-    at.u[1] = rest % s.tiles[1] * TILE_D; rest /= s.tiles[1];
-    at.u[0] = rest * TILE_N;
+    constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
+#pragma unroll
+    for (int a = 3; a >= 0; a--) at.u[a] = (a > 0 ? rest % s.tiles[a] : rest) * TILE[a], rest /= s.tiles[a];
     return at;
 }
 
@@ -197,12 +196,15 @@ template <int CHANNELS> static __device__ __forceinline__ void put(unsigned char
             *(double2*)(stage + (k * PLANE + p) * 16) = make_double2(v[k * 2], v[k * 2 + 1]);
             continue;
         }
-        uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
-        *(uint4*)(stage + (k * PLANE + p) * 16) = high;
-        if (TERMS > 1) {                                      // what rounding left: v = high + low to 21 bits and more
-            uint4 low = make_uint4(round_tf32(v[k * 4] - __uint_as_float(high.x)), round_tf32(v[k * 4 + 1] - __uint_as_float(high.y)),
-                                   round_tf32(v[k * 4 + 2] - __uint_as_float(high.z)), round_tf32(v[k * 4 + 3] - __uint_as_float(high.w)));
-            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = low;
+        if (TERMS > 1) {
+            unsigned high[4], low[4];                         // low: what rounding leaves, v = high + low to 21 bits and more
+#pragma unroll
+            for (int j = 0; j < 4; j++) high[j] = round_tf32(v[k * 4 + j]), low[j] = round_tf32(v[k * 4 + j] - __uint_as_float(high[j]));
+            *(uint4*)(stage + (k * PLANE + p) * 16) = make_uint4(high[0], high[1], high[2], high[3]);
+            *(uint4*)(stage + ((VECTORS + k) * PLANE + p) * 16) = make_uint4(low[0], low[1], low[2], low[3]);
+        } else {
+            const uint4 high = make_uint4(round_tf32(v[k * 4]), round_tf32(v[k * 4 + 1]), round_tf32(v[k * 4 + 2]), round_tf32(v[k * 4 + 3]));
+            *(uint4*)(stage + (k * PLANE + p) * 16) = high;
         }
     }
 }
@@ -502,7 +504,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
 #pragma unroll
                             for (int i = 0; i < CHUNK_WIDTH / 8; i++) {
                                 const int j = chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i;
-                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + j * 4);
+                                if (j < RUN_PIXELS / 8 && c * CHUNK_WIDTH + i * 8 < ROW_LENGTH) fragments.add(results<TERMS>(acc, total)[set * PLANES + p] + (chunk_row_start(r) / 8 + c * (CHUNK_WIDTH / 8) + i) * 4);
                             }
                 if constexpr (REDUCED)                        // while the store role takes the chunk before
 #pragma unroll
