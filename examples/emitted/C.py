@@ -8,11 +8,11 @@
 #   expand_conv: conv_transpose f32[16,128,20,36,36] is a lattice convolution
 #   fold_scale: a scalar scale of f32[16,128,20,36,36] folds into the weights
 #   expand_batch_norm: batch_norm by the statistics over [0,2,3,4]
-#   keep_dims: mean keeps its dims, a reshape drops them
-#   keep_dims: var keeps its dims, a reshape drops them
 #   expand_adaptive_pool: adaptive_avg_pool to one element is a mean over [2,3,4]
 #   mean_of_centred: the mean over [2,3,4] of a centred value needs no rounded mean
 #   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box
+#   reduce_affine: mean over [0] commutes with 2 scales and shifts
+#   centred_variance: variance over [0,2,3,4] of f32[16,128,20,36,36] around the collapsed mean
 #   … and 14 more
 #   in all 538 Gflop and 1.77 GB became 537 Gflop and 1.21 GB.
 # Plan: prepare: 3.56 Mflop, 8.23 MB; moments: 17.1 Mflop, 67.2 MB; dense: 537 Gflop, 71.2 MB.
@@ -38,12 +38,11 @@ SOURCE = r"""
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define EIGHT(i) FOUR(i), FOUR(i + 4)
+#define SHARED(barrier) "r"(shared_address(&barrier))
 DEVICE float tf_rsqrt(float x) { return rsqrtf(x); }
 DEVICE double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
-struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
-DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
 
 #if __CUDA_ARCH__ >= 900
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
@@ -59,14 +58,13 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 typedef unsigned long long Barrier;
 DEVICE unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 // mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
-DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&b)), "r"(arrivals)); }
+DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::SHARED(b), "r"(arrivals)); }
 DEVICE bool barrier_done(Barrier& b, int parity) {
     int done;
-    asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}"
-        : "=r"(done) : "r"(shared_address(&b)), "r"(parity) : "memory");
+    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : SHARED(b), "r"(parity) : "memory");
     return done;
 }
-DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&b)) : "memory"); }
+DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::SHARED(b) : "memory"); }
 // f(i) for the elements i < count of a block.
 template <class F> DEVICE void tf_each(int block, int count, F f) {
     const int i = block * 256 + threadIdx.x;
@@ -92,8 +90,8 @@ DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-constexpr int THREADS = 384, COUT = 128, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4, PERIOD_D = 1, TILE_H = 4;
-constexpr int RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36, EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1;
+constexpr int THREADS = 384, COUT = 128, TILE_N = 1, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4, PERIOD_D = 1;
+constexpr int TILE_H = 4, RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36, EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1;
 constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2;
 constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336;
 constexpr int RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96, WORDS = 1440;
@@ -104,27 +102,24 @@ __constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -
     -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};  // first and last shift along d, along h
 DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
-    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}"
-        ::"r"(shared_address(&b)), "r"(parity) : "memory");
+    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}" ::SHARED(b), "r"(parity) : "memory");
 }
-DEVICE void barrier_expect(Barrier& b, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&b)), "r"(bytes) : "memory");
-}
+DEVICE void barrier_expect(Barrier& b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::SHARED(b), "r"(bytes) : "memory"); }
 DEVICE void copy_bulk(unsigned to, const void* from, int bytes, Barrier& barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-        ::"r"(to), "l"(from), "r"(bytes), "r"(shared_address(&barrier)) : "memory");
+        ::"r"(to), "l"(from), "r"(bytes), SHARED(barrier) : "memory");
 }
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& barrier) {
     asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
-        ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(shared_address(&barrier)) : "memory");
+        ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(barrier) : "memory");
 }
 DEVICE void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
     unsigned all;
-    asm volatile("{\n.reg .pred p, q;\nsetp.ne.u32 q, %1, 0;\nbar.red.and.pred p, %2, 128, q;\nselp.u32 %0, 1, 0, p;\n}"
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}"
         : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
     return __shfl_sync(~0u, all, 0);
 }
@@ -152,10 +147,8 @@ struct Operands { float* partial; };
 struct Place { int u[4]; };
 DEVICE Place place_of(int tile, const Sizes& s) {
     Place at;
-    at.u[3] = tile % s.tiles[3] * TILE_W; tile /= s.tiles[3];
-    at.u[2] = tile % s.tiles[2] * TILE_H; tile /= s.tiles[2];
-    at.u[1] = tile % s.tiles[1]; tile /= s.tiles[1];
-    at.u[0] = tile;
+    constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
+    UNROLL for (int a = 3; a >= 0; a--) at.u[a] = (a > 0 ? tile % s.tiles[a] : tile) * TILE[a], tile /= s.tiles[a];
     return at;
 }
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image: tiles at a border have less to do.
@@ -169,30 +162,6 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
     return at.u[1] + reach[0] < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && at.u[2] + reach[2] < s.in[2] && at.u[2] + TILE_H - 1
         + reach[3] >= 0;
 }
-// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room.
-struct Pump {
-    const unsigned char* from;
-    int tile, step, slab, slot, turn;
-    Place at;
-    DEVICE void seek(const unsigned char* packed, const Sizes& s) { at = place_of(tile, s); from = packed; step = slab = 0; }
-    DEVICE Pump(const unsigned char* packed, const Sizes& s) : tile(blockIdx.x), slot(0), turn(0) { seek(packed, s); }
-    DEVICE void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        while (tile < s.total) {
-            if (slab_meets(slab, at, s)) {
-                if (turn > 0 && !barrier_done(b.weights_empty[slot], (turn - 1) & 1)) return;
-                const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
-                barrier_expect(b.weights_full[slot], bytes);
-                if (bytes) copy_bulk(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, b.weights_full[slot]);
-                if (++slot == SLABS) { slot = 0; turn++; }
-            }
-            if (++slab == 25) {
-                slab = 0;
-                from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile = next_tile(tile); seek(packed, s); }
-            }
-        }
-    }
-};
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
 DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece, int t) {
     constexpr int AT_ONCE = HELD_VALUES / LANES;
@@ -215,11 +184,23 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece,
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
-    Pump pump(packed, s);
-    // Weights that stay: all of this CTA's channels, once. Boxes in their order: tile, stage of channels, piece of it.
-    Place at = place_of(blockIdx.x, s);
-    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (pump.tile < s.total);) {
-        pump.ahead(b, shared, packed, s);
+    // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
+    Place at = place_of(blockIdx.x, s), w_at = at;
+    int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (w_tile < s.total);) {
+        while (w_tile < s.total) {
+            if (slab_meets(slab, w_at, s)) {
+                if (w_turn > 0 && !barrier_done(b.weights_empty[w_slot], (w_turn - 1) & 1)) break;
+                const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
+                Barrier& barrier = b.weights_full[w_slot];
+                barrier_expect(barrier, bytes);
+                if (bytes)
+                    copy_bulk(shared_address(shared + w_slot * SLAB_BYTES), packed + (step * OPERAND_TILES + first) * TILE_BYTES, bytes, barrier);
+                if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
+            }
+            if (++slab == 25) { slab = 0; step++; }
+            if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
+        }
         if (tile >= s.total) continue;
         if (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1)) continue;
         Barrier& bar = b.raw_full[slot];
@@ -417,13 +398,12 @@ DEVICE double tf_warp_sum(double v) {
 }
 
 __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10,
-    int n17, tf_divisor per_count_1, tf_divisor per_batch) {
+    int n17) {
     __shared__ double tf_warps[8], tf_sums[1];
     TF_AFTER();
     TF_BESIDE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
-    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, column = place * 4, begin = chunk * 8;
-    const int end = min(begin + 8, count_2);
+    const int q0 = ((int)blockIdx.x / count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = q4 / batch;
+    const int outer7 = q4 - q6 * batch, place = (int)threadIdx.x, column = place * 4, begin = chunk * 8, end = min(begin + 8, count_2);
     const float* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows = end - begin;
     double sum = 0.0;
@@ -631,12 +611,6 @@ template <class... P, class... A> void launch(void (*kernel)(P...), long long gr
     cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, cluster > 1 ? 2u : early};
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
-// n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
-static tf_divisor divisor(long long d) {
-    unsigned shift = 0;
-    while ((1ull << shift) < (unsigned long long)d) ++shift;
-    return {(unsigned)((((1ull << shift) - d) << 32) / d + 1), shift};
-}
 // A tensor as the copy engine is told of it: five axes, fastest first; it reads boxes of it, zeros outside.
 static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
     typedef int Encode(void*, int, int, const void*, const void*, const void*, const void*, const void*, int, int, int, int);
@@ -660,7 +634,7 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
     const long long at_10 = at_9 + 67584, at_11 = at_10 + 1024;
     if (asks) return room(train_dense, 221696), at_11 + 1024;
     launch(train_moments, 64 * batch * count_1, 256, 0, 1, true, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
-        32 * depth * height, 64 * batch, divisor(count_1), divisor(batch));
+        32 * depth * height, 64 * batch);
     launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
     launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
         1.0 / (36 * mid_depth * mid_height));
@@ -684,7 +658,7 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768, at_4 = at_3 + 512;
     if (asks) return at_4 + 512 * batch * count_1;
     launch(train_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
-        depth * height * width, 64 * batch, divisor(count_1), divisor(batch));
+        depth * height * width, 64 * batch);
     launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2);
     launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
         128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
@@ -705,7 +679,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_817bc3d1bf89_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_54d6b1a2f1a0_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

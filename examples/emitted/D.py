@@ -27,6 +27,7 @@ SOURCE = r"""
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define EIGHT(i) FOUR(i), FOUR(i + 4)
+#define SHARED(barrier) "r"(shared_address(&barrier))
 struct Half {
     unsigned short bits;
     Half() = default;
@@ -49,14 +50,13 @@ template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; }
 typedef unsigned long long Barrier;
 DEVICE unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 // mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
-DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&b)), "r"(arrivals)); }
+DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::SHARED(b), "r"(arrivals)); }
 DEVICE bool barrier_done(Barrier& b, int parity) {
     int done;
-    asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}"
-        : "=r"(done) : "r"(shared_address(&b)), "r"(parity) : "memory");
+    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : SHARED(b), "r"(parity) : "memory");
     return done;
 }
-DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&b)) : "memory"); }
+DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::SHARED(b) : "memory"); }
 DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
 // Four channels of a pixel, or of a weight, as the tensor cores take them.
 DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3])); }
@@ -64,37 +64,34 @@ DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-constexpr int STORE_GROUPS = 1, THREADS = 512, TILE_H = 2, RUN_H = 2, EXTENT_H = 4, FIRST_H = -2, TILE_W = 88, RUN_W = 88, EXTENT_W = PICK(92, 96);
-constexpr int FIRST_W = -PICK(4, 8), RAW_PIXELS = PICK(368, 384), PLANE = PICK(368, 384), RUN_PIXELS = 184, LANES = PICK(4, 8);
-constexpr int KSTAGES = PICK(8, 4), KSTEPS = PICK(8, 4), STAGES = 2, RAW = 2, PIECE = 2, SLABS = 3, SLAB_BYTES = 32768, TILE_BYTES = 2048;
-constexpr int OPERAND_TILES = 30, BUFFERS = 4, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, BLOCKS = 1, ACCUMULATORS = 92;
-constexpr int STAGE_BYTES = PICK(11776, 12288), RAW_BYTES = PICK(11776, 12288), CHUNK_BYTES = 18432, STAGES_AT = 98304;
+constexpr int STORE_GROUPS = 1, THREADS = 512, TILE_N = 1, TILE_D = 1, TILE_H = 2, RUN_H = 2, EXTENT_H = 4, FIRST_H = -2, TILE_W = 88, RUN_W = 88;
+constexpr int EXTENT_W = PICK(92, 96), FIRST_W = -PICK(4, 8), RAW_PIXELS = PICK(368, 384), PLANE = PICK(368, 384), RUN_PIXELS = 184;
+constexpr int LANES = PICK(4, 8), KSTAGES = PICK(8, 4), KSTEPS = PICK(8, 4), STAGES = 2, RAW = 2, PIECE = 2, SLABS = 3, SLAB_BYTES = 32768;
+constexpr int TILE_BYTES = 2048, OPERAND_TILES = 30, BUFFERS = 4, CHUNKS = 3, CHUNK_WIDTH = 64, ROW_LENGTH = 184, PITCH = 72, BLOCKS = 1;
+constexpr int ACCUMULATORS = 92, STAGE_BYTES = PICK(11776, 12288), RAW_BYTES = PICK(11776, 12288), CHUNK_BYTES = 18432, STAGES_AT = 98304;
 constexpr int RAW_AT = PICK(121856, 122880), CHUNKS_AT = PICK(145408, 147456), HELD_VALUES = PICK(32, 16), BUFFERS_0 = 2, TRANSPOSERS = 96;
 constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
 DEVICE int slab_first(int slab) { return min(slab * 16, 30); }
 DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
-    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}"
-        ::"r"(shared_address(&b)), "r"(parity) : "memory");
+    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}" ::SHARED(b), "r"(parity) : "memory");
 }
-DEVICE void barrier_expect(Barrier& b, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&b)), "r"(bytes) : "memory");
-}
+DEVICE void barrier_expect(Barrier& b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::SHARED(b), "r"(bytes) : "memory"); }
 DEVICE void copy_bulk(unsigned to, const void* from, int bytes, Barrier& barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-        ::"r"(to), "l"(from), "r"(bytes), "r"(shared_address(&barrier)) : "memory");
+        ::"r"(to), "l"(from), "r"(bytes), SHARED(barrier) : "memory");
 }
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& barrier) {
     asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
-        ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(shared_address(&barrier)) : "memory");
+        ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(barrier) : "memory");
 }
 DEVICE void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
     unsigned all;
-    asm volatile("{\n.reg .pred p, q;\nsetp.ne.u32 q, %1, 0;\nbar.red.and.pred p, %2, 128, q;\nselp.u32 %0, 1, 0, p;\n}"
+    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}"
         : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
     return __shfl_sync(~0u, all, 0);
 }
@@ -129,10 +126,8 @@ struct Operands { STORED* y0; Strides ys0; };
 struct Place { int u[4]; };
 DEVICE Place place_of(int tile, const Sizes& s) {
     Place at;
-    at.u[3] = tile % s.tiles[3] * TILE_W; tile /= s.tiles[3];
-    at.u[2] = tile % s.tiles[2] * TILE_H; tile /= s.tiles[2];
-    at.u[1] = tile % s.tiles[1]; tile /= s.tiles[1];
-    at.u[0] = tile;
+    constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
+    UNROLL for (int a = 3; a >= 0; a--) at.u[a] = (a > 0 ? tile % s.tiles[a] : tile) * TILE[a], tile /= s.tiles[a];
     return at;
 }
 // The CTA's next tile. Each round begins elsewhere, so that a CTA meets every place of the image: tiles at a border have less to do.
@@ -140,27 +135,6 @@ DEVICE int next_tile(int tile) {
     const unsigned round = tile / gridDim.x + 1;
     return (int)(round * gridDim.x + (blockIdx.x + (round * (round + 1) / 2) % gridDim.x) % gridDim.x);
 }
-// Streamed weights: slab after slab of packed operand tiles, as far ahead as the ring has room.
-struct Pump {
-    const unsigned char* from;
-    int tile, step, slab, slot, turn;
-    DEVICE void seek(const unsigned char* packed) { from = packed; step = slab = 0; }
-    DEVICE Pump(const unsigned char* packed) : tile(blockIdx.x), slot(0), turn(0) { seek(packed); }
-    DEVICE void ahead(Barriers& b, unsigned char* shared, const unsigned char* packed, const Sizes& s) {
-        while (tile < s.total) {
-            if (turn > 0 && !barrier_done(b.weights_empty[slot], (turn - 1) & 1)) return;
-            const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
-            barrier_expect(b.weights_full[slot], bytes);
-            if (bytes) copy_bulk(shared_address(shared + slot * SLAB_BYTES), from + first * TILE_BYTES, bytes, b.weights_full[slot]);
-            if (++slot == SLABS) { slot = 0; turn++; }
-            if (++slab == 2) {
-                slab = 0;
-                from += OPERAND_TILES * TILE_BYTES;
-                if (++step == KSTEPS) { tile = next_tile(tile); seek(packed); }
-            }
-        }
-    }
-};
 // Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns between them in the
 // patch are zeros that nobody writes.
 constexpr int WORD = sizeof(STORED) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;  // a word: one pixel or two
@@ -199,11 +173,20 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
-    Pump pump(packed);
-    // Weights that stay: all of this CTA's channels, once. Boxes in their order: tile, stage of channels, piece of it.
-    Place at = place_of(blockIdx.x, s);
-    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (pump.tile < s.total);) {
-        pump.ahead(b, shared, packed, s);
+    // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
+    Place at = place_of(blockIdx.x, s), w_at = at;
+    int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (w_tile < s.total);) {
+        while (w_tile < s.total) {
+            if (w_turn > 0 && !barrier_done(b.weights_empty[w_slot], (w_turn - 1) & 1)) break;
+            const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
+            Barrier& barrier = b.weights_full[w_slot];
+            barrier_expect(barrier, bytes);
+            if (bytes) copy_bulk(shared_address(shared + w_slot * SLAB_BYTES), packed + (step * OPERAND_TILES + first) * TILE_BYTES, bytes, barrier);
+            if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
+            if (++slab == 2) { slab = 0; step++; }
+            if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
+        }
         if (tile >= s.total) continue;
         if (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1)) continue;
         Barrier& bar = b.raw_full[slot];
@@ -469,7 +452,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f3f25a36fd4c", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_3339a5d74282", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

@@ -160,3 +160,11 @@ def test_equal_tables_of_the_file_are_one_and_those_of_a_namespace_its_own():
     space = f"namespace k_ {{\n{table % 4}int f() {{ return tf_table_4[0]; }}\n}}\nusing k_::k;\n"
     text = f"\n{table % 3}int f() {{ return tf_table_3[0]; }}\n{space}{table % 5}int g() {{ return tf_table_5[0]; }}\n"
     assert equal_tables(text) == text.replace(table % 5, "").replace("tf_table_5", "tf_table_3")
+
+
+def test_tables_that_several_kernels_have_are_the_files():
+    kernel = "__global__ void {}() {{\n    static const int first[] = {{0, 1, 2}};\n    use(first);\n}}\n"
+    text = equal_tables(kernel.format("f") + kernel.format("g"))
+    assert text.count("first[] =") == 1 and text.startswith("__device__ const int first[] = {0, 1, 2};\n")
+    other = kernel.format("f") + kernel.format("g").replace("2}", "3}")
+    assert equal_tables(other) == other

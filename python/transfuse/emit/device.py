@@ -23,6 +23,7 @@ from transfuse.emit.passes import (
     operands_read,
     renumbered,
     shortened,
+    sums_chosen,
     unread_parameters,
     without_unread,
     variants_chosen,
@@ -36,7 +37,8 @@ from transfuse.emit.text.brief import brief
 from transfuse.emit.text.jobs import jobs
 from transfuse.emit.text.prune import differences_gone
 from transfuse.emit.text.ranges import Range, tables
-from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, product, rounded, shorter, stores_written_out
+from transfuse.emit.text.roles import nothing_held
+from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, SHARED, product, rounded, shorter, stores_written_out
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
@@ -112,6 +114,7 @@ def _reduced(every: list[list[Chunk]]) -> None:
     one_number_tables(every)
     equal_counts(every)
     rows_of_phases(every)
+    sums_chosen(every, _constants(every))
     for source in every:  # the constants speak for themselves
         source[:] = [replace(c, text=re.sub(r"// Dense tiles: [^\n]*\n", "", c.text)) for c in source]
     for roll in (False, False, False, True):  # what is left of a function may decide how others read
@@ -124,6 +127,9 @@ def _reduced(every: list[list[Chunk]]) -> None:
             shortened(every)
             called_once(every)
             numbers_for_names(every)
+    for source in every:
+        source[:] = needed([replace(c, text=text) for c, text in zip(source, nothing_held([c.text for c in source]))])
+    _once_more(every)
     variants_chosen(every)
     aliases_gone(every)
     for source in every:
@@ -142,6 +148,14 @@ def _reduced(every: list[list[Chunk]]) -> None:
         constants_together(source)
         comments_of_its_own(source)
         operands_given(source)
+
+
+def _once_more(every: list[list[Chunk]]) -> None:
+    """What the tap loop calls once, now that it is a loop."""
+    before = [{c.text for c in source} for source in every]
+    called_once(every)
+    for source, texts in zip(every, before):
+        source[:] = [c if c.text in texts else replace(c, text=specialised(c.text, {}, False)) for c in source]
 
 
 def _sums_by_name(source: list[Chunk]) -> None:
@@ -191,7 +205,7 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
                 order.insert(last + 1, chunk.text)
             last = order.index(chunk.text)
     named = "".join(c.text for _, source in kernels for c in source)
-    macros = [DEVICE, *([LISTS] if "EIGHT(" in named else [])]
+    macros = [DEVICE, *([LISTS] if "EIGHT(" in named else []), *([SHARED] if "SHARED(" in named else [])]
     blocks = ['#define UNROLL _Pragma("unroll")', *macros, ELEMENTS]
     blocks += _blocks(declared_first([shared[text] for text in order]))
     for name, source in kernels:

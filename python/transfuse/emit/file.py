@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from transfuse import library
-from transfuse.emit import device, functions, header, host, portable, runtime
+from transfuse.emit import device, functions, header, host, portable, quotients, runtime
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.model import Reference, lines_of
 from transfuse.emit.model_class import WIDTH, model_class
@@ -27,9 +27,9 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     if half and "half" in every:
         return _file(found, ref, modes, ["half"])
     taken, text = ["fp32"], _file(found, ref, modes, ["fp32"])
-    shorter = [replace(mode, parts=[_without_general(part) for part in mode.parts]) for mode in modes]
-    if text.count("\n") >= LONGEST and shorter != modes:
-        modes, text = shorter, _file(found, ref, shorter, taken)
+    if text.count("\n") >= LONGEST and not any(part.network for mode in modes for part in mode.parts):
+        modes = [replace(mode, parts=[_shorter(part) for part in mode.parts]) for mode in modes]
+        text = _file(found, ref, modes, taken)
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
             longer = _with(found, ref, modes, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
@@ -46,8 +46,9 @@ def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:
         return None
 
 
-def _without_general(part):
-    return replace(part, programs=part.programs.without_general())
+def _shorter(part):
+    """For the example's kind of sizes alone, and what its plain kernels look up said where they read it."""
+    return replace(part, programs=part.programs.without_general().changed(quotients.plainly))
 
 
 def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:

@@ -7,6 +7,17 @@ import textwrap
 from transfuse.emit.model import Reference
 
 
+# Rules that move dimensions and no numbers: they are counted, not told.
+SHAPES = (
+    "drop_trivial_axes",
+    "keep_dims",
+    "pool_before_reshape",
+    "reduce_reshaped",
+    "reshape_of_reshape",
+    "sink_reshape",
+)
+
+
 def header(found, ref: Reference, modes, device: str = "cuda") -> str:
     lines = [
         f"{found.path.name} with its kernels: ModelNew computes what Model does, whose layers it makes (below). As written:"
@@ -71,7 +82,9 @@ def _steps(steps) -> list[str]:
 
 
 def _shortened(steps: list[str], most: int) -> list[str]:
-    return steps if len(steps) <= most else [*steps[: most - 1], f"  … and {len(steps) - most + 1} more"]
+    told = [step for step in steps if step.split(":")[0].strip() not in SHAPES]
+    told = told if len(told) <= most else told[: most - 1]
+    return told if len(told) == len(steps) else [*told, f"  … and {len(steps) - len(told)} more"]
 
 
 def _cost(cost: dict) -> str:

@@ -81,3 +81,9 @@ class Programs:
     def without_general(self) -> Programs:
         """Without kernels of their own for sizes that others cannot take: those are computed in PyTorch's operators."""
         return Programs({key: [v for v in list_ if v[0]] or list_ for key, list_ in self.stated.items()}, self.later)
+
+    def changed(self, change: Callable[[Program], Program]) -> Programs:
+        """With every program changed, those too that are stated later."""
+        each = lambda list_: [(condition, change(program)) for condition, program in list_]  # noqa: E731
+        later = {key: (lambda found=found: each(found())) for key, found in self.later.items()}
+        return Programs({key: each(list_) for key, list_ in self.stated.items()}, later)

@@ -114,6 +114,17 @@ def one_number_tables(sources: list[list[Chunk]]) -> None:
         source[:] = needed(source)
 
 
+def sums_chosen(sources: list[list[Chunk]], known: dict) -> None:
+    """Where a tile's sums are: in the accumulators, or, of strict products, beside them."""
+    terms = agreed(known.get("TERMS"))
+    if isinstance(terms, int):
+        for source in sources:
+            source[:] = [
+                replace(c, text=c.text.replace("results<TERMS>(acc, total)", "total" if terms > 1 else "acc"))
+                for c in source
+            ]
+
+
 NUMBER = re.compile(
     r"(?:static )?(?:__device__ __forceinline__|DEVICE) (?:constexpr )?int (\w+)\(\) \{ return (\d+); \}"
 )

@@ -79,6 +79,20 @@ def equal_tables(text: str) -> str:
         name = first.setdefault((match[1], match[3]), match[2])
         if name != match[2] and f"\n{match[0]}" in text:
             text = re.sub(rf"\b{match[2]}\b", name, text.replace(match[0], "", 1))
+    return _of_kernels(text)
+
+
+STATIC = re.compile(r"\n +static const int (\w+)(\[\] = \{[^{}]*\};)(?=\n)")
+
+
+def _of_kernels(text: str) -> str:
+    """Tables that several kernels have of their own, by one name and of the same numbers, are the file's."""
+    found = [(m[1], m[2]) for m in STATIC.finditer(text)]
+    for name, list_ in dict.fromkeys(found):
+        if found.count((name, list_)) > 1 and all(n == list_ for other, n in found if other == name):
+            text = re.sub(rf"\n +static const int {name}{re.escape(list_)}(?=\n)", "", text)
+            at = re.search(r"^__global__ ", text, re.M).start()
+            text = f"{text[:at]}__device__ const int {name}{list_}\n\n{text[at:]}"
     return text
 
 

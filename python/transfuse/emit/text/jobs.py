@@ -66,7 +66,7 @@ def jobs(text: str) -> str:
     new = SUM.sub(_sum, text)
     if "tf_sum_slices<" in new.replace(BY_TERMS, ""):
         new = text
-    new = ELEMENTS.sub(_elements, new)
+    new = ELEMENTS.sub(_elements, new) if "tf_sums<" in new or len(ELEMENTS.findall(new)) > 1 else new
     if "tf_sums<" in new:
         many = SUMS.replace("unroll 4", "unroll 8")  # of slots and terms a thread has more, which may all be under way
         new = new.replace(BY_TERMS, many if ", term = " in new else SUMS)

@@ -11,11 +11,13 @@ WORDS = re.compile(
 
 def words_as_floats(text: str) -> str:
     """Words of a raw box that are nothing but fp32: read as such, and rounded where they lie."""
-    if len(WORDS.findall(text)) != 1 or "__uint_as_float" in WORDS.sub("", text):
+    if len(WORDS.findall(text)) != 1 or re.search(r"__uint_as_float\((?!high\[)", WORDS.sub("", text)):
         return text
     new = WORDS.sub("", text).replace("unsigned word[", "float word[")
     new = new.replace("const unsigned* in = (const unsigned*)", "const float* in = (const float*)")
-    if "unsigned" in new.replace("unsigned char", ""):  # 16 bits lie in words too
+    if "unsigned" in new.replace("unsigned char", "").replace(
+        "unsigned high[4], low[4];", ""
+    ):  # 16 bits lie in words too
         return text
     return re.sub(r"\bv(?=\[| \+|\))", "word[f]", new)
 
@@ -53,3 +55,32 @@ def barriers(text: str) -> str:
             if max(map(len, new.split("\n"))) < 146:
                 text = text[: match.start()] + new + behind[until.start() :]
     return text
+
+
+RELEASED = re.compile(
+    r"( *)held\.slab = slab;\n(?: *(if \(part == \d+\) )?held\.stage = slot;\n)? *held\.release\(b\);"
+)
+SETTLED = re.compile(r"\n *products_wait<0>\(\);\n *UNROLL for \([^\n]*\) landed\([^\n]*\);(?=\n *held\.release)")
+WAITED = re.compile(r"\bheld\.wait\((b\.\w+\[\w+\], [^\n]*), b\);")
+
+
+def nothing_held(texts: list[str]) -> list[str]:
+    """Where products are waited for before anything else is done, what they read is released at once: nothing is held, and nobody
+    waits for them again."""
+    multiplies = [text for text in texts if re.search(r"\bvoid multiply\(", text)]
+    if not multiplies or not all(
+        "held" not in WAITED.sub("", RELEASED.sub("", text)).replace("Held& held", "") for text in multiplies
+    ):
+        return texts
+    out = []
+    for text in texts:
+        new = WAITED.sub(r"barrier_wait(\1);", RELEASED.sub(_released, text))
+        new = SETTLED.sub("", new)
+        new = re.sub(r"\n *(?:Held held\b[^;]*;(?:\n *held\.group = \w+;)?|held\.release\(b\);)", "", new)
+        out.append(re.sub(r", (?:Held& )?held\b(?=\))", "", new) if "struct Held" not in text else text)
+    return out
+
+
+def _released(match: re.Match) -> str:
+    stage = f"\n{match[1]}{match[2] or ''}barrier_arrive(b.empty[slot]);" if "stage" in match[0] else ""
+    return f"{match[1]}barrier_arrive(b.weights_empty[slab]);{stage}"

@@ -6,6 +6,7 @@ import re
 
 DEVICE = "#define DEVICE __device__ __forceinline__"
 BARRIER = "typedef unsigned long long Barrier;"
+SHARED = '#define SHARED(barrier) "r"(shared_address(&barrier))'
 HANDLE = re.compile(r"\bunsigned (b|bar|barrier)(?=[,)])")
 
 
@@ -14,7 +15,7 @@ def shorter(text: str) -> str:
     text = re.sub(r"\bshared_address\(&(b\.\w+\[[^][]*\])\)", r"\1", text)
     text = re.sub(r"\b(?:const )?unsigned (bar|barrier) = (b\.\w+\[)", r"Barrier& \1 = \2", text)
     for name in HANDLE.findall(text):
-        text = text.replace(f'"r"({name})', f'"r"(shared_address(&{name}))')
+        text = text.replace(f'"r"({name})', f"SHARED({name})")
     text = HANDLE.sub(r"Barrier& \1", text)
     if re.search(r"\bstruct Barriers \{", text):
         text = text.replace("unsigned long long ", "Barrier ")

@@ -106,12 +106,16 @@ class Parser:
         return node
 
     def simple(self) -> Node:
-        """Up to its semicolon; a function or struct, up to its brace."""
+        """Up to its semicolon; a function, one within another, or a struct, up to its brace."""
         start, assigned = self.at, False
         is_enum = False
+        inner = [t.text for t in self.items[start : start + 4]]
+        is_lambda = inner[:1] == ["auto"] and inner[2:] == ["=", "["]
         while self.at < len(self.items):
             token = self.items[self.at]
-            if token.text == "{" and not assigned and not is_enum and self.items[self.at - 1].text != "]":
+            if token.text == "{" and (
+                is_lambda or (not assigned and not is_enum and self.items[self.at - 1].text != "]")
+            ):
                 head = self.items[start : self.at]
                 if not any(t.text == "return" for t in head) and (
                     head
