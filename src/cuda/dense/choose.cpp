@@ -25,8 +25,9 @@ constexpr double worth_skipping =
     0.95;  // share of slabs met; asking costs a little: 3.3 % fewer products were 2 % slower (d2)
 constexpr int64_t narrow_image = 32;  // columns; wider ones are not cut into runs shorter than these
 constexpr int shortest_run = 16, shortest_tight_run = 8;
-constexpr int most_stages = 4;                                // of a ring that shall hold a whole tile
-constexpr int shortest_strips = 128;                          // pixels of a warpgroup's accumulators
+constexpr int most_stages = 4;        // of a ring that shall hold a whole tile
+constexpr int shortest_strips = 128;  // pixels of a warpgroup's accumulators
+constexpr int longest_boxed = 96;     // registers of an accumulator; with more, a chain before boxes spills
 constexpr int runs_of_a_length = 16, strips_of_a_length = 4;  // kept of each length
 
 // What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels
@@ -206,7 +207,11 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     std::erase_if(rough, [&](const Rough& r) {
         return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > runs_of_a_length;
     });
-    if (problem.family == Family::wgmma && strip_width % w_grain == 0 && !tight && (needs.straight || most > 1)) {
+    // Measured: channels last, without stride. Elsewhere for results that go straight, or to be measured.
+    const bool strips_leave_in_boxes =
+        needs.boxed && !needs.all_channels && problem.load == LoadMode::operand && problem.sums_are_long();
+    if (problem.family == Family::wgmma && strip_width % w_grain == 0 && !tight &&
+        (needs.straight || strips_leave_in_boxes || most > 1)) {
         std::vector<Rough> strips;
         add_runs(strips, strip_width, problem.longest_strip(needs.fragments), true);
         std::erase_if(strips, [](const Rough& r) { return r.pixels < 2 * strip_width; });
@@ -271,6 +276,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 const int groups = split == Split::phases ? 2 : 1;
                 if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
                 if (c.strip && most == 1 && s->blocks * s->run_pixels < shortest_strips) continue;
+                if (c.strip && most == 1 && needs.boxed && s->accumulators > longest_boxed) continue;
                 double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
                 for (size_t a = 0; a < 4; ++a) {
                     const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));
@@ -364,13 +370,14 @@ std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multi
 }
 
 double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& s,
-                int multiprocessors) {
+                int multiprocessors, bool whole) {
     Cost cost{problem, needs, s, config};
     if (config.skips) cost.met = cost.share_met();
     double tiles = static_cast<double>(s.fixed) * s.variants;
     for (size_t a = 0; a < 4; ++a)
         tiles *= std::ceil(static_cast<double>(u_extent(problem.axes[a])) / static_cast<double>(s.tile[a]));
-    return seconds_of(tiles / multiprocessors, cost.cycles());
+    const double waves = tiles / multiprocessors;
+    return seconds_of(waves, cost.cycles(), whole);
 }
 
 }  // namespace transfuse::cuda

@@ -25,8 +25,9 @@ struct Choice {
 std::vector<Choice> choose(const Problem& problem, const Needs& needs, int multiprocessors, int shared_limit,
                            size_t most = 1);
 
-// How long a configuration takes, in seconds: an estimate, to be compared with others of this function.
+// How long a configuration takes, in seconds: an estimate, to be compared with others of this function. whole: every
+// round of tiles is counted as a full one, however many there are.
 double estimate(const Problem& problem, const Needs& needs, const Config& config, const Schedule& schedule,
-                int multiprocessors);
+                int multiprocessors, bool whole = false);
 
 }  // namespace transfuse::cuda

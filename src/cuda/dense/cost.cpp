@@ -250,8 +250,8 @@ double Cost::cycles() const {
     return total;
 }
 
-double seconds_of(double waves, double cycles) {
-    return (waves < many_waves ? std::ceil(waves) : waves + ragged_end) * cycles / clock_hertz;
+double seconds_of(double waves, double cycles, bool whole) {
+    return (whole || waves < many_waves ? std::ceil(waves) : waves + ragged_end) * cycles / clock_hertz;
 }
 
 }  // namespace transfuse::cuda

@@ -43,7 +43,7 @@ private:
     int pixels_a_turn() const;
 };
 
-// So many rounds of tiles on a device, of so many cycles each: few tiles are rounded up.
-double seconds_of(double waves, double cycles);
+// So many rounds of tiles on a device, of so many cycles each: few tiles are rounded up, or all (whole).
+double seconds_of(double waves, double cycles, bool whole = false);
 
 }  // namespace transfuse::cuda

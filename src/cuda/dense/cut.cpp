@@ -9,7 +9,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr double straight_pays = 0.95;  // of the time of results that go through shared memory
+constexpr double straight_pays = 0.93;  // of the time of results that go through shared memory
 
 // The best estimate, or the configuration that was decided for another shape.
 std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
@@ -50,7 +50,7 @@ std::shared_ptr<const Schedule> schedule_of(const Surroundings& around, const Pr
 }
 
 // Where results go straight to memory unless another configuration is asked for: as far as it was measured (long sums
-// in TF32 of planes without stride, warpgroups that share the pixels).
+// in TF32 of planes without stride).
 bool goes_straight(const Problem& problem) {
     return problem.sums_are_long() && problem.arithmetic == Arithmetic::tf32 && !problem.strided() &&
            (problem.load == LoadMode::boxes || problem.load == LoadMode::rows || problem.load == LoadMode::planar);
@@ -61,9 +61,10 @@ std::optional<Cut> straight_rival(const Request& request, const std::optional<Cu
     const auto needs = request.straight_needs();
     if (!needs || !goes_straight(request.problem)) return std::nullopt;
     auto rivals = choose(request.problem, *needs, target.multiprocessors, target.shared_bytes);
-    if (rivals.empty() || rivals[0].config.split != Split::pixels) return std::nullopt;
+    if (rivals.empty()) return std::nullopt;
+    // Tiles of long sums take alike: rounds that are not full cost as much as others.
     auto seconds = [&](const Needs& of, const Config& config, const Schedule& s) {
-        return estimate(request.problem, of, config, s, target.multiprocessors);
+        return estimate(request.problem, of, config, s, target.multiprocessors, true);
     };
     if (choice && seconds(*needs, rivals[0].config, rivals[0].schedule) >=
                       straight_pays * seconds(request.needs, choice->config, *choice->schedule))
