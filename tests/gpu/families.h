@@ -17,6 +17,9 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"boxed",
          "%x = input f32[2,40,9,16]\n  %w = param f32[40,72,4,4]\n  %r = input f32[2,72,18,32]\n  %y = conv_transpose(%x, %w) "
          "stride=[2,2] padding=[1,1]\n  %a = add(%y, %r)\n  %z = silu(%a)"},
+        // Rows that begin anywhere, one by one in boxes.
+        {"lines",
+         "%x = input f32[2,40,9,37]\n  %w = param f32[40,72,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %z = silu(%y)"},
         // Images that lie one after another as one long row.
         {"small_images",
          "%x = input f32[9,64,4,4]\n  %w = param f32[64,32,4,4]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) "
@@ -160,7 +163,7 @@ inline const std::vector<Family>& families() {
         {"upsampled", f32, strict, planes, unaligned}, {"A", f32, tf32, planes, unaligned}, {"A", f32, tf32, planes, aligned, later},
         {"f4", f32, tf32, planes, aligned, later}, {"f5", f32, tf32, planes, aligned, later}, {"f9", f32, strict, planes, aligned, later},
         {"shared_positions", f32, tf32}, {"shared_channels", f16, tf32}, {"shared_channels", f32, tf32, planes, aligned, later},
-        {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later},
+        {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later}, {"lines", f32, tf32}, {"lines", f32, strict},
     };
     return list;
 }

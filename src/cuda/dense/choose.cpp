@@ -55,9 +55,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     m.c.stages = direct ? 4 : base.stages;
     // The whole patch in one piece where it is small: then a thread's place in it never changes.
     const int whole = std::max(1, 6 * 8 / (s.vectors * 4));
-    m.c.piece = problem.load == LoadMode::boxes ? s.vectors
-                : turns <= whole                ? turns
-                                                : std::max(1, std::min(2 * whole / 3, 4));
+    m.c.piece = problem.transposed() ? s.vectors : turns <= whole ? turns : std::max(1, std::min(2 * whole / 3, 4));
     const int piece = m.c.piece;
     struct Weights {
         bool resident;
@@ -107,7 +105,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                 double cycles = 0;
             } counted;  // of boxes the number of raw pieces costs memory alone
             for (auto [raw, stages] : {std::pair{4, 0}, {3, 0}, {2, 0}, {2, s.k_stages}}) {
-                if (stages > 0 && (!w.resident || problem.load != LoadMode::boxes || problem.lanes() != 4 ||
+                if (stages > 0 && (!w.resident || !problem.transposed() || problem.lanes() != 4 ||
                                    stages <= base.stages || stages > most_stages))
                     continue;
                 m.c.raw = raw,
@@ -115,7 +113,7 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                              : direct   ? 4
                                         : base.stages,
                 m.c.store_groups = needs.fragments ? 0 : 1;
-                if (problem.load == LoadMode::boxes) {  // a large patch comes vector by vector
+                if (problem.transposed()) {  // a large patch comes vector by vector
                     m.c.piece = s.vectors;
                     if (m.bytes() > limit) m.c.piece = 1;
                 }

@@ -35,6 +35,8 @@ double turn_cycles(const Problem& problem) {
             return 500;
         case LoadMode::boxes:
             return problem.lanes() == 8 ? 430 : 290;
+        case LoadMode::lines:
+            return 330;
         case LoadMode::rows:
             return 150;
         case LoadMode::operand:
@@ -48,8 +50,10 @@ double turn_cycles(const Problem& problem) {
     }
 }
 constexpr double piece_boxed = 300, piece_copied = 400,
-                 stage_loaded = 250;  // beside the pixels: each piece, each stage
-constexpr double first_patch = 300;   // a tile's, which the products wait for
+                 stage_loaded = 250;                  // beside the pixels: each piece, each stage
+constexpr double line_asked = 90, line_brought = 18;  // where rows begin anywhere: a row of a lane's channels, and each
+                                                      // of these
+constexpr double first_patch = 300;                   // a tile's, which the products wait for
 
 // Store role: per chunk, and per element.
 constexpr double chunk_taken = 350;                         // its barriers, the places of its columns
@@ -143,8 +147,8 @@ double Cost::chunks() const {
 }
 
 bool Cost::ring_holds_tile() const {
-    return c.resident && !needs.fragments && problem.load == LoadMode::boxes && problem.lanes() == 4 &&
-           s.k_stages > 2 && c.stages >= s.k_stages;
+    return c.resident && !needs.fragments && problem.transposed() && problem.lanes() == 4 && s.k_stages > 2 &&
+           c.stages >= s.k_stages;
 }
 
 // Measured in TF32: in turn is 2 to 8 % faster where the buffers hold half of a tile's chunks or fewer (f1, f6, f8), 2
@@ -171,11 +175,15 @@ Cost::Parts Cost::parts() const {
     }
     // Loads: the raw pieces, and what is done with them.
     const double turn = turn_cycles(problem) * (s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0));
-    const double pieces = problem.load == LoadMode::boxes     ? s.vectors / c.piece
+    const double pieces = problem.transposed()                ? s.vectors / c.piece
                           : problem.load == LoadMode::operand ? 0
                                                               : (load_turns() + c.piece - 1) / c.piece;
-    const double load = s.k_stages * (s.raw_pixels / static_cast<double>(pixels_a_turn()) * turn +
-                                      (problem.boxed() ? piece_boxed : piece_copied) * pieces + stage_loaded);
+    const double transposing = s.raw_pixels / static_cast<double>(pixels_a_turn()) * turn +
+                               (problem.boxed() ? piece_boxed : piece_copied) * pieces + stage_loaded;
+    const double asking = problem.load == LoadMode::lines
+                              ? (line_asked + line_brought * c.piece) * pieces * problem.lanes() * s.lines()
+                              : 0;
+    const double load = s.k_stages * std::max(transposing, asking);
     // Chunks: what the store role takes, and how long the products wait for room.
     const double outer = static_cast<double>(s.chunk_outer);
     const double rows = s.segments > 1
@@ -240,7 +248,7 @@ double Cost::cycles() const {
     double total = std::max({product, load + first_patch, shared, store * ragged, memory * ragged});
     total += disturbance * (product + load + store + memory - total);
     if (!problem.boxed() && bytes() > much_shared) total *= little_l1;
-    if (c.piece < s.vectors && problem.load == LoadMode::boxes) total *= boxes_in_pieces;
+    if (c.piece < s.vectors && problem.transposed()) total *= boxes_in_pieces;
     if (c.split == Split::phases) total *= unlike_warpgroups;
     if (s.blocks == 1) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
     if (c.k_steps == 4) total *= long_stages;

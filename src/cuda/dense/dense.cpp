@@ -35,6 +35,16 @@ BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, cons
     BoxedTensor tensor;
     const bool operand = problem.load == LoadMode::operand;
     tensor.dtype = program.input.dtype;
+    if (problem.load == LoadMode::lines) {  // rows of every so many channels; the image's planes one behind the other
+        const auto& stride = program.input.strides;
+        const int64_t lanes = problem.lanes(), element = bytes(program.input.dtype);
+        tensor.extent = {static_cast<int32_t>(lines_extent(problem, program)),
+                         static_cast<int32_t>(problem.groups * problem.cin / lanes),
+                         static_cast<int32_t>(problem.axes[0].in), 1, 1};
+        tensor.box = {s.line(problem), config.piece, 1, 1, 1};
+        tensor.stride = {lanes * stride[1] * element, problem.axes[0].in > 1 ? stride[0] * element : 16, 16, 16};
+        return tensor;
+    }
     tensor.rounds_to_tf32 = operand && problem.lanes() == 4;
     // Axes n, d, h, w of the lattice are axes 3, 2, 1, 0 of the box, or one further where the channels come first.
     const size_t channels = operand ? 0 : 4;

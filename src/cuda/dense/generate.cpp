@@ -28,6 +28,9 @@ constexpr std::string_view portable =
 constexpr std::string_view boxes =
 #include "cuda/device/boxes.cuh"
     ;
+constexpr std::string_view lines =
+#include "cuda/device/lines.cuh"
+    ;
 constexpr std::string_view roles =
 #include "cuda/device/roles.cuh"
     ;
@@ -127,10 +130,10 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     flag("PIXEL_MAJOR", s.pixel_major), flag("FLAT", config.flat);
     flag("REDUCED", epilogue.program().handed >= 0);
     k.line(
-        "enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND "
-        "};");
-    static const char* modes[] = {"LOAD_PLANAR",  "LOAD_VECTORS", "LOAD_DIRECT", "LOAD_PAIRS",
-                                  "LOAD_SINGLES", "LOAD_ROWS",    "LOAD_BOXES",  "LOAD_OPERAND"};
+        "enum { LOAD_PLANAR, LOAD_VECTORS, LOAD_DIRECT, LOAD_PAIRS, LOAD_SINGLES, LOAD_ROWS, LOAD_BOXES, LOAD_OPERAND" +
+        std::string(problem.load == LoadMode::lines ? ", LOAD_LINES" : "") + " };");
+    static const char* modes[] = {"LOAD_PLANAR", "LOAD_VECTORS", "LOAD_DIRECT",  "LOAD_PAIRS", "LOAD_SINGLES",
+                                  "LOAD_ROWS",   "LOAD_BOXES",   "LOAD_OPERAND", "LOAD_LINES"};
     k.line("constexpr int LOAD = " + std::string(modes[static_cast<int>(problem.load)]) + ";");
     k.line("typedef " + std::string(element_name(problem.arithmetic)) + " ELEMENT;");
     k.line(std::string("typedef ") + (problem.real_bytes() == 8 ? "double" : "float") + " REAL;");
@@ -185,7 +188,9 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
     insert_before("// Where a tile lies", epilogue.operands() + "\n");
     insert_before("// A position in the sequence", epilogue.prologue(s.tile[0] == 1) + "\n");
-    if (problem.boxed()) insert_before("// What the products now under way", std::string(boxes));
+    if (problem.boxed())
+        insert_before("// What the products now under way",
+                      std::string(problem.load == LoadMode::lines ? lines : boxes));
     if (const int skew =
             chunk_skew(epilogue, s, config)) {  // by the residue of the fragment's row, as Schedule::residue_of
         const std::string row = "(to + m * 16)", segment = row + " % " + num(s.block_rows) + " / " + num(s.segment);
@@ -218,10 +223,10 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line(
         "for (int i = 0; i < BUFFERS; i++) { barrier_init(shared_address(&b.chunk_full[i]), JOINT ? 256 : 128); "
         "barrier_init(shared_address(&b.chunk_empty[i]), 128); }");
-    if (problem.load == LoadMode::boxes)
-        m.line(
-            "for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), 1); "
-            "barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }");
+    if (problem.transposed())
+        m.line("for (int i = 0; i < RAW; i++) { barrier_init(shared_address(&b.raw_full[i]), " +
+               std::string(problem.load == LoadMode::lines ? "LANES" : "1") +
+               "); barrier_init(shared_address(&b.raw_empty[i]), TRANSPOSERS); }");
     m.line("barrier_fence();");
     m.line("}");
     if (config.flat) {
@@ -249,8 +254,9 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     m.line("__syncthreads();");
     m.line("const int role = __shfl_sync(~0u, t / 128, 0);");
     m.line("if (role == 0) { registers_give<" + num(config.load_registers) + ">(); " +
-           (problem.boxed() ? "load_boxes(shared, b, packed, s, &boxes, operands, t);"
-                            : "load_role(shared, b, x, packed, s, xs, operands, t);") +
+           (problem.load == LoadMode::lines ? "load_lines(shared, b, packed, s, xs, &boxes, operands, t);"
+            : problem.boxed()               ? "load_boxes(shared, b, packed, s, &boxes, operands, t);"
+                                            : "load_role(shared, b, x, packed, s, xs, operands, t);") +
            " }");
     if (config.store_groups > 0)
         m.line("else if (role <= STORE_GROUPS) { registers_give<" + num(config.store_registers) +

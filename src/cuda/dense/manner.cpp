@@ -7,7 +7,8 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr const char* loads[] = {"planar", "vectors", "direct", "pairs", "singles", "rows", "boxes", "operand"};
+constexpr const char* loads[] = {"planar", "vectors", "direct",  "pairs", "singles",
+                                 "rows",   "boxes",   "operand", "lines"};
 constexpr const char* arithmetics[] = {"tf32", "strict", "f16", "bf16", "f64"};
 
 template <class Names>
@@ -24,7 +25,8 @@ int position(const Names& names, const std::string& word) {
 bool one_by_one(LoadMode load) { return load == LoadMode::planar || load == LoadMode::singles; }
 // Neighbours along w lie side by side, however they come.
 bool along_rows(LoadMode load) {
-    return one_by_one(load) || load == LoadMode::pairs || load == LoadMode::rows || load == LoadMode::boxes;
+    return one_by_one(load) || load == LoadMode::pairs || load == LoadMode::rows || load == LoadMode::boxes ||
+           load == LoadMode::lines;
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ enum class Family : uint8_t {
 };  // whose products: sm_90a's warpgroups (device/hopper.cuh), any warp's (device/portable.cuh)
 // How the patch comes: element by element, by vectors of channels, those straight into the operand, two 16-bit pixels
 // at once, one at once, 16 bytes of a row at once (device/roles.cuh); or in boxes, to be transposed or (operand) as
-// they lie (device/boxes.cuh).
-enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, boxes, operand };
+// they lie (device/boxes.cuh), or rows that begin anywhere, each in a box of its own (device/lines.cuh).
+enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, boxes, operand, lines };
 
 // The product: axes n, d, h, w (missing spatial axes and the batch are trivial lattices).
 struct Problem {
@@ -69,7 +69,8 @@ struct Problem {
     int grain() const {
         return load == LoadMode::boxes || load == LoadMode::rows ? lanes() : load == LoadMode::pairs ? 2 : 1;
     }  // pixels along w that come together; boxes begin on 16 bytes
-    bool boxed() const { return load == LoadMode::boxes || load == LoadMode::operand; }
+    bool boxed() const { return transposed() || load == LoadMode::operand; }
+    bool transposed() const { return load == LoadMode::boxes || load == LoadMode::lines; }  // boxes that are
     int word_pixels() const {
         return lanes() == 8 && load != LoadMode::direct && load != LoadMode::operand ? 2 : 1;
     }  // a load thread's
@@ -166,6 +167,12 @@ struct Schedule {
     double cycles = 0;     // estimate for one tile
 
     int raw_piece_bytes(const Problem& problem, const Config& c) const;
+    // Rows of the patch that come each in a line, and the elements of one: the row, and what may lie before it.
+    int lines() const { return static_cast<int>(pixels / (extent[3] * advance[3])); }
+    int line(const Problem& problem) const {
+        const int lanes = problem.lanes();
+        return static_cast<int>((extent[3] * advance[3] + 2 * lanes - 2) / lanes * lanes);
+    }
     int places_bytes(const Problem& problem,
                      const Config& c) const;  // the load threads' places in a patch of several pieces
     int k_steps(const Config& c) const { return k_stages * c.k_steps; }

@@ -39,6 +39,7 @@ bool Scheduler::patch() {
     s_.pixels = static_cast<int>(sub_patches() * s_.extent[0] * s_.extent[1] * s_.extent[2] * s_.extent[3]);
     s_.raw_pixels = static_cast<int>(c_.flat ? s_.pixels / s_.extent[3] * problem_.axes[3].in : s_.pixels);
     s_.plane = rounded_up(s_.pixels + s_.tail, 8);
+    if (problem_.load == LoadMode::lines && (s_.line(problem_) > 256 || s_.pixels > most_in_lines)) return false;
     row_span_ = s_.extent[3], plane_span_ = s_.extent[2] * row_span_, batch_span_ = s_.extent[1] * plane_span_;
     return true;
 }
@@ -243,9 +244,9 @@ int Scheduler::beyond() const {
 
 bool Scheduler::memory(int shared_limit) {
     if (c_.skips && c_.resident) return false;
-    if (problem_.load == LoadMode::boxes && s_.vectors % c_.piece != 0) return false;
+    if (problem_.transposed() && s_.vectors % c_.piece != 0) return false;
     const int turn = 128 * problem_.word_pixels(), turns = (s_.pixels + turn - 1) / turn;
-    s_.pieces = problem_.load == LoadMode::boxes ? s_.vectors / c_.piece : (turns + c_.piece - 1) / c_.piece;
+    s_.pieces = problem_.transposed() ? s_.vectors / c_.piece : (turns + c_.piece - 1) / c_.piece;
     s_.stage_bytes = (s_.vectors * problem_.terms() * s_.plane + beyond()) * 16;
     s_.raw_bytes = s_.raw_piece_bytes(problem_, c_);
     int at = 0;

@@ -9,6 +9,8 @@ namespace transfuse::cuda {
 
 namespace {
 
+constexpr int64_t shortest_line = 32;  // pixels of a row that is asked for by itself
+
 struct Refusal {
     std::string* why;
     std::nullopt_t operator()(std::string sentence) const {
@@ -266,6 +268,13 @@ Needs TileProgram::needs(int phases_w) const {
     return n;
 }
 
+int64_t lines_extent(const Problem& problem, const TileProgram& program) {
+    const auto& s = program.input.strides;
+    int64_t extent = (problem.lanes() - 1) * s[1] + 1;
+    for (size_t a = 1; a < 4; ++a) extent += (problem.axes[a].in - 1) * s[a + 1];
+    return extent;
+}
+
 std::optional<Problem> read_problem(const Surroundings& around, const TileProgram& program, Family family,
                                     std::string* why_not) {
     const Refusal no{why_not};
@@ -322,6 +331,11 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
         problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
     else if (boxes && multiple(problem.lanes()) && (!narrow || program.prologue.empty() || problem.axes[3].in % 2 == 0))
         problem.load = LoadMode::boxes;
+    else if (boxes && !narrow && s[4] == 1 && around.aligned && !around.target.stated() &&
+             program.input.offset % problem.lanes() == 0 && problem.cin % problem.lanes() == 0 &&
+             (batch == 1 || s[0] % problem.lanes() == 0) && problem.axes[3].in >= shortest_line &&
+             problem.axes[1].in == 1 && problem.axes[2].in > 1 && lines_extent(problem, program) < int64_t{1} << 31)
+        problem.load = LoadMode::lines;
     else if (multiple(problem.lanes()) && problem.axes[3].in % problem.lanes() == 0 && problem.axes[3].advance() == 1)
         problem.load = LoadMode::rows;
     else

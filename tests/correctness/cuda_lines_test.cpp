@@ -1,0 +1,61 @@
+// Inputs whose rows begin anywhere, row by row in boxes that begin on 16 bytes, executed on the CPU against the float64
+// reference: every distance of rows and planes from 16 bytes, borders, strides, groups, prologues, several images.
+#include "cuda_host/cases.h"
+
+namespace transfuse::cuda {
+namespace {
+
+const char* const passes[] = {
+    // rows 1, 2 and 3 elements beyond 16 bytes, planes likewise; a last stage of channels that is not full
+    "%x = input f32[2,24,5,33]  %w = param f32[24,20,3,3]  %b = param f32[20]  %y = conv_transpose(%x, %w, %b)  %z = "
+    "tanh(%y)",
+    "%x = input f32[2,20,7,70]  %w = param f32[20,70,3,5]  %z = conv_transpose(%x, %w) padding=[1,1]",
+    "%x = input f32[1,16,11,35]  %w = param f32[70,16,3,3]  %y = conv(%x, %w) padding=[1,1]  %z = relu(%y)",
+    // phases; three dimensions and one
+    "%x = input f32[2,8,9,37]  %w = param f32[8,24,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %z = "
+    "sigmoid(%y)",
+    "%x = input f32[2,8,3,5,34]  %w = param f32[8,16,3,3,3]  %z = conv_transpose(%x, %w) stride=[1,2,1] padding=[1,1,0]",
+    "%x = input f32[3,24,101]  %w = param f32[24,40,7]  %z = conv_transpose(%x, %w) padding=[3]",
+    // strides: neighbours go to sub-patches
+    "%x = input f32[2,16,13,65]  %w = param f32[70,16,3,3]  %z = conv(%x, %w) stride=[2,2] padding=[1,1]",
+    "%x = input f32[2,8,3,9,39]  %w = param f32[16,8,3,3,3]  %z = conv(%x, %w) stride=[1,2,3] padding=[1,1,1]",
+    // groups, of channels that fill no stage
+    "%x = input f32[2,24,9,33]  %w = param f32[24,20,3,3]  %z = conv_transpose(%x, %w) groups=2",
+    // a norm and an activation of the layer before: beside the image there is nothing
+    "%x = input f32[2,24,5,41]  %m = input f32[1,24,1,1]  %v = input f32[2,24,1,1]  %w = param f32[24,40,3,3]  %n = mul(%x, "
+    "%v)  %a = add(%n, %m)  %s = sigmoid(%a)  %z = conv_transpose(%s, %w) padding=[1,1]",
+    "%x = input f32[2,24,5,41]  %m = input f32[2,24,5,41]  %w = param f32[24,40,3,3]  %n = add(%x, %m)  %z = "
+    "conv_transpose(%n, %w) padding=[1,1]",
+    // infinities in neighbouring rows stay there
+    "%x = input f32[2,8,9,33]  %q = div(1, %x)  %w = param f32[8,20,3,3]  %c = clamp(%q) lo=-2 hi=2  %z = conv_transpose(%c, %w)",
+};
+
+// Few blocks, so that every ring goes round.
+std::vector<HostCase> cases_of(Fp32Precision precision, const std::string& config) {
+    std::vector<HostCase> cases;
+    Target target;
+    target.multiprocessors = 3;
+    uint64_t seed = 900;
+    for (const char* pass : passes) {
+        const Graph graph = parse("graph g {\n  " + with(pass, "  %", "\n  %") + "\n  return %z\n}\n");
+        cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target, precision, config));
+    }
+    return cases;
+}
+
+void run(Fp32Precision precision, double tolerance, const std::string& config = "") {
+    const auto cases = cases_of(precision, config);
+    size_t lines = 0;
+    for (const HostCase& one : cases)
+        for (const BoundLaunch& bound : one.assembly.launches)
+            lines += bound.launch.source->text.find("LOAD = LOAD_LINES;") != std::string::npos;
+    EXPECT_EQ(lines + 3, cases.size());  // those of three dimensions and of one do not come so
+    check(cases, tolerance);
+}
+
+TEST(Lines, tf32) { run(Fp32Precision::tf32, 6e-3); }
+TEST(Lines, strict) { run(Fp32Precision::strict, 2e-6); }
+TEST(Lines, strips) { run(Fp32Precision::tf32, 6e-3, " strip"); }
+
+}  // namespace
+}  // namespace transfuse::cuda
