@@ -147,6 +147,27 @@ double thickness(const Graph& graph) {
     return elements > 0 ? flops / elements : 0;
 }
 
+// Whether a variance may be taken in some form of a graph: it is written, or a norm or a square that one comes from.
+bool may_take_variance(const Graph& graph) {
+    return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+        switch (node.op) {
+            case Op::var:
+            case Op::group_norm:
+            case Op::layer_norm:
+            case Op::instance_norm:
+            case Op::square:
+            case Op::pow:
+                return true;
+            case Op::batch_norm:
+                return node.attributes.flag(Key::training);
+            case Op::mul:
+                return node.args[0] == node.args[1];
+            default:
+                return false;
+        }
+    });
+}
+
 Derivation derive(const Graph& graph, const RewriteOptions& options) {
     Derivation derivation;
     derivation.written = graph;
@@ -178,6 +199,7 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
     // than a variance by itself. H200: GroupNorm behind 1000 flops an element 0.154 ms, 0.181 with a collapse;
     // BatchNorm behind 130, 0.110 and 0.092.
     if (!options.forks || convolutions(derivation.rewritten) <= convolutions(graph)) return derivation;
+    if (options.prices.stored_from > 0 && !may_take_variance(graph)) return derivation;  // of no thickness
     RewriteOptions single = options;
     single.forks = false;
     Derivation other = derive(graph, single);
