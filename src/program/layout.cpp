@@ -50,8 +50,8 @@ Sizes dense_like(const TensorView& view) {
 namespace {
 
 // Ops whose results PyTorch makes contiguous, whatever their operand.
-bool makes_contiguous(Op op) {
-    switch (op) {
+bool makes_contiguous(const Node& node) {
+    switch (node.op) {
         case Op::softmax:
         case Op::log_softmax:
         case Op::layer_norm:
@@ -59,8 +59,12 @@ bool makes_contiguous(Op op) {
         case Op::reshape:
         case Op::permute:
             return true;
+        case Op::avg_pool:
+        case Op::adaptive_avg_pool:
+        case Op::adaptive_max_pool:
+            return node.type.rank() == 5;
         default:
-            return is_reduction(op);
+            return is_reduction(node.op);
     }
 }
 
@@ -87,7 +91,7 @@ std::vector<Sizes> output_layout(const Graph& written, std::span<const TensorVie
         last[static_cast<size_t>(written.leaves()[i])] = channels_last(leaves[i]);
     for (ValueId id = 0; id < written.size(); ++id) {
         const Node& node = written[id];
-        if (is_leaf(node.op) || node.type.rank() < 4 || makes_contiguous(node.op)) continue;
+        if (is_leaf(node.op) || node.type.rank() < 4 || makes_contiguous(node)) continue;
         last[static_cast<size_t>(id)] = follows(written, node, last);
     }
     std::vector<Sizes> strides;

@@ -33,10 +33,19 @@ GIVES = {
 }
 
 
+VOLUMES = {
+    "a maximum": lambda y: F.max_pool3d(y, 2),
+    "an average": lambda y: F.avg_pool3d(y, 2),
+    "an adaptive average": lambda y: F.adaptive_avg_pool3d(y, 2).relu(),
+    "an average, convolved": lambda y: F.conv3d(F.avg_pool3d(y, 2), torch.ones(2, 4, 1, 1, 1)),
+    "batch_norm": lambda y: F.batch_norm(y, None, None, training=True).tanh(),
+}
+
+
 class Gives(nn.Module):
-    def __init__(self, give):
+    def __init__(self, give, layer=nn.ConvTranspose2d):
         super().__init__()
-        self.up, self.give = nn.ConvTranspose2d(3, 4, 3), give
+        self.up, self.give = layer(3, 4, 3), give
 
     def forward(self, x):
         return self.give(self.up(x))
@@ -53,3 +62,15 @@ def test_results_lie_as_pytorchs(name, no_fallback):
                 found, expected = ours(given), model(given)
                 assert found.stride() == expected.stride()
                 assert torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", VOLUMES)
+def test_volumes_lie_as_pytorchs(name, no_fallback):
+    model = Gives(VOLUMES[name], nn.ConvTranspose3d)
+    ours = transfuse.optimize(copy.deepcopy(model), never_slower=False)
+    with torch.no_grad():
+        x = torch.randn(2, 3, 3, 4, 5)
+        for given in (x, x.to(memory_format=torch.channels_last_3d)):
+            found, expected = ours(given), model(given)
+            assert found.stride() == expected.stride()
+            assert torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
