@@ -478,7 +478,8 @@ def _eager(nodes, leaves, sizes, outputs, statistics) -> GraphModule:
             if operand not in copies:  # read as a number
                 copies[operand] = as_tensor(graph, operand)
         copies[node] = graph.node_copy(node, copies.__getitem__)
-        copies[node].meta = {}
+        value = value_of(node)
+        copies[node].meta = {"rank": value.dim()} if isinstance(value, torch.Tensor) else {}
     results = [copies[n] for n in outputs] + [batch[buffer, x] for buffer, _, x, _ in statistics]
     graph.output(tuple(results))
     return GraphModule({}, graph)

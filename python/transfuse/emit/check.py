@@ -27,7 +27,17 @@ def made(cls, arguments, seed: int, device: str, dtype):
 
 
 def tensors(value) -> list:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
+    """The tensors of what forward returns."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [t for item in value for t in tensors(item)] if isinstance(value, (tuple, list)) else [value]
+
+
+def cast(value, device: str, dtype):
+    """An input as a harness gives it: floats in the dtype asked for."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.to(device=device, dtype=dtype if value.is_floating_point() else value.dtype)
 
 
 def ramp(t):
@@ -41,9 +51,10 @@ def results(model, inputs, backward: bool) -> dict:
             outputs = tensors(model(*inputs))
         found = {}
     else:
-        inputs = [t.detach().requires_grad_() for t in inputs]
+        floats = lambda t: isinstance(t, torch.Tensor) and t.is_floating_point()  # noqa: E731
+        inputs = [t.detach().requires_grad_() if floats(t) else t for t in inputs]
         outputs = tensors(model(*inputs))
-        wanted = {f"gradient of input {i}": t for i, t in enumerate(inputs)}
+        wanted = {f"gradient of input {i}": t for i, t in enumerate(inputs) if floats(t)}
         wanted |= {f"gradient of {name}": p for name, p in model.named_parameters()}
         weights = [ramp(t) for t in outputs]
         grads = torch.autograd.grad(outputs, list(wanted.values()), weights, allow_unused=True)
@@ -107,12 +118,12 @@ def main(reference: str, emitted: str, *words: str) -> int:
             mine, base = new.state_dict(), model.state_dict()
             same = list(mine) == list(base) and all(torch.equal(mine[k], base[k]) for k in base)
             torch.manual_seed(1000 + seed)
-            inputs = [t.to(device=device, dtype=dtype) for t in theirs["get_inputs"]()]
+            inputs = [cast(t, device, dtype) for t in theirs["get_inputs"]()]
             grads = backward and seed == 0
             wide = copy.deepcopy(model).double()
             got = results(new, inputs, grads)
             other = results(model, inputs, grads)
-            truth = results(wide, [t.double() for t in inputs], grads)
+            truth = results(wide, [cast(t, device, torch.float64) for t in inputs], grads)
             alike = (
                 same
                 and list(got) == list(truth)

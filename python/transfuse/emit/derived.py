@@ -133,7 +133,7 @@ class _Printer:
         if node.op in UNARY:
             return f"torch.ops.aten.{node.op}({given[0]})"
         if node.op == "reshape":
-            return f"{whole[0]}.reshape({', '.join(self.listed(nodes, 'shape'))})"
+            return f"{whole[0]}.reshape({', '.join(self.listed(nodes, 'shape')) or '()'})"
         if node.op == "permute":
             return f"{whole[0]}.permute({', '.join(node.list_of('order'))})"
         if node.op in ("mean", "sum", "logsumexp"):

@@ -219,8 +219,10 @@ class Printer:
         whole = lambda value: list(value) * axes if len(value) == 1 else list(value)  # noqa: E731
         extra = whole(given["output_padding"]) if transposed else [0] * axes
         lists = [whole(given[name]) for name in ("stride", "padding", "dilation")]
-        values = [given["input"], given["weight"], given["bias"], *lists, transposed, extra, given["groups"]]
-        return f"convolve({', '.join(self.argument(v) for v in values)})"
+        values = [given["weight"], given["bias"], *lists, transposed, extra, given["groups"]]
+        x, told = self.argument(given["input"]), ", ".join(self.argument(v) for v in values)
+        one = node.meta.get("rank") == axes + 1  # image, without a batch
+        return f"convolve({x}.unsqueeze(0), {told}).squeeze(0)" if one else f"convolve({x}, {told})"
 
     def statement(self, node: Node) -> None:
         if node.target is update_statistics:
