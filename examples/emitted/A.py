@@ -13,7 +13,7 @@
 #   in all 38.9 Gflop and 2.21 GB became 18.2 Mflop and 68.7 MB.
 # Plan: prepare: 320 kflop, 427 kB; moments: 17.8 Mflop, 67.2 MB.
 # Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 0.0169 ms at least for the plan at these sizes, 0.554 ms as written.
-# Gradients: PyTorch's operators differentiate the derivation's result, which has kernels of its own in forward alone.
+# Gradients: kernels of their own; where a gradient is differentiated again PyTorch's operators compute it.
 
 import ctypes
 import struct
@@ -52,27 +52,27 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
+__device__ const int table_2[] = {0, 1, 1};
+__device__ const double tf_table_8[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
+// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
+template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
+    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
+    double sum = 0.0;
+#pragma unroll 4
+    for (int t = slice; t < count; t += slices) sum += term(t);
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
+    return sum;
+}
+DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
+__device__ const int table_1[] = {2, 0, 3, 0};
 // f(i) for the elements i < count of a block.
 template <class F> DEVICE void tf_each(int block, int count, F f) {
     const int i = block * 256 + threadIdx.x;
     if (i < count) f(i);
 }
-// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
-template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
-    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
-    double sum = 0.0;
-#pragma unroll 8
-    for (int t = slice; t < terms; t += slices) sum += term(o, t);
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
-    if (slice == 0 && own < count) store(o, sum);
-    __syncthreads();
-}
-__device__ const double tf_table_13[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
-DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
-__device__ const int table_1[] = {2, 0, 3, 0};
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height, int width, int n13,
     int height_x_width, int n16, int n24, tf_divisor per_count_1) {
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
         double a = 0.0;
         UNROLL for (int r1 = 0; r1 < 3; ++r1)
             UNROLL for (int r2 = 0; r2 < 3; ++r2) {
-                const double m = tf_table_13[i10 * 3 + r1] * tf_table_13[i12 * 3 + r2];
+                const double m = tf_table_8[i10 * 3 + r1] * tf_table_8[i12 * 3 + r2];
                 a += tf_taken(m != 0, (float)((float)p2[i11 * 1152 + i8 * 9 + r2 * 3 + r1] * 0.5f)) * m;
             }
         p3[i7 * 128 + i8] = a;
@@ -159,10 +159,17 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 256 * count_1, tf_shared, [&](int o, int t) {
-        const int r = t / 256, term = t % 256;
-        return p0[o / 128 * 256 + term + r * n5] * (double)p1[term * 128 + o % 128];
-    }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
+        const int i6 = o4 - i5 * 128;
+        const double a7 = tf_sum_slices<8>(256, tf_shared, [&](int t) {
+            double a9 = 0.0;
+            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 256 + t + r * n5];
+            return a9 * (double)p1[t * 128 + i6];
+        });
+        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
+        __syncthreads();
+    }
 }
 
 __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n4, int height, int width, int n13,
@@ -226,9 +233,128 @@ __global__ void __launch_bounds__(256) forward_general_moments_tail(const double
     int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x)
-        tf_sums<8>(block, count1, 256, tf_shared, [&](int o, int t) { return p0[o / 128 * 256 + t] * (double)p1[t * 128 + o % 128]; },
-            [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
+        const int i6 = o4 - i5 * 128;
+        const double a = tf_sum_slices<8>(256, tf_shared, [&](int t) { return p0[i5 * 256 + t] * (double)p1[t * 128 + i6]; });
+        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a * scale) + (double)p2[i6];
+        __syncthreads();
+    }
+}
+
+__global__ void __launch_bounds__(256) backward_prepare(const STORED* __restrict__ p0, float* p1) {
+    TF_BESIDE();
+    const int t = (int)blockIdx.x * 256 + threadIdx.x;
+    if (t < 32768) {
+        const int i2 = t / 256, i3 = t - i2 * 256, i4 = i3 / 2, i5 = i3 - i4 * 2, i6 = i4 / 2, i7 = i4 - i6 * 2;
+        double a = 0.0;
+        UNROLL for (int r1 = 0; r1 < 3; ++r1)
+            UNROLL for (int r2 = 0; r2 < 3; ++r2) {
+                const double m = tf_table_8[i5 * 3 + r1] * tf_table_8[i7 * 3 + r2];
+                a += tf_taken(m != 0, (float)((float)p0[i6 * 1152 + i2 * 9 + r2 * 3 + r1] * 0.5f)) * m;
+            }
+        p1[i2 * 256 + i3] = a;
+    }
+    TF_AFTER();
+}
+
+__global__ void __launch_bounds__(256) backward_moments_tail(const double* p0, float* p1, int count_1, int n5, int batch) {
+    TF_SEQUENCE();
+    for (int block = blockIdx.x; block < batch; block += gridDim.x) tf_each(block, n5, [&](int i) {
+        const int i2 = i / 256, i3 = i - i2 * 256;
+        double a = 0.0;
+        for (int r = 0; r < count_1; ++r) a += p0[i2 * 256 + i3 + r * n5];
+        p1[i2 * 256 + i3] = a;
+    });
+}
+
+__global__ void __launch_bounds__(256) backward_pointwise(const STORED* __restrict__ p0, float* p1, const float* p2, float* p3, STORED* p4, int batch,
+    int count_2, int count_3, int count3, int count_4, int count6, float scale) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block1 = blockIdx.x; block1 < count_2; block1 += gridDim.x) {
+        if (block1 < count_3) tf_each(block1, count3, [&](int i) {
+            const int i3 = i / 128, i4 = i - i3 * 128;
+            p1[i3 * 128 + i4] = (float)((float)p0[i3 * 128 + i4] * scale);
+        });
+        else if (block1 < count_4) {
+            const int block3 = block1 - count_3, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o10 = block3 * 8 + lane;
+            const int o11 = min(o10, count6 - 1), i12 = o11 / 256, i13 = o11 - i12 * 256;
+            const double a14 = tf_sum_slices<8>(128, tf_shared,
+                [&](int t2) { return (double)(float)((float)p0[i12 * 128 + t2] * scale) * (double)p2[t2 * 256 + i13]; });
+            if (slice == 0 && o10 < count6) p3[i12 * 256 + i13] = a14;
+            __syncthreads();
+        } else {
+            const int block4 = block1 - count_4, t3 = block4 * 256 + threadIdx.x;
+            if (t3 < 128) {
+                double a25 = 0.0;
+                for (int r = 0; r < batch; ++r) a25 += (double)((float)p0[r * 128 + t3]);
+                p4[t3] = a25 * 0.5;
+            }
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256) backward_correlate(const float* p0, const float* p1, double* p2, int batch) {
+    TF_SEQUENCE();
+    const int t = (int)blockIdx.x * 256 + threadIdx.x;
+    if (t < 32768) {
+        const int i2 = t / 128, i3 = t - i2 * 128;
+        double a = 0.0;
+        for (int r = 0; r < batch; ++r) a += (double)(p0[r * 256 + i2] * p1[r * 128 + i3]);
+        p2[i2 * 128 + i3] = (float)a;
+    }
+}
+
+__global__ void __launch_bounds__(256) backward_correlate_5(const double* p0, STORED* p1) {
+    TF_SEQUENCE();
+    const int t = (int)blockIdx.x * 256 + threadIdx.x;
+    if (t < 73728) {
+        const int i2 = t / 3, i3 = t - i2 * 3, i4 = i2 / 3, i5 = i2 - i4 * 3, i6 = i4 / 128, i7 = i4 - i6 * 128, i9 = table_2[i5];
+        const int i11 = table_2[i3], i12 = (i6 * 2 + i9) * 2 + i11;
+        p1[i6 * 1152 + i7 * 9 + i5 * 3 + i3] = (float)((float)p0[i12 * 128 + i7] * 0.5f);
+    }
+}
+
+__global__ void __launch_bounds__(256) backward_library(const float* p0, STORED* p1, int count_5, int height, int n3, int n7, int n38,
+    int height_x_width, int width, int count0, int count1, tf_divisor per_count_5, tf_divisor per_height) {
+    TF_SEQUENCE();
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_each(block, count1, [&](int i) {
+        const int i2 = tf_quotient_of(i, per_count_5), i3 = i - i2 * count_5, i4 = i3 * 4, i5 = tf_quotient_of(i2, per_height);
+        const int i6 = i2 - i5 * height, i7 = i5 / 64, i8 = i5 - i7 * 64;
+        const bool b9 = i6 >= 1 && i6 <= n3, b10 = i6 >= 0 && i6 <= n3, b11 = i4 >= 1 && i4 <= n7, b12 = i4 + 1 >= 1 && i4 + 1 <= n7;
+        const bool b13 = i4 + 2 >= 1 && i4 + 2 <= n7, b14 = i4 + 3 >= 1 && i4 + 3 <= n7, b15 = i4 >= 0 && i4 <= n7;
+        const bool b16 = i4 + 1 >= 0 && i4 + 1 <= n7, b17 = i4 + 2 >= 0 && i4 + 2 <= n7, b18 = i4 + 3 >= 0 && i4 + 3 <= n7;
+        double a19 = 0.0, a20 = 0.0, a21 = 0.0, a22 = 0.0;
+        const float v1 = p0[i7 * 256 + i8 * 4];
+        a19 += (double)((b11 && b9 ? v1 : 0.0f));
+        a20 += (double)((b12 && b9 ? v1 : 0.0f));
+        a21 += (double)((b13 && b9 ? v1 : 0.0f));
+        a22 += (double)((b14 && b9 ? v1 : 0.0f));
+        const float v2 = p0[i7 * 256 + (i8 * 4 + 1)];
+        a19 += (double)((b15 && b9 ? v2 : 0.0f));
+        a20 += (double)((b16 && b9 ? v2 : 0.0f));
+        a21 += (double)((b17 && b9 ? v2 : 0.0f));
+        a22 += (double)((b18 && b9 ? v2 : 0.0f));
+        const float v3 = p0[i7 * 256 + (i8 * 4 + 2)];
+        a19 += (double)((b11 && b10 ? v3 : 0.0f));
+        a20 += (double)((b12 && b10 ? v3 : 0.0f));
+        a21 += (double)((b13 && b10 ? v3 : 0.0f));
+        a22 += (double)((b14 && b10 ? v3 : 0.0f));
+        const float v4 = p0[i7 * 256 + (i8 * 4 + 3)];
+        a19 += (double)((b15 && b10 ? v4 : 0.0f));
+        a20 += (double)((b16 && b10 ? v4 : 0.0f));
+        a21 += (double)((b17 && b10 ? v4 : 0.0f));
+        a22 += (double)((b18 && b10 ? v4 : 0.0f));
+        const float v5 = (float)a19, v6 = (float)a20, v7 = (float)a21, v8 = (float)a22;
+        const int i31 = i7 * n38 + i8 * height_x_width + i6 * width + i4;
+        tf_vector<STORED, 4> q;
+        q.lane[0] = v5;
+        q.lane[1] = v6;
+        q.lane[2] = v7;
+        q.lane[3] = v8;
+        *(tf_vector<STORED, 4>*)(p1 + i31) = q;
+    });
 }
 
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
@@ -272,6 +398,30 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
         0.25 / (height * width));
     return (long long)cudaGetLastError();
 }
+
+extern "C" long long backward(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
+    void* const* const out = leaf + 4;
+    const long long batch = size[0], height = size[1], width = size[2];
+    if (width % 16 != 0 || !aligned(leaf, 4)) return -2;
+    const long long count_1 = ceil_div(height, 64), count_3 = (batch + 1) / 2, count_5 = width / 4, count_4 = (65 * batch + 1) / 2;
+    const long long count_2 = (65 * batch + 3) / 2;
+    if (512 * batch * height * width >= 1ll << 31) return -1;
+    const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 1024 * batch, at_2 = at_1 + 512 * batch, at_3 = at_2 + 131072;
+    const long long at_4 = at_3 + 1024 * batch, at_5 = at_4 + 2048 * batch * count_1;
+    if (asks) return at_5 + 262144;
+    launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_4, height - 1, count_1, height, width, 64 * height * width,
+        height * width, width - 1, 256 * batch, divisor(count_1));
+    launch(backward_prepare, 128, 256, 0, arch >= 90, stream, leaf[1], at_2);
+    launch(backward_moments_tail, batch, 256, 0, arch >= 90, stream, at_4, at_0, count_1, 256 * batch, batch);
+    launch(backward_pointwise, count_2, 256, 0, false, stream, leaf[3], at_1, at_2, at_3, out[2], batch, count_2, count_3, 128 * batch, count_4,
+        256 * batch, 0.25 / (height * width));
+    launch(backward_correlate, 128, 256, 0, false, stream, at_0, at_1, at_5, batch);
+    launch(backward_correlate_5, 288, 256, 0, arch >= 90, stream, at_5, out[1]);
+    if (out[0])
+        launch(backward_library, batch * height * width / 16, 256, 0, false, stream, at_3, out[0], count_5, height, height - 1, width - 1,
+            64 * height * width, height * width, width, batch * height * width / 16, 16 * batch * height * width, divisor(count_5), divisor(height));
+    return (long long)cudaGetLastError();
+}
 """
 
 ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
@@ -285,23 +435,22 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_12c771ccc1ac", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_53467e8462d6", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
 
 
-def call(function, tensors, sizes, arch, asks=False):
-    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
-    index = tensors[0].get_device()
+def call(function, index, addresses, sizes, arch, asks=False):
+    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
     if index != torch._C._cuda_getDevice():
         with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = struct.pack(f"{len(tensors)}P", *[0 if t is None else t.data_ptr() for t in tensors])
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+            return call(function, index, addresses, sizes, arch, asks)
+    packed = struct.pack(f"{len(addresses)}P", *addresses)
+    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
-def prepared(name, leaves):
+def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
@@ -313,22 +462,23 @@ def prepared(name, leaves):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
     function, arch = compiled(name, leaves[0].dtype, leaves[0].device)
-    need = call(function, leaves, counts, arch, True)
+    need = call(function, leaves[0].get_device(), at, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, outputs(**sizes), *rest
+    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, outputs(**sizes), *rest
 
 
-def run(name, *given):
-    """Launches a program."""
+def run(name, *given, without=()):
+    """Launches a program; what its kernels cannot take is computed as it is written. Outputs `without` are not computed."""
     leaves = [leaf.contiguous() for leaf in given]
-    key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
-    if key not in _calls:
-        _calls[key] = prepared(name, leaves)
-    function, counts, arch, need, shapes, _ = _calls[key]
-    out = [leaves[0].new_empty(shape) for shape in shapes]
-    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
-    if code := call(function, [*leaves, *out, workspace], counts, arch):
+    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
+    function, counts, arch, need, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+    if need == -2:
+        return written(None, *given)
+    out = [leaves[0].new_empty(*((0,) if i in without else shape)) for i, shape in enumerate(shapes)]
+    workspace = leaves[0].new_empty(need)
+    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return out
 
@@ -349,6 +499,14 @@ def box_sums(x, boxes):
     return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
 
 
+def of(layer, path, *names):
+    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
+    for step in path.split("."):
+        layer = layer._modules[step]
+    own, state = layer._parameters, layer._buffers
+    return [own[name] if name in own else state[name] if name in state else getattr(layer, name) for name in names]
+
+
 def forward_as_derived(_, x, *parameters):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype = x.dtype
@@ -362,28 +520,41 @@ def forward_as_derived(_, x, *parameters):
     t11 = t9 + (conv_transpose_bias * 0.5).reshape(1, 128, 1, 1)
     return [t11.to(dtype)]
 
+
+def backward_as_derived(_, *given):
+    """What the kernels of "backward" compute, in PyTorch's operators: for other sizes, and where it is differentiated again."""
+    again, (*leaves, gradient) = torch.is_grad_enabled(), given
+    with torch.enable_grad():
+        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+        wanted = [t for t in leaves if t.requires_grad]
+        found = iter(torch.autograd.grad(forward_as_derived(_, *leaves), wanted, gradient, create_graph=again, allow_unused=True))
+    return [next(found) if t.requires_grad else None for t in leaves]
+
 # Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them.
 PROGRAMS = {
     "forward": ([("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,))],
         lambda batch, height, width: [(batch, 128, 1, 1)], forward_as_derived),
+    "backward": ([("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,)),
+                 ("gradient", ("batch", 128, 1, 1))],
+        lambda batch, height, width: [(batch, 64, height, width), (64, 128, 3, 3), (128,)], backward_as_derived),
 }
 
 
 class Differentiable(torch.autograd.Function):
-    """Results by kernels, gradients of what is written by PyTorch's own backward."""
+    """Results and gradients by kernels, second derivatives by PyTorch (super().apply: no look for functorch's transforms)."""
     @staticmethod
     def forward(ctx, name, *leaves):
         ctx.save_for_backward(*leaves)
         return tuple(run(name, *leaves))
 
     @staticmethod
-    def backward(ctx, *gradients):
-        again, leaves = torch.is_grad_enabled(), ctx.saved_tensors
-        with torch.enable_grad():
-            leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-            found, wanted = forward_as_derived(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
-            found = iter(torch.autograd.grad(found, wanted, gradients, create_graph=again, allow_unused=True))
-        return None, *[next(found) if t.requires_grad else None for t in leaves]
+    def backward(ctx, gradient):
+        leaves = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            found = backward_as_derived(None, *leaves, gradient)
+        else:
+            found = run("backward", *leaves, gradient, without=[i for i in (0,) if not leaves[i].requires_grad])
+        return None, *[g if t.requires_grad else None for g, t in zip(found, leaves)]
 
 
 class ModelNew(nn.Module):
@@ -398,5 +569,5 @@ class ModelNew(nn.Module):
         self.multiplier = multiplier
 
     def forward(self, x):
-        conv_transpose = self.conv_transpose
-        return (Differentiable.apply if torch.is_grad_enabled() else run)("forward", x, conv_transpose.weight, conv_transpose.bias)[0]
+        return (super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)("forward", x, *of(self, "conv_transpose",
+                "weight", "bias"))[0]

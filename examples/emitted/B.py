@@ -17,7 +17,7 @@
 #   in all 620 Gflop and 5.4 GB became 269 Mflop and 1.07 GB.
 # Plan: prepare: 197 kflop, 329 kB; moments: 269 Mflop, 1.07 GB.
 # Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 0.269 ms at least for the plan at these sizes, 1.55 ms as written.
-# Gradients: PyTorch's operators differentiate the derivation's result, which has kernels of its own in forward alone.
+# Gradients: kernels of their own; where a gradient is differentiated again PyTorch's operators compute it.
 
 import ctypes
 import struct
@@ -42,6 +42,7 @@ struct Bfloat {
     __device__ Bfloat(float f) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
     __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
 };
+DEVICE float tf_exp(float x) { return expf(x); }
 DEVICE double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 DEVICE double tf_exp(double x) { return exp(x); }
 DEVICE double tf_log(double x) { return log(x); }
@@ -67,33 +68,35 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
 #define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
 #else
 #define TF_SEQUENCE()
 #define TF_BESIDE()
 #define TF_AFTER()
+#define TF_CLUSTER_BARRIER() __syncthreads()
 #endif
-// f(i) for the elements i < count of a block.
-template <class F> DEVICE void tf_each(int block, int count, F f) {
-    const int i = block * 256 + threadIdx.x;
-    if (i < count) f(i);
-}
-// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
-template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
-    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
+static __device__ __forceinline__ int table_1(int i) { return 0; }
+// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
+template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
+    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
     double sum = 0.0;
-#pragma unroll 8
-    for (int t = slice; t < terms; t += slices) sum += term(o, t);
+#pragma unroll 4
+    for (int t = slice; t < count; t += slices) sum += term(t);
     shared[threadIdx.x] = sum;
     __syncthreads();
     for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
-    if (slice == 0 && own < count) store(o, sum);
-    __syncthreads();
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
+    return sum;
 }
 // The sum over a warp in a fixed order: lane 0 has it.
 DEVICE double tf_warp_sum(double v) {
     for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
     return v;
+}
+// f(i) for the elements i < count of a block.
+template <class F> DEVICE void tf_each(int block, int count, F f) {
+    const int i = block * 256 + threadIdx.x;
+    if (i < count) f(i);
 }
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
@@ -153,10 +156,17 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64 * count_1, tf_shared, [&](int o, int t) {
-        const int r = t / 64, term = t % 64;
-        return p0[o / 128 * 64 + term + r * n5] * (double)p1[term * 128 + o % 128];
-    }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
+        const int i6 = o4 - i5 * 128;
+        const double a7 = tf_sum_slices<8>(64, tf_shared, [&](int t) {
+            double a9 = 0.0;
+            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 64 + t + r * n5];
+            return a9 * (double)p1[t * 128 + i6];
+        });
+        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
+        __syncthreads();
+    }
 }
 
 __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_3, int batch) {
@@ -188,50 +198,176 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
     }
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
-    int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
-    __shared__ double tf_warps[8], tf_sums[1];
-    TF_AFTER();
-    TF_BESIDE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
-    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, begin = chunk * 258;
-    const int end = min(begin + 258, count_2);
-    const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
-    const int rows = end - begin;
-    double sum = 0.0;
-    if (rows > 0)
-        for (int t = 0; t < rows; t += 8) {
-            float part[8];
-            UNROLL for (int u = 0; u < 8; ++u) {
-                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 256 + place;
-                const bool fits = row23 < rows && at25 < height_x_width;
-                const int at27 = min(at25, height_x_width - 1);
-                part[u] = fits ? (float)from[at27] : 0.0f;
-            }
-            UNROLL for (int step = 1; step < 8; step *= 2)
-                UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
-            sum += (double)part[0];
+__global__ void __launch_bounds__(256) backward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
+    const STORED* __restrict__ p3, float* p4, float* p5) {
+    TF_SEQUENCE();
+    const int block = blockIdx.x;
+    if (block < 32) tf_each(block, 8192, [&](int i) {
+        const int i3 = i / 128, i4 = i - i3 * 128;
+        double a5 = 0.0;
+        for (int r1 = 0; r1 < 3; ++r1)
+            for (int r2 = 0; r2 < 3; ++r2) a5 += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
+        p1[i3 * 128 + i4] = a5;
+    });
+    else if (block < 33) tf_each(0, 128, [&](int i) { p4[i] = (float)((float)p2[i] + (float)p3[i]); });
+    else tf_each(block - 33, 8192, [&](int i) {
+        const int i17 = i / 64, i18 = i - i17 * 64;
+        double a19 = 0.0;
+        for (int r3 = 0; r3 < 3; ++r3)
+            for (int r4 = 0; r4 < 3; ++r4) a19 += (double)(float)p0[i18 * 1152 + i17 * 9 + r4 * 3 + r3];
+        p5[i17 * 64 + i18] = a19;
+    });
+}
+
+__global__ void __launch_bounds__(256) backward_pointwise(const STORED* __restrict__ p0, float* p1, int batch) {
+    TF_SEQUENCE();
+    const int block = min((int)blockIdx.x, 0), t = threadIdx.x;
+    if (t < batch) p1[t] = (float)((float)p0[t] * 10.0f);
+}
+
+__global__ void __launch_bounds__(256) backward_moments_tail(const double* p0, float* p1, const float* p2, double* p3, int count_1, int n5,
+    int count_3, int count_4, int count) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
+        if (block1 < count_4) tf_each(block1, n5, [&](int i) {
+            const int i3 = i / 64, i4 = i - i3 * 64;
+            double a5 = 0.0;
+            for (int r1 = 0; r1 < count_1; ++r1) a5 += p0[i3 * 64 + i4 + r1 * n5];
+            p1[i3 * 64 + i4] = a5;
+        });
+        else {
+            const int block3 = block1 - count_4, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o12 = block3 * 8 + lane;
+            const int o13 = min(o12, count - 1), i14 = o13 / 128, i15 = o13 - i14 * 128;
+            const double a16 = tf_sum_slices<8>(64, tf_shared, [&](int t2) {
+                double a18 = 0.0;
+                for (int r2 = 0; r2 < count_1; ++r2) a18 += p0[i14 * 64 + t2 + r2 * n5];
+                return a18 * (double)p2[t2 * 128 + i15];
+            });
+            if (slice == 0 && o12 < count) p3[i14 * 128 + i15] = a16;
+            __syncthreads();
         }
-    const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
-    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        double total33 = 0.0;
-        for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        tf_sums[0] = total33;
     }
-    __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
-    if (threadIdx.x == 0) p1[to] = tf_sums[0];
+}
+
+__global__ void __launch_bounds__(256) backward_moments_tail_4(const double* p0, const float* p1, double* p2, int count_5, int batch, double scale) {
+    __shared__ double tf_shared[512];
+    TF_SEQUENCE();
+    for (int block = blockIdx.x; block < count_5; block += gridDim.x) {
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, batch - 1);
+        double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
+#pragma unroll 4
+        for (int t = slice; t < 128; t += 32) {
+            const double v4 = (p0[o4 * 128 + t] * scale) + (double)p1[t];
+            tf_add_logsumexp(a5, a6, v4);
+        }
+        const int s12 = slice * 8 + lane;
+        tf_shared[s12] = a5;
+        tf_shared[s12 + 256] = (double)a6;
+        __syncthreads();
+        for (int half = 16; half > 0; half /= 2) {
+            if (slice < half) {
+                const int s14 = s12 + half * 8;
+                tf_merge_logsumexp(a5, a6, tf_shared[s14], tf_shared[s14 + 256]);
+                tf_shared[s12] = a5;
+                tf_shared[s12 + 256] = (double)a6;
+            }
+            __syncthreads();
+        }
+        if (slice == 0 && o3 < batch) {
+            const double v5 = (double)(tf_pivot(a5) + tf_log(a6)), v6 = (double)tf_pivot(a5);
+            p2[o4] = v5;
+        }
+        __syncthreads();
+    }
+}
+
+__global__ void __launch_bounds__(256) backward_moments_tail_5(const float* p0, const double* p1, const double* p2, const float* p3, STORED* p4,
+    STORED* p5, float* p6, const float* p7, float* p8, int batch, int count_6, int count_7, int count6, int count8, double scale) {
+    __shared__ double tf_shared[256];
+    TF_SEQUENCE();
+    for (int block1 = blockIdx.x; block1 < count_6; block1 += gridDim.x) {
+        if (block1 < 1) tf_each(block1, 128, [&](int i) {
+            double a3 = 0.0;
+            for (int r = 0; r < batch; ++r) {
+                const float v1 = p0[r];
+                const double v2 = p1[r], v4 = p2[r * 128 + i] * scale;
+                a3 += (double)v1 * (double)tf_exp((double)(v4 + (double)p3[i]) - v2);
+            }
+            const double v10 = a3;
+            p4[i] = v10;
+            p5[i] = v10;
+        });
+        else if (block1 < count_7) tf_each(block1 - 1, count6, [&](int i) {
+            const int i17 = i / 128, i18 = i - i17 * 128;
+            const float v11 = p0[i17];
+            const double v12 = p1[i17], v14 = p2[i17 * 128 + i18] * scale, v18 = tf_exp((double)(v14 + (double)p3[i18]) - v12);
+            p6[i17 * 128 + i18] = ((double)v11 * v18) * scale;
+        });
+        else {
+            const int block4 = block1 - count_7, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o32 = block4 * 8 + lane;
+            const int o33 = min(o32, count8 - 1), i34 = o33 / 64, i35 = o33 - i34 * 64;
+            const double a36 = tf_sum_slices<8>(128, tf_shared, [&](int t3) {
+                const float v21 = p0[i34];
+                const double v22 = p1[i34], v24 = p2[i34 * 128 + t3] * scale, v28 = tf_exp((double)(v24 + (double)p3[t3]) - v22);
+                return (((double)v21 * v28) * scale) * (double)p7[t3 * 64 + i35];
+            });
+            if (slice == 0 && o32 < count8) p8[i34 * 64 + i35] = a36;
+            __syncthreads();
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256) backward_correlate(const float* p0, const float* p1, double* p2, const double* p3, STORED* p4, int batch) {
+    TF_SEQUENCE();
+    for (int block1 = blockIdx.x; block1 < 32; block1 += gridDim.x) tf_each(block1, 8192, [&](int i) {
+        const int i2 = i / 128, i3 = i - i2 * 128;
+        double a = 0.0;
+        for (int r = 0; r < batch; ++r) a += (double)(p0[r * 64 + i2] * p1[r * 128 + i3]);
+        p2[i2 * 128 + i3] = (float)a;
+    });
+    TF_CLUSTER_BARRIER();
+    for (int block2 = blockIdx.x; block2 < 288; block2 += gridDim.x) tf_each(block2, 73728, [&](int i) {
+        const int i11 = i / 3, i12 = i - i11 * 3, i13 = i11 / 3, i14 = i11 - i13 * 3, i15 = i13 / 128, i16 = i13 - i15 * 128;
+        const int i18 = table_1(i14), i20 = table_1(i12);
+        p4[i15 * 1152 + i16 * 9 + i14 * 3 + i12] = (float)p3[i15 * 128 + i16 + i18 + i20];
+    });
+}
+
+__global__ void __launch_bounds__(256) backward_library(const float* p0, STORED* p1, int count_8, int height, int n3, int n5, int n16,
+    int height_x_width, int width, int count0, int count1, tf_divisor per_count_8, tf_divisor per_height) {
+    TF_SEQUENCE();
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_each(block, count1, [&](int i) {
+        const int i2 = tf_quotient_of(i, per_count_8), i3 = i - i2 * count_8, i4 = i3 * 4, i5 = tf_quotient_of(i2, per_height);
+        const int i6 = i2 - i5 * height, i7 = i5 / 64, i8 = i5 - i7 * 64;
+        const bool b9 = i6 >= 0 && i6 <= n3, b10 = i4 >= 0 && i4 <= n5, b11 = i4 + 1 >= 0 && i4 + 1 <= n5, b12 = i4 + 2 >= 0 && i4 + 2 <= n5;
+        const bool b13 = i4 + 3 >= 0 && i4 + 3 <= n5;
+        double a14 = 0.0, a15 = 0.0, a16 = 0.0, a17 = 0.0;
+        const float v1 = p0[i7 * 64 + i8];
+        a14 += (double)((b10 && b9 ? v1 : 0.0f));
+        a15 += (double)((b11 && b9 ? v1 : 0.0f));
+        a16 += (double)((b12 && b9 ? v1 : 0.0f));
+        a17 += (double)((b13 && b9 ? v1 : 0.0f));
+        const float v2 = (float)a14, v3 = (float)a15, v4 = (float)a16, v5 = (float)a17;
+        const int i23 = i7 * n16 + i8 * height_x_width + i6 * width + i4;
+        tf_vector<STORED, 4> q;
+        q.lane[0] = v2;
+        q.lane[1] = v3;
+        q.lane[2] = v4;
+        q.lane[3] = v5;
+        *(tf_vector<STORED, 4>*)(p1 + i23) = q;
+    });
 }
 
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 // early: the kernel may start while its predecessor ends; it waits for it before it reads.
-template <class... P, class... A> void launch(void (*kernel)(P...), long long grid, int block, int shared, bool early, cudaStream_t stream, A... a) {
-    cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}};
+template <class... P, class... A> void launch(void (*kernel)(P...), long long grid, int block, int shared, int cluster, bool early,
+    cudaStream_t stream, A... a) {
+    cudaLaunchAttribute attributes[] = {{cudaLaunchAttributeProgrammaticStreamSerialization}, {cudaLaunchAttributeClusterDimension}};
     attributes[0].val.programmaticStreamSerializationAllowed = early;
-    cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, early};
+    attributes[1].val.clusterDim = {(unsigned)cluster, 1, 1};
+    cudaLaunchConfig_t config = {dim3((unsigned)grid), dim3((unsigned)block), (size_t)shared, stream, attributes, cluster > 1 ? 2u : early};
     cudaLaunchKernelEx(&config, kernel, P(a)...);
 }
 // n / d as (umulhi(n, magic) + n) >> shift, for n < 2^31
@@ -244,31 +380,45 @@ static tf_divisor divisor(long long d) {
 extern "C" long long forward(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 4;
     const long long batch = size[0], height = size[1], width = size[2];
-    if (width % 16 == 0 && aligned(leaf, 4)) {
-        const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8, count_1 = ceil_div(height * width, 65536);
-        const long long count_2 = ceil_div(height * width, 1024);
-        if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
-        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512 * batch * count_1;
-        if (asks) return at_3 + 1024 * batch;
-        launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
-            height * width, 64 * batch, divisor(count_1), divisor(batch));
-        launch(forward_prepare, 33, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
-        launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch, 128 * batch,
-            1.0 / (mid_height * mid_width));
-        launch(forward_moments_tail_3, count_3, 256, 0, arch >= 90, stream, at_3, out[0], count_3, batch);
-        return (long long)cudaGetLastError();
-    }
-    const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8, count_1 = ceil_div(height * width, 66048);
-    const long long count_2 = ceil_div(height * width, 256);
+    if (width % 16 != 0 || !aligned(leaf, 4)) return -2;
+    const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8, count_1 = ceil_div(height * width, 65536);
+    const long long count_2 = ceil_div(height * width, 1024);
     if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512 * batch * count_1;
     if (asks) return at_3 + 1024 * batch;
-    launch(forward_general_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
+    launch(forward_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
         height * width, 64 * batch, divisor(count_1), divisor(batch));
-    launch(forward_prepare, 33, 256, 0, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
-    launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch, 128 * batch,
+    launch(forward_prepare, 33, 256, 0, 1, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
+    launch(forward_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch, 128 * batch,
         1.0 / (mid_height * mid_width));
-    launch(forward_moments_tail_3, count_3, 256, 0, arch >= 90, stream, at_3, out[0], count_3, batch);
+    launch(forward_moments_tail_3, count_3, 256, 0, 1, arch >= 90, stream, at_3, out[0], count_3, batch);
+    return (long long)cudaGetLastError();
+}
+
+extern "C" long long backward(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
+    void* const* const out = leaf + 5;
+    const long long batch = size[0], height = size[1], width = size[2];
+    if (width % 16 != 0 || !aligned(leaf, 5)) return -2;
+    const long long mid_height = height + 2, mid_width = width + 2, count_5 = (batch + 7) / 8, count_1 = ceil_div(height * width, 65536);
+    const long long count_4 = (batch + 3) / 4, count_7 = (batch + 3) / 2, count_6 = (17 * batch + 3) / 2;
+    const long long count_2 = ceil_div(height * width, 1024), count_8 = width / 4, count_3 = (65 * batch + 3) / 4;
+    if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
+    const long long at_0 = asks ? 0 : (long long)out[4], at_1 = at_0 + 32768, at_2 = at_1 + 256 * batch, at_3 = at_2 + 512, at_4 = at_3 + 256;
+    const long long at_5 = at_4 + 512 * batch, at_6 = at_5 + 32768, at_7 = at_6 + 256 * batch, at_8 = at_7 + 512 * batch * count_1;
+    const long long at_9 = at_8 + 1024 * batch, at_10 = at_9 + 256 * ceil_div(batch, 32);
+    if (asks) return at_10 + 65536;
+    launch(backward_prepare, 65, 256, 0, 1, false, stream, leaf[1], at_0, leaf[2], leaf[3], at_2, at_5);
+    launch(backward_pointwise, 1, 256, 0, 1, false, stream, leaf[4], at_3, batch);
+    launch(forward_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_7, count_1, batch, count_2, 64 * height * width,
+        height * width, 64 * batch, divisor(count_1), divisor(batch));
+    launch(backward_moments_tail, count_3, 256, 0, 1, arch >= 90, stream, at_7, at_1, at_0, at_8, count_1, 64 * batch, count_3, count_4, 128 * batch);
+    launch(backward_moments_tail_4, count_5, 256, 0, 1, arch >= 90, stream, at_8, at_2, at_9, count_5, batch, 1.0 / (mid_height * mid_width));
+    launch(backward_moments_tail_5, count_6, 256, 0, 1, arch >= 90, stream, at_3, at_9, at_8, at_2, out[3], out[2], at_4, at_5, at_6, batch, count_6,
+        count_7, 128 * batch, 64 * batch, 1.0 / (mid_height * mid_width));
+    launch(backward_correlate, arch >= 90 ? 8 : 1, 256, 0, arch >= 90 ? 8 : 1, false, stream, at_1, at_4, at_10, at_10, out[1], batch);
+    if (out[0])
+        launch(backward_library, batch * height * width / 16, 256, 0, 1, false, stream, at_6, out[0], count_8, height, height - 1, width - 1,
+            64 * height * width, height * width, width, batch * height * width / 16, 16 * batch * height * width, divisor(count_8), divisor(height));
     return (long long)cudaGetLastError();
 }
 """
@@ -284,23 +434,22 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_cfe7273f924a", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_9fd09779e207", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
 
 
-def call(function, tensors, sizes, arch, asks=False):
-    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
-    index = tensors[0].get_device()
+def call(function, index, addresses, sizes, arch, asks=False):
+    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
     if index != torch._C._cuda_getDevice():
         with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = struct.pack(f"{len(tensors)}P", *[0 if t is None else t.data_ptr() for t in tensors])
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+            return call(function, index, addresses, sizes, arch, asks)
+    packed = struct.pack(f"{len(addresses)}P", *addresses)
+    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
-def prepared(name, leaves):
+def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
@@ -312,22 +461,23 @@ def prepared(name, leaves):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
     function, arch = compiled(name, leaves[0].dtype, leaves[0].device)
-    need = call(function, leaves, counts, arch, True)
+    need = call(function, leaves[0].get_device(), at, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, outputs(**sizes), *rest
+    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, outputs(**sizes), *rest
 
 
-def run(name, *given):
-    """Launches a program."""
+def run(name, *given, without=()):
+    """Launches a program; what its kernels cannot take is computed as it is written. Outputs `without` are not computed."""
     leaves = [leaf.contiguous() for leaf in given]
-    key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
-    if key not in _calls:
-        _calls[key] = prepared(name, leaves)
-    function, counts, arch, need, shapes, _ = _calls[key]
-    out = [leaves[0].new_empty(shape) for shape in shapes]
-    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
-    if code := call(function, [*leaves, *out, workspace], counts, arch):
+    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
+    function, counts, arch, need, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+    if need == -2:
+        return written(None, *given)
+    out = [leaves[0].new_empty(*((0,) if i in without else shape)) for i, shape in enumerate(shapes)]
+    workspace = leaves[0].new_empty(need)
+    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return out
 
@@ -348,6 +498,14 @@ def box_sums(x, boxes):
     return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
 
 
+def of(layer, path, *names):
+    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
+    for step in path.split("."):
+        layer = layer._modules[step]
+    own, state = layer._parameters, layer._buffers
+    return [own[name] if name in own else state[name] if name in state else getattr(layer, name) for name in names]
+
+
 def forward_as_derived(_, x, *parameters):
     """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
     dtype = x.dtype
@@ -360,29 +518,42 @@ def forward_as_derived(_, x, *parameters):
     t10 = (t8.logsumexp([1], True) * 10).reshape(batch, 1)
     return [t10.to(dtype)]
 
+
+def backward_as_derived(_, *given):
+    """What the kernels of "backward" compute, in PyTorch's operators: for other sizes, and where it is differentiated again."""
+    again, (*leaves, gradient) = torch.is_grad_enabled(), given
+    with torch.enable_grad():
+        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+        wanted = [t for t in leaves if t.requires_grad]
+        found = iter(torch.autograd.grad(forward_as_derived(_, *leaves), wanted, gradient, create_graph=again, allow_unused=True))
+    return [next(found) if t.requires_grad else None for t in leaves]
+
 # Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them.
 PROGRAMS = {
     "forward": ([("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,)),
                 ("bias", (128, 1, 1))],
         lambda batch, height, width: [(batch, 1)], forward_as_derived),
+    "backward": ([("x", ("batch", 64, "height", "width")), ("conv_transpose_weight", (64, 128, 3, 3)), ("conv_transpose_bias", (128,)),
+                 ("bias", (128, 1, 1)), ("gradient", ("batch", 1))],
+        lambda batch, height, width: [(batch, 64, height, width), (64, 128, 3, 3), (128,), (128, 1, 1)], backward_as_derived),
 }
 
 
 class Differentiable(torch.autograd.Function):
-    """Results by kernels, gradients of what is written by PyTorch's own backward."""
+    """Results and gradients by kernels, second derivatives by PyTorch (super().apply: no look for functorch's transforms)."""
     @staticmethod
     def forward(ctx, name, *leaves):
         ctx.save_for_backward(*leaves)
         return tuple(run(name, *leaves))
 
     @staticmethod
-    def backward(ctx, *gradients):
-        again, leaves = torch.is_grad_enabled(), ctx.saved_tensors
-        with torch.enable_grad():
-            leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
-            found, wanted = forward_as_derived(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
-            found = iter(torch.autograd.grad(found, wanted, gradients, create_graph=again, allow_unused=True))
-        return None, *[next(found) if t.requires_grad else None for t in leaves]
+    def backward(ctx, gradient):
+        leaves = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            found = backward_as_derived(None, *leaves, gradient)
+        else:
+            found = run("backward", *leaves, gradient, without=[i for i in (0,) if not leaves[i].requires_grad])
+        return None, *[g if t.requires_grad else None for g, t in zip(found, leaves)]
 
 
 class ModelNew(nn.Module):
@@ -395,5 +566,5 @@ class ModelNew(nn.Module):
         self.bias = nn.Parameter(torch.randn(bias_shape))
 
     def forward(self, x):
-        conv_transpose = self.conv_transpose
-        return (Differentiable.apply if torch.is_grad_enabled() else run)("forward", x, conv_transpose.weight, conv_transpose.bias, self.bias)[0]
+        return (super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)("forward", x, *of(self, "conv_transpose",
+                "weight", "bias"), self.bias)[0]

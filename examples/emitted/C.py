@@ -25,6 +25,7 @@
 # Gradients: PyTorch's operators differentiate the derivation's result or the model as written, which has kernels of its own in forward alone.
 
 import ctypes
+import struct
 
 import torch
 import torch.nn as nn
@@ -679,23 +680,22 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_54d6b1a2f1a0_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_46a6610ad69d_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
 
 
-def call(function, tensors, sizes, arch, asks=False):
-    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
-    index = tensors[0].get_device()
+def call(function, index, addresses, sizes, arch, asks=False):
+    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
     if index != torch._C._cuda_getDevice():
         with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+            return call(function, index, addresses, sizes, arch, asks)
+    packed = struct.pack(f"{len(addresses)}P", *addresses)
+    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
-def prepared(name, leaves):
+def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
@@ -707,26 +707,25 @@ def prepared(name, leaves):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
     function, arch = compiled(name, leaves[0].device)
-    need = call(function, leaves, counts, arch, True)
+    need = call(function, leaves[0].get_device(), at, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, outputs(**sizes), *rest
+    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, outputs(**sizes), *rest
 
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written. Outputs behind `results` are fp32."""
-    dtype, half = given[0].dtype, given[0].dtype in (torch.float16, torch.bfloat16)  # whose products are exact in TF32
-    leaves = [(t.float() if half and t.dtype == dtype else t).contiguous() for t in given]
-    key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
-    if key not in _calls:
-        _calls[key] = prepared(name, leaves)
-    function, counts, arch, need, shapes, written, results = _calls[key]
-    strict = name in ["train"] and not torch.backends.cudnn.allow_tf32 and dtype == torch.float32
+    dtype, half = given[0].dtype, {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})  # exact in TF32
+    leaves = [(t.float() if half else t).contiguous() for t in given]
+    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
+    function, counts, arch, need, shapes, written, results = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+    strict = name in ["train"] and not torch._C._get_cudnn_allow_tf32() and dtype == torch.float32
     if strict or need in (-2, -3):
         return written(torch.ops.aten.convolution if strict else convolve, *given)
-    out = [leaves[0].new_empty(shape) for shape in shapes]
-    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
-    if code := call(function, [*leaves, *out, workspace], counts, arch):
+    out = [leaves[0].new_empty(*shape) for shape in shapes]
+    workspace = leaves[0].new_empty(need)
+    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return [*(t.to(dtype) for t in out[:results]), *out[results:]]
 
@@ -736,7 +735,8 @@ def convolve(x, weight, bias, *how):
     dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float().contiguous() for t in (x, weight, bias)]
     y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
     function, arch = compiled("convolve", x.device)
-    call(function, [x, weight, bias, y], (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
+    at = [0 if t is None else t.data_ptr() for t in (x, weight, bias, y)]
+    call(function, x.get_device(), at, (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
     return y.to(dtype)
 
 
@@ -768,6 +768,14 @@ def update(running, found, momentum):
     if running[0].dtype == found[0].dtype:
         return torch._foreach_lerp_(running, found, momentum)
     return [mine.copy_(mine.float().lerp_(new, momentum)) for mine, new in zip(running, found)]
+
+
+def of(layer, path, *names):
+    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
+    for step in path.split("."):
+        layer = layer._modules[step]
+    own, state = layer._parameters, layer._buffers
+    return [own[name] if name in own else state[name] if name in state else getattr(layer, name) for name in names]
 
 
 def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias):
@@ -808,7 +816,7 @@ PROGRAMS = {
 
 
 class Differentiable(torch.autograd.Function):
-    """Results by kernels, gradients of what is written by PyTorch's own backward."""
+    """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
     @staticmethod
     def forward(ctx, name, *leaves):
         ctx.name = name
@@ -840,12 +848,11 @@ class ModelNew(nn.Module):
         self.global_avg_pool = nn.AdaptiveAvgPool3d((1, 1, 1))
 
     def forward(self, x):
-        conv_transpose, batch_norm = self.conv_transpose, self.batch_norm
-        compute = Differentiable.apply if torch.is_grad_enabled() else run
+        compute = super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run
         if self.training:
-            y = compute("train", x, conv_transpose.weight, conv_transpose.bias, batch_norm.weight, batch_norm.bias)
-            update([batch_norm.running_mean, batch_norm.running_var], [y[1], y[2]], 0.1)
-            batch_norm.num_batches_tracked.add_(1)
+            y = compute("train", x, *of(self, "conv_transpose", "weight", "bias"), *of(self, "batch_norm", "weight", "bias"))
+            update(of(self, "batch_norm", "running_mean", "running_var"), [y[1], y[2]], 0.1)
+            self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
-        return compute("eval", x, conv_transpose.weight, conv_transpose.bias, batch_norm.running_mean, batch_norm.running_var, batch_norm.weight,
-                batch_norm.bias)[0]
+        return compute("eval", x, *of(self, "conv_transpose", "weight", "bias"), *of(self, "batch_norm", "running_mean", "running_var", "weight",
+                "bias"))[0]

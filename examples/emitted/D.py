@@ -9,6 +9,7 @@
 # Gradients: PyTorch's operators differentiate the model as written, which has kernels of its own in forward alone.
 
 import ctypes
+import struct
 
 import torch
 import torch.nn as nn
@@ -452,24 +453,23 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_3339a5d74282", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_cf53a9105353", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
 
 
-def call(function, tensors, sizes, arch, asks=False):
-    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
-    index = tensors[0].get_device()
+def call(function, index, addresses, sizes, arch, asks=False):
+    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
     if index != torch._C._cuda_getDevice():
         with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = (ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+            return call(function, index, addresses, sizes, arch, asks)
+    packed = struct.pack(f"{len(addresses)}P", *addresses)
+    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
-def prepared(name, leaves):
+def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
@@ -484,25 +484,24 @@ def prepared(name, leaves):
     while need is None or need in OTHERWISE:  # 
         told = OTHERWISE.get(need, told)
         function, arch = compiled(name, leaves[0].dtype, leaves[0].device, told)
-        need = call(function, leaves, counts, arch, True)
+        need = call(function, leaves[0].get_device(), at, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, outputs(**sizes), *rest
+    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, outputs(**sizes), *rest
 
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written."""
     leaves = [leaf.contiguous() for leaf in given]
-    key = name, *[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
-    if key not in _calls:
-        _calls[key] = prepared(name, leaves)
-    function, counts, arch, need, shapes, written = _calls[key]
-    strict = not torch.backends.cudnn.allow_tf32 and leaves[0].dtype == torch.float32
+    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
+    function, counts, arch, need, shapes, written = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+    strict = not torch._C._get_cudnn_allow_tf32() and leaves[0].dtype == torch.float32
     if strict or need in (-2, -3):
         return written(torch.ops.aten.convolution if strict else convolve, *given)
-    out = [leaves[0].new_empty(shape) for shape in shapes]
-    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
-    if code := call(function, [*leaves, *out, workspace], counts, arch):
+    out = [leaves[0].new_empty(*shape) for shape in shapes]
+    workspace = leaves[0].new_empty(need)
+    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return out
 
@@ -512,7 +511,8 @@ def convolve(x, weight, bias, *how):
     x, weight = x.contiguous(), weight.contiguous()
     y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
     function, arch = compiled("convolve", x.dtype, x.device, "HALF" if x.dtype != torch.float32 else "TF32")
-    call(function, [x, weight, bias, y], (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
+    at = [0 if t is None else t.data_ptr() for t in (x, weight, bias, y)]
+    call(function, x.get_device(), at, (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
     return y
 
 
@@ -528,7 +528,7 @@ PROGRAMS = {
 
 
 class Differentiable(torch.autograd.Function):
-    """Results by kernels, gradients of what is written by PyTorch's own backward."""
+    """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
     @staticmethod
     def forward(ctx, name, *leaves):
         ctx.save_for_backward(*leaves)
@@ -553,4 +553,4 @@ class ModelNew(nn.Module):
         self.conv_transpose = nn.ConvTranspose2d(in_channels, out_channels, kernel_size, bias=False)
 
     def forward(self, x):
-        return (Differentiable.apply if torch.is_grad_enabled() else run)("forward", x, self.conv_transpose.weight)[0]
+        return (super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)("forward", x, self.conv_transpose.weight)[0]

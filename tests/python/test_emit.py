@@ -143,7 +143,7 @@ def test_backward_of_a_dense_model_is_pytorchs_own():
 
 def test_strict_fp32_takes_kernels_that_do_not_round():
     """C in eval mode has no tensor-core kernel: PyTorch's operators stand in for those of train mode alone."""
-    assert 'strict = name in ["train"] and not torch.backends.cudnn.allow_tf32 and dtype == torch.float32' in example(
+    assert 'strict = name in ["train"] and not torch._C._get_cudnn_allow_tf32() and dtype == torch.float32' in example(
         "C"
     )
 
@@ -168,8 +168,25 @@ def test_files_are_short(row):
     assert lines < (600 if row != "C" else 950), "C has two modes, one of them with kernels for statistics"
 
 
+PLAIN = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(4, 4, 2)
+    def forward(self, x):
+        return self.up(x)
+def get_inputs(): return [torch.rand(2, 4, 8, 8)]
+def get_init_inputs(): return []
+"""
 CASES = {
     "no Model": ("x = 1", "has no Model"),
+    "a file that ends the process": ("raise SystemExit(3)", "cannot be loaded: SystemExit: 3"),
+    "a constructor that says much": (
+        PLAIN.replace("super().__init__()", "raise ValueError('first\\nsecond')"), "fails: ValueError: first\n"),
+    "inputs that fail": (PLAIN.replace("[torch.rand(2, 4, 8, 8)]", "[1 / 0]"), "get_inputs() fails: ZeroDivisionError"),
+    "inputs that are no list": (PLAIN.replace("[torch.rand(2, 4, 8, 8)]", "torch.rand(2, 4, 8, 8)"), "must return a list, got Tensor"),
+    "arguments that are no list": (PLAIN.replace("return []", "return 5"), "get_init_inputs() must return a list, got int"),
     "a constructor that fails": (
         "import torch.nn as nn\nclass Model(nn.Module):\n    def __init__(self):\n        raise KeyError('k')\n"
         "    def forward(self, x):\n        return x\n"
@@ -230,10 +247,44 @@ def test_a_file_takes_what_models_are_made_of(tmp_path):
     torch.testing.assert_close(found, truth)
 
 
+def test_layers_of_a_file_may_be_replaced_or_parametrized():
+    """A layer's tensors are found without nn.Module's own search."""
+    ours, theirs = namespace(example("A")), namespace((root / "bench" / "models" / "A.py").read_text())
+    ours["run"] = lambda name, *leaves: ours["PROGRAMS"][name][2](None, *leaves)
+    arguments = theirs["get_init_inputs"]()
+    model, reference = ours["ModelNew"](*arguments), theirs["Model"](*arguments)
+    for owner in (model, reference):
+        torch.manual_seed(1)
+        owner.conv_transpose = torch.nn.ConvTranspose2d(64, 128, 3, 2, 1, 1)
+    x = torch.rand(2, 64, 5, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), reference(x), rtol=1e-5, atol=1e-6)
+        for owner in (model, reference):
+            torch.nn.utils.parametrizations.weight_norm(owner.conv_transpose)
+            owner.conv_transpose.parametrizations.weight.original0 *= 2
+        torch.testing.assert_close(model(x), reference(x), rtol=1e-5, atol=1e-6)
+
+
+def test_leaves_of_several_dtypes_are_refused():
+    """As PyTorch refuses them: 16 bits are converted for TF32 kernels where all leaves have them."""
+    text = example("C")
+    assert "{torch.float16}" in text
+    space = namespace(text.replace("if not leaves[0].is_cuda:", "if False:"))
+    leaves = [torch.rand(2, 64, 3, 4, 5), torch.rand(64, 128, 5, 5, 5), *(torch.rand(128) for _ in range(3))]
+    for odd in (0, 1, 4):
+        given = [t.half() if i == odd else t for i, t in enumerate(leaves)]
+        with pytest.raises(ValueError, match="must be fp32 or 16 bits like all leaves"):
+            space["run"]("train", *given)
+
+
 def test_an_output_that_cannot_be_written(seed_a, tmp_path):
     with pytest.raises(ProblemError, match="cannot be written"):
         emit.write(seed_a, tmp_path / "no" / "such" / "folder.py")
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ProblemError, match="cannot be written: Is a directory"):
+        emit.write(seed_a, tmp_path / "folder")
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
 
 
 def test_the_check_script_hides_transfuse():

@@ -117,9 +117,33 @@ def test_check_names_the_tensor_that_is_wrong(tmp_path):
     file.write_text(text)
     run = checked(reference, file)
     assert run.returncode == 0 and "WRONG" not in run.stdout, run.stdout + run.stderr
-    update = "[norm.running_mean, norm.running_var], [y[1], y[2]], "
+    update = '"running_var"), [y[1], y[2]], '
     assert update + "0.1)" in text
     file.write_text(text.replace(update + "0.1)", update + "0.2)"))
     run = checked(reference, file, "backward=0")
     assert run.returncode == 1 and "WRONG" in run.stdout, run.stdout + run.stderr
     assert "norm.running_mean: rms" in run.stdout and "output 0:" not in run.stdout
+
+
+SEVERAL = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 8)
+        self.up = nn.ConvTranspose1d(8, 6, 4, 2, 1)
+        self.flat = nn.ConvTranspose2d(6, 6, 3)
+    def forward(self, i, image):
+        y = self.up(self.table(i).transpose(1, 2))
+        return {"signal": torch.tanh(y), "rest": (self.flat(image), [self.up(y[:, :1].expand(-1, 8, -1)).mean()])}
+def get_inputs(): return [torch.randint(0, 10, (2, 20)), torch.rand(6, 9, 7)]
+def get_init_inputs(): return []
+"""
+
+
+def test_indices_images_without_a_batch_and_results_without_axes(tmp_path):
+    reference, file = tmp_path / "reference.py", tmp_path / "file.py"
+    reference.write_text(SEVERAL)
+    file.write_text(emit.emit(reference, "cpu"))
+    run = checked(reference, file)
+    assert run.returncode == 0 and run.stdout.count("right") == 2, run.stdout + run.stderr

@@ -133,8 +133,8 @@ def rms(found, truth) -> float:
     return ((found.double() - truth).pow(2).mean().sqrt() / truth.pow(2).mean().sqrt()).item()
 
 
-# Of A and B several chunks of rows, one chunk, and sizes that only the general kernels take; of f10 parts of the image that are
-# empty at the example's sizes, and none.
+# Of A and B several chunks of rows, one chunk, and sizes that only the general kernels take (B has none: PyTorch computes what was
+# derived); of f10 parts of the image that are empty at the example's sizes, and none.
 CASES = {
     "A": ((2, 64, 130, 32), (1, 64, 70, 16), (1, 64, 9, 7)),
     "B": ((2, 64, 130, 32), (1, 64, 9, 7)),
@@ -171,4 +171,47 @@ def test_kernels_of_a_file_compute_what_the_model_does(row, tmp_path, monkeypatc
             for mine, true in zip(model.buffers(), wide.buffers()):
                 near = 1e-4 if row in DENSE else 1e-6
                 torch.testing.assert_close(mine.double(), true.double(), rtol=near, atol=near)
-    assert all(need > 0 for _, _, _, need, *_ in space["_calls"].values())  # no call was left to PyTorch
+    left = {key[0] for key, (_, _, _, need, *_) in space["_calls"].items() if need <= 0}
+    assert left == ({"forward"} if row == "B" else set())  # no other call was left to PyTorch
+
+
+def gradients(model, x) -> dict:
+    """Of the inputs and parameters, by name; of a sum of the results in which every one counts differently."""
+    x = x.detach().requires_grad_()
+    y = model(x)
+    y.backward(torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape))
+    return {"x": x.grad, **{name: p.grad for name, p in model.named_parameters()}}
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+@pytest.mark.parametrize("row", ["A", "B"])
+def test_gradients_by_kernels_of_a_file(row, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+    path = root / "bench" / "models" / f"{row}.py"
+    space, theirs = emulated(emit.emit(path), tmp_path, 80), namespace(path.read_text())
+    for shape in CASES[row]:
+        torch.manual_seed(0)
+        reference = theirs["Model"](*theirs["get_init_inputs"]())
+        torch.manual_seed(0)
+        model, wide, x = (
+            space["ModelNew"](*theirs["get_init_inputs"]()),
+            copy.deepcopy(reference).double(),
+            torch.rand(shape),
+        )
+        found, plain, truth = gradients(model, x), gradients(reference, x), gradients(wide, x.double())
+        for name, true in truth.items():
+            assert rms(found[name], true) <= max(2 * rms(plain[name], true), 2e-7), name
+        # Inputs that want no gradient, and gradients of gradients.
+        model.zero_grad()
+        y = model(x)
+        y.backward(torch.linspace(-1, 1, y.numel()).reshape(y.shape))
+        assert all(torch.equal(p.grad, found[name]) for name, p in model.named_parameters())
+        given = x.clone().requires_grad_()
+        (once,) = torch.autograd.grad(model(given).square().sum(), given, create_graph=True)
+        (twice,) = torch.autograd.grad(once.square().sum(), given)
+        assert twice.shape == x.shape and twice.abs().max() > 0
+    left = {
+        shape[1][0] for shape, (_, _, _, need, *_) in space["_calls"].items() if shape[0] == "backward" and need <= 0
+    }
+    assert left == {s for s in CASES[row] if s[-1] % 16}  # the kernels of gradients are for whole vectors

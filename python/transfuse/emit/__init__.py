@@ -12,7 +12,7 @@ import torch
 
 from transfuse import library, problem
 from transfuse.capture import capture
-from transfuse.emit import cpu, file, runtime
+from transfuse.emit import cpu, file, gradients, runtime
 from transfuse.emit.formula import Unstated
 from transfuse.emit.model import Reference, reference
 from transfuse.emit.launches import Programs
@@ -30,6 +30,7 @@ class Part:
     sized: Sized
     programs: Programs
     summary: dict
+    gradient: Part | None = None  # its gradients, where kernels of the file compute them
 
     @property
     def outputs(self) -> int:
@@ -84,7 +85,7 @@ def inputs_of(reference_problem) -> list:
     """Tensors like get_inputs() gives, without filling gigabytes with random numbers where that can be avoided."""
     try:
         with torch.device("meta"):
-            made = reference_problem.module.get_inputs()
+            made = reference_problem.made("get_inputs")
         if all(isinstance(t, torch.Tensor) for t in made):
             return [torch.empty(t.shape, dtype=t.dtype) for t in made]
     except Exception:  # get_inputs() needs real tensors
@@ -93,9 +94,9 @@ def inputs_of(reference_problem) -> list:
 
 
 def captured(reference_problem, training: bool) -> Mode:
-    model = reference_problem.model().train(training)
+    model, inputs = reference_problem.model().train(training), tuple(inputs_of(reference_problem))
     try:
-        found = capture(model, type(model), tuple(inputs_of(reference_problem)), {}, True)
+        found = capture(model, type(model), inputs, {}, True)
     except Exception as error:
         line = str(error).strip().splitlines()
         raise ProblemError(
@@ -126,6 +127,8 @@ def stated(mode: Mode, prefix: str) -> None:
             raise ProblemError(
                 f"no file can be written that serves all sizes: what a kernel is launched with is no formula of them ({error})"
             ) from error
+    if len(mode.parts) == 1:
+        mode.parts[0].gradient = gradients.differentiated(mode.parts[0])
     if any(part.network for part in mode.parts):  # whose text is long anyway
         for part in mode.parts:
             if part.rounds:
@@ -209,7 +212,7 @@ def emit(path, device: str = "cuda", dtype: str = "float32") -> str:
 
 def write(text: str, path) -> None:
     """All of it or nothing."""
-    path = Path(path)
+    path, name = Path(path), None
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "w") as out:
@@ -217,4 +220,6 @@ def write(text: str, path) -> None:
         os.chmod(name, 0o644)
         os.replace(name, path)
     except OSError as error:
+        if name is not None:
+            os.unlink(name)
         raise ProblemError(f"{path} cannot be written: {error.strerror}") from error

@@ -134,7 +134,7 @@ class Printer:
                 f"torch.ops.aten.{REDUCED[op]}({given[0]}, {whole('dims')}, {bool(node.keys.get('keepdim', [0])[0])})"
             )
         if op == "reshape":
-            return f"{given[0]}.reshape({self._list(series, 'shape', 0, 0)[1:-1]})"
+            return f"{given[0]}.reshape({self._list(series, 'shape', 0, 0)[1:-1] or '()'})"
         if op == "permute":
             return f"{given[0]}.permute({', '.join(map(str, whole('order')))})"
         if op == "clamp":
@@ -219,6 +219,7 @@ def stated(mode, prefix: str) -> None:
 def write(found, ref, modes) -> str:
     parts = [part for mode in modes for part in mode.parts]
     regions = [_region(part) for part in parts]
+    model = model_class(found, ref, modes)
     sections = [
         header.header(found, ref, modes, "cpu"),
         "import ctypes\nimport math\n\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
@@ -226,11 +227,11 @@ def write(found, ref, modes) -> str:
         f'# The kernels; sizes are run-time values.\nSOURCE = r"""{SOURCE}"""',
         RUNTIME.replace("@KERNELS@", hashlib.sha256(SOURCE.encode()).hexdigest()[:12]),
         CONVOLVE if any(part.lines is None for part in parts) else "",
-        helpers("\n".join(regions)),
+        helpers("\n".join(regions), model),
         DIFFERENTIATED,
         *regions,
         lines_of(ref.helpers).strip("\n"),
-        model_class(found, ref, modes),
+        model,
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     return re.sub(r"\n+((?:class|def) )", r"\n\n\n\1", text)

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from transfuse import library
-from transfuse.emit import device, functions, header, host, portable, quotients, runtime
+from transfuse.emit import device, functions, gradients, header, host, portable, quotients, runtime
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.model import Reference, lines_of
 from transfuse.emit.model_class import WIDTH, model_class
@@ -26,10 +26,19 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
     if half and "half" in every:
         return _file(found, ref, modes, ["half"])
-    taken, text = ["fp32"], _file(found, ref, modes, ["fp32"])
-    if text.count("\n") >= LONGEST and not any(part.network for mode in modes for part in mode.parts):
-        modes = [replace(mode, parts=[_shorter(part) for part in mode.parts]) for mode in modes]
-        text = _file(found, ref, modes, taken)
+    parts, taken = [part for mode in modes for part in mode.parts], ["fp32"]
+    ways = [
+        (),
+        *([(_without_general,)] if any(not condition for p in parts for condition, _ in p.programs["fp32"]) else []),
+        *([(_without_gradient,)] if any(part.gradient for part in parts) else []),
+        (_without_gradient, _shorter),
+    ]
+    for less in ways[:1] if any(part.network for part in parts) else ways:
+        told = [replace(mode, parts=[_less(part, less) for part in mode.parts]) for mode in modes]
+        text = _file(found, ref, told, taken)
+        if text.count("\n") < LONGEST:
+            break
+    modes = told
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
             longer = _with(found, ref, modes, [a for a in ARITHMETICS if a in (*taken, arithmetic)])
@@ -46,13 +55,29 @@ def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:
         return None
 
 
+def _less(part, ways):
+    for way in ways:
+        part = way(part)
+    return part
+
+
+def _without_general(part):
+    return replace(part, programs=part.programs.without_general())
+
+
 def _shorter(part):
     """For the example's kind of sizes alone, and what its plain kernels look up said where they read it."""
     return replace(part, programs=part.programs.without_general().changed(quotients.plainly))
 
 
+def _without_gradient(part):
+    return replace(part, gradient=None)
+
+
 def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
-    parts = [part for mode in modes for part in mode.parts]
+    forward = [part for mode in modes for part in mode.parts]
+    backward = [part.gradient for part in forward if part.gradient] * (len(forward) == 1)
+    parts = forward + backward
     builds, hosts, first = {}, {}, {}
     every = [program for part in parts for a in arithmetics for _, program in part.programs.of(a)]
     clusters = any(launch.cluster > 1 for program in every for launch in program.launches)
@@ -79,7 +104,8 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
-    regions = [functions.region(part) for part in parts]
+    regions = [functions.region(part) for part in forward]
+    regions += [gradients.python(functions.name_of(regions[0]), part.name) for part in backward]
     transposed = "], False, [" not in "".join(regions)
     written = [
         (text, dict(zip(map(functions.leaf_name, p.sized.names), p.sized.shapes)))
@@ -94,9 +120,10 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
+    model = model_class(found, ref, modes, network)
     sections = [
-        header.header(found, ref, modes) + header.gradients(regions),
-        runtime.imports(network or not tensor_cores, network) + lines_of(ref.imports),
+        header.header(found, ref, modes) + header.gradients(regions, bool(backward)),
+        runtime.imports(network) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
         + (header.served(arithmetics, network) if tensor_cores else "")
         + _strings(source),
@@ -110,13 +137,17 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             any(not isinstance(e, int) and not e.is_Symbol for p in parts for shape in p.sized.shapes for e in shape),
             source,
             network,
+            any(not shape for program in every for _, shape in program.outputs),
+            any(part.programs["fp32"][0][1].optional for part in backward),
         ),
-        runtime.helpers("\n".join(regions)),
+        runtime.helpers("\n".join(regions), model),
         *regions,
         functions.programs(parts, regions, statistics),
-        runtime.function(statistics, [functions.name_of(text) for text in regions]),
+        gradients.function(backward[0].name, backward[0].programs["fp32"][0][1])
+        if backward
+        else runtime.function(statistics, [functions.name_of(text) for text in regions]),
         lines_of(ref.helpers).strip("\n"),
-        model_class(found, ref, modes, network),
+        model,
     ]
     text = "\n\n".join(s.strip("\n") for s in sections if s.strip()) + "\n"
     text = source_apart(text, folded)

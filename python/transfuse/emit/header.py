@@ -105,8 +105,10 @@ def _bytes(value: float) -> str:
     return f"{value:.0f} B"
 
 
-def gradients(regions: list[str]) -> str:
-    """What backward does, as the header says it."""
+def gradients(regions: list[str], own: bool) -> str:
+    """What backward does, as the header says it. own: by kernels."""
+    if own:
+        return "\n# Gradients: kernels of their own; where a gradient is differentiated again PyTorch's operators compute it."
     kinds = {"derivation's result": "_as_derived(", "model as written": "_as_written("}
     told = " or the ".join(kind for kind, mark in kinds.items() if any(mark in text for text in regions))
     return (

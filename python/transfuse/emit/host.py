@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from transfuse.emit.launches import Program
+from transfuse.emit.launches import Program, written
 
 SMALL = "1600000000"  # flops of a convolution, below which optimize multiplies in strict fp32 as well (see tf32_pays)
 
@@ -134,7 +134,8 @@ def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[
             if i not in unread.get(launch.kernel.name, ()):
                 arguments += f", {_value(p)}"
         how = f"{grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream"
-        calls.append(f"launch({launch.kernel.name}, {how}{arguments});")
+        asked = [f"if ({w}) " for k in program.optional if (w := f"out[{k}]") in written(launch)]
+        calls.append(f"{''.join(asked)}launch({launch.kernel.name}, {how}{arguments});")
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
     used = " ".join([*calls, program.bytes, most, program.flops])
     begins = (

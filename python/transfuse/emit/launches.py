@@ -34,6 +34,11 @@ class Launch:
     note: str
 
 
+def written(launch: Launch) -> list[str]:
+    """Where a launch writes to, as host code says it."""
+    return [p.value for p in launch.kernel.parameters if "*" in p.type and not p.type.startswith("const ")]
+
+
 @dataclass
 class Program:
     kernels: list[Kernel]
@@ -47,6 +52,9 @@ class Program:
     entries: list[str] = field(default_factory=list)  # what the generators call the kernels
     largest: list[str] = field(default_factory=list)  # elements of the largest tensors: offsets have 32 bits
     flops: str = ""  # of the convolutions that are computed in TF32
+    optional: list[int] = field(
+        default_factory=list
+    )  # outputs that a caller may go without: launches for them alone are left out
 
     @property
     def dense(self) -> int:

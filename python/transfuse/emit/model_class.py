@@ -31,10 +31,9 @@ def _forwards(ref: Reference, modes, network: bool) -> list[str]:
     calls = sum(line.count(runtime.COMPUTE) for line in lines)
     if calls > 1:
         lines = [f"compute = {runtime.COMPUTE[1:-1]}", *(line.replace(runtime.COMPUTE, "compute") for line in lines)]
-    long = any(len(line) > WIDTH - 8 for line in lines)
-    if network or (not long and all(part.plain for mode in modes for part in mode.parts)):
+    if network or all(part.plain for mode in modes for part in mode.parts):
         return lines
-    return _layers_named(lines, {*user_inputs(ref, len(ref.names))})
+    return [_found_at_once(line) for line in lines]
 
 
 def _guarded(found, init: str) -> str:
@@ -172,14 +171,12 @@ def _returned(spec, results) -> str:
     )
 
 
-def _layers_named(lines: list[str], taken: set[str]) -> list[str]:
-    """Layers of which several parameters are read are looked up once: a module's attributes are not found fast."""
-    text, found = "\n".join(lines), {}
-    for layer in dict.fromkeys(re.findall(r"\bself((?:\.\w+)+)\.\w+\b(?!\()", text)):
-        name = layer.split(".")[-1]
-        uses = re.findall(rf"\bself{re.escape(layer)}\.\w+", text)
-        if len(uses) > 1 and name.isidentifier() and name not in taken and not re.search(rf"(?<![.\w]){name}\b", text):
-            text = re.sub(rf"\bself{re.escape(layer)}\.", f"{name}.", text)
-            found[name] = f"self{layer}"
-            taken.add(name)
-    return [f"{', '.join(found)} = {', '.join(found.values())}", *text.split("\n")] if found else lines
+def _found_at_once(line: str) -> str:
+    """Tensors of one layer that follow one another are looked up together (runtime.OF)."""
+
+    def together(match):
+        names = ", ".join(json.dumps(name) for name in re.findall(r"\.(\w+)(?:,|$)", match[0]))
+        return f'*of(self, "{match[1].removeprefix("self.")}", {names})'
+
+    line = re.sub(r"\b(self(?:\.\w+)+)\.\w+(?:, \1\.\w+\b(?![.(]))+", together, line)
+    return re.sub(r"\[\*(of\([^()]*\))\]", r"\1", line)

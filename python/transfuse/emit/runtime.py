@@ -38,6 +38,17 @@ def held_by(model, names):
 '''
 
 
+OF = '''
+
+def of(layer, path, *names):
+    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
+    for step in path.split("."):
+        layer = layer._modules[step]
+    own, state = layer._parameters, layer._buffers
+    return [own[name] if name in own else state[name] if name in state else getattr(layer, name) for name in names]
+'''
+
+
 UPDATE = '''
 
 def update(running, found, momentum):
@@ -48,11 +59,12 @@ def update(running, found, momentum):
 '''
 
 
-def helpers(regions: str) -> str:
-    """What the regions as written call beside torch's own operators."""
+def helpers(regions: str, model: str) -> str:
+    """What the regions as written and the model call beside torch's own operators."""
     statistics = BATCH_NORM if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
     statistics += UPDATE if statistics else ""
-    return (derived.HELPERS + "\n" if "_as_derived" in regions else "") + statistics
+    lookup = OF if re.search(r"(?<![.\w])of\(", model) else ""
+    return (derived.HELPERS + "\n" if "_as_derived" in regions else "") + statistics + lookup
 
 
 COMPILED = '''
@@ -80,17 +92,16 @@ OPTIONS_AND_FLAGS = f"""        flags = [@ELEMENT_FLAG@@TOLD_FLAG@{ARCH}, "-diag
         options = {{"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}}"""
 
 RUN = '''
-def call(function, tensors, sizes, arch, asks=False):
-    """On the current stream of the tensors' GPU; asks: for the bytes of workspace the function needs."""
-    index = tensors[0].get_device()
+def call(function, index, addresses, sizes, arch, asks=False):
+    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
     if index != torch._C._cuda_getDevice():
         with torch.cuda.device(index):
-            return call(function, tensors, sizes, arch, asks)
-    addresses = @ADDRESSES@
-    return function(addresses, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
+            return call(function, index, addresses, sizes, arch, asks)
+    packed = struct.pack(f"{len(addresses)}P", *addresses)
+    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
-def prepared(name, leaves):
+def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
     if not leaves[0].is_cuda:
@@ -104,36 +115,36 @@ def prepared(name, leaves):
 @ASK@
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need, outputs(**sizes), *rest
+    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, @SHAPES@, *rest
 
 
-def run(name, *given):
-    """Launches a program@ELSEWHERE@.@STATISTICS@"""
+def run(name, *given@WITHOUT@):
+    """Launches a program@ELSEWHERE@.@STATISTICS@@UNWANTED@"""
 @LEAVES@
-    key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), t.data_ptr() % 16) for t in leaves]
-    if key not in _calls:
-        _calls[key] = prepared(name, leaves)
-    function, counts, arch, need, shapes, @WRITTEN@@RESULTS@ = _calls[key]
-@PORTABLE@@OUT@    workspace = leaves[0].new_empty(need, dtype=torch.uint8)
-    if code := call(function, [*leaves, *out, workspace], counts, arch):
+    at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
+    key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
+    function, counts, arch, need, shapes, @WRITTEN@@RESULTS@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
+@PORTABLE@@OUT@    workspace = leaves[0].new_empty(need)
+    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
         raise RuntimeError(f"CUDA error {code}")
     return @RETURN@
 '''
 
 ASK = """    function, arch = compiled(name, @DTYPE@first.device)
-    need = call(function, leaves, counts, arch, True)"""
+    need = call(function, leaves[0].get_device(), at, counts, arch, True)"""
 
 ASK_SEVERAL = """    need, told = None, @TOLD@
     while need is None or need in OTHERWISE:  # @OTHER@
         told = OTHERWISE.get(need, told)
         function, arch = compiled(name, @DTYPE@first.device, told)
-        need = call(function, leaves, counts, arch, True)"""
+        need = call(function, leaves[0].get_device(), at, counts, arch, True)"""
 
-COMPUTE = "(Differentiable.apply if torch.is_grad_enabled() else run)"  # what forward calls
+# What forward calls. Function.apply would first look for functorch's transforms, which kernels cannot serve, for some microseconds.
+COMPUTE = "(super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)"
 
 FUNCTION = '''
 class Differentiable(torch.autograd.Function):
-    """Results by kernels, gradients of what is written by PyTorch's own backward."""
+    """Results by kernels, gradients of what is written by PyTorch's own backward (super().apply: no look for functorch's transforms)."""
     @staticmethod
     def forward(ctx, name, *leaves):
         ctx.name = name
@@ -168,9 +179,8 @@ def function(statistics: bool, written: list[str]) -> str:
     return text.replace("@FORWARD@", forward).replace("@TAKEN@", taken).replace("@SOME@", some)
 
 
-def imports(packed: bool, network: bool) -> str:
-    """packed: addresses are given as bytes, which is a microsecond faster than an array of ctypes."""
-    own = "import ctypes\n" + ("import struct\n" if packed else "") + ("import weakref\n" if network else "")
+def imports(network: bool) -> str:
+    own = "import ctypes\nimport struct\n" + ("import weakref\n" if network else "")
     return f"{own}\nimport torch\nimport torch.nn as nn\nfrom torch.utils.cpp_extension import load_inline\n"
 
 
@@ -183,11 +193,15 @@ def text(
     statistics: bool,
     formulas: bool,
     source: str,
-    network: bool = False,
+    network: bool,
+    scalars: bool,
+    optional: bool,
 ) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. convolve: its Python, where it
     has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32, where others do not.
-    statistics: there are outputs that stay fp32 whatever the leaves are. formulas: some leaf's extent is one of sizes."""
+    statistics: there are outputs that stay fp32 whatever the leaves are. formulas: some leaf's extent is one of sizes. scalars: some
+    output has no axes; of others the extents are given one by one, which PyTorch reads a microsecond faster. optional: some program
+    has outputs that a caller may go without."""
     others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
     other = "; ".join(
         [*(["small: fp32 though TF32 is allowed, as PyTorch does"] if "strict" in builds else []),
@@ -198,7 +212,7 @@ def text(
     several, floats, halves = len(builds) > 1, tensor_cores and "half" not in builds, builds == ["half"]
     portable_when, by, asked = "need == -2", "@CONVOLVE@", ""
     if tensor_cores and "strict" not in builds and not halves:  # strict fp32 as written, by PyTorch's operators
-        strict = "not torch.backends.cudnn.allow_tf32"
+        strict = "not torch._C._get_cudnn_allow_tf32()"
         strict = f"name in {json.dumps(rounding)} and {strict}" if rounding else strict
         asked = f"    strict = {strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32\n"
         portable_when, by = "strict or need in (-2, -3)", "torch.ops.aten.convolution if strict else @CONVOLVE@"
@@ -211,8 +225,8 @@ def text(
         )
     if floats:
         leaves = (
-            "    dtype, half = given[0].dtype, given[0].dtype in (torch.float16, torch.bfloat16)  # whose products are exact in TF32\n"
-            "    leaves = [(t.float() if half and t.dtype == dtype else t).contiguous() for t in given]"
+            "    dtype, half = given[0].dtype, {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})  # exact in TF32\n"
+            "    leaves = [(t.float() if half else t).contiguous() for t in given]"
         )
     leaves = leaves.replace("@WHICH@", "-2" if statistics else "-1")
     code = "SOURCE"
@@ -221,9 +235,6 @@ def text(
     types = ("" if halves else 'torch.float32: "float", ') + 'torch.float16: "Half", torch.bfloat16: "Bfloat"'
     types = f"ELEMENTS = {{{types}}}\n"
     words = {
-        "@ADDRESSES@": "(ctypes.c_void_p * len(tensors))(*[t if t is None else t.data_ptr() for t in tensors])"
-        if tensor_cores and not network
-        else 'struct.pack(f"{len(tensors)}P", *[0 if t is None else t.data_ptr() for t in tensors])',
         "@ELEMENTS@": "" if floats else types,
         "@ELEMENT_KEY@": "" if floats else "ELEMENTS[dtype], ",
         "@ELEMENT_FLAG@": "" if floats else 'f"-DSTORED={key[0]}", ',
@@ -249,12 +260,20 @@ def text(
         "@CONVOLVE@": "convolve" if convolve else "torch.ops.aten.convolution" if network else "None",
         "@RESULTS@": ", results" if statistics else "",
         "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
+        "@SHAPES@": "[(s, leaves[0].dtype if i < rest[-1] else torch.float32) for i, s in enumerate(outputs(**sizes))]"
+        if statistics and not floats
+        else "outputs(**sizes)",
         "@OUT@": (
-            "    types = [leaves[0].dtype if i < results else torch.float32 for i in range(len(shapes))]\n"
-            "    out = [leaves[0].new_empty(shape, dtype=type) for shape, type in zip(shapes, types)]\n"
+            "    out = [leaves[0].new_empty(@SHAPE@, dtype=type) for shape, type in shapes]\n"
             if statistics and not floats
-            else "    out = [leaves[0].new_empty(shape) for shape in shapes]\n"
+            else "    out = [leaves[0].new_empty(@SHAPE@) for shape in shapes]\n"
+            if not optional
+            else "    out = [leaves[0].new_empty(@STAR@((0,) if i in without else shape)) for i, shape in enumerate(shapes)]\n"
         ),
+        "@SHAPE@": "shape" if scalars else "*shape",
+        "@STAR@": "" if scalars else "*",
+        "@WITHOUT@": ", without=()" if optional else "",
+        "@UNWANTED@": " Outputs `without` are not computed." if optional else "",
         "@RETURN@": (
             "[*(t.to(dtype) for t in out[:results]), *out[results:]]"
             if floats and statistics
@@ -265,7 +284,9 @@ def text(
     }
     options = OPTIONS if floats and not several else OPTIONS_AND_FLAGS
     if network:  # many kernels, compiled side by side
-        options = options.replace(ONE, f'{ONE}, "--split-compile=0"').replace('"-diag', '"--split-compile=0", "-diag')
+        options = options.replace(ONE, f'{ONE}, "-Xptxas=--split-compile=0"').replace(
+            '"-diag', '"-Xptxas=--split-compile=0", "-diag'
+        )
     out = COMPILED.replace("@OPTIONS@", options) + "\n" + RUN
     out += portable.python(convolve, builds, floats) if convolve else ""
     out += f"\n{HELD}" if network else ""
