@@ -16,11 +16,27 @@ std::string part(int warp, int value, int values) {
 void ChunkChain::in_warp(const std::string& result, Op op, const std::string& term) {
     const Kind x{false, true};
     t.line("REAL " + result + dims(x) + ";");
-    loops(x);
-    t.line(ref(result, x) + " = " + identity(op) + ";");
-    loops({true, true});
-    t.line("if (CHANNEL_OK(" + channel_var() + ")) " + ref(result, x) + " = " + combined(op, ref(result, x), term) +
-           ";");
+    if (!pixel_major_) {  // four sums side by side: each waits for itself alone
+        loops(x);
+        t.line("{");
+        t.line("constexpr int APART = BATCH < 4 ? BATCH : 4;");
+        t.line("REAL part[APART];");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < BATCH; i++) {");
+        t.line("const REAL one = CHANNEL_OK(i) ? (REAL)(" + term + ") : " + identity(op) + ";");
+        t.line("part[i % APART] = i < APART ? one : " + combined(op, "part[i % APART]", "one") + ";");
+        t.line("}");
+        t.line("#pragma unroll");
+        t.line("for (int i = 1; i < APART; i++) part[0] = " + combined(op, "part[0]", "part[i]") + ";");
+        t.line(ref(result, x) + " = part[0];");
+        t.line("}");
+    } else {
+        loops(x);
+        t.line(ref(result, x) + " = " + identity(op) + ";");
+        loops({true, true});
+        t.line("if (CHANNEL_OK(" + channel_var() + ")) " + ref(result, x) + " = " + combined(op, ref(result, x), term) +
+               ";");
+    }
     loops(x);
     const std::string first = pixel_major_ ? "1" : "LANES_W", end = pixel_major_ ? "LANES_W" : "32";
     t.line("for (int k = " + first + "; k < " + end + "; k *= 2) " + ref(result, x) + " = " +

@@ -196,8 +196,8 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
         const std::string row = "(to + m * 16)", segment = row + " % " + num(s.block_rows) + " / " + num(s.segment);
         const std::string residue = s.phases_w <= s.segments
                                         ? segment + " % " + num(s.phases_w)
-                                        : row + " / " + num(s.block_rows) + " % " + num(s.planes_per_bundle) + " * " +
-                                              num(s.segments) + " + " + segment;
+                                        : row + " / " + num(s.block_rows * s.rows_per_plane) + " % " +
+                                              num(s.planes_per_bundle) + " * " + num(s.segments) + " + " + segment;
         insert_before(", a + (m * (ACCUMULATORS", " ^ (" + residue + ") * " + num(skew));
     }
     insert_before("// Product role:",

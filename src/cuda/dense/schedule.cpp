@@ -63,7 +63,8 @@ int Schedule::row_of(int outer, int w) const {
 
 int Schedule::residue_of(int row) const {
     const int seg = row % block_rows / segment;
-    return phases_w <= segments ? seg % phases_w : row / block_rows % planes_per_bundle * segments + seg;
+    return phases_w <= segments ? seg % phases_w
+                                : row / (block_rows * rows_per_plane) % planes_per_bundle * segments + seg;
 }
 
 bool Schedule::lacks_rows() const {

@@ -126,7 +126,7 @@ int chunk_skew(const Epilogue& epilogue, const Schedule& s, const Config& c) {
     constexpr int banks = 32;
     const TileProgram& program = epilogue.program();
     if (c.store_groups == 0 || epilogue.real_bytes() != 4 || program.pixel_major || program.pool || program.fold >= 0 ||
-        s.joint || s.chunk_rows > 1 || c.chunk_width % banks)
+        s.chunk_rows > 1 || c.chunk_width % banks)
         return 0;
     if (s.segment < 16 || s.phases_w == 1 || banks % s.phases_w || any_map(epilogue, s, c).vectors) return 0;
     for (int q = 0; q < s.real_outer; ++q)
