@@ -139,6 +139,35 @@ TEST(CudaStoreRole, BiasBeforeChannelReductions) {
     check(cases, 2e-5);
 }
 
+// Warps that go along rows which begin anywhere: words and 16 bits, runs of one row and, with outputs that no tap reaches, of several,
+// channels that are no multiple of a warp's, ends of rows, tensors that begin anywhere themselves. Runs of several rows with taps
+// everywhere, and chains that reduce over channels, keep to columns.
+TEST(CudaStoreRole, RowsThatBeginAnywhere) {
+    std::vector<HostCase> cases;
+    uint64_t seed = 240;
+    const std::string k4 = " stride=[2,2] padding=[1,1] output_padding=[1,1]", soft = "  %l = softmax(%y) dims=[1]", bend = "  %l = tanh(%y)";
+    auto add = [&](const std::string& x, const std::string& w, const std::string& rest, const std::string& chain, const std::string& type, const std::string& marks) {
+        const std::string body = "%x = input " + type + "[" + x + "]\n  %w = param " + type + "[" + w + "]\n  %y = conv_transpose(%x, %w)" + rest + "\n" + chain + "\n  return " + (chain.empty() ? "%y" : "%l");
+        const Graph graph = parse("graph g {\n  " + body + "\n}\n");
+        Target target;
+        target.multiprocessors = 2;
+        for (const bool aligned : {true, false}) {
+            cases.push_back(make(graph, random_leaves(graph, ++seed), false, aligned, target, Fp32Precision::tf32));
+            bool found = false;
+            for (const BoundLaunch& bound : cases.back().assembly.launches) found = found || bound.launch.source->text.find(marks) != std::string::npos;
+            EXPECT_TRUE(found) << body;
+        }
+    };
+    const std::string along = "* LANES_W < count)", lines = "bool inside[VECTOR]";
+    add("2,16,5,132", "16,64,4,4", k4, bend, "f32", along);
+    add("9,16,141", "16,72,3", " padding=[1]", bend, "f32", along);
+    add("9,16,133", "16,64,4", " stride=[2] padding=[1] output_padding=[1]", bend, "f16", along);
+    add("2,32,5,128", "32,48,3,5", " stride=[2,2] padding=[1,2] dilation=[2,1]", "", "f32", along);
+    add("2,32,3,5,31", "32,64,3,3,3", " stride=[2,2,2] padding=[1,1,1] dilation=[2,2,2]", "", "f32", lines);
+    add("2,16,9,40", "16,128,4,4", k4, soft, "f32", "exchange_turn ^= 1");
+    check(cases, 6e-3);
+}
+
 // Where a chain follows and rows are whole vectors there is no text for single elements; where memory may begin anywhere or nothing
 // follows the product, there is.
 TEST(CudaStoreRole, WholeRowsHaveNoSingleElements) {

@@ -22,10 +22,9 @@ void ChunkChain::in_warp(const std::string& result, Op op, const std::string& te
         t.line("constexpr int APART = BATCH < 4 ? BATCH : 4;");
         t.line("REAL part[APART];");
         t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++) {");
-        t.line("const REAL one = CHANNEL_OK(i) ? (REAL)(" + term + ") : " + identity(op) + ";");
-        t.line("part[i % APART] = i < APART ? one : " + combined(op, "part[i % APART]", "one") + ";");
-        t.line("}");
+        const std::string one = "(CHANNEL_OK(i) ? (REAL)(" + term + ") : " + identity(op) + ")";
+        t.line("for (int i = 0; i < BATCH; i++) part[i % APART] = i < APART ? " + one + " : " +
+               combined(op, "part[i % APART]", one) + ";");
         t.line("#pragma unroll");
         t.line("for (int i = 1; i < APART; i++) part[0] = " + combined(op, "part[0]", "part[i]") + ";");
         t.line(ref(result, x) + " = part[0];");
@@ -113,7 +112,7 @@ void ChunkChain::load_elements(const std::string& name, size_t read, Kind kind) 
         return;
     }
     const bool along = pixel_major_ ? o.depends[1] : o.depends[4];
-    if (m_.vector == 1 || !along || !kind.x) return Chain::load_elements(name, read, kind);
+    if (m_.vector == 1 || m_.along || !along || !kind.x) return Chain::load_elements(name, read, kind);
     const std::string id = num(static_cast<int64_t>(read)), rs = "operands.rs" + id;
     const std::string type(storage_name(o.dtype)), lane = pixel_major_ ? "CHANNEL_OK(e)" : "VALID(e)";
     const std::string rows = pixel_major_ || kind.c ? "BATCH" : "1";

@@ -1,6 +1,7 @@
 #include "cuda/dense/store_role.h"
 
 #include "cuda/dense/store_ahead.h"
+#include "cuda/dense/store_along.h"
 #include "cuda/dense/store_values.h"
 #include "cuda/dense/store_walks.h"
 #include "cuda/expression.h"
@@ -86,6 +87,7 @@ void macros(StoreText& role) {
         role.t.line(
             exact ? "#define CHANNEL_OK(i) (ITEMS % BATCH == 0 || hb * BATCH + (i) < ITEMS)"
                   : "#define CHANNEL_OK(i) (hb * BATCH + (i) < ITEMS && ROW(i) < PHASE_CHANNELS && CHANNEL(i) < COUT)");
+        if (role.m.along) return along_macros(role);
         role.t.line("#define PN(e) ((long long)pn)");
         role.t.line("#define PD(e) ((long long)pd)");
         role.t.line("#define PH(e) ((long long)ph)");
@@ -147,7 +149,7 @@ void begin(StoreText& role) {
         pm && role.epilogue.problem().groups > 1 && role.epilogue.problem().cout % role.m.vector ? "false && " : "";
     for (size_t k = 0; k < role.epilogue.stores().size(); ++k) {
         const Operand& o = role.epilogue.stores()[k];
-        if (stores_whole(role, o)) continue;
+        if (stores_whole(role, o) || role.m.along) continue;
         const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * role.m.vector),
                           ys = "operands.ys" + id;
         role.t.line("const bool wide" + id + " = " + begins + "VECTOR > 1 && " +
@@ -157,8 +159,8 @@ void begin(StoreText& role) {
     }
     for (size_t k = 0; k < role.epilogue.reads().size(); ++k) {  // as ChunkChain::load_elements asks
         const Operand& o = role.epilogue.reads()[k];
-        if (role.m.vector == 1 || role.epilogue.table_of(k) >= 0 || role.epilogue.image_table_of(k) >= 0 ||
-            !(pm ? o.depends[1] : o.depends[4]))
+        if (role.m.vector == 1 || role.m.along || role.epilogue.table_of(k) >= 0 ||
+            role.epilogue.image_table_of(k) >= 0 || !(pm ? o.depends[1] : o.depends[4]))
             continue;
         const std::string id = num(static_cast<int64_t>(k)), size = num(bytes(o.dtype) * role.m.vector),
                           rs = "operands.rs" + id;

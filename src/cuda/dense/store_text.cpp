@@ -1,5 +1,6 @@
 #include "cuda/dense/store_text.h"
 
+#include "cuda/dense/store_along.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -31,10 +32,7 @@ bool releases_early(const StoreText& role) { return role.s.chunk_outer > role.s.
 
 void columns_begin(StoreText& role, const std::string& from, const std::string& to) {
     role.t.line("for (int k = 0; k < TURNS; k++) {");
-    // Rows that begin anywhere: two warps write into one sector of memory, which is faster where both do so at once. In
-    // a file, whose bounds are decided, they would drift apart (d5: 490 us without the barrier, 309 with it).
-    if (role.program.around->target.stated() && releases_early(role) && role.m.vector == 1)
-        role.t.line(role.c.store_groups == 1 ? "barrier_named(2, 128);" : "barrier_named(2 + store_group, 128);");
+    if (role.m.along) return along_columns(role, from, to);
     role.t.line("const int column = k * COLUMNS_AT_ONCE + lane_column;");
     role.t.line(role.m.vectors ? "const int px = column * VECTOR_PIXELS, w_phase = 0;"
                                : "const int px = column / PHASES_W, w_phase = column % PHASES_W;");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/dense/store_along.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -65,6 +66,7 @@ void store_pixels(StoreText& role, size_t k) {
 }
 
 void store_rows(StoreText& role, size_t k) {
+    if (role.m.along) return store_along(role, k);
     const Operand& o = role.epilogue.stores()[k];
     const std::string id = num(static_cast<int64_t>(k)), value = role.chain.operand(o.value),
                       type(storage_name(o.dtype)), ys = "operands.ys" + id;

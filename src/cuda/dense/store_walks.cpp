@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/dense/store_along.h"
 #include "cuda/dense/store_values.h"
 #include "cuda/expression.h"
 
@@ -49,6 +50,8 @@ void columns(StoreText& role) {
         role.t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + role.value + "[i][p * PHASES_W + f] = in.lane[p];");
         role.t.line("}");
         role.t.line("}");
+    } else if (role.m.along) {
+        along_values(role);
     } else {
         role.t.line("const int row = row_of(q, w_phase);");
         const int skew = chunk_skew(role.epilogue, role.s, role.c);
