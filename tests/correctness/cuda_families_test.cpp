@@ -18,7 +18,8 @@ std::set<std::string> kinds(const Target& target) {
                                         "RESIDENT = true", "RESIDENT = false", "FLAT = true", "FRAGMENTS = true", "FOLDED = true",
                                         "REDUCED = true", "PROLOGUE = true", "JOINT = true", "PIXEL_MAJOR = true", "SKIPS = true",
                                         "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1",
-                                        "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]"};
+                                        "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]",
+                                        "WIDE_TURNS =", "TOGETHER =", "PAIRS ="};
     // Of other kernels, what their notes say of the way they were written.
     static const char* const ways[] = {"products of each tap", "product alone", "rows of", "elements", "on tensor cores", "general kernel"};
     std::set<std::string> met;
@@ -77,7 +78,8 @@ TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
                        "LOAD = LOAD_SINGLES;", "LOAD = LOAD_BOXES;", "LOAD = LOAD_OPERAND;", "LOAD = LOAD_LINES;", "RESIDENT = true", "RESIDENT = false",
                        "FLAT = true", "FRAGMENTS = true", "FOLDED = true", "REDUCED = true", "PROLOGUE = true", "JOINT = true",
                        "PIXEL_MAJOR = true", "SKIPS = true", "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true",
-                       "TERMS = 2", "WG == 1", "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]"},
+                       "TERMS = 2", "WG == 1", "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]",
+                       "WIDE_TURNS =", "TOGETHER =", "PAIRS ="},
                       met),
               std::set<std::string>{});
 }

@@ -24,6 +24,13 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         {"small_images",
          "%x = input f32[9,64,4,4]\n  %w = param f32[64,32,4,4]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) "
          "stride=[2,2] padding=[1,1]\n  %z = relu(%y)"},
+        // Softmax over many channels: pixels are the rows of a product. Rows of whole vectors, and rows that begin anywhere.
+        {"turned",
+         "%x = input f32[8,24,40,40]\n  %w = param f32[24,104,4,4]\n  %b = param f32[104]\n  %y = conv_transpose(%x, %w, %b) "
+         "stride=[2,2] padding=[1,1]\n  %s = softmax(%y) dims=[1]\n  %z = sigmoid(%s)"},
+        {"turned_anywhere",
+         "%x = input f32[2,24,20,64]\n  %w = param f32[24,136,3,3]\n  %y = conv_transpose(%x, %w)\n  %z = softmax(%y) "
+         "dims=[1]"},
         // A scale of each image's channels and an activation, while the patch is loaded.
         {"prologue",
          "%x = input f32[2,32,18,16]\n  %q = input f32[2,32,1,1]\n  %w = param f32[32,64,4,4]\n  %m = mul(%x, %q)\n  %s = "
@@ -154,10 +161,12 @@ inline const std::vector<Family>& families() {
         {"few_channels", f32, strict}, {"more_channels", f32, strict, last}, {"more_channels", f32, tf32},
         {"half_channels", f16, strict}, {"far_apart", f32, strict}, {"boxed", f32, tf32}, {"boxed", f32, strict},
         {"boxed", f16, strict}, {"boxed", f32, tf32, last}, {"small_images", f32, tf32}, {"small_images", bf16, strict},
+        {"turned", f32, tf32}, {"turned", f16, strict, last}, {"turned", f32, tf32, last}, {"turned_anywhere", f32, tf32},
+        {"turned_anywhere", f16, strict},
         {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
         {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},
         {"box_spread", f32, strict}, {"grouped_gradient", f32, strict}, {"taps_apart", f32, tf32},
-        {"gated", f32, tf32}, {"phases_alike", f32, tf32}, {"row_norm", f32, tf32}, {"product_alone", f32, tf32},
+        {"gated", f32, tf32}, {"phases_alike", f32, tf32}, {"row_norm", f32, tf32}, {"product_alone", f32, strict},
         {"reduced_cells", f32, strict}, {"stored_cells", f32, strict}, {"thin_columns", f32, strict}, {"many_segments", f32, strict},
         {"weight_gradient", f16, strict}, {"weight_gradient", f64, strict}, {"boxed", f32, tf32, planes, unaligned},
         {"upsampled", f32, strict, planes, unaligned}, {"A", f32, tf32, planes, unaligned}, {"A", f32, tf32, planes, aligned, later},

@@ -40,7 +40,7 @@ std::string Chain::ref(const std::string& name, Kind k) const {
 void Chain::loops(Kind k) const {
     const bool i = pixel_major_ ? k.x : k.c, e = pixel_major_ ? k.c : k.x;
     if (i) t.line("#pragma unroll"), t.line("for (int i = 0; i < BATCH; i++)");
-    if (e) t.line("#pragma unroll"), t.line("for (int e = 0; e < VECTOR; e++)");
+    if (e) t.line("#pragma unroll"), t.line("for (" + columns() + ")");
 }
 
 std::string Chain::operand(ValueId a) {
@@ -65,8 +65,7 @@ void Chain::load(ValueId a) {
             if (!kind.c) {
                 t.line(name + " = *(" + at + ");");
             } else if (pixel_major_) {
-                loops(kind);
-                t.line(ref(name, kind) + " = (" + at + ")[group * COUT + CHANNEL(e)];");
+                load_channels(name, at);
             } else {
                 t.line("load_rows(" + name + ", " + at + " + group * COUT + CHANNEL(0));");
             }
@@ -76,6 +75,11 @@ void Chain::load(ValueId a) {
         return;
     }
     fail("dense epilogue: value %", a, " is neither a step nor a read of the pass");
+}
+
+void Chain::load_channels(const std::string& name, const std::string& from) {
+    loops({true, false});
+    t.line(ref(name, {true, false}) + " = (" + from + ")[group * COUT + CHANNEL(e)];");
 }
 
 void Chain::load_elements(const std::string& name, size_t read, Kind kind) {
@@ -131,12 +135,15 @@ void Chain::steps(bool after) {
             if (!after) break;
             continue;
         }
-        if (!past) continue;
-        if (is_pointwise(epilogue_.graph()[v].op))
-            pointwise(v);
-        else
-            channel_reduction(v);
+        if (past) step(v);
     }
+}
+
+void Chain::step(ValueId v) {
+    if (is_pointwise(epilogue_.graph()[v].op))
+        pointwise(v);
+    else
+        channel_reduction(v);
 }
 
 void Chain::unfold(const std::string& parts, const std::string& masses) {
@@ -161,6 +168,10 @@ void Chain::unfold(const std::string& parts, const std::string& masses) {
     if (node.op != Op::mean) return;
     loops(x);
     t.line(ref(name, x) + " *= 1.f / " + literal(static_cast<double>(epilogue_.channels()), epilogue_.real()) + ";");
+}
+
+std::string Chain::spelled(const Node& node, const std::vector<std::string>& args) const {
+    return expression(node, args, epilogue_.real());
 }
 
 void Chain::pointwise(ValueId v) {
@@ -190,8 +201,7 @@ void Chain::pointwise(ValueId v) {
     t.line("REAL " + names_[v] + dims(kind) + ";");
     loops(kind);
     const bool share = node.op == Op::sigmoid && is_share(graph, node.args[0]) && epilogue_.real() == Real::f32;
-    t.line(ref(names_[v], kind) + " = " +
-           (share ? "tf_sigmoid_of_share(" + args[0] + ")" : expression(node, args, epilogue_.real())) + ";");
+    t.line(ref(names_[v], kind) + " = " + (share ? "tf_sigmoid_of_share(" + args[0] + ")" : spelled(node, args)) + ";");
 }
 
 void Chain::exponentials(const std::string& v, const std::string& term) {

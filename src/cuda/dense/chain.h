@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "cuda/dense/epilogue.h"
 #include "cuda/dense/lines.h"
@@ -46,6 +47,10 @@ public:
     void loops(Kind kind) const;  // opens loops over all elements of such a value: one statement follows
 
 protected:
+    void step(ValueId v);
+    void forget(ValueId a) { names_.erase(a), kinds_.erase(a); }
+    virtual std::string columns() const { return "int e = 0; e < VECTOR; e++"; }
+    virtual std::string spelled(const Node& node, const std::vector<std::string>& args) const;
     // result[pixel] = `op` of `term` over all channels; declares it.
     virtual void across(const std::string& result, Op op, const std::string& term) = 0;
     // Declares {v}_exp[i][e] = exp(term − reference) and per pixel {v}_mass, {v}_top with Σ exp(term) = mass·exp(top),
@@ -54,6 +59,8 @@ protected:
     void exponentials_below(const std::string& v, const std::string& term);  // {v}_exp, given {v}_top
     // Declared already: a thread's rows of a value that varies by image and channel.
     virtual void load_image_rows(const std::string& name, size_t read);
+    // Declared already: the thread's channels of a table, where they are the columns.
+    virtual void load_channels(const std::string& name, const std::string& from);
     // Declared already: the thread's elements of a tensor that varies by pixel.
     virtual void load_elements(const std::string& name, size_t read, Kind kind);
     std::string channel_var() const { return pixel_major_ ? "e" : "i"; }

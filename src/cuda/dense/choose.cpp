@@ -372,8 +372,7 @@ double estimate(const Problem& problem, const Needs& needs, const Config& config
     Cost cost{problem, needs, s, config};
     if (config.skips) cost.met = cost.share_met();
     double tiles = static_cast<double>(s.fixed) * s.variants;
-    for (size_t a = 0; a < 4; ++a)
-        tiles *= std::ceil(static_cast<double>(u_extent(problem.axes[a])) / static_cast<double>(s.tile[a]));
+    for (size_t a = 0; a < 4; ++a) tiles *= static_cast<double>(s.tiles_along(a, problem.axes[a]));
     const double waves = tiles / multiprocessors;
     return seconds_of(waves, cost.cycles(), whole);
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "cuda/dense/box_shape.h"
+#include "cuda/dense/to_and_fro.h"
+#include "cuda/dense/turned_shape.h"
 
 namespace transfuse::cuda {
 
@@ -70,6 +72,7 @@ constexpr double chunk_written = 100;
 constexpr double waits_joint = 0.8, waits_alone = 0.3;
 constexpr double box_sent = 300;      // an accumulator that leaves in boxes
 constexpr double chain_begins = 200;  // on accumulators
+constexpr double turned_laid = 6;     // instructions of a result that is laid down, and stored with its row
 constexpr double sectors_stored = 1;  // in a cycle, by product warps that have nothing else to do
 constexpr double fold_flops = 3;      // of a value, to join it with its neighbours'
 
@@ -92,6 +95,7 @@ constexpr double unlike_tiles =
 }  // namespace
 
 int Cost::chunk_bytes() const {
+    if (needs.turned) return turned_bytes(needs, s);
     if (needs.fragments) return needs.boxed ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
     const int pixels = chunk_pixels();
     const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);
@@ -160,7 +164,8 @@ bool Cost::alternates() const {
 }
 
 Cost::Parts Cost::parts() const {
-    const double k = s.k_stages * c.k_steps, n = s.run_pixels, terms = problem.terms() == 2 ? 3 : 1;
+    const double k = s.k_stages * c.k_steps, n = needs.turned ? s.operand_rows : s.run_pixels,
+                 terms = problem.terms() == 2 ? 3 : 1;
     double steps = 0, tiles = s.tile_count();
     for (int v : s.variant_steps) steps += v;
     steps *= met * terms / s.variants, tiles *= met / s.variants;  // a K step of one tile
@@ -171,7 +176,9 @@ Cost::Parts Cost::parts() const {
     if (!c.resident) {  // weights must arrive in time, the ring's depth ahead
         const double slabs = met * slab_count(), slab = step / slabs;
         step = (std::max(slab, (slab_latency + slab) / c.slabs) + (problem.boxed() ? slab_boxed : slab_copied)) * slabs;
-        step = std::max(step, tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
+        const double again =
+            to_and_fro(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
+        step = std::max(step, again * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
     }
     // Loads: the raw pieces, and what is done with them.
     const double turn = turn_cycles(problem) * (s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0));
@@ -207,20 +214,23 @@ Cost::Parts Cost::parts() const {
     if (needs.ahead) chunk = std::max(chunk, memory_latency);
     // On fragments two warps a scheduler run the chain, while no products do.
     const double values = s.blocks * s.accumulators;
-    const double fragments = needs.fragments ? chain_begins + 2 * values * (1 + needs.epilogue_flops)
-                             : needs.folded  ? chain_begins + values * (fold_flops + needs.epilogue_flops)
-                                             : 0;
+    const double fragments =
+        needs.fragments ? chain_begins + 2 * values * (1 + needs.epilogue_flops + (needs.turned ? turned_laid : 0))
+        : needs.folded  ? chain_begins + values * (fold_flops + needs.epilogue_flops)
+                        : 0;
     const double store = needs.fragments ? 0 : chunks() * chunk / c.store_groups;
     const double boxed = needs.boxed
                              ? 2.0 * s.blocks * box_shape(problem, needs, c, s).segments *
                                    static_cast<double>(std::min<int64_t>(s.segment, problem.cout)) * run * needs.boxed
-                             : 0;                                            // bytes
-    const double straight = needs.straight ? 2.0 * s.blocks * 64 * run : 0;  // elements
+                             : 0;  // bytes
+    const double laid =
+        needs.turned ? 2.0 * s.blocks * turned_pixels * static_cast<double>(problem.cout) : 0;  // elements
+    const double straight = needs.straight ? 2.0 * s.blocks * 64 * run : 0;                     // elements
     // Eight of a row's pixels or of a pixel's channels lie together, of several residues along w more.
     const double sectors = straight / 8 *
                            (needs.straight * s.phases_w <= 4 || needs.pixel_major ? 1 : needs.straight / 4.0) *
                            (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
-    const double handed = needs.boxed ? boxed : chunks() * chunk_bytes();
+    const double handed = needs.turned ? laid * needs.turned : needs.boxed ? boxed : chunks() * chunk_bytes();
     const double wait = needs.fragments ? 0
                                         : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
                                               chunk / c.store_groups;
@@ -230,10 +240,11 @@ Cost::Parts Cost::parts() const {
                           (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
                           static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
                           2 * handed / shared_bytes_a_cycle;
-    const double memory = ((needs.straight ? straight * needs.straight
-                            : needs.boxed  ? boxed
-                            : needs.stores ? chunks() * elements / pooled * element
-                                           : 0.0) +
+    const double memory = ((needs.turned     ? laid * needs.turned
+                            : needs.straight ? straight * needs.straight
+                            : needs.boxed    ? boxed
+                            : needs.stores   ? chunks() * elements / pooled * element
+                                             : 0.0) +
                            chunks() * elements * inside * needs.ahead +
                            static_cast<double>(s.pixels) * static_cast<double>(problem.cin) * (16.0 / problem.lanes()) *
                                patch_from_memory) /
@@ -250,7 +261,7 @@ double Cost::cycles() const {
     if (!problem.boxed() && bytes() > much_shared) total *= little_l1;
     if (c.piece < s.vectors && problem.transposed()) total *= boxes_in_pieces;
     if (c.split == Split::phases) total *= unlike_warpgroups;
-    if (s.blocks == 1) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
+    if (s.blocks == 1 && !needs.turned) total *= 1 + short_runs - short_runs * std::min(s.run_pixels, 192) / 192;
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
     if (ring_holds_tile()) total *= tile_in_ring;

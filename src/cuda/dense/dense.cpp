@@ -14,6 +14,7 @@
 #include "cuda/dense/manner.h"
 #include "cuda/dense/pack.h"
 #include "cuda/dense/tile_program.h"
+#include "cuda/dense/to_and_fro.h"
 #include "cuda/dense/written.h"
 #include "transfuse/error.h"
 
@@ -111,7 +112,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     int64_t total = static_cast<int64_t>(s.fixed) * s.variants;
     for (size_t a = 0; a < 4; ++a) {
         sizes.in[a] = static_cast<int>(problem->axes[a].in), sizes.out[a] = static_cast<int>(problem->axes[a].out);
-        sizes.tiles[a] = static_cast<int>((u_extent(problem->axes[a]) + s.tile[a] - 1) / s.tile[a]);
+        sizes.tiles[a] = static_cast<int>(s.tiles_along(a, problem->axes[a]));
         total *= sizes.tiles[a];
     }
     if (total >= (int64_t(1) << 31) - 1024) {
@@ -122,7 +123,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     // With resident weights a CTA keeps to one block of output channels.
     const int parts = s.fixed * s.variants;
     int grid = around.target.multiprocessors;
-    if (config.resident && s.fixed > 1) {
+    if ((config.resident && s.fixed > 1) || to_and_fro(*problem, config, s)) {
         if (parts > grid) {
             if (why_not) *why_not = "more groups than multiprocessors";
             return std::nullopt;

@@ -9,6 +9,8 @@
 #include "cuda/dense/multiply.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/store_role.h"
+#include "cuda/dense/to_and_fro.h"
+#include "cuda/dense/turned_stores.h"
 #include "cuda/expression.h"
 #include "cuda/pull.h"
 
@@ -43,12 +45,13 @@ std::string product_function(const Problem& problem, const Schedule& s) {
         registers += (i ? "," : "") + std::string("%") + num(i);
         outputs += (i ? "," : "") + std::string("\"+f\"(d[") + num(i) + "])";
     }
+    const int columns = 2 * n;
     const bool tf = problem.lanes() == 4;
     const std::string type = tf ? "tf32" : problem.arithmetic == Arithmetic::f16 ? "f16" : "bf16";
     return "static __device__ __forceinline__ void product(float (&d)[" + num(n) +
            "], unsigned long long a, unsigned long long b, int accumulate) {\n#ifdef __CUDACC__\n"
            "    asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, %" +
-           num(n + 2) + ", 0;\\nwgmma.mma_async.sync.aligned.m64n" + num(s.run_pixels) + (tf ? "k8" : "k16") + ".f32." +
+           num(n + 2) + ", 0;\\nwgmma.mma_async.sync.aligned.m64n" + num(columns) + (tf ? "k8" : "k16") + ".f32." +
            type + "." + type + " {" + registers + "}, %" + num(n) + ", %" + num(n + 1) + ", p, 1, 1" +
            (tf ? "" : ", 0, 0") + ";\\n}\"\n        : " + outputs +
            " : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n#else\n    multiply_group<ELEMENT>(d, a, b, accumulate, "
@@ -187,10 +190,12 @@ std::string dense_source(const std::string& entry, const Problem& problem, const
     std::string body(roles);
     auto insert_before = [&](std::string_view mark, const std::string& text) { body.insert(body.find(mark), text); };
     insert_before("// Where a tile lies", epilogue.operands() + "\n");
+    if (config.turned) place_windows(body, s);
+    if (to_and_fro(problem, config, s)) go_to_and_fro(body);
     insert_before("// A position in the sequence", epilogue.prologue(s.tile[0] == 1) + "\n");
-    if (problem.boxed())
-        insert_before("// What the products now under way",
-                      std::string(problem.load == LoadMode::lines ? lines : boxes));
+    std::string loads(problem.load == LoadMode::lines ? lines : boxes);
+    if (to_and_fro(problem, config, s)) load_to_and_fro(loads);
+    if (problem.boxed()) insert_before("// What the products now under way", loads);
     if (const int skew =
             chunk_skew(epilogue, s, config)) {  // by the residue of the fragment's row, as Schedule::residue_of
         const std::string row = "(to + m * 16)", segment = row + " % " + num(s.block_rows) + " / " + num(s.segment);

@@ -6,6 +6,7 @@
 #include "cuda/dense/lines.h"
 #include "cuda/dense/reductions.h"
 #include "cuda/dense/straight_stores.h"
+#include "cuda/dense/turned_stores.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -51,6 +52,7 @@ bool hands_over_biased(const Epilogue& epilogue) {
 }
 
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
+    if (config.turned) return turned_program(epilogue, schedule);
     if (config.straight) return straight_program(epilogue, schedule);
     if (epilogue.boxed()) return boxed_program(epilogue, schedule, config);
     if (epilogue.program().handed >= 0) return reduction_program(epilogue);

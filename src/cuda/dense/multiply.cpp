@@ -5,6 +5,7 @@
 #include "cuda/dense/alike.h"
 #include "cuda/dense/lines.h"
 #include "cuda/dense/strict.h"
+#include "cuda/dense/to_and_fro.h"
 
 namespace transfuse::cuda {
 
@@ -12,8 +13,8 @@ namespace {
 
 // So many slabs of one accumulator's windows that the tap loop is better a loop.
 bool loops(const Config& config, const Schedule& s, int variant) {
-    return !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs && config.split != Split::phases &&
-           s.slabs[static_cast<size_t>(variant)].size() > 7;
+    return !config.turned && !config.resident && s.blocks == 1 && s.variants == 1 && !s.pairs &&
+           config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
 }
 
 std::string listed(const std::vector<int>& numbers) {
@@ -30,6 +31,7 @@ public:
           shared_text_(!loops(config, s, 0) && shares_text(config, s, problem.terms())),
           alike_as_(alike_variants(config, s, problem.terms())),
           strict_(problem.terms() == 2),
+          to_and_fro_(to_and_fro(problem, config, s)),
           at_once_(problem.family == Family::mma),
           strict_products_(t, strict_ ? strict_terms(config, s) : 1, problem.family == Family::wgmma,
                            static_cast<int64_t>(s.vectors) * s.plane) {}
@@ -43,9 +45,14 @@ public:
         t.line("unsigned long long pixels = descriptor(patch, PLANE * 16, " +
                std::string(config_.strip ? "EXTENT_W * 16" : "128") + "), tiles;");
         if (config_.split == Split::pixels && s_.run_offset)
-            t.line("pixels += warpgroup * " + num(s_.run_offset) + ";");
+            t.line("pixels += " + std::string(s_.unbroken ? "at.start + " : "") + "warpgroup * " + num(s_.run_offset) +
+                   ";");
         t.line("(void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;");
         if (config_.skips) t.line("bool met = false;");
+        if (to_and_fro_) {
+            t.line("slab = step_of(stage, at.round) % SLABS;");
+            t.line("slab_turn = slab < KSTEPS - SLABS ? at.round + (stage >= SLABS) : 0;");
+        }
         for (int v = 0; v < s_.variants; ++v)
             if (alike_as_[static_cast<size_t>(v)] == v) write_variant(v);
         if (config_.skips) {
@@ -131,7 +138,7 @@ private:
     void write_body(const Body& body) {
         if (config_.resident) {
             t.line("tiles = descriptor(weights + (stage * K_STEPS + " + num(body.k) +
-                   ") * (OPERAND_TILES * TILE_BYTES), 1024, 128);");
+                   ") * (OPERAND_TILES * TILE_BYTES), " + half() + ", 128);");
             own_tiles();
             if (body.k == 0) t.line("products_begin();");
         }
@@ -167,9 +174,10 @@ private:
             for (int i = 0; i < per; ++i) {
                 if (rest != 0 && i >= rest) t.line("if (part < " + last + ")");
                 t.line("{");
-                t.line("product(acc[0], tiles + " + num(tile_of_part(i)) + "ll, pixels + (window[" + num(i) + "] + " +
-                       num(2 * body.k * s_.plane) + "), " +
-                       (i > 0 || body.k > 0 || config_.skips ? "1" : "stage + part > 0") + ");");
+                t.line("product(acc[0], " +
+                       operands("tiles + " + num(tile_of_part(i)) + "ll",
+                                "pixels + (window[" + num(i) + "] + " + num(2 * body.k * s_.plane) + ")") +
+                       ", " + (i > 0 || body.k > 0 || config_.skips ? "1" : "stage + part > 0") + ");");
                 t.line("}");
             }
             commit();
@@ -220,7 +228,8 @@ private:
         } else {
             if (!config_.resident || run.last) commit();
             if (run.last) t.line("held.stage = slot;");
-            if (!config_.resident) t.line("held.slab = slab;");
+            if (!config_.resident)
+                t.line(to_and_fro_ ? "held.slab = stage < KSTEPS - SLABS ? slab : -1;" : "held.slab = slab;");
             if ((!config_.resident || run.last) && at_once_) t.line("held.release(b);");
             if (!config_.resident) next_slab();
         }
@@ -255,8 +264,9 @@ private:
             if (strict_)
                 steps.push_back({step.block, tile, pixel, place});
             else
-                t.line("product(acc[" + num(step.block) + "], tiles + " + num(tile) + "ll, pixels + " + place +
-                       num(pixel) + "ll, " + (!step.first || body.k > 0 || config_.skips ? "1" : "stage > 0") + ");");
+                t.line("product(acc[" + num(step.block) + "], " +
+                       operands("tiles + " + num(tile) + "ll", "pixels + " + place + num(pixel) + "ll") + ", " +
+                       (!step.first || body.k > 0 || config_.skips ? "1" : "stage > 0") + ");");
         }
         return steps;
     }
@@ -268,12 +278,16 @@ private:
     }
     int64_t tile_of_part(int i) const { return static_cast<int64_t>(i) * s_.blocks_per_tile * s_.tile_bytes / 16; }
 
+    std::string operands(const std::string& tile, const std::string& window) const {
+        return config_.turned ? window + ", " + tile : tile + ", " + window;
+    }
+    std::string half() const { return num(16 * s_.operand_rows); }  // bytes of a K half of an operand tile
     void own_tiles() {
         if (config_.split == Split::channels) t.line("tiles += warpgroup * (TILE_BYTES / 16);");
     }
     void await_slab(const std::string& declared = "") {
         t.line("held.wait(shared_address(&b.weights_full[slab]), slab_turn & 1, b);");
-        t.line("tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128);");
+        t.line("tiles = descriptor(weights + slab * SLAB_BYTES, " + half() + ", 128);");
         own_tiles();
         if (!declared.empty()) t.line(declared);
         t.line("products_begin();");
@@ -283,7 +297,9 @@ private:
         t.line("products_wait<1>();");
         t.line("held.release(b);");
     }
-    void next_slab() { t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }"); }
+    void next_slab() {
+        if (!to_and_fro_) t.line("if (++slab == SLABS) { slab = 0; slab_turn++; }");
+    }
 
     Lines t;
     const Config& config_;
@@ -291,6 +307,7 @@ private:
     const bool shared_text_;
     const std::vector<int> alike_as_;
     const bool strict_;
+    const bool to_and_fro_;
     const bool at_once_;       // products are done when their instruction is: nothing is held
     std::vector<int> begins_;  // of a variant's windows in the table
     StrictProducts strict_products_;

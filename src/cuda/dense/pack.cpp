@@ -34,9 +34,9 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
               ", COUT = " + num(problem.cout) + ";");
     body.line("constexpr int SEGMENTS = " + num(s.segments) + ", MGROUPS = " + num(s.m_groups) + ";");
     body.line("const int at = " + block + " * 256 + threadIdx.x;");
-    body.line(
-        "const int row = at % 64, half = at / 64 % 2, tile = at / 128 % TILES, step = at / (128 * TILES) % KSTEPS, "
-        "part = at / (128 * TILES * KSTEPS);");
+    const std::string rows = num(s.operand_rows), both = num(2 * s.operand_rows);  // of a K half, of a tile
+    body.line("const int row = at % " + rows + ", half = at / " + rows + " % 2, tile = at / " + both +
+              " % TILES, step = at / (" + both + " * TILES) % KSTEPS, part = at / (" + both + " * TILES * KSTEPS);");
     // Interleaved: segments are the second row of a lane, then upper lanes; see fragments.h.
     if (s.interleaved)
         body.line(
@@ -48,7 +48,7 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
         body.line("const int segment = row / " + num(s.segment) + ", within = row % " + num(s.segment) + ";");
     emitter.open("if (at < " + num(vectors) + ")");
     body.line("const int tap = " + tap_of + "[(tile * SEGMENTS + segment) * 2 + half], co = (part % MGROUPS * " +
-              num(s.blocks_per_tile) + " + " + block_of + "[tile]) * 64 + within;");
+              num(s.blocks_per_tile) + " + " + block_of + "[tile]) * " + rows + " + within;");
     body.line("const int first = " + std::string(s.pairs ? "0" : "step * 2 * LANES + half * LANES") + ";");
     body.line(real + " v[LANES];");
     if (problem.terms() == 2) body.line("unsigned high[LANES], low[LANES];");
@@ -77,7 +77,7 @@ void write(Emitter& emitter, const std::string& block, const Problem& problem, c
     }
     emitter.close();
     const std::string address =
-        pointer + " + (long long)(at / 128) * " + num(s.tile_bytes) + " + (half * 64 + row) * 16";
+        pointer + " + (long long)(at / " + both + ") * " + num(s.tile_bytes) + " + (half * " + rows + " + row) * 16";
     if (problem.terms() == 2) {
         body.line("*(uint4*)(" + address + ") = make_uint4(high[0], high[1], high[2], high[3]);");
         body.line("*(uint4*)(" + address + " + 2048) = make_uint4(low[0], low[1], low[2], low[3]);");

@@ -11,6 +11,7 @@
 #include "cuda/dense/reductions.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/straight_stores.h"
+#include "cuda/dense/turned_stores.h"
 
 namespace transfuse::cuda {
 
@@ -27,6 +28,7 @@ Request::Request(TileProgram tile_program, const Problem& p)
     program.handed_biased = !on_accumulators() && hands_over_biased(epilogue);
     needs.ahead = on_accumulators() ? 0 : ahead_bytes(epilogue);
     straight = straight_element(epilogue);
+    turned = turned_element(epilogue);
 }
 
 void Request::leave_in_boxes(int element) {
@@ -45,6 +47,21 @@ std::optional<Needs> Request::straight_needs() const {
 void Request::go_straight() {
     needs = *straight_needs();
     epilogue.leave_in_boxes(0);
+}
+
+std::optional<Needs> Request::turned_needs() const {
+    if (turned == 0) return std::nullopt;
+    Needs other = needs;
+    other.turned = turned, other.fragments = true, other.boxed = 0, other.folded = 0, other.ahead = 0,
+    other.reduced = false;
+    return other;
+}
+
+void Request::turn() {
+    needs = *turned_needs();
+    epilogue.leave_in_boxes(0);
+    program.fold = program.handed = -1, program.handed_biased = false;
+    program.before_fold.clear(), program.before_handed.clear();
 }
 
 void Request::through_chunks() {

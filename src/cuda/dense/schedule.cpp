@@ -48,6 +48,12 @@ int Schedule::tile_count() const {
     return count;
 }
 
+int64_t Schedule::tiles_along(size_t axis, const Lattice& lattice) const {
+    const int64_t u = u_extent(lattice);
+    return unbroken && axis == 2 ? (u * extent[3] + 2 * run_pixels - 1) / (2 * run_pixels)
+                                 : (u + tile[axis] - 1) / tile[axis];
+}
+
 int Schedule::row_of(int outer, int w) const {
     if (outer >= real_outer) return -1;
     const int bundle = outer / bundle_phases, within = outer % bundle_phases;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/dense/box_shape.h"
+#include "cuda/dense/turned_shape.h"
 
 namespace transfuse::cuda {
 
@@ -41,6 +42,7 @@ bool Scheduler::patch() {
     s_.plane = rounded_up(s_.pixels + s_.tail, 8);
     if (problem_.load == LoadMode::lines && (s_.line(problem_) > 256 || s_.pixels > most_in_lines)) return false;
     row_span_ = s_.extent[3], plane_span_ = s_.extent[2] * row_span_, batch_span_ = s_.extent[1] * plane_span_;
+    if (c_.turned) s_.plane = std::max(s_.plane, rounded_up(furthest_window() + row_span_ - 1 + 2 * turned_pixels, 8));
     return true;
 }
 
@@ -68,6 +70,7 @@ bool Scheduler::comes_flat() const {
 
 // Rows of the run lie one after another; the columns between them are computed and not stored.
 bool Scheduler::run() {
+    if (c_.turned) return turn();
     if (c_.strip && (c_.run[3] != strip_width || problem_.family != Family::wgmma || needs_.kept_whole())) return false;
     s_.run_pitch = static_cast<int>(c_.strip ? strip_width : row_span_);
     s_.run_pixels = rounded_up(run_column(c_.run[0] - 1, c_.run[1] - 1, c_.run[2] - 1) + c_.run[3], 8);
@@ -81,6 +84,24 @@ bool Scheduler::run() {
     return true;
 }
 
+// Windows of 64 pixels are parts of a row, or follow one another over all rows of an image and over the columns between
+// them, from any column of a tile's first row on. A tile has two.
+bool Scheduler::turn() {
+    const int channels = rounded_up(problem_.cout, 8);
+    if (problem_.family != Family::wgmma || problem_.terms() > 1 || channels > 256 || c_.strip || c_.flat ||
+        c_.split != Split::pixels || c_.run[0] != 1 || c_.run[1] != 1)
+        return false;
+    s_.unbroken = c_.runs == std::array{1, 1, 1, 1}, s_.operand_rows = channels;
+    if (s_.unbroken ? u_extent(problem_.axes[3]) > s_.tile[3] || s_.advance[2] > 1 ||
+                          s_.tile[2] * row_span_ < row_span_ - 1 + 2 * turned_pixels
+                    : c_.run[2] != 1 || c_.run[3] != turned_pixels || c_.runs != std::array{1, 1, 1, 2})
+        return false;
+    s_.run_pitch = static_cast<int>(row_span_);
+    s_.run_pixels = s_.run_offset = turned_pixels;
+    s_.accumulators = channels / 2;
+    return true;
+}
+
 bool Scheduler::rows() {
     s_.phases_w = c_.w_phases ? c_.w_phases : static_cast<int>(s_.period[3]);
     s_.segment = problem_.cout <= 8 ? 8 : problem_.cout <= 16 ? 16 : problem_.cout <= 32 ? 32 : 64;
@@ -88,8 +109,9 @@ bool Scheduler::rows() {
     for (size_t a = 1; a < 3; ++a) phase_count *= s_.period[a];
     // Very few channels of many phases: as many side by side as there are.
     while (!needs_.fragments && s_.segment / 2 >= problem_.cout && 64 / s_.segment < phase_count) s_.segment /= 2;
+    if (c_.turned) s_.segment = 64;
     s_.segments = 64 / s_.segment;
-    s_.channel_blocks = static_cast<int>((problem_.cout + 63) / 64);
+    s_.channel_blocks = c_.turned ? 1 : static_cast<int>((problem_.cout + 63) / 64);
     std::vector<bool> has_taps(phases_[3].size());
     for (size_t r = 0; r < phases_[3].size(); ++r) has_taps[r] = !phases_[3][r].taps.empty();
     // Many residues along w leave few pixels to each: then bundles of some of them, which all have taps.
@@ -139,6 +161,7 @@ bool Scheduler::accumulators() {
     if (needs_.folded && registers > 128) return false;  // the fold needs some beside them
     if (c_.store_groups > 1 && (s_.accumulators > 64 || c_.buffers % (2 * c_.store_groups)))
         return false;  // a buffer may not come round before its group does
+    if (c_.turned != (needs_.turned > 0) || (c_.turned && registers > most_turned)) return false;
     if (c_.straight != (needs_.straight > 0) || (c_.straight && (!c_.strip || s_.segments > 1))) return false;
     if (c_.split == Split::channels && s_.channel_blocks < 2) return false;
     if (c_.split == Split::phases && s_.bundle_count < 2) return false;
@@ -161,7 +184,7 @@ bool Scheduler::depth() {
     if (s_.pairs && c_.k_steps != 1) return false;
     s_.k_stages =
         static_cast<int>((problem_.cin + s_.vectors * problem_.lanes() - 1) / (s_.vectors * problem_.lanes()));
-    s_.tile_bytes = 2048 * problem_.terms();
+    s_.tile_bytes = 32 * s_.operand_rows * problem_.terms();
     return true;
 }
 
@@ -189,6 +212,7 @@ bool Scheduler::chunks() {
         (s_.segments > 1 || s_.chunk_count > 1 || !empty_.empty() || needs_.pooled || needs_.pixel_major))
         return false;
     if (needs_.fragments) s_.chunk_bytes = needs_.boxed ? boxes_bytes(box_shape(problem_, needs_, c_, s_)) : 0;
+    if (needs_.turned) s_.chunk_bytes = turned_bytes(needs_, s_);
     return needs_.fragments || s_.joint || c_.buffers >= 2;
 }
 
@@ -232,13 +256,17 @@ void Scheduler::chunk_rows() {
     s_.chunk_rows = static_cast<int>(s_.chunk_row_start.size());
 }
 
+int64_t Scheduler::furthest_window() const {
+    return s_.pixels - s_.pixels / sub_patches() + (last_[1] - s_.first[1]) * plane_span_ +
+           (last_[2] - s_.first[2]) * row_span_ + last_[3] - s_.first[3];
+}
+
 // Portable warps load blocks of 8 pixels two or four at a time: what the furthest window meets beyond the last plane,
 // and makes nothing of, is not the next stage, which may be being written.
 int Scheduler::beyond() const {
     if (problem_.family == Family::wgmma) return 0;
     const int at_once = problem_.arithmetic == Arithmetic::f64 ? 16 : 32;
-    const int64_t furthest = s_.pixels - s_.pixels / sub_patches() + (last_[1] - s_.first[1]) * plane_span_ +
-                             (last_[2] - s_.first[2]) * row_span_ + last_[3] - s_.first[3] + s_.run_offset;
+    const int64_t furthest = furthest_window() + s_.run_offset;
     return static_cast<int>(std::max<int64_t>(0, furthest + rounded_up(s_.run_pixels, at_once) - s_.plane));
 }
 

@@ -39,6 +39,7 @@ private:
     bool share_padding(int pitch_grain);  // rows of the patch, where the zeros right of one are those left of the next
     bool comes_flat() const;              // whether rows can come as one
     bool run();                           // the pixels of an accumulator, merged rows
+    bool turn();                          // or of 64 of its rows, where products are turned
 
     // Rows of M.
     bool rows();                                     // channels, and with few of them phases side by side
@@ -78,7 +79,8 @@ private:
     void phase_table();
     void chunk_rows();
     bool memory(int shared_limit);
-    int beyond() const;  // pixels that portable warps read behind the last plane
+    int64_t furthest_window() const;  // its first pixel
+    int beyond() const;               // pixels that portable warps read behind the last plane
 
     const Problem& problem_;
     const Needs& needs_;

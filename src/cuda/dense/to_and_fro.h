@@ -1,0 +1,18 @@
+// Tiles that go through the steps along K to and fro. The weights of a step are a slab; what one tile ended with, the
+// ring still holds, and the next tile begins with it. So a ring of half the weights halves what comes from the L2, and
+// one of all of them keeps them for good. A block keeps to one part of the phases.
+#pragma once
+
+#include <string>
+
+#include "cuda/dense/schedule.h"
+
+namespace transfuse::cuda {
+
+bool to_and_fro(const Problem& problem, const Config& config, const Schedule& schedule);
+
+// The texts of roles and of loads by boxes (src/cuda/device), for such tiles.
+void go_to_and_fro(std::string& roles);
+void load_to_and_fro(std::string& boxes);
+
+}  // namespace transfuse::cuda

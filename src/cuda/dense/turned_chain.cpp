@@ -1,0 +1,163 @@
+#include "cuda/dense/turned_chain.h"
+
+#include <algorithm>
+
+#include "cuda/expression.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+bool has(const std::vector<ValueId>& list, ValueId v) { return std::find(list.begin(), list.end(), v) != list.end(); }
+
+}  // namespace
+
+TurnedChain::TurnedChain(const Epilogue& epilogue, Lines& lines)
+    : Chain(epilogue, lines, true),
+      anchor_(epilogue.program().around->pass.anchor),
+      result_(epilogue.stores()[0].value) {
+    const auto& steps = epilogue.program().steps;
+    size_t split = steps.size();
+    while (split > 0 && is_pointwise(epilogue.graph()[steps[split - 1]].op)) --split;
+    early_.assign(steps.begin(), steps.begin() + static_cast<ptrdiff_t>(split));
+    const std::vector<ValueId> rest(steps.begin() + static_cast<ptrdiff_t>(split), steps.end());
+    late_ = rest;
+    std::vector<ValueId> needed;
+    for (auto v = rest.rbegin(); v != rest.rend(); ++v) {
+        const bool used = *v == result_ || has(needed, *v);
+        if (!used) {
+            late_.erase(std::find(late_.begin(), late_.end(), *v));
+            continue;
+        }
+        if (sum_of_share(*v) < 0)
+            for (ValueId a : epilogue.graph()[*v].args) needed.push_back(a);
+    }
+    if (late_.empty()) look_back(result_);
+    for (ValueId v : late_) {
+        if (const ValueId sum = sum_of_share(v); sum >= 0) {
+            carry("v" + num(sum) + "_exp", true), carry("v" + num(sum) + "_share", false);
+        } else {
+            for (ValueId a : epilogue.graph()[v].args) look_back(a);
+        }
+    }
+    if (by_channel_.size() <= 1) return;
+    // The accumulators have room for one value: all steps at once.
+    early_ = steps, late_.clear(), by_channel_.clear(), pixel_.clear();
+    look_back(result_);
+}
+
+// exp(x − logsumexp(x)), of exponentials that the first step has made.
+ValueId TurnedChain::sum_of_share(ValueId v) const {
+    const Graph& graph = epilogue_.graph();
+    if (graph[v].op != Op::exp || graph[graph[v].args[0]].op != Op::sub) return -1;
+    const Node& difference = graph[graph[v].args[0]];
+    const ValueId sum = difference.args[1];
+    return graph[sum].op == Op::logsumexp && graph[sum].args[0] == difference.args[0] && has(early_, sum) ? sum : -1;
+}
+
+bool TurnedChain::varies_by_channel(ValueId v) const {
+    if (v == anchor_) return true;
+    const Graph& graph = epilogue_.graph();
+    if (is_literal(graph, v)) return false;
+    if (!has(early_, v)) {
+        for (const Operand& read : epilogue_.reads())
+            if (read.value == v) return read.depends[1];
+        return true;
+    }
+    if (!is_pointwise(graph[v].op)) return false;
+    return std::any_of(graph[v].args.begin(), graph[v].args.end(), [&](ValueId a) { return varies_by_channel(a); });
+}
+
+void TurnedChain::look_back(ValueId v) {
+    if (v == anchor_ || has(early_, v)) carry("v" + num(v), varies_by_channel(v));
+}
+
+void TurnedChain::carry(const std::string& name, bool by_channel) {
+    auto& list = by_channel ? by_channel_ : pixel_;
+    if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+}
+
+void TurnedChain::declare() {
+    for (const std::string& name : pixel_) t.line("REAL kept_" + name + "[BLOCKS][BATCH];");
+}
+
+void TurnedChain::before(const std::string& block) {
+    const std::string value = "v" + num(anchor_);
+    t.line("REAL " + value + "[BATCH][VECTOR];");
+    loops({true, true});
+    t.line(value + "[i][e] = acc[" + block + "][e / 2 * 4 + i * 2 + e % 2];");
+    anchor();
+    for (ValueId v : early_) step(v);
+    for (const std::string& name : by_channel_) {
+        loops({true, true});
+        t.line("acc[" + block + "][e / 2 * 4 + i * 2 + e % 2] = " + name + "[i][e];");
+    }
+    for (const std::string& name : pixel_) {
+        loops({false, true});
+        t.line("kept_" + name + "[" + block + "][i] = " + name + "[i];");
+    }
+    for (const Operand& read : epilogue_.reads()) forget(read.value);
+}
+
+void TurnedChain::after(const std::string& block) {
+    in_parts_ = true;
+    for (const std::string& name : by_channel_) {
+        t.line("REAL " + name + "[BATCH][VECTOR];");
+        loops({true, true});
+        t.line(name + "[i][e] = acc[" + block + "][e / 2 * 4 + i * 2 + e % 2];");
+    }
+    for (const std::string& name : pixel_) {
+        t.line("REAL " + name + "[BATCH];");
+        loops({false, true});
+        t.line(name + "[i] = kept_" + name + "[" + block + "][i];");
+    }
+    for (ValueId v : late_) step(v);
+    const std::string result = operand(result_);
+    loops({true, true});
+    t.line("acc[" + block + "][e / 2 * 4 + i * 2 + e % 2] = " + result + ";");
+    for (const Operand& read : epilogue_.reads()) forget(read.value);
+    in_parts_ = false;
+}
+
+std::string TurnedChain::columns() const { return in_parts_ ? "int e = FIRST_E; e < LAST_E; e++" : Chain::columns(); }
+
+// Four sums side by side, so that none waits for itself.
+void TurnedChain::across(const std::string& result, Op op, const std::string& term) {
+    const Kind x{false, true};
+    const std::string to = ref(result, x), part = result + "_part";
+    t.line("REAL " + result + dims(x) + ", " + part + "[BATCH][SUMS];");
+    t.line("#pragma unroll");
+    t.line("for (int i = 0; i < BATCH; i++)");
+    t.line("#pragma unroll");
+    t.line("for (int k = 0; k < SUMS; k++) " + part + "[i][k] = " + identity(op) + ";");
+    loops({true, true});
+    t.line("if (CHANNEL_OK(e)) " + part + "[i][e % SUMS] = " + combined(op, part + "[i][e % SUMS]", term) + ";");
+    loops(x);
+    t.line("{");
+    t.line(to + " = " + part + "[i][0];");
+    t.line("#pragma unroll");
+    t.line("for (int k = 1; k < SUMS; k++) " + to + " = " + combined(op, to, part + "[i][k]") + ";");
+    t.line("}");
+    for (int apart : {1, 2}) {
+        loops(x);
+        t.line(to + " = " + combined(op, to, "__shfl_xor_sync(~0u, " + to + ", " + num(apart) + ")") + ";");
+    }
+}
+
+void TurnedChain::load_channels(const std::string& name, const std::string& from) {
+    if (epilogue_.channels() % 2) return Chain::load_channels(name, from);
+    t.line("#pragma unroll");
+    t.line(std::string(in_parts_ ? "for (int e = FIRST_E; e < LAST_E; e += 2) {"
+                                 : "for (int e = 0; e < VECTOR; e += 2) {"));
+    t.line("const tf_vector<REAL, 2> two = *(const tf_vector<REAL, 2>*)(" + from + " + CHANNEL(e));");
+    t.line(name + "[e] = two.lane[0], " + name + "[e + 1] = two.lane[1];");
+    t.line("}");
+}
+
+// The pipe of exponentials bounds such chains: a sigmoid passes through it once as a tangent, twice as a quotient.
+std::string TurnedChain::spelled(const Node& node, const std::vector<std::string>& args) const {
+    if (node.op == Op::sigmoid) return "fmaf(tf_tanh(0.5f * (" + args[0] + ")), 0.5f, 0.5f)";
+    return Chain::spelled(node, args);
+}
+
+}  // namespace transfuse::cuda

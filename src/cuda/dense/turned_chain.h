@@ -1,0 +1,39 @@
+// The chain on a turned product's accumulators (turned_stores.h), in two steps: all channels up to the last reduction
+// over them, then what follows, some channels at a time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda/dense/chain.h"
+
+namespace transfuse::cuda {
+
+// v[i][e]: two pixels, and the channels 8j + 2(lane % 4) + {0, 1}. The others are three lanes away at most.
+class TurnedChain : public Chain {
+public:
+    TurnedChain(const Epilogue& epilogue, Lines& lines);
+
+    void declare();                         // what is carried from the first step to the second
+    void before(const std::string& block);  // leaves in the accumulators what the second step begins with
+    void after(const std::string& block);   // the results of columns FIRST_E up to LAST_E, in their places
+
+protected:
+    void across(const std::string& result, Op op, const std::string& term) override;
+    void load_channels(const std::string& name, const std::string& from) override;
+    std::string columns() const override;
+    std::string spelled(const Node& node, const std::vector<std::string>& args) const override;
+
+private:
+    bool varies_by_channel(ValueId v) const;
+    void look_back(ValueId v);  // what the second step needs of the first to make v
+    void carry(const std::string& name, bool by_channel);
+    ValueId sum_of_share(ValueId v) const;
+
+    const ValueId anchor_, result_;
+    std::vector<ValueId> early_, late_;            // steps
+    std::vector<std::string> by_channel_, pixel_;  // names that are carried
+    bool in_parts_ = false;
+};
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,14 @@
+// How a turned product's results, laid down in shared memory as rows of outputs, go to memory (turned_stores.h).
+#pragma once
+
+#include "cuda/dense/epilogue.h"
+#include "cuda/dense/lines.h"
+#include "cuda/dense/turned_shape.h"
+
+namespace transfuse::cuda {
+
+// struct Rows: where the outputs of a window lie in memory. `shift`: how far behind its column an output lies in shared
+// memory; `store`: a warp's rows of a part of the channels.
+void turned_rows(Lines& lines, const Epilogue& epilogue, const Schedule& schedule, const TurnedShape& shape);
+
+}  // namespace transfuse::cuda

@@ -1,0 +1,307 @@
+#include "cuda/dense/turned_stores.h"
+
+#include <algorithm>
+
+#include "cuda/dense/replaced.h"
+#include "cuda/dense/turned_chain.h"
+#include "cuda/dense/turned_rows.h"
+#include "cuda/expression.h"
+
+namespace transfuse::cuda {
+
+namespace {
+
+class TurnedProgram {
+public:
+    TurnedProgram(const Epilogue& epilogue, const Schedule& s)
+        : epilogue_(epilogue),
+          s_(s),
+          store_(epilogue.stores()[0]),
+          shape_(turned_shape(static_cast<int>(bytes(store_.dtype)), s)),
+          type_(storage_name(store_.dtype)),
+          last_(epilogue.program().pixel_major),
+          chain_(epilogue, t) {}
+
+    std::string text() {
+        constants();
+        t.line(
+            "// The chain on accumulators, and its results to memory. A lane has the pixels warp * 16 + lane / 4 and "
+            "eight further on, and the channels 8j + 2(lane % 4) + {0, 1}.");
+        t.line("template <int WG> struct Fragments {");
+        t.line("const REAL* table;");
+        t.line("const Operands& operands;");
+        t.line("const Sizes& s;");
+        t.line(type_ + "* laid;                         // rows of outputs, a channel each");
+        t.line("int warpgroup, lane, warp;");
+        t.line(
+            "__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes& sizes, const Operands& given, "
+            "int warpgroup, int t) : table((const REAL*)(shared + TABLES_AT)), operands(given), s(sizes), laid((" +
+            type_ +
+            "*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES)), warpgroup(warpgroup), lane(t % 32), "
+            "warp(t / 32) {}");
+        if (!last_) turned_rows(t, epilogue_, s_, shape_);
+        if (last_ && vectors_of_channels()) quads();
+        tile();
+        if (!last_) lay();
+        t.line("__device__ __forceinline__ void finish() {}");
+        t.line("};");
+        return t.str();
+    }
+
+private:
+    void constants() {
+        t.line("constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;");
+        auto constant = [&](const std::string& name, int64_t v) {
+            t.line("constexpr int " + name + " = " + num(v) + ";");
+        };
+        constant("PHASES_W", s_.phases_w), constant("LAID", shape_.channels), constant("LAID_PARTS", shape_.parts),
+            constant("LAID_PITCH", shape_.pitch);
+        std::string codes;
+        for (size_t v = 0; v < s_.phase_table.size(); v += 2)
+            for (const auto& list : s_.phase_table[v])
+                codes += (codes.empty() ? "" : ", ") +
+                         num(list[0].d < 0 ? -1 : (list[0].d << 16) + (list[0].h << 8) + list[0].w);
+        t.line("__constant__ int turned_codes[] = {" + codes + "};   // [variant][set]: residues, −1: none");
+    }
+
+    void tile() {
+        t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int) {");
+        t.line("constexpr int BATCH = 2, VECTOR = ACCUMULATORS / 2, SUMS = VECTOR < 4 ? VECTOR : 4;");
+        t.line("constexpr int group = 0;");
+        t.line("const int first_channel = lane % 4 * 2;");
+        t.line("#define CHANNEL(e) (first_channel + (e) / 2 * 8 + (e) % 2)");
+        t.line("#define CHANNEL_OK(e) (COUT % 8 == 0 || CHANNEL(e) < COUT)");
+        chain_.declare();
+        t.line("#pragma unroll");
+        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        chain_.before("b");
+        t.line("}");
+        t.line("#pragma unroll");
+        t.line("for (int set = 0; set < SETS; set++) {");
+        t.line("const int code = turned_codes[at.variant * SETS + set];");
+        t.line("if (code < 0) continue;");
+        last_ ? in_pixels() : in_rows();
+        t.line("}");
+        t.line("#undef CHANNEL");
+        t.line("#undef CHANNEL_OK");
+        t.line("}");
+    }
+
+    // The rest of the chain on some of the channels, while those before them are stored.
+    void finish(const std::string& first, const std::string& last) {
+        t.line("#pragma unroll");
+        t.line("for (int b = set * PHASES_W; b < (set + 1) * PHASES_W; b++) {");
+        t.line("constexpr int FIRST_E = " + first + ", LAST_E = " + last + ";");
+        chain_.after("b");
+        t.line("}");
+    }
+
+    void in_rows() {
+        t.line("Rows rows(at, s, operands.ys0, operands.y0, code, warpgroup, lane, warp);");
+        for (int part = 0; part <= shape_.parts; ++part) {
+            const std::string now = num(part);
+            if (part > 0)
+                t.line("rows.store(laid + " + num((part - 1) % 2) + " * (LAID * LAID_PITCH), " + num(part - 1) + ");");
+            if (part < shape_.parts) {
+                const int each = shape_.channels / 4;
+                finish(num(part * each), num(std::min((part + 1) * each, s_.accumulators / 2)));
+                t.line("lay(acc, set, " + now + ", rows, laid + " + num(part % 2) + " * (LAID * LAID_PITCH));");
+            }
+            t.line("barrier_named(8 + warpgroup, 128);");
+        }
+    }
+
+    // Channels lie side by side in memory: four lanes have eight of them. Where they can, lanes give one another what
+    // makes vectors of 16 bytes.
+    void in_pixels() {
+        finish("0", "VECTOR");
+        const int pairs = vectors_of_channels() ? shape_.vector / 2 : 1;  // of channels, that a lane stores at once
+        t.line("constexpr int PAIRS = " + num(pairs) + ", AT_ONCE = " + num(pairs > 1 || even_channels() ? 2 : 1) +
+               ";   // pairs of channels a lane stores, and whether as one");
+        t.line("const Strides& ys = operands.ys0;");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < 2; i++) {");
+        t.line("const int pixel = warpgroup * RUN_PIXELS + warp * 16 + i * 8 + lane / 4 + " +
+               std::string(s_.unbroken ? "at.start" : "at.u[3]") + ";");
+        t.line(s_.unbroken ? "const int row = pixel / EXTENT_W, column = pixel % EXTENT_W;"
+                           : "const int row = 0, column = pixel;");
+        t.line(
+            "const int n = at.u[0], d = PERIOD_D * at.u[1] + (code >> 16), h = PERIOD_H * (at.u[2] + row) + (code >> 8 "
+            "& 255), w0 = PERIOD_W * column + (code & 255);");
+        t.line("const bool inside = n < s.out[0] && d < s.out[1] && h < s.out[2];");
+        t.line(type_ + "* const to = operands.y0 + (n * ys.n + d * ys.d + h * ys.h + w0 * ys.w);");
+        t.line("#pragma unroll");
+        t.line("for (int w = 0; w < PHASES_W; w++) {");
+        t.line("const bool there = inside && w0 + w < s.out[3];");
+        t.line("const REAL* const v = acc[set * PHASES_W + w] + i * 2;");
+        t.line("#pragma unroll");
+        t.line("for (int j = 0; j < ACCUMULATORS / 4; j += PAIRS) {");
+        if (pairs > 1) {
+            t.line("tf_vector<" + type_ + ", 2 * PAIRS> all;");
+            t.line("const int first = quad_vector(all, v + j * 4, lane);   // after 8j");
+            t.line("if (there && (COUT % (8 * PAIRS) == 0 || j * 8 + first < COUT)) *(tf_vector<" + type_ +
+                   ", 2 * PAIRS>*)(to + w * ys.w + j * 8 + first) = all;");
+        } else {
+            t.line("#pragma unroll");
+            t.line("for (int f = 0; f < 2; f += AT_ONCE) {");
+            t.line("const int channel = j * 8 + lane % 4 * 2 + f;");
+            t.line("tf_vector<" + type_ + ", AT_ONCE> some;");
+            t.line("#pragma unroll");
+            t.line("for (int g = 0; g < AT_ONCE; g++) tf_from(some.lane[g], v[j * 4 + f + g]);");
+            t.line("if (there && (COUT % 8 == 0 || channel < COUT)) *(tf_vector<" + type_ +
+                   ", AT_ONCE>*)(to + w * ys.w + channel) = some;");
+            t.line("}");
+        }
+        t.line("}");
+        t.line("}");
+        t.line("}");
+    }
+
+    bool channels_divide(int64_t by) const {
+        if (epilogue_.problem().cout % by || store_.offset % by) return false;
+        for (size_t a : {0, 2, 3, 4})
+            if (store_.strides[a] % by) return false;
+        return true;
+    }
+    bool even_channels() const { return channels_divide(2); }
+    bool vectors_of_channels() const {
+        return channels_divide(shape_.vector) && s_.operand_rows % (4 * shape_.vector) == 0;
+    }
+
+    // Of as many blocks of eight channels as a vector has pairs, a lane gets its part of one: where it begins.
+    void quads() {
+        t.line(
+            "template <class S, int N> static __device__ __forceinline__ int quad_vector(tf_vector<S, N>& all, const "
+            "REAL* v, int lane) {");
+        if (shape_.vector == 4) {
+            t.line("const bool odd = lane & 1;");
+            t.line("#pragma unroll");
+            t.line("for (int f = 0; f < 2; f++) {");
+            t.line("const REAL mine = odd ? v[4 + f] : v[f], other = __shfl_xor_sync(~0u, odd ? v[f] : v[4 + f], 1);");
+            t.line("tf_from(all.lane[f], odd ? other : mine), tf_from(all.lane[2 + f], odd ? mine : other);");
+            t.line("}");
+            t.line("return odd * 8 + (lane & 2) * 2;");
+        } else {
+            t.line("unsigned word[4];");
+            t.line("#pragma unroll");
+            t.line("for (int j = 0; j < 4; j++) word[j] = pack_pair<S>(v[j * 4], v[j * 4 + 1]);");
+            t.line("#pragma unroll");
+            t.line("for (int k = 1; k < 4; k *= 2) {");
+            t.line("const bool up = lane & k;");
+            t.line("#pragma unroll");
+            t.line("for (int f = 0; f < 2; f++) {");
+            t.line("const int low = k == 1 ? 2 * f : f, high = low + k;");
+            t.line("const unsigned other = __shfl_xor_sync(~0u, up ? word[low] : word[high], k);");
+            t.line("word[low] = up ? other : word[low], word[high] = up ? word[high] : other;");
+            t.line("}");
+            t.line("}");
+            t.line("*(uint4*)&all = make_uint4(word[0], word[1], word[2], word[3]);");
+            t.line("return lane % 4 * 8;");
+        }
+        t.line("}");
+    }
+
+    void lay() {
+        t.line(
+            "__device__ __forceinline__ void lay(const REAL (&acc)[BLOCKS][ACCUMULATORS], int set, int part, const "
+            "Rows& rows, " +
+            type_ + "* to) {");
+        t.line("#pragma unroll");
+        t.line("for (int i = 0; i < 2; i++) {");
+        t.line("const int pixel = warp * 16 + i * 8 + lane / 4;");
+        t.line("#pragma unroll");
+        t.line("for (int f = 0; f < 2; f++) {");
+        t.line("const int channel = lane % 4 * 2 + f;");
+        t.line(
+            "const int shift[2] = {rows.shift(pixel, channel), rows.shift(pixel, channel + 8)};   // sixteen further "
+            "on it is the same");
+        t.line(type_ + "* const row = to + channel * LAID_PITCH + pixel * PHASES_W;");
+        t.line("#pragma unroll");
+        t.line("for (int j = 0; j < LAID / 8; j++) {");
+        t.line("const int k = (part * (LAID / 8) + j) * 4 + i * 2 + f;");
+        t.line("if (k >= ACCUMULATORS) continue;");
+        // Words: lanes of odd channels pairs take the other residue first, so that all banks are met.
+        if (s_.phases_w == 2 && bytes(store_.dtype) == 4) {
+            t.line("const REAL a = acc[set * 2][k], b = acc[set * 2 + 1][k];");
+            t.line("const int odd = lane & 1;");
+            t.line("tf_store(row + j * 8 * LAID_PITCH + shift[j % 2] + odd, odd ? b : a);");
+            t.line("tf_store(row + j * 8 * LAID_PITCH + shift[j % 2] + (odd ^ 1), odd ? a : b);");
+        } else {
+            t.line("#pragma unroll");
+            t.line(
+                "for (int w = 0; w < PHASES_W; w++) tf_store(row + j * 8 * LAID_PITCH + shift[j % 2] + w, acc[set * "
+                "PHASES_W + "
+                "w][k]);");
+        }
+        t.line("}");
+        t.line("}");
+        t.line("}");
+        t.line("}");
+    }
+
+    const Epilogue& epilogue_;
+    const Schedule& s_;
+    const Operand& store_;
+    const TurnedShape shape_;
+    const std::string type_;
+    const bool last_;  // channels
+    Lines t;
+    TurnedChain chain_;
+};
+
+}  // namespace
+
+int turned_element(const Epilogue& epilogue) {
+    const TileProgram& program = epilogue.program();
+    const Problem& problem = epilogue.problem();
+    if (problem.family != Family::wgmma || problem.groups > 1 || problem.terms() > 1 || problem.cout > 256 ||
+        program.around->target.stated() || !program.around->aligned)
+        return 0;
+    if (program.pool || !program.channel_reductions || epilogue.stores().size() != 1 || !epilogue.partials().empty())
+        return 0;
+    if (program.chain_instructions > 60) return 0;  // the chain is written out for every accumulator
+    for (ValueId v : program.steps)
+        for (ValueId a : epilogue.graph()[v].args)
+            for (size_t k = 0; k < epilogue.reads().size(); ++k)
+                if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0) return 0;
+    const Operand& store = epilogue.stores()[0];
+    const int64_t element = bytes(store.dtype);
+    if (store.root < 0 || !store.depends[1] || (!program.pixel_major && store.strides[4] != 1) ||
+        (element != 2 && element != 4))
+        return 0;
+    int64_t reach = 1;  // of an image, in elements
+    for (size_t a = 0; a < 4; ++a) {
+        const Lattice& axis = problem.axes[a];
+        const int64_t stride = store.strides[a == 0 ? 0 : a + 1];
+        if (axis.out > 1 && stride <= 0) return 0;
+        if (a > 0) reach += axis.out * stride;
+        for (const Phase& phase : axis.phases())
+            if (phase.taps.empty()) return 0;  // a residue without taps has no accumulator
+    }
+    if (store.strides[1] <= 0 || reach + problem.cout * store.strides[1] >= (int64_t(1) << 31)) return 0;
+    return static_cast<int>(element);
+}
+
+bool turned_stores_whole(const Epilogue& epilogue) {
+    const Operand& store = epilogue.stores()[0];
+    if (epilogue.program().pixel_major) return true;
+    const int64_t vector = 16 / bytes(store.dtype);
+    return store.offset % vector == 0 && epilogue.problem().axes[3].out % vector == 0 &&
+           std::all_of(store.strides.begin(), store.strides.begin() + 4, [&](int64_t s) { return s % vector == 0; });
+}
+
+void place_windows(std::string& roles, const Schedule& s) {
+    replace(roles, "struct Place { int fixed, variant, u[4]; };", "struct Place { int fixed, variant, u[4], start; };");
+    if (s.unbroken)  // a tile begins anywhere in its first row
+        replace(
+            roles, "rest /= s.tiles[a];\n    return at;",
+            "rest /= s.tiles[a];\n"
+            "    at.start = at.u[2] / TILE_H * (2 * RUN_PIXELS); at.u[2] = at.start / EXTENT_W; at.start %= EXTENT_W;\n"
+            "    return at;");
+}
+
+std::string turned_program(const Epilogue& epilogue, const Schedule& schedule) {
+    return TurnedProgram(epilogue, schedule).text();
+}
+
+}  // namespace transfuse::cuda

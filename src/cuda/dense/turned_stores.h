@@ -1,0 +1,25 @@
+// Turned products: 64 pixels are the rows of an accumulator and all channels its columns, so that the channels of a
+// pixel lie in four neighbouring lanes, and reductions over them take a few exchanges within a warp. The product warps
+// run the whole chain on their accumulators, lay rows of outputs down in shared memory, and store them in vectors of 16
+// bytes wherever they begin; what is left at the ends of rows is stored singly. There is no store role.
+#pragma once
+
+#include <string>
+
+#include "cuda/dense/epilogue.h"
+
+namespace transfuse::cuda {
+
+// The bytes of a stored element where the pass can be turned, 0: it cannot.
+int turned_element(const Epilogue& epilogue);
+
+// Whether all its results go to memory in whole vectors: of channels, or of rows.
+bool turned_stores_whole(const Epilogue& epilogue);
+
+// Where a tile of such products lies, in the roles' text.
+void place_windows(std::string& roles, const Schedule& schedule);
+
+// struct Fragments of such a chain.
+std::string turned_program(const Epilogue& epilogue, const Schedule& schedule);
+
+}  // namespace transfuse::cuda
