@@ -2,17 +2,11 @@
 // turned operand from registers, read from the ring at any turn, the other from shared memory where it was put in
 // blocks.
 #include "cuda/correlate_writer.h"
+#include "cuda/warpgroup_code.h"
 
 namespace transfuse::cuda {
 
 namespace {
-
-constexpr std::string_view ptx =
-#include "cuda/device/ptx.cuh"
-    ;
-constexpr std::string_view hopper =
-#include "cuda/device/hopper.cuh"
-    ;
 
 constexpr int64_t depth = CorrelateShape::depth, registers_of_processor = 65536, warpgroup = 128;
 
@@ -23,7 +17,7 @@ public:
     Launch write() {
         write_body();
         return launch("tf_correlate_groups", (2 + loading_groups_) * warpgroup, ", wgmma, TF32",
-                      std::string(ptx) + std::string(hopper) + product_function(), 1);
+                      std::string(ptx_code()) + warpgroup_code("tf32", sums_of_turn(), LeftFactor::registers), 1);
     }
 
 private:
@@ -45,26 +39,6 @@ private:
     // Two warpgroups of loading warps take steps in turn, so that twice as much is under way, where registers are left.
     int64_t choose_loading_groups() const {
         return product_registers(2) >= turns() * sums_of_turn() + 4 * factors() + 32 ? 2 : 1;
-    }
-
-    // d[64][N] += a[64][8] · b[8][N].
-    std::string product_function() const {
-        const int64_t n = sums_of_turn();
-        std::string registers, outputs;
-        for (int64_t i = 0; i < n; ++i) {
-            registers += (i ? "," : "") + std::string("%") + number(i);
-            outputs += (i ? "," : "") + std::string("\"+f\"(d[") + number(i) + "])";
-        }
-        auto operand = [&](int64_t i) { return "%" + number(n + i); };
-        return "TF_PTX void product(float (&d)[" + number(n) +
-               "], const unsigned (&a)[4], unsigned long long b) {\n#ifdef __CUDACC__\n    asm volatile(\"{\\n.reg "
-               ".pred "
-               "p;\\nsetp.eq.u32 p, 0, 0;\\nwgmma.mma_async.sync.aligned.m64n" +
-               number(shape_.group_columns()) + "k8.f32.tf32.tf32 {" + registers + "}, {" + operand(0) + ", " +
-               operand(1) + ", " + operand(2) + ", " + operand(3) + "}, " + operand(4) +
-               ", p, 1, 1;\\n}\"\n        : " + outputs +
-               " : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n#else\n    multiply_rows(d, a, "
-               "b);\n#endif\n}\n";
     }
 
     void write_body() {

@@ -17,6 +17,7 @@ public:
         if (text.back() == '{') ++depth_;
     }
     void blank() { body_ += "\n"; }
+    void add(const std::string& written) { body_ += written; }  // as it is
     const std::string& str() const { return body_; }
 
 private:
@@ -25,5 +26,13 @@ private:
 };
 
 inline std::string num(int64_t v) { return std::to_string(v); }
+
+// Numbers as a table has them.
+template <class Numbers>
+std::string listed(const Numbers& numbers) {
+    std::string text;
+    for (const auto n : numbers) text += (text.empty() ? "" : ", ") + num(static_cast<int64_t>(n));
+    return text;
+}
 
 }  // namespace transfuse::cuda

@@ -17,12 +17,6 @@ bool loops(const Config& config, const Schedule& s, int variant) {
            config.split != Split::phases && s.slabs[static_cast<size_t>(variant)].size() > 7;
 }
 
-std::string listed(const std::vector<int>& numbers) {
-    std::string text;
-    for (int n : numbers) text += (text.empty() ? "" : ", ") + num(n);
-    return text;
-}
-
 class MultiplyWriter {
 public:
     MultiplyWriter(const Problem& problem, const Config& config, const Schedule& s)

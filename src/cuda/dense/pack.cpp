@@ -1,16 +1,13 @@
 #include "cuda/dense/pack.h"
 
-#include "cuda/dense/generate.h"
+#include "cuda/dense/constants.h"
 #include "cuda/dense/lines.h"
 #include "cuda/dense/strict.h"
+#include "cuda/warpgroup_code.h"
 
 namespace transfuse::cuda {
 
 namespace {
-
-constexpr char ptx[] =
-#include "cuda/device/ptx.cuh"
-    ;
 
 std::string real_text(const Problem& problem) { return problem.real_bytes() == 8 ? "double" : "float"; }
 
@@ -108,7 +105,7 @@ ExtraJob pack_job(const Problem& problem, const Config& config, std::shared_ptr<
     job.root = weight;
     job.elements = static_cast<double>(vectors * problem.lanes());
     job.blocks = (vectors + 255) / 256;
-    job.code = ptx;
+    job.code = ptx_code();
     job.note = "pack weights";
     job.write = [=, schedule = std::move(schedule)](Emitter& emitter, const std::string& block) {
         write(emitter, block, problem, config, *schedule, weight, spatial, to);

@@ -21,7 +21,7 @@ enum class Family : uint8_t {
     mma
 };  // whose products: sm_90a's warpgroups (device/hopper.cuh), any warp's (device/portable.cuh)
 // How the patch comes: element by element, by vectors of channels, those straight into the operand, two 16-bit pixels
-// at once, one at once, 16 bytes of a row at once (device/roles.cuh); or in boxes, to be transposed or (operand) as
+// at once, one at once, 16 bytes of a row at once (device/patches.cuh); or in boxes, to be transposed or (operand) as
 // they lie (device/boxes.cuh), or rows that begin anywhere, each in a box of its own (device/lines.cuh).
 enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, boxes, operand, lines };
 

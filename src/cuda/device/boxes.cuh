@@ -149,5 +149,4 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
         }
     }
 }
-
 )cuda"

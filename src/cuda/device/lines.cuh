@@ -144,5 +144,4 @@ static __device__ void load_lines(unsigned char* shared, Barriers& b, const unsi
         }
     }
 }
-
 )cuda"
