@@ -98,30 +98,20 @@ public:
 private:
     void constants() {
         t.line("constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;");
-        auto constant = [&](const std::string& name, int64_t v) {
-            t.line("constexpr int " + name + " = " + num(v) + ";");
-        };
-        constant("SEGMENT", s_.segment), constant("SEGMENTS", box_.segments), constant("BOX_CHANNELS", box_.channels);
-        constant("BOX_PARTS", box_.parts), constant("BOX_ROW", box_.row_bytes), constant("BOX_BYTES", box_.bytes),
-            constant("BOX_SLOTS", box_.slots), constant("SLOT_BYTES", slot_bytes()),
-            constant("EXCHANGE_AT", box_.slots * slot_bytes());
-        if (box_.places) constant("PLACES_IN_BOX_AT", box_.slots * slot_bytes() + box_.exchange);
-        constant("MEETING", std::max(1, s_.segment / 16));  // warps that hold a pixel's channels
-        std::string codes;
-        for (const auto& sets : s_.phase_table)  // [variant][warpgroup], then accumulators and segments
+        t.constants({{"SEGMENT", s_.segment}, {"SEGMENTS", box_.segments}, {"BOX_CHANNELS", box_.channels}});
+        t.constants({{"BOX_PARTS", box_.parts}, {"BOX_ROW", box_.row_bytes}, {"BOX_BYTES", box_.bytes}});
+        t.constants({{"BOX_SLOTS", box_.slots}, {"SLOT_BYTES", slot_bytes()}});
+        t.constants({{"EXCHANGE_AT", box_.slots * slot_bytes()}});
+        if (box_.places) t.constants({{"PLACES_IN_BOX_AT", box_.slots * slot_bytes() + box_.exchange}});
+        t.constants({{"MEETING", std::max(1, s_.segment / 16)}});  // warps that hold a pixel's channels
+        std::vector<int64_t> maps;
+        for (size_t part = 0; part < s_.phase_table.size(); ++part)
             for (int block = 0; block < s_.blocks; ++block)
                 for (int segment = 0; segment < box_.segments; ++segment) {
-                    const bool side = s_.phases_w <= s_.segments;  // several outer phases share an accumulator
-                    const int within = side ? segment / s_.phases_w : 0,
-                              w = side ? segment % s_.phases_w : block % s_.planes_per_bundle * s_.segments + segment;
-                    const auto& list = sets[static_cast<size_t>(block / s_.planes_per_bundle)];
-                    const bool real =
-                        within < s_.bundle_phases && list[static_cast<size_t>(within)].d >= 0 && w < s_.phases_w;
-                    const ChunkPhase& p = list[static_cast<size_t>(real ? within : 0)];
-                    codes += (codes.empty() ? "" : ", ") +
-                             num(real ? (p.d * s_.period[2] + p.h) * s_.period[3] + p.w + w : -1);
+                    const ChunkPhase p = s_.phase_of(part, block, segment);
+                    maps.push_back(p.d < 0 ? -1 : (p.d * s_.period[2] + p.h) * s_.period[3] + p.w);
                 }
-        t.line("__constant__ int segment_maps[] = {" + codes +
+        t.line("__constant__ int segment_maps[] = {" + listed(maps) +
                "};   // [variant][warpgroup][accumulator][segment]: the map of its phase");
     }
     int64_t slot_bytes() const { return static_cast<int64_t>(box_.segments) * box_.parts * box_.bytes; }

@@ -22,44 +22,40 @@ public:
     }
 
 private:
-    using Named = std::initializer_list<std::pair<std::string, int64_t>>;
-    void constants(const Named& list) {
-        for (const auto& [name, v] : list) t.line("constexpr int " + name + " = " + num(v) + ";");
-    }
     void flag(const std::string& name, bool v) { t.line("constexpr bool " + name + (v ? " = true;" : " = false;")); }
 
     void numbers() {
-        constants({{"STORE_GROUPS", config_.store_groups}, {"THREADS", config_.threads()}, {"LOADERS", 128}});
-        constants({{"CIN", problem_.cin}, {"COUT", problem_.cout}, {"GROUPS", problem_.groups}});
-        constants({{"MGROUPS", s_.m_groups}, {"BLOCKS_PER_TILE", s_.blocks_per_tile}});
-        constants({{"FIXED", s_.fixed}, {"VARIANTS", s_.variants}, {"PARTS", s_.fixed * s_.variants}});
-        static const char* axis[4] = {"N", "D", "H", "W"};
+        t.constants({{"STORE_GROUPS", config_.store_groups}, {"THREADS", config_.threads()}, {"LOADERS", 128}});
+        t.constants({{"CIN", problem_.cin}, {"COUT", problem_.cout}, {"GROUPS", problem_.groups}});
+        t.constants({{"MGROUPS", s_.m_groups}, {"BLOCKS_PER_TILE", s_.blocks_per_tile}});
+        t.constants({{"FIXED", s_.fixed}, {"VARIANTS", s_.variants}, {"PARTS", s_.fixed * s_.variants}});
         for (size_t a = 0; a < 4; ++a) {
-            const std::string x = axis[a];
-            constants({{"TILE_" + x, s_.tile[a]}, {"RUN_" + x, config_.run[a]}, {"EXTENT_" + x, s_.extent[a]}});
-            constants({{"FIRST_" + x, s_.first[a]}, {"ADVANCE_" + x, s_.advance[a]}, {"PERIOD_" + x, s_.period[a]}});
-            constants({{"SECOND_" + x, config_.runs[a] > 1 ? config_.run[a] : 0}});
+            const std::string x = axis_names[a];
+            t.constants({{"TILE_" + x, s_.tile[a]}, {"RUN_" + x, config_.run[a]}, {"EXTENT_" + x, s_.extent[a]}});
+            t.constants({{"FIRST_" + x, s_.first[a]}, {"ADVANCE_" + x, s_.advance[a]}, {"PERIOD_" + x, s_.period[a]}});
+            t.constants({{"SECOND_" + x, config_.runs[a] > 1 ? config_.run[a] : 0}});
         }
-        constants({{"PIXELS", s_.pixels}, {"RAW_PIXELS", s_.raw_pixels}});
-        constants({{"IN_W", config_.flat ? problem_.axes[3].in : 1}, {"PLANE", s_.plane}});
-        constants({{"RUN_PIXELS", s_.run_pixels}});
-        constants({{"LANES", problem_.lanes()}, {"VECTORS", s_.vectors}, {"TERMS", problem_.terms()}});
-        constants({{"STAGE_CHANNELS", s_.vectors * problem_.lanes()}, {"KSTAGES", s_.k_stages}});
-        constants({{"K_STEPS", config_.k_steps}, {"KSTEPS", s_.k_steps(config_)}});
-        constants({{"STAGES", config_.stages}, {"RAW", config_.raw}, {"PIECE", config_.piece}, {"PIECES", s_.pieces}});
-        constants({{"SLABS", config_.resident ? 1 : config_.slabs}, {"SLAB_BYTES", s_.slab_bytes}});
-        constants({{"TILE_BYTES", s_.tile_bytes}, {"OPERAND_TILES", static_cast<int64_t>(s_.tiles.size())}});
-        constants({{"BUFFERS", config_.buffers}, {"CHUNKS", s_.chunk_count}, {"CHUNK_WIDTH", config_.chunk_width}});
-        constants({{"CHUNK_ROWS", s_.chunk_rows}, {"ROW_LENGTH", s_.row_length}, {"SETS", s_.sets}});
-        constants({{"PLANES", s_.planes}, {"ROWS_PER_PLANE", s_.rows_per_plane}});
-        constants({{"ROWS_PER_GROUP", s_.rows_per_group}, {"BLOCK_ROWS", s_.block_rows}});
-        constants({{"PITCH", s_.pitch}, {"BLOCKS", s_.blocks}, {"ACCUMULATORS", s_.accumulators}});
-        constants({{"STAGE_BYTES", s_.stage_bytes}, {"RAW_BYTES", s_.raw_bytes}, {"CHUNK_BYTES", s_.chunk_bytes}});
-        constants({{"WEIGHTS_AT", s_.weights_at}, {"STAGES_AT", s_.stages_at}, {"RAW_AT", s_.raw_at}});
-        constants({{"CHUNKS_AT", s_.chunks_at}, {"AHEAD_AT", s_.ahead_at}, {"AHEAD_BYTES", s_.ahead_bytes}});
-        constants({{"TABLES_AT", s_.tables_at}, {"PLACES_AT", s_.places_at}});
+        t.constants({{"PIXELS", s_.pixels}, {"RAW_PIXELS", s_.raw_pixels}});
+        t.constants({{"IN_W", config_.flat ? problem_.axes[3].in : 1}, {"PLANE", s_.plane}});
+        t.constants({{"RUN_PIXELS", s_.run_pixels}});
+        t.constants({{"LANES", problem_.lanes()}, {"VECTORS", s_.vectors}, {"TERMS", problem_.terms()}});
+        t.constants({{"STAGE_CHANNELS", s_.vectors * problem_.lanes()}, {"KSTAGES", s_.k_stages}});
+        t.constants({{"K_STEPS", config_.k_steps}, {"KSTEPS", s_.k_steps(config_)}});
+        t.constants(
+            {{"STAGES", config_.stages}, {"RAW", config_.raw}, {"PIECE", config_.piece}, {"PIECES", s_.pieces}});
+        t.constants({{"SLABS", config_.resident ? 1 : config_.slabs}, {"SLAB_BYTES", s_.slab_bytes}});
+        t.constants({{"TILE_BYTES", s_.tile_bytes}, {"OPERAND_TILES", static_cast<int64_t>(s_.tiles.size())}});
+        t.constants({{"BUFFERS", config_.buffers}, {"CHUNKS", s_.chunk_count}, {"CHUNK_WIDTH", config_.chunk_width}});
+        t.constants({{"CHUNK_ROWS", s_.chunk_rows}, {"ROW_LENGTH", s_.row_length}, {"SETS", s_.sets}});
+        t.constants({{"PLANES", s_.planes}, {"ROWS_PER_PLANE", s_.rows_per_plane}});
+        t.constants({{"ROWS_PER_GROUP", s_.rows_per_group}, {"BLOCK_ROWS", s_.block_rows}});
+        t.constants({{"PITCH", s_.pitch}, {"BLOCKS", s_.blocks}, {"ACCUMULATORS", s_.accumulators}});
+        t.constants({{"STAGE_BYTES", s_.stage_bytes}, {"RAW_BYTES", s_.raw_bytes}, {"CHUNK_BYTES", s_.chunk_bytes}});
+        t.constants({{"WEIGHTS_AT", s_.weights_at}, {"STAGES_AT", s_.stages_at}, {"RAW_AT", s_.raw_at}});
+        t.constants({{"CHUNKS_AT", s_.chunks_at}, {"AHEAD_AT", s_.ahead_at}, {"AHEAD_BYTES", s_.ahead_bytes}});
+        t.constants({{"TABLES_AT", s_.tables_at}, {"PLACES_AT", s_.places_at}});
         // Raw values a load thread holds.
-        constants({{"HELD_VALUES", config_.store_groups > 1 || problem_.lanes() == 8 ? 16 : 32}});
+        t.constants({{"HELD_VALUES", config_.store_groups > 1 || problem_.lanes() == 8 ? 16 : 32}});
     }
 
     void flags() {

@@ -73,6 +73,16 @@ int Schedule::residue_of(int row) const {
                                 : row / (block_rows * rows_per_plane) % planes_per_bundle * segments + seg;
 }
 
+ChunkPhase Schedule::phase_of(size_t part, int block, int segment) const {
+    const bool side = phases_w <= segments;  // several outer phases share an accumulator
+    const int within = side ? segment / phases_w : 0,
+              w = side ? segment % phases_w : block % planes_per_bundle * segments + segment;
+    const auto& outer = phase_table[part][static_cast<size_t>(block / planes_per_bundle)];
+    if (within >= bundle_phases || w >= phases_w || outer[static_cast<size_t>(within)].d < 0) return {};
+    const ChunkPhase& first = outer[static_cast<size_t>(within)];
+    return {first.d, first.h, first.w + w};
+}
+
 bool Schedule::lacks_rows() const {
     for (int q = 0; q < chunk_outer; ++q)
         for (int w = 0; w < phases_w; ++w)

@@ -120,8 +120,9 @@ struct WindowStep {
 };  // halves: pixels between the K halves' windows, 0 = next vector
 
 struct ChunkPhase {
-    int d = -1, h = -1, w = 0;
-};  // outer residues, −1: nothing here; the first along w
+    int d = -1, h = -1, w = 0;  // outer residues, −1: nothing here; the first along w
+    int code() const { return d < 0 ? -1 : d * 65536 + h * 256 + w; }  // in the text's tables
+};
 struct Schedule {
     // phases
     std::array<int64_t, 4> period{}, advance{}, first{}, extent{}, tile{};
@@ -161,6 +162,8 @@ struct Schedule {
     int chunk_outer = 1;  // outer phases in a chunk (with room for those without taps)
     int real_outer = 1;   // of them with accumulators
     std::vector<std::vector<std::vector<ChunkPhase>>> phase_table;  // [variant*2+wg][set][outer]
+    // The phase of a segment of an accumulator, with its own residue along w. `part`: variant*2+wg.
+    ChunkPhase phase_of(size_t part, int block, int segment) const;
     // memory
     int tile_bytes = 2048, slab_bytes = 0, stage_bytes = 0, raw_bytes = 0, chunk_bytes = 0, pieces = 1;
     int ahead_bytes = 0;  // a chunk's part of the tensors that are asked for ahead

@@ -34,25 +34,21 @@ void row_of(StoreText& role) {
 }
 
 void constants(StoreText& role) {
-    auto constant = [&](const std::string& name, int64_t v) {
-        role.t.line("constexpr int " + name + " = " + num(v) + ";");
-    };
-    constant("VECTOR", role.m.vector), constant("VECTOR_PIXELS", role.m.pixels), constant("LANES_W", role.m.lanes),
-        constant("ROWS", role.m.rows);
-    constant("TURNS", role.m.turns), constant("PHASE_CHANNELS", role.m.channels), constant("ITEMS", role.m.items),
-        constant("BATCH", role.m.batch);
-    constant("BATCHES", (role.m.items + role.m.batch - 1) / role.m.batch);
-    constant("ROW_STEP", role.m.neighbours ? 1 : role.m.rows);  // channels from one of a thread's rows to the next
-    constant("WRITERS", role.s.joint ? 1 : 2), constant("CHUNK_OUTER", role.s.chunk_outer),
-        constant("PHASES_W", role.s.phases_w);
-    std::string codes;
+    const StoreMap& m = role.m;
+    role.t.constants({{"VECTOR", m.vector}, {"VECTOR_PIXELS", m.pixels}, {"LANES_W", m.lanes}, {"ROWS", m.rows}});
+    role.t.constants({{"TURNS", m.turns}, {"PHASE_CHANNELS", m.channels}, {"ITEMS", m.items}, {"BATCH", m.batch}});
+    role.t.constants({{"BATCHES", (m.items + m.batch - 1) / m.batch}});
+    // Channels from one of a thread's rows to the next.
+    role.t.constants({{"ROW_STEP", m.neighbours ? 1 : m.rows}});
+    role.t.constants(
+        {{"WRITERS", role.s.joint ? 1 : 2}, {"CHUNK_OUTER", role.s.chunk_outer}, {"PHASES_W", role.s.phases_w}});
+    std::vector<int> codes;
     for (const auto& sets : role.s.phase_table)
         for (const auto& list : sets)
-            for (const ChunkPhase& p : list)
-                codes += (codes.empty() ? "" : ", ") + num(p.d < 0 ? -1 : p.d * 65536 + p.h * 256 + p.w);
+            for (const ChunkPhase& phase : list) codes.push_back(phase.code());
     role.t.line("__constant__ int phase_codes[" +
                 num(static_cast<int64_t>(role.s.phase_table.size()) * role.s.sets * role.s.chunk_outer) + "] = {" +
-                codes + "};   // residues: along d * 65536 + h * 256 + the first along w");
+                listed(codes) + "};   // residues: along d * 65536 + h * 256 + the first along w");
     row_of(role);
     store_helpers(role);
     int64_t together = 4;  // channels of a table read at once

@@ -54,12 +54,10 @@ private:
     }
 
     void phases() {
-        std::string codes;
+        std::vector<int> codes;
         for (const auto& sets : s_.phase_table)
-            for (const auto& list : sets)
-                codes += (codes.empty() ? "" : ", ") +
-                         num(list[0].d < 0 ? -1 : (list[0].d << 16) + (list[0].h << 8) + list[0].w);
-        t.line("__constant__ int straight_codes[] = {" + codes +
+            for (const auto& list : sets) codes.push_back(list[0].code());
+        t.line("__constant__ int straight_codes[] = {" + listed(codes) +
                "};   // [variant][warpgroup][set]: residues, −1: none");
     }
 

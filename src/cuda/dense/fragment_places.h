@@ -1,0 +1,48 @@
+// Which results of a tile a lane of the product warps has, and which of them lie in the output.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "cuda/dense/epilogue.h"
+#include "cuda/dense/lines.h"
+
+namespace transfuse::cuda {
+
+class FragmentPlaces {
+public:
+    FragmentPlaces(const Epilogue& epilogue, const Schedule& schedule, const Config& config, Lines& lines);
+
+    bool pooled() const { return pooled_; }
+    int64_t results() const { return static_cast<int64_t>(columns_.size()); }  // of a lane, in a row
+    int reach() const { return reach_[3]; }                                    // pixels of a window along w
+    // In groups of 8 pixels: where the results' first are, and from there the members of a window.
+    std::vector<int> groups() const;
+    const std::vector<int>& members() const { return members_; }
+    // Where windows join lanes, the first of them counts; empty where all do.
+    std::string counts() const;
+
+    void tables();       // before the struct: result_pixels or segment_phases, and the type of masks
+    void fields();       // masks of results inside, of this tile and of the last one with other ends
+    void find_inside();  // device functions that keep them
+
+private:
+    // 8-pixel group, and pixel of the lane's two.
+    struct Column {
+        int group, pixel;
+    };
+    void find_columns(const Config& config);
+    void whole_tiles();
+    void ends_elsewhere();
+
+    const Schedule& s_;
+    Lines& t;
+    const Needs needs_;
+    const bool pooled_;
+    std::array<int, 4> reach_{};  // pixels of a window
+    std::vector<Column> columns_;
+    std::vector<int> members_;
+};
+
+}  // namespace transfuse::cuda
