@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cuda/dense/fragment_chain.h"
+#include "cuda/dense/fragments.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -238,29 +239,21 @@ private:
 int boxed_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma || problem.groups > 1 || problem.real_bytes() != 4 ||
-        program.around->target.stated() || !program.around->aligned)
-        return 0;
-    if (!program.pixel_major || program.pool ||
-        (program.channel_reductions && (problem.cout <= 8 || problem.cout > 64)) || epilogue.stores().size() != 1 ||
-        !epilogue.partials().empty())
-        return 0;
-    if (program.chain_instructions > 60) return 0;  // the chain is written out for every accumulator
+    if (!program.pixel_major || problem.real_bytes() != 4) return 0;
+    if (program.channel_reductions && (problem.cout <= 8 || problem.cout > 64)) return 0;
+    const Operand* store = stored_by_product_warps(epilogue);
+    if (!store) return 0;
     for (ValueId v : program.steps)
         if (!fragment_operands(epilogue, v)) return 0;
-    const Operand& store = epilogue.stores()[0];
-    const int64_t element = bytes(store.dtype), vector = 16 / element;
+    const int64_t element = bytes(store->dtype), vector = 16 / element;
     // Words: strict products hide the store role, and reductions over channels are faster there (f8: 0.46 ms, in boxes
     // 0.74).
     if (element != 2 && (element != 4 || problem.terms() > 1 || program.channel_reductions)) return 0;
-    if (store.root < 0 || store.strides[1] != 1 || store.offset % vector != 0 || problem.cout % vector != 0) return 0;
+    if (store->strides[1] != 1 || store->offset % vector != 0 || problem.cout % vector != 0) return 0;
     for (size_t a = 0; a < 4; ++a) {
         const Lattice& axis = problem.axes[a];
-        const int64_t stride = store.strides[a == 0 ? 0 : a + 1];
-        if (axis.out > 1 && (stride <= 0 || stride % vector != 0)) return 0;
+        if (axis.out > 1 && store->strides[a == 0 ? 0 : a + 1] % vector != 0) return 0;
         if (axis.out < axis.period()) return 0;
-        for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return 0;  // a residue without taps has no accumulator
     }
     return static_cast<int>(element);
 }

@@ -150,9 +150,7 @@ int find_fold(TileProgram& program, const Epilogue& epilogue) {
     if (problem.family != Family::wgmma || !program.channel_reductions || program.pool || program.pixel_major) return 0;
     if (problem.groups > 1 || problem.cout <= 32 || problem.cout > 128)
         return 0;  // a tile has all channels, each in a row of its own
-    for (const Lattice& axis : problem.axes)
-        for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return 0;
+    if (!problem.every_phase_has_taps()) return 0;
     ValueId fold = -1;
     for (ValueId v : program.steps) {
         if (!is_reduction(graph[v].op)) continue;

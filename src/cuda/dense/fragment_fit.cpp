@@ -4,12 +4,29 @@
 
 namespace transfuse::cuda {
 
+// The chain is written out for every accumulator, of every phase.
+static bool fits_accumulators(const Epilogue& epilogue) {
+    return epilogue.problem().family == Family::wgmma &&  // others' warps hold other pixels
+           epilogue.program().chain_instructions <= 60 && epilogue.problem().every_phase_has_taps();
+}
+
+const Operand* stored_by_product_warps(const Epilogue& epilogue) {
+    const TileProgram& program = epilogue.program();
+    const Problem& problem = epilogue.problem();
+    if (problem.groups > 1 || program.pool || program.around->target.stated() || !program.around->aligned)
+        return nullptr;
+    if (epilogue.stores().size() != 1 || !epilogue.partials().empty() || !fits_accumulators(epilogue)) return nullptr;
+    const Operand& store = epilogue.stores()[0];
+    for (size_t a = 0; a < 4; ++a)
+        if (problem.axes[a].out > 1 && store.strides[a == 0 ? 0 : a + 1] <= 0) return nullptr;
+    return store.root < 0 ? nullptr : &store;
+}
+
 bool runs_in_fragments(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma) return false;  // its warps hold other pixels
     if (program.channel_reductions || !epilogue.stores().empty() || epilogue.partials().empty()) return false;
-    if (program.chain_instructions > 60) return false;  // the chain is written out for every accumulator
+    if (!fits_accumulators(epilogue)) return false;
     for (const Partial& p : epilogue.partials()) {
         const Op op = p.reduction.op;
         if (!p.reduction.whole || (op == Op::logsumexp && program.chain_instructions > 30))
@@ -18,10 +35,6 @@ bool runs_in_fragments(const Epilogue& epilogue) {
     }
     for (ValueId v : program.steps)
         if (!fragment_operands(epilogue, v)) return false;
-    // A residue without taps has no accumulator.
-    for (const Lattice& axis : problem.axes)
-        for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return false;
     if (!program.pool) return true;
     const Needs needs = program.needs(static_cast<int>(problem.axes[3].period()));
     int64_t phases = 1;

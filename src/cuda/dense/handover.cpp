@@ -43,9 +43,7 @@ bool hands_over_biased(const Epilogue& epilogue) {
     if (problem.family != Family::wgmma || !program.reduces_in_chunks() || program.pool || program.bias < 0 ||
         problem.cout <= 32)
         return false;  // each channel in a row of its own
-    for (const Lattice& axis : problem.axes)
-        for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return false;  // nobody multiplies there
+    if (!problem.every_phase_has_taps()) return false;
     for (size_t k = 0; k < epilogue.reads().size(); ++k)
         if (epilogue.reads()[k].value == program.bias) return epilogue.table_of(k) >= 0;
     return false;

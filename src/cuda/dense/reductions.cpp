@@ -79,9 +79,7 @@ void find_handed(TileProgram& program, const Problem& problem) {
     if (problem.groups > 1 || problem.cout <= 32 || problem.cout > 64 || program.stores.empty())
         return;  // a warpgroup has all channels, each in a row of its own
     if (products_of_output(problem) > few_products) return;
-    for (const Lattice& axis : problem.axes)
-        for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return;  // nobody multiplies there
+    if (!problem.every_phase_has_taps()) return;
     // What a value needs of the steps and the accumulators.
     const ValueId anchor = program.around->pass.anchor;
     auto needed = [&](ValueId of) {

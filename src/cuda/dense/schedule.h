@@ -59,6 +59,13 @@ struct Problem {
         return taps * ((cin + 2 * lanes() - 1) / (2 * lanes()));
     }
     bool sums_are_long() const { return products() >= 128; }
+    // Else some outputs have no accumulator: nobody multiplies there.
+    bool every_phase_has_taps() const {
+        return std::all_of(axes.begin(), axes.end(), [](const Lattice& axis) {
+            const auto phases = axis.phases();
+            return std::none_of(phases.begin(), phases.end(), [](const Phase& phase) { return phase.taps.empty(); });
+        });
+    }
     bool strided() const {
         return std::any_of(axes.begin(), axes.end(), [](const Lattice& axis) { return axis.advance() > 1; });
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/dense/fragment_chain.h"
+#include "cuda/dense/fragments.h"
 #include "cuda/expression.h"
 
 namespace transfuse::cuda {
@@ -141,23 +142,12 @@ private:
 int straight_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma || problem.groups > 1 || problem.terms() > 1 || problem.cout <= 32 ||
-        program.around->target.stated() || !program.around->aligned)
-        return 0;
-    if (program.pool || program.channel_reductions || epilogue.stores().size() != 1 || !epilogue.partials().empty())
-        return 0;
-    if (program.chain_instructions > 60) return 0;  // the chain is written out for every accumulator
+    if (problem.terms() > 1 || problem.cout <= 32 || program.channel_reductions) return 0;
+    const Operand* store = stored_by_product_warps(epilogue);
+    if (!store) return 0;
     for (ValueId v : program.steps)
         if (!fragment_operands(epilogue, v)) return 0;
-    const Operand& store = epilogue.stores()[0];
-    if (store.root < 0) return 0;
-    for (size_t a = 0; a < 4; ++a) {
-        const Lattice& axis = problem.axes[a];
-        if (axis.out > 1 && store.strides[a == 0 ? 0 : a + 1] <= 0) return 0;
-        for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return 0;  // a residue without taps has no accumulator
-    }
-    return static_cast<int>(bytes(store.dtype));
+    return static_cast<int>(bytes(store->dtype));
 }
 
 std::string straight_program(const Epilogue& epilogue, const Schedule& schedule) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/dense/fragments.h"
 #include "cuda/dense/replaced.h"
 #include "cuda/dense/turned_chain.h"
 #include "cuda/dense/turned_rows.h"
@@ -254,31 +255,19 @@ private:
 int turned_element(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.family != Family::wgmma || problem.groups > 1 || problem.terms() > 1 || problem.cout > 256 ||
-        program.around->target.stated() || !program.around->aligned)
-        return 0;
-    if (program.pool || !program.channel_reductions || epilogue.stores().size() != 1 || !epilogue.partials().empty())
-        return 0;
-    if (program.chain_instructions > 60) return 0;  // the chain is written out for every accumulator
+    if (problem.terms() > 1 || problem.cout > 256 || !program.channel_reductions) return 0;
+    const Operand* store = stored_by_product_warps(epilogue);
+    if (!store) return 0;
     for (ValueId v : program.steps)
         for (ValueId a : epilogue.graph()[v].args)
             for (size_t k = 0; k < epilogue.reads().size(); ++k)
                 if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0) return 0;
-    const Operand& store = epilogue.stores()[0];
-    const int64_t element = bytes(store.dtype);
-    if (store.root < 0 || !store.depends[1] || (!program.pixel_major && store.strides[4] != 1) ||
-        (element != 2 && element != 4))
+    const int64_t element = bytes(store->dtype);
+    if (!store->depends[1] || (!program.pixel_major && store->strides[4] != 1) || (element != 2 && element != 4))
         return 0;
     int64_t reach = 1;  // of an image, in elements
-    for (size_t a = 0; a < 4; ++a) {
-        const Lattice& axis = problem.axes[a];
-        const int64_t stride = store.strides[a == 0 ? 0 : a + 1];
-        if (axis.out > 1 && stride <= 0) return 0;
-        if (a > 0) reach += axis.out * stride;
-        for (const Phase& phase : axis.phases())
-            if (phase.taps.empty()) return 0;  // a residue without taps has no accumulator
-    }
-    if (store.strides[1] <= 0 || reach + problem.cout * store.strides[1] >= (int64_t(1) << 31)) return 0;
+    for (size_t a = 1; a < 4; ++a) reach += problem.axes[a].out * store->strides[a + 1];
+    if (store->strides[1] <= 0 || reach + problem.cout * store->strides[1] >= (int64_t(1) << 31)) return 0;
     return static_cast<int>(element);
 }
 
