@@ -43,8 +43,7 @@ protected:
             "const tf_vector<REAL, MEETING> all = *(const tf_vector<REAL, MEETING>*)(parts + (e / 2 * 8 + lane % 4 * 2 "
             "+ e % 2) * 4 + warp / MEETING * MEETING);");
         t.line(to + " = all.lane[0];");
-        t.line("#pragma unroll");
-        t.line("for (int k = 1; k < MEETING; k++) " + to + " = " + combined(op, to, "all.lane[k]") + ";");
+        t.unrolled("for (int k = 1; k < MEETING; k++) " + to + " = " + combined(op, to, "all.lane[k]") + ";");
         t.line("}");
         t.line("exchange_turn ^= 1;");
         t.line("}");
@@ -69,8 +68,7 @@ public:
         t.line("int warpgroup, lane, warp, slot, exchange_turn;");
         if (box_.places) t.line("const unsigned* places;            // of two pixels each in a box");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENT > 8 ? i * 8 : 0];");
+        t.unrolled("for (int i = 0; i < N; i++) r[i] = from[SEGMENT > 8 ? i * 8 : 0];");
         t.line("}");
         t.line(
             "__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int "
@@ -146,8 +144,7 @@ private:
         t.line("(void)group, (void)image, (void)first_channel;");
         t.line("#define CHANNEL(i) (first_channel + (SEGMENT > 8 ? (i) * 8 : 0))");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
-        t.line("#pragma unroll");
-        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.unrolled("for (int b = 0; b < BLOCKS; b++) {");
         chain_.on_accumulators("b");
         chain_.operand(store.value);
         const Chain::Kind kind = chain_.kind(store.value);
@@ -186,8 +183,7 @@ private:
     void lay_pairs(const std::string& type, const Value& value) {
         t.line("const int half = lane / 8 % 2, first_row = warp * 16 + half * 8;");
         t.line("const unsigned segment = to + first_row / SEGMENT * BOX_BYTES, nowhere = to + SLOT_BYTES - 16;");
-        t.line("#pragma unroll");
-        t.line("for (int k = 0; k < VECTOR; k += 4) {");
+        t.unrolled("for (int k = 0; k < VECTOR; k += 4) {");
         t.line(
             "const int pixel = k * 4 + lane / 16 * 8 + lane % 8, row = pixel < RUN_PIXELS ? row_of_pixel(pixel) : -1;");
         t.line(
@@ -207,14 +203,11 @@ private:
     template <class Value>
     void lay_words(const Value& value) {
         t.line("unsigned both = places[lane % 4];");
-        t.line("#pragma unroll");
-        t.line("for (int k = 0; k < VECTOR; k += 2) {");
+        t.unrolled("for (int k = 0; k < VECTOR; k += 2) {");
         t.line("const unsigned next = places[k + 2 < VECTOR ? k * 2 + 4 + lane % 4 : 0];");
-        t.line("#pragma unroll");
-        t.line("for (int j = 0; j < 2; j++) {");
+        t.unrolled("for (int j = 0; j < 2; j++) {");
         t.line("const unsigned row = j ? both >> 16 : both & 0xffff;");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < 2; i++) {");
+        t.unrolled("for (int i = 0; i < 2; i++) {");
         t.line("const int m = warp * 16 + i * 8 + lane / 4, channel = m % SEGMENT, within = channel % BOX_CHANNELS;");
         t.line("const unsigned box = to + (m / SEGMENT * BOX_PARTS + channel / BOX_CHANNELS) * BOX_BYTES;");
         t.line(

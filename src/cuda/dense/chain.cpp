@@ -39,8 +39,8 @@ std::string Chain::ref(const std::string& name, Kind k) const {
 
 void Chain::loops(Kind k) const {
     const bool i = pixel_major_ ? k.x : k.c, e = pixel_major_ ? k.c : k.x;
-    if (i) t.line("#pragma unroll"), t.line("for (int i = 0; i < BATCH; i++)");
-    if (e) t.line("#pragma unroll"), t.line("for (" + columns() + ")");
+    if (i) t.unrolled("for (int i = 0; i < BATCH; i++)");
+    if (e) t.unrolled("for (" + columns() + ")");
 }
 
 std::string Chain::operand(ValueId a) {

@@ -21,12 +21,10 @@ void ChunkChain::in_warp(const std::string& result, Op op, const std::string& te
         t.line("{");
         t.line("constexpr int APART = BATCH < 4 ? BATCH : 4;");
         t.line("REAL part[APART];");
-        t.line("#pragma unroll");
         const std::string one = "(CHANNEL_OK(i) ? (REAL)(" + term + ") : " + identity(op) + ")";
-        t.line("for (int i = 0; i < BATCH; i++) part[i % APART] = i < APART ? " + one + " : " +
-               combined(op, "part[i % APART]", one) + ";");
-        t.line("#pragma unroll");
-        t.line("for (int i = 1; i < APART; i++) part[0] = " + combined(op, "part[0]", "part[i]") + ";");
+        t.unrolled("for (int i = 0; i < BATCH; i++) part[i % APART] = i < APART ? " + one + " : " +
+                   combined(op, "part[i % APART]", one) + ";");
+        t.unrolled("for (int i = 1; i < APART; i++) part[0] = " + combined(op, "part[0]", "part[i]") + ";");
         t.line(ref(result, x) + " = part[0];");
         t.line("}");
     } else {
@@ -91,8 +89,7 @@ void ChunkChain::exponentials(const std::string& v, const std::string& term) {
         return "(" + of + " == " + none + " ? (REAL)0 : tf_exp(" + of + " - " + top + "))";
     };
     t.line(mass + " = 0.f;");
-    t.line("#pragma unroll");
-    t.line("for (int k = 0; k < 4; k++) " + mass + " += parts[k * WARP + 1] * " + factor("parts[k * WARP]") + ";");
+    t.unrolled("for (int k = 0; k < 4; k++) " + mass + " += parts[k * WARP + 1] * " + factor("parts[k * WARP]") + ";");
     t.line(share + " = tf_quotient(" + factor("own") + ", " + mass + ");");
     t.line("}");
     t.line("exchange_turn ^= 1;");
@@ -102,12 +99,10 @@ void ChunkChain::load_elements(const std::string& name, size_t read, Kind kind) 
     const Operand& o = epilogue_.reads()[read];
     if (m_.ahead[read] >= 0) {  // it came while the chunk before was stored
         const std::string vector = "tf_vector<" + std::string(storage_name(o.dtype)) + ", VECTOR>";
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++) {");
+        t.unrolled("for (int i = 0; i < BATCH; i++) {");
         t.line("const " + vector + " whole = ((const " + vector + "*)(ahead + " + num(m_.ahead[read]) +
                "))[AHEAD(k, q, i)];");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) " + name + "[i][e] = tf_to<REAL>(whole.lane[e]);");
+        t.unrolled("for (int e = 0; e < VECTOR; e++) " + name + "[i][e] = tf_to<REAL>(whole.lane[e]);");
         t.line("}");
         return;
     }
@@ -127,23 +122,20 @@ void ChunkChain::load_elements(const std::string& name, size_t read, Kind kind) 
     // One branch for all rows: their loads are under way together.
     auto each_row = [&] {
         if (!pixel_major_) t.line("const " + type + "* from = operands.r" + id + " + (" + pixel("0") + channel + ");");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < " + rows + "; i++" + (pixel_major_ ? "" : ", from += ROW_STEP * " + rs + ".c") +
-               ") {");
+        t.unrolled("for (int i = 0; i < " + rows + "; i++" + (pixel_major_ ? "" : ", from += ROW_STEP * " + rs + ".c") +
+                   ") {");
         if (pixel_major_) t.line("const " + type + "* from = operands.r" + id + " + (" + pixel("i") + channel + ");");
     };
     t.line("if (wide_r" + id + " && " + (pixel_major_ ? "CHANNEL_OK(VECTOR - 1)" : "count == VECTOR") + ") {");
     each_row();
     t.line("tf_vector<" + type + ", VECTOR> whole = {};");
     t.line("if (" + row_ok + ") whole = *(const tf_vector<" + type + ", VECTOR>*)from;");
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = tf_to<REAL>(whole.lane[e]);");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) " + to + "[e] = tf_to<REAL>(whole.lane[e]);");
     t.line("}");
     t.line("} else {");
     each_row();
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) " + to + "[e] = " + row_ok + " && " + lane +
-           " ? tf_load<REAL>(from + e * " + rs + (pixel_major_ ? ".c" : ".w") + ") : 0.f;");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) " + to + "[e] = " + row_ok + " && " + lane +
+               " ? tf_load<REAL>(from + e * " + rs + (pixel_major_ ? ".c" : ".w") + ") : 0.f;");
     t.line("}");
     t.line("}");
 }

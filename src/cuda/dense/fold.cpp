@@ -31,8 +31,7 @@ public:
         t.line("const Operands& operands;");
         t.line("int warpgroup, warp, row, column;            // of the lane: its first row and column");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
+        t.unrolled("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
         t.line("}");
         t.line(
             "__device__ __forceinline__ Fragments(const unsigned char* shared, const Sizes&, const Operands& given, "
@@ -67,8 +66,7 @@ private:
     void halve() {
         t.line("template <int APART, int N> static __device__ __forceinline__ void halve(REAL (&v)[N], " +
                std::string(masses() ? "REAL (&mass)[N], " : "") + "int count, bool upper) {");
-        t.line("#pragma unroll");
-        t.line("for (int j = 0; j < N / 2; j++) {");
+        t.unrolled("for (int j = 0; j < N / 2; j++) {");
         t.line("if (j >= count / 2) break;");
         auto swap = [&](const std::string& v) {
             t.line("const REAL give_" + v + " = upper ? " + v + "[j] : " + v + "[j + count / 2];");
@@ -96,8 +94,7 @@ private:
         t.line("(void)group, (void)image;");
         t.line("#define CHANNEL(i) (first_channel + (i) * 8)");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
-        t.line("#pragma unroll");
-        t.line("for (int p = 0; p < PLANES; p++) {");
+        t.unrolled("for (int p = 0; p < PLANES; p++) {");
         chain_.on_accumulators("set * PLANES + p");
         chain_.operand(of);
         const Chain::Kind kind = chain_.kind(of);
@@ -105,8 +102,7 @@ private:
             return chain_.name(of) + (kind.c ? "[" + i + "]" : "") + (kind.x ? "[e]" : "");
         };
         t.line("REAL folded[WIDTH]" + std::string(masses() ? ", mass[WIDTH]" : "") + ";");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < WIDTH; e++) {");
+        t.unrolled("for (int e = 0; e < WIDTH; e++) {");
         t.line("folded[e] = " + identity(op_) + ";");
         if (masses()) t.line("mass[e] = 0;");
         t.line("if (e < VECTOR) {");
@@ -121,8 +117,7 @@ private:
         t.line("halve<8>(folded, " + mass + "WIDTH / 2, row & 2);");
         t.line("halve<4>(folded, " + mass + "WIDTH / 4, row & 1);");
         t.line("REAL* to = chunk + (p * ROWS_PER_PLANE * BLOCK_ROWS + (JOINT ? warpgroup * 4 : 0) + warp) * PITCH;");
-        t.line("#pragma unroll");
-        t.line("for (int j = 0; j < WIDTH / 8; j++) {");
+        t.unrolled("for (int j = 0; j < WIDTH / 8; j++) {");
         t.line("const int e = row * (WIDTH / 8) + j, px = e / 2 * 8 + column + e % 2;");
         t.line("if (e >= VECTOR) continue;");
         t.line("to[px] = folded[j];");

@@ -27,9 +27,9 @@ protected:
     }
     void load_image_rows(const std::string& name, size_t read) override {
         const std::string id = num(static_cast<int64_t>(read));
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++) " + name + "[i] = CHANNEL_OK(i) ? tf_load<REAL>(operands.r" + id +
-               " + (image * operands.rs" + id + ".n + (group * COUT + CHANNEL(i)) * operands.rs" + id + ".c)) : 0.f;");
+        t.unrolled("for (int i = 0; i < BATCH; i++) " + name + "[i] = CHANNEL_OK(i) ? tf_load<REAL>(operands.r" + id +
+                   " + (image * operands.rs" + id + ".n + (group * COUT + CHANNEL(i)) * operands.rs" + id +
+                   ".c)) : 0.f;");
     }
 };
 

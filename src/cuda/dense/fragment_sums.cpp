@@ -32,8 +32,7 @@ void FragmentSums::functions() {
     t.line("top = now;");
     t.line("}");
     t.line("__device__ __forceinline__ void clear(REAL (&to)[RESULT_ROWS][STATS]) {");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
+    t.unrolled("for (int i = 0; i < RESULT_ROWS; i++) {");
     each([&](const Partial& p, const std::string& k) {
         t.line("to[i][" + k + "] = " + identity(p.reduction.op) + ";");
         if (p.reduction.op == Op::var) t.line("to[i][" + k + " + 1] = to[i][" + k + " + 2] = 0;");
@@ -53,10 +52,8 @@ void FragmentSums::add(Chain& chain, const std::string& mask, const std::string&
     });
     size_t n = 0;
     if (one_number) {
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++)");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++)");
+        t.unrolled("for (int e = 0; e < VECTOR; e++)");
+        t.unrolled("for (int i = 0; i < BATCH; i++)");
         t.line("if (" + inside + ") {");
         each([&](const Partial& p, const std::string& k) {
             const std::string to = part + "[" + k + "]", value = values[n++];
@@ -78,14 +75,11 @@ void FragmentSums::add_exponentials(const std::string& part, const std::string& 
                                     const std::string& inside) {
     const std::string top = part + "[" + k + "]", mass = part + "[" + k + " + 1]",
                       each = "for (int e = 0; e < VECTOR; e++) ";
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < BATCH; i++) {");
+    t.unrolled("for (int i = 0; i < BATCH; i++) {");
     t.line("REAL now = " + top + ", sum = 0, here[VECTOR];");
-    t.line("#pragma unroll");
-    t.line(each + "now = tf_max(now, here[e] = " + inside + " ? " + value + " : __int_as_float(0xff800000));");
+    t.unrolled(each + "now = tf_max(now, here[e] = " + inside + " ? " + value + " : __int_as_float(0xff800000));");
     t.line("const REAL below = now == __int_as_float(0xff800000) ? (REAL)0 : now;");
-    t.line("#pragma unroll");
-    t.line(each + "sum += tf_exp_below(here[e], below);");
+    t.unrolled(each + "sum += tf_exp_below(here[e], below);");
     t.line(mass + " = " + mass + " * tf_exp_below(" + top + ", below) + sum;");
     t.line(top + " = now;");
     t.line("}");
@@ -94,15 +88,12 @@ void FragmentSums::add_exponentials(const std::string& part, const std::string& 
 // Squares about the lane's own mean, joined with what there is.
 void FragmentSums::add_moments(const std::string& part, const std::string& k, const std::string& value,
                                const std::string& mask) {
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < BATCH; i++) {");
+    t.unrolled("for (int i = 0; i < BATCH; i++) {");
     t.line("REAL sum = 0, squares = 0;");
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) sum += " + value + ";");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) sum += " + value + ";");
     t.line("const REAL n = __popcll(" + mask + "), mean = n > 0 ? sum / n : (REAL)0;");
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) squares += (" + value + " - mean) * (" + value +
-           " - mean);");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) if (" + mask + " >> e & 1) squares += (" + value + " - mean) * (" +
+               value + " - mean);");
     t.line("tf_join_moments(" + part + "[" + k + "], " + part + "[" + k + " + 1], " + part + "[" + k +
            " + 2], n, mean, squares);");
     t.line("}");
@@ -110,8 +101,7 @@ void FragmentSums::add_moments(const std::string& part, const std::string& k, co
 
 void FragmentSums::join(const std::string& to, const Other& other) {
     if (!are_sums_) return each([&](const Partial& p, const std::string& k) { join_one(p, k, to, other); });
-    t.line("#pragma unroll");
-    t.line("for (int k = 0; k < STATS; k++) " + to + "[k] += " + other("k") + ";");
+    t.unrolled("for (int k = 0; k < STATS; k++) " + to + "[k] += " + other("k") + ";");
 }
 
 void FragmentSums::join_one(const Partial& p, const std::string& k, const std::string& to, const Other& other) {

@@ -57,8 +57,7 @@ private:
         places_.fields();
         sums_.declare("sums");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];");
+        t.unrolled("for (int i = 0; i < N; i++) r[i] = from[SEGMENTS > 1 ? 0 : i * 8];");
         t.line("}");
         sums_.functions();
         t.line(
@@ -95,8 +94,7 @@ private:
             t.line("write(parts, group * COUT + first_channel, first_channel, s.total / FIXED * WRITERS, " + row +
                    ");");
         } else {
-            t.line("#pragma unroll");
-            t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
+            t.unrolled("for (int i = 0; i < RESULT_ROWS; i++) {");
             sums_.join("sums[i]", [](const std::string& n) { return "parts[i][" + n + "]"; });
             t.line("}");
         }
@@ -108,17 +106,13 @@ private:
     void plain_tile() {
         t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
         t.line("if (ends_elsewhere(at))");
-        t.line("#pragma unroll");
-        t.line("for (int b = 0; b < BLOCKS; b++)");
-        t.line("#pragma unroll");
-        t.line(
+        t.unrolled("for (int b = 0; b < BLOCKS; b++)");
+        t.unrolled(
             "for (int i = 0; i < MASK_ROWS; i++) find_inside(inside[b][i], at, segment_phases[((at.variant * 2 + "
             "warpgroup) * BLOCKS + b) * SEGMENTS + segment + i]);");
-        t.line("#pragma unroll");
-        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.unrolled("for (int b = 0; b < BLOCKS; b++) {");
         t.line("Mask mask[MASK_ROWS];");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < MASK_ROWS; i++) mask[i] = inside[b][i].mask;");
+        t.unrolled("for (int i = 0; i < MASK_ROWS; i++) mask[i] = inside[b][i].mask;");
         // Inside the image only results that may lie at the end of a row are looked at one by one.
         const std::string mask = "mask[SEGMENTS > 1 ? i : 0]", row = "SEGMENTS > 1 ? 0 : i";
         // A long chain is written out once.
@@ -145,9 +139,8 @@ private:
         t.line("constexpr int members[] = {" + listed(places_.members()) + "}, groups[] = {" +
                listed(places_.groups()) + "};   // in 8-pixel groups");
         t.line("REAL " + pooled + "[RESULT_ROWS][RESULTS];");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < RESULT_ROWS * RESULTS; i++) " + pooled +
-               "[i / RESULTS][i % RESULTS] = " + identity(op) + ";");
+        t.unrolled("for (int i = 0; i < RESULT_ROWS * RESULTS; i++) " + pooled +
+                   "[i / RESULTS][i % RESULTS] = " + identity(op) + ";");
         join_windows(pooled, op);
         t.line("constexpr int BATCH = RESULT_ROWS, VECTOR = RESULTS;");
         std::vector<int> lanes;
@@ -171,20 +164,15 @@ private:
 
     // What a lane itself has of its windows.
     void join_windows(const std::string& pooled, Op op) {
-        t.line("#pragma unroll");
-        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.unrolled("for (int b = 0; b < BLOCKS; b++) {");
         t.line("constexpr int BATCH = 2, VECTOR = ACCUMULATORS / 2;");
         chain_.on_accumulators("b");
         const ValueId before = epilogue_.graph()[program_.pool_value].args[0];
         const Chain::Kind kind = chain_.kind(before);
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++)");
-        t.line("#pragma unroll");
-        t.line("for (int k = 0; k < RESULTS; k++)");
-        t.line("#pragma unroll");
-        t.line("for (int m = 0; m < " + num(static_cast<int64_t>(places_.members().size())) + "; m++)");
-        t.line("#pragma unroll");
-        t.line(places_.reach() == 1 ? "for (int f = k % 2; f <= k % 2; f++) {" : "for (int f = 0; f < 2; f++) {");
+        t.unrolled("for (int i = 0; i < BATCH; i++)");
+        t.unrolled("for (int k = 0; k < RESULTS; k++)");
+        t.unrolled("for (int m = 0; m < " + num(static_cast<int64_t>(places_.members().size())) + "; m++)");
+        t.unrolled(places_.reach() == 1 ? "for (int f = k % 2; f <= k % 2; f++) {" : "for (int f = 0; f < 2; f++) {");
         const std::string to = pooled + "[SEGMENTS > 1 ? 0 : i][k]";
         const std::string value =
             chain_.name(before) + (kind.c ? "[i]" : "") + (kind.x ? "[(groups[k] + members[m]) * 2 + f]" : "");
@@ -205,8 +193,7 @@ private:
         t.line(
             "__device__ __forceinline__ void write(REAL (&parts)[RESULT_ROWS][STATS], int channel_at, int "
             "channel_in_group, long long rows, long long row) {");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < RESULT_ROWS; i++) {");
+        t.unrolled("for (int i = 0; i < RESULT_ROWS; i++) {");
         std::vector<int> lanes{1, 2};
         for (int k : lanes_of_segments()) lanes.push_back(k);
         for (int k : lanes)
@@ -214,9 +201,8 @@ private:
                 return "__shfl_xor_sync(~0u, parts[i][" + m + "], " + num(k) + ")";
             });
         t.line("if (column == 0 && segment == 0 && channel_in_group + i * 8 < COUT) {");
-        t.line("#pragma unroll");
-        t.line("for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * " + num(epilogue_.channels()) +
-               " + channel_at + i * 8] = parts[i][k];");
+        t.unrolled("for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * " + num(epilogue_.channels()) +
+                   " + channel_at + i * 8] = parts[i][k];");
         t.line("}");
         t.line("}");
         t.line("}");

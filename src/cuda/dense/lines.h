@@ -32,6 +32,7 @@ public:
         body_ += text + "\n";
         if (text.back() == '{') ++depth_;
     }
+    void unrolled(const std::string& loop) { line("#pragma unroll"), line(loop); }
     void blank() { body_ += "\n"; }
     void add(const std::string& written) { body_ += written; }  // as it is
     void constants(std::initializer_list<std::pair<std::string, int64_t>> list) {

@@ -139,8 +139,7 @@ std::string reduction_program(const Epilogue& epilogue) {
     t.line("REAL* exchange;                   // [turn][warp][64 columns]: of the first lanes, then of the next");
     t.line("int warpgroup, warp, row, column, turn;      // of the lane: its first row, its columns' place");
     t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
+    t.unrolled("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
     t.line("}");
     t.line(
         "__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes&, const Operands& given, int "
@@ -155,10 +154,8 @@ std::string reduction_program(const Epilogue& epilogue) {
     t.line(
         "template <class Join, class Finish> __device__ __forceinline__ void meet(REAL (&v)[16], Join join, Finish "
         "finish) {");
-    t.line("#pragma unroll");
-    t.line("for (int many = 8; many > 1; many /= 2)");
-    t.line("#pragma unroll");
-    t.line("for (int j = 0; j < 8; j++)");
+    t.unrolled("for (int many = 8; many > 1; many /= 2)");
+    t.unrolled("for (int j = 0; j < 8; j++)");
     t.line("if (j < many) {");
     t.line("const bool upper = row & many / 2;");
     t.line("const REAL take = __shfl_xor_sync(~0u, upper ? v[j] : v[j + many], many * 2);");
@@ -172,8 +169,7 @@ std::string reduction_program(const Epilogue& epilogue) {
     t.line("*(Pair*)(parts + warp * 64) = Pair{{v[0], v[1]}};");
     t.line("barrier_named(6 + warpgroup, 128);");
     t.line("Pair one = *(const Pair*)parts;");
-    t.line("#pragma unroll");
-    t.line("for (int k = 1; k < 4; k++) {");
+    t.unrolled("for (int k = 1; k < 4; k++) {");
     t.line("const Pair part = *(const Pair*)(parts + k * 64);");
     t.line("one.lane[0] = join(one.lane[0], part.lane[0]), one.lane[1] = join(one.lane[1], part.lane[1]);");
     t.line("}");
@@ -184,11 +180,9 @@ std::string reduction_program(const Epilogue& epilogue) {
     t.line("const int swap = column / 32 * 8;");
     t.line("*(Pair*)(own + (row * 2 ^ swap)) = Pair{{finish(one.lane[0]), finish(one.lane[1])}};");
     t.line("__syncwarp();");
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < 16; e += 4) {");
+    t.unrolled("for (int e = 0; e < 16; e += 4) {");
     t.line("const tf_vector<REAL, 4> part = *(const tf_vector<REAL, 4>*)(own + (e ^ swap));");
-    t.line("#pragma unroll");
-    t.line("for (int f = 0; f < 4; f++) v[e + f] = part.lane[f];");
+    t.unrolled("for (int f = 0; f < 4; f++) v[e + f] = part.lane[f];");
     t.line("}");
     t.line("}");
     t.line(

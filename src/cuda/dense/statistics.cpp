@@ -42,8 +42,7 @@ void Statistics::helpers() {
     t.line("p[0] = join(p[0], __shfl_xor_sync(~0u, p[0], STEP));");
     t.line("} else {");
     t.line("const bool upper = lane & STEP;");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < HALF; i++) {");
+    t.unrolled("for (int i = 0; i < HALF; i++) {");
     t.line("const REAL kept = upper ? p[i + HALF] : p[i], sent = upper ? p[i] : p[i + HALF];");
     t.line("p[i] = join(kept, __shfl_xor_sync(~0u, sent, STEP));");
     t.line("}");
@@ -65,8 +64,7 @@ void Statistics::begin() {
 }
 
 void Statistics::own_rows(const std::string& work) {
-    t.line("#pragma unroll");
-    t.line("for (int j = 0; j < OWN_ROWS; j++) {");
+    t.unrolled("for (int j = 0; j < OWN_ROWS; j++) {");
     t.line("const int i = own_row + j;");
     t.line("if (!owns_rows || i >= BATCH || !CHANNEL_OK(i)) continue;");
     t.line("const int channel = group * COUT + CHANNEL(i);");
@@ -95,12 +93,10 @@ void Statistics::sum(const Partial& p) {
     const Op op = p.reduction.op == Op::mean ? Op::sum : p.reduction.op;
     const std::string value = chain_.operand(p.reduction.of);
     t.line("REAL part[STAT_ROWS];");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < STAT_ROWS; i++) {");
+    t.unrolled("for (int i = 0; i < STAT_ROWS; i++) {");
     t.line("part[i] = " + identity(op) + ";");
     t.line("if (i >= BATCH) continue;");
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = " + combined(op, "part[i]", value) + ";");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = " + combined(op, "part[i]", value) + ";");
     t.line("}");
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return " + combined(op, "a", "b") +
            "; });");
@@ -114,9 +110,8 @@ void Statistics::exponentials(const Partial& p) {
     const std::string value = chain_.operand(p.reduction.of);
     // Rows of no channel read nothing: behind the last pivot lie sums that other warps write.
     auto read_pivots = [&] {
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < BATCH; i++) pivot[i] = CHANNEL_OK(i) ? " +
-               slot(p.first_stat, "group * COUT + CHANNEL(i)") + " : (REAL)0;");
+        t.unrolled("for (int i = 0; i < BATCH; i++) pivot[i] = CHANNEL_OK(i) ? " +
+                   slot(p.first_stat, "group * COUT + CHANNEL(i)") + " : (REAL)0;");
     };
     t.line("REAL pivot[BATCH], part[STAT_ROWS];");
     read_pivots();
@@ -124,12 +119,10 @@ void Statistics::exponentials(const Partial& p) {
     chain_.loops({true, true});
     t.line("exceeds = exceeds || (VALID(e) && CHANNEL_OK(i) && !(" + value + " <= pivot[i] + (REAL)16));");
     t.line("if (__any_sync(~0u, exceeds)) {");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < STAT_ROWS; i++) {");
+    t.unrolled("for (int i = 0; i < STAT_ROWS; i++) {");
     t.line("part[i] = " + lowest + ";");
     t.line("if (i >= BATCH) continue;");
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = tf_max(part[i], " + value + ");");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] = tf_max(part[i], " + value + ");");
     t.line("}");
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return tf_max(a, b); });");
     const std::string pivot = slot(p.first_stat, "channel"), mass = slot(p.first_stat + 1, "channel");
@@ -139,13 +132,11 @@ void Statistics::exponentials(const Partial& p) {
     t.line("__syncwarp();");
     read_pivots();
     t.line("}");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < STAT_ROWS; i++) {");
+    t.unrolled("for (int i = 0; i < STAT_ROWS; i++) {");
     t.line("part[i] = 0.f;");
     t.line("if (i >= BATCH) continue;");
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") part[i] += tf_exp(" +
-           value + " - pivot[i]);");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") part[i] += tf_exp(" +
+               value + " - pivot[i]);");
     t.line("}");
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
     own_rows(mass + " += part[j];");
@@ -164,8 +155,7 @@ void Statistics::moments(const Partial& p) {
     t.line("if (__any_sync(~0u, " + slot(p.first_stat, "group * COUT + CHANNEL(0)") + " == 0.f && valid > 0)) {");
     t.line("int first = count > 0 ? t % 32 : 32;");
     t.line("for (int k = 1; k < LANES_W; k *= 2) first = min(first, __shfl_xor_sync(~0u, first, k));");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < BATCH; i++) {");
+    t.unrolled("for (int i = 0; i < BATCH; i++) {");
     t.line("const int e = 0;");
     t.line("(void)e;");
     t.line("const REAL found = __shfl_sync(~0u, " + value + ", first % 32);");
@@ -175,12 +165,10 @@ void Statistics::moments(const Partial& p) {
     t.line("__syncwarp();");
     t.line("}");
     t.line("load_rows(pivot, &" + slot(p.pivot, "group * COUT + CHANNEL(0)") + ");");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < STAT_ROWS; i++) {");
+    t.unrolled("for (int i = 0; i < STAT_ROWS; i++) {");
     t.line("part[i] = squares[i] = 0.f;");
     t.line("if (i >= BATCH) continue;");
-    t.line("#pragma unroll");
-    t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) {");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) {");
     t.line("const REAL d = " + value + " - pivot[i];");
     t.line("part[i] += d;");
     t.line("squares[i] += d * d;");
@@ -202,26 +190,21 @@ void Statistics::one_channel(const Partial& p) {
     const std::string lanes = "for (int k = 1; k < LANES_W; k *= 2) ";
     if (op == Op::var) {
         t.line("REAL n = 0, squares = 0;");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part += " + value + ", n += 1;");
+        t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part += " + value + ", n += 1;");
         t.line(lanes + "part += __shfl_xor_sync(~0u, part, k), n += __shfl_xor_sync(~0u, n, k);");
         t.line("const REAL mean = n > 0 ? part / n : (REAL)0;");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) squares += (" + value + " - mean) * (" + value +
-               " - mean);");
+        t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) squares += (" + value + " - mean) * (" + value +
+                   " - mean);");
         t.line(lanes + "squares += __shfl_xor_sync(~0u, squares, k);");
     } else if (op == Op::logsumexp) {
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = tf_max(part, " + value + ");");
+        t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = tf_max(part, " + value + ");");
         t.line(lanes + "part = tf_max(part, __shfl_xor_sync(~0u, part, k));");
         t.line("REAL mass = 0.f;");
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") mass += tf_exp(" +
-               value + " - part);");
+        t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e) && " + value + " != " + lowest + ") mass += tf_exp(" +
+                   value + " - part);");
         t.line(lanes + "mass += __shfl_xor_sync(~0u, mass, k);");
     } else {
-        t.line("#pragma unroll");
-        t.line("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = " + combined(join, "part", value) + ";");
+        t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part = " + combined(join, "part", value) + ";");
         t.line(lanes + "part = " + combined(join, "part", "__shfl_xor_sync(~0u, part, k)") + ";");
     }
     t.line("if (t == 0) {");

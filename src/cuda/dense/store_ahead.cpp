@@ -26,8 +26,7 @@ void ask_ahead(StoreText& role) {
         role.t.line("const " + type + "* from = operands.r" + id + " + (PN(0) * " + rs + ".n + PD(0) * " + rs +
                     ".d + PH(0) * " + rs + ".h + PW(0) * " + rs + ".w + (long long)(group * COUT + CHANNEL(0)) * " +
                     rs + ".c);");
-        role.t.line("#pragma unroll");
-        role.t.line("for (int i = 0; i < BATCH; i++, from += ROW_STEP * " + rs + ".c) {");
+        role.t.unrolled("for (int i = 0; i < BATCH; i++, from += ROW_STEP * " + rs + ".c) {");
         role.t.line("if (!CHANNEL_OK(i)) continue;");
         role.t.line("unsigned char* to = ahead + " + num(role.m.ahead[k]) + " + AHEAD(k, q, i) * " + whole + ";");
         const bool wide = role.m.vector > 1 && o.depends[4] && bytes(o.dtype) * role.m.vector >= 4;

@@ -14,10 +14,7 @@ constexpr int lanes = 32, warps = 4;
 // A run that lies in one row of the output: a thread's columns are 32 apart in memory as well.
 bool one_row(const Config& c) { return c.run[0] * c.run[1] * c.run[2] == 1; }
 
-void each(StoreText& role, const std::string& text) {
-    role.t.line("#pragma unroll");
-    role.t.line("for (int e = 0; e < VECTOR; e++) " + text);
-}
+void each(StoreText& role, const std::string& text) { role.t.unrolled("for (int e = 0; e < VECTOR; e++) " + text); }
 
 }  // namespace
 
@@ -96,9 +93,8 @@ void along_values(StoreText& role) {
     role.t.line("const int row = row_of(q, w_phase[e]);");
     role.t.line("const REAL* from = chunk + row * PITCH + " +
                 (skew ? "(px[e] ^ w_phase[e] * " + num(skew) + ");" : "px[e];"));
-    role.t.line("#pragma unroll");
-    role.t.line("for (int i = 0; i < BATCH; i++) " + role.value +
-                "[i][e] = " + (role.s.lacks_rows() ? "row < 0 ? 0.f : " : "") + "from[CHUNK_ROW(i) * PITCH];");
+    role.t.unrolled("for (int i = 0; i < BATCH; i++) " + role.value +
+                    "[i][e] = " + (role.s.lacks_rows() ? "row < 0 ? 0.f : " : "") + "from[CHUNK_ROW(i) * PITCH];");
     role.t.line("}");
 }
 
@@ -115,9 +111,8 @@ void store_along(StoreText& role, size_t k) {
         role.t.line("long long at[VECTOR];");
         each(role, "at[e] = offset_of(" + ys + ", pn[e], 0, pd[e], ph[e], pw[e]);");
     }
-    role.t.line("#pragma unroll");
-    role.t.line(std::string("for (int i = 0; i < ") + (kind.c ? "BATCH" : "1") + "; i++, to += ROW_STEP * " + ys +
-                ".c) {");
+    role.t.unrolled(std::string("for (int i = 0; i < ") + (kind.c ? "BATCH" : "1") + "; i++, to += ROW_STEP * " + ys +
+                    ".c) {");
     if (kind.c) role.t.line("if (!CHANNEL_OK(i)) continue;");
     each(role, std::string("if (VALID(e)) tf_store(to + ") + (row ? "e * LANES_W" : "at[e]") + ", " +
                    role.chain.operand(o.value) + ");");

@@ -57,12 +57,11 @@ void constants(StoreText& role) {
         if ((together /= 2) == 1) break;
     role.t.line("// A table's entries for the thread's rows.");
     role.t.line("static __device__ __forceinline__ void load_rows(REAL (&r)[BATCH], const REAL* from) {");
-    role.t.line("#pragma unroll");
     if (together > 1)
-        role.t.line("for (int i = 0; i < BATCH; i += " + num(together) + ") *(tf_vector<REAL, " + num(together) +
-                    ">*)(r + i) = *(const tf_vector<REAL, " + num(together) + ">*)(from + i);");
+        role.t.unrolled("for (int i = 0; i < BATCH; i += " + num(together) + ") *(tf_vector<REAL, " + num(together) +
+                        ">*)(r + i) = *(const tf_vector<REAL, " + num(together) + ">*)(from + i);");
     else
-        role.t.line("for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];");
+        role.t.unrolled("for (int i = 0; i < BATCH; i++) r[i] = from[i * ROW_STEP];");
     role.t.line("}");
     role.statistics.helpers();
     role.t.blank();

@@ -21,8 +21,7 @@ void store_where(StoreText& role) {
         "template <int N, class S> static __device__ __forceinline__ void store_vector_where(bool taken, S* to, const "
         "REAL (&v)[N]) {");
     role.t.line("tf_vector<S, N> whole;");
-    role.t.line("#pragma unroll");
-    role.t.line("for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);");
+    role.t.unrolled("for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);");
     role.t.line("#ifdef __CUDACC__");
     role.t.line("const unsigned* w = (const unsigned*)&whole;");
     role.t.line(
@@ -45,17 +44,15 @@ void store_pixels(StoreText& role, size_t k) {
     const Chain::Kind kind = role.chain.kind(o.value);
     role.t.line("{");
     if (!kind.c) role.t.line("if (lane_column == 0) {");
-    role.t.line("#pragma unroll");
-    role.t.line("for (int i = 0; i < BATCH; i++) {");
+    role.t.unrolled("for (int i = 0; i < BATCH; i++) {");
     role.t.line("if (!VALID(i)) continue;");
     role.t.line(type + "* to = operands.y" + id + " + at" + id + "[i];");
     if (kind.c) {
         role.t.line("if (wide" + id + " && CHANNEL_OK(VECTOR - 1)) store_vector<VECTOR>(to, " +
                     role.chain.name(o.value) + (kind.x ? "[i]" : "") + ");");
         role.t.line("else {");
-        role.t.line("#pragma unroll");
-        role.t.line("for (int e = 0; e < VECTOR; e++) if (CHANNEL_OK(e)) tf_store(to + e * operands.ys" + id + ".c, " +
-                    value + ");");
+        role.t.unrolled("for (int e = 0; e < VECTOR; e++) if (CHANNEL_OK(e)) tf_store(to + e * operands.ys" + id +
+                        ".c, " + value + ");");
         role.t.line("}");
     } else {
         role.t.line("tf_store(to, " + value + ");");
@@ -83,15 +80,13 @@ void store_rows(StoreText& role, size_t k) {
         if (!whole_rows)
             role.t.line((apart ? "const bool all = wide" : "if (wide") + id + " && count == VECTOR" +
                         (apart ? ";" : ") {"));
-        role.t.line("#pragma unroll");
-        role.t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
+        role.t.unrolled("for (int i = 0; i < " + rows + "; i++, to += step) {");
         if (kind.c) role.t.line("if (!CHANNEL_OK(i)) continue;");
         std::string whole = role.chain.name(o.value) + "[i]";
         if (!kind.c || !kind.x) {
             whole = "whole";
             role.t.line("REAL whole[VECTOR];");
-            role.t.line("#pragma unroll");
-            role.t.line("for (int e = 0; e < VECTOR; e++) whole[e] = " + value + ";");
+            role.t.unrolled("for (int e = 0; e < VECTOR; e++) whole[e] = " + value + ";");
         }
         role.t.line(apart ? "store_vector_where<VECTOR>(all, to, " + whole + ");"
                           : "store_vector<VECTOR>(to, " + whole + ");");
@@ -103,12 +98,10 @@ void store_rows(StoreText& role, size_t k) {
         }
         role.t.line(apart ? "if (!all) {" : "} else {");
     }
-    role.t.line("#pragma unroll");
-    role.t.line("for (int i = 0; i < " + rows + "; i++, to += step) {");
+    role.t.unrolled("for (int i = 0; i < " + rows + "; i++, to += step) {");
     if (kind.c) role.t.line("if (!CHANNEL_OK(i)) continue;");
-    role.t.line("#pragma unroll");
-    role.t.line("for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * " + ys + ".w, " + value +
-                ");");
+    role.t.unrolled("for (int e = 0; e < VECTOR; e++) if (e == 0 || VALID(e)) tf_store(to + e * " + ys + ".w, " +
+                    value + ");");
     role.t.line("}");
     if (role.m.vector > 1) role.t.line("}");
     role.t.line("}");
@@ -129,8 +122,7 @@ void store_helpers(StoreText& role) {
     role.t.line(
         "template <int N, class S> static __device__ __forceinline__ void store_vector(S* to, const REAL (&v)[N]) {");
     role.t.line("tf_vector<S, N> whole;");
-    role.t.line("#pragma unroll");
-    role.t.line("for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);");
+    role.t.unrolled("for (int e = 0; e < N; e++) tf_from(whole.lane[e], v[e]);");
     role.t.line("if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);");
     role.t.line("else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);");
     role.t.line("else *(tf_vector<S, N>*)to = whole;");

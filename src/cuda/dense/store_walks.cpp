@@ -22,8 +22,7 @@ void columns(StoreText& role) {
     const bool early = releases_early(role);
     const std::string real = num(role.s.real_outer);
     if (early) {
-        role.t.line("#pragma unroll");
-        role.t.line("for (int without_taps = 0; without_taps < 2; without_taps++) {");
+        role.t.unrolled("for (int without_taps = 0; without_taps < 2; without_taps++) {");
         columns_begin(role, "without_taps ? " + real + " : 0", "(without_taps ? CHUNK_OUTER : " + real + ")");
     } else {
         columns_begin(role);
@@ -35,19 +34,16 @@ void columns(StoreText& role) {
     role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
     role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
     if (role.m.vectors) {
-        role.t.line("#pragma unroll");
-        role.t.line("for (int i = 0; i < BATCH; i++)");
-        role.t.line("#pragma unroll");
-        role.t.line("for (int f = 0; f < PHASES_W; f++) {");
+        role.t.unrolled("for (int i = 0; i < BATCH; i++)");
+        role.t.unrolled("for (int f = 0; f < PHASES_W; f++) {");
         role.t.line("if (row_of(q, f) < 0) {");
-        role.t.line("#pragma unroll");
-        role.t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + role.value + "[i][p * PHASES_W + f] = 0.f;");
+        role.t.unrolled("for (int p = 0; p < VECTOR_PIXELS; p++) " + role.value + "[i][p * PHASES_W + f] = 0.f;");
         role.t.line("} else {");
         role.t.line(
             "const tf_vector<REAL, VECTOR_PIXELS> in = *(const tf_vector<REAL, VECTOR_PIXELS>*)(chunk + (row_of(q, f) "
             "+ CHUNK_ROW(i)) * PITCH + px);");
-        role.t.line("#pragma unroll");
-        role.t.line("for (int p = 0; p < VECTOR_PIXELS; p++) " + role.value + "[i][p * PHASES_W + f] = in.lane[p];");
+        role.t.unrolled("for (int p = 0; p < VECTOR_PIXELS; p++) " + role.value +
+                        "[i][p * PHASES_W + f] = in.lane[p];");
         role.t.line("}");
         role.t.line("}");
     } else if (role.m.along) {
@@ -57,13 +53,11 @@ void columns(StoreText& role) {
         const int skew = chunk_skew(role.epilogue, role.s, role.c);
         role.t.line("const REAL* from = chunk + row * PITCH + " +
                     (skew ? "(px ^ w_phase * " + num(skew) + ");" : "px;"));
-        role.t.line("#pragma unroll");
-        role.t.line("for (int i = 0; i < BATCH; i++) " + role.value +
-                    "[i][0] = " + (role.s.lacks_rows() ? "row < 0 ? 0.f : " : "") + "from[CHUNK_ROW(i) * PITCH];");
+        role.t.unrolled("for (int i = 0; i < BATCH; i++) " + role.value +
+                        "[i][0] = " + (role.s.lacks_rows() ? "row < 0 ? 0.f : " : "") + "from[CHUNK_ROW(i) * PITCH];");
         if (role.program.fold >= 0 && role.epilogue.graph()[role.program.fold].op == Op::logsumexp) {
             role.t.line("REAL masses[BATCH][VECTOR];");
-            role.t.line("#pragma unroll");
-            role.t.line(
+            role.t.unrolled(
                 "for (int i = 0; i < BATCH; i++) masses[i][0] = from[(PHASE_CHANNELS + CHUNK_ROW(i)) * PITCH];");
         }
     }
@@ -126,8 +120,7 @@ void pixels(StoreText& role) {
     for (size_t k = 0; k < stores.size(); ++k) role.t.line("long long at" + num(static_cast<int64_t>(k)) + "[BATCH];");
     role.t.line("bool ok[BATCH];");
     role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
-    role.t.line("#pragma unroll");
-    role.t.line("for (int i = 0; i < BATCH; i++) {");
+    role.t.unrolled("for (int i = 0; i < BATCH; i++) {");
     if (!walks) {
         role.t.line(
             "const int column = lane_row + (hb * BATCH + i) * ROWS, px = column / PHASES_W, w_phase = column % "
@@ -144,14 +137,12 @@ void pixels(StoreText& role) {
     role.t.line(
         "constexpr int READ = 16 / (int)sizeof(REAL) < VECTOR ? 16 / (int)sizeof(REAL) : VECTOR;   // channels at "
         "once");
-    role.t.line("#pragma unroll");
-    role.t.line("for (int e = 0; e < VECTOR; e += READ) {");
+    role.t.unrolled("for (int e = 0; e < VECTOR; e += READ) {");
     role.t.line("tf_vector<REAL, READ> in = {};");
     role.t.line(
         "if (row >= 0 && px < CHUNK_WIDTH) in = *(const tf_vector<REAL, READ>*)(chunk + px * PITCH + row + lane_column "
         "* VECTOR + e);");
-    role.t.line("#pragma unroll");
-    role.t.line("for (int f = 0; f < READ; f++) " + role.value + "[i][e + f] = in.lane[f];");
+    role.t.unrolled("for (int f = 0; f < READ; f++) " + role.value + "[i][e + f] = in.lane[f];");
     role.t.line("}");
     if (walks) {
         role.t.line("px += STEP; w += STEP;");
@@ -215,15 +206,13 @@ void windows(StoreText& role) {
     role.t.line("REAL " + pooled + "[BATCH][VECTOR];");
     role.chain.loops({true, true});
     role.t.line(pooled + "[i][e] = " + identity(op) + ";");
-    role.t.line("#pragma unroll");
-    role.t.line("for (int j = 0; j < WINDOW; j++) {");
+    role.t.unrolled("for (int j = 0; j < WINDOW; j++) {");
     role.t.line("const int count = inside;");
     role.t.line("const int pn = pooled_n, pd = pooled_d * " + num(needs.pool[1]) + " + window_d[j], ph = pooled_h * " +
                 num(needs.pool[2]) + " + window_h[j], pw = pooled_w * " + num(needs.pool[3]) + " + window_w[j];");
     role.t.line("(void)count; (void)pn; (void)pd; (void)ph; (void)pw;");
     role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
-    role.t.line("#pragma unroll");
-    role.t.line(
+    role.t.unrolled(
         "for (int i = 0; i < BATCH; i++) " + role.value +
         "[i][0] = window_row[j] < 0 ? 0.f : chunk[(window_row[j] + CHUNK_ROW(i)) * PITCH + px + window_px[j]];");
     run(role, false);

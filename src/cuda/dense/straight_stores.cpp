@@ -29,8 +29,7 @@ public:
         t.line("const Sizes& s;");
         t.line("int warpgroup, lane, warp;");
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
+        t.unrolled("for (int i = 0; i < N; i++) r[i] = from[i * 8];");
         t.line("}");
         t.line(
             "__device__ __forceinline__ Fragments(unsigned char* shared, const Sizes& sizes, const Operands& given, "
@@ -71,8 +70,7 @@ private:
         t.line("(void)group, (void)image;");
         t.line("#define CHANNEL(i) (first_channel + (i) * 8)");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
-        t.line("#pragma unroll");
-        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.unrolled("for (int b = 0; b < BLOCKS; b++) {");
         chain_.on_accumulators("b");
         chain_.operand(store_.value);
         const Chain::Kind kind = chain_.kind(store_.value);
@@ -80,8 +78,7 @@ private:
         t.line("acc[b][e / 2 * 4 + i * 2 + e % 2] = " + chain_.name(store_.value) + (kind.c ? "[i]" : "") +
                (kind.x ? "[e]" : "") + ";");
         t.line("}");
-        t.line("#pragma unroll");
-        t.line("for (int set = 0; set < SETS; set++) stored(acc, at, set, first_channel);");
+        t.unrolled("for (int set = 0; set < SETS; set++) stored(acc, at, set, first_channel);");
         t.line("#undef CHANNEL");
         t.line("#undef CHANNEL_OK");
         t.line("}");
@@ -102,24 +99,20 @@ private:
             "warpgroup * SECOND_W + lane % 4 * 2) + (code & 255);");
         t.line(type +
                "* const to = operands.y0 + (n0 * ys.n + first_channel * ys.c + d0 * ys.d + h0 * ys.h + w0 * ys.w);");
-        t.line("#pragma unroll");
-        t.line("for (int j = 0; j < RUN_PIXELS / 8; j++) {");
+        t.unrolled("for (int j = 0; j < RUN_PIXELS / 8; j++) {");
         t.line("const int h = j % EXTENT_H, d = j / EXTENT_H % EXTENT_D, n = j / (EXTENT_H * EXTENT_D);");
         t.line(
             "if (h >= RUN_H || d >= RUN_D || n >= RUN_N || n0 + n >= s.out[0] || d0 + PERIOD_D * d >= s.out[1] || h0 + "
             "PERIOD_H * h >= s.out[2]) continue;");
         t.line(type + "* const row = to + (n * ys.n + PERIOD_D * d * ys.d + PERIOD_H * h * ys.h);");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < 2; i++) {");
+        t.unrolled("for (int i = 0; i < 2; i++) {");
         t.line("if (first_channel + i * 8 >= COUT) continue;");
-        t.line("#pragma unroll");
-        t.line("for (int k = 0; k < 2 * PHASES_W; k += NEIGHBOURS) {");
+        t.unrolled("for (int k = 0; k < 2 * PHASES_W; k += NEIGHBOURS) {");
         t.line("// Pixel k / PHASES_W, residue k % PHASES_W.");
         t.line("const int w = k / PHASES_W * PERIOD_W + k % PHASES_W;");
         t.line("if (w0 + w >= s.out[3]) continue;");
         t.line("tf_vector<" + type + ", NEIGHBOURS> v;");
-        t.line("#pragma unroll");
-        t.line(
+        t.unrolled(
             "for (int f = 0; f < NEIGHBOURS; f++) tf_from(v.lane[f], acc[set * PHASES_W + (k + f) % PHASES_W][j * 4 + "
             "i "
             "* 2 + (k + f) / PHASES_W]);");
