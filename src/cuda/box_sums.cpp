@@ -9,6 +9,35 @@ std::string BoxSumsWriter::lies_in(const Interval& interval, const std::string& 
     return test;
 }
 
+void BoxSumsWriter::declare_cells(bool masks) {
+    std::vector<int64_t> table;
+    for (const auto& list : cells_)
+        for (const Cell& cell : list) {
+            table.insert(table.end(), {cell.lo, cell.hi, cell.step});
+            if (masks) table.push_back(cell.mask);
+        }
+    body_->line("__shared__ int tf_cells[" + number(static_cast<int64_t>(table.size())) + "];");
+    body_->open("if (threadIdx.x == 0)");
+    for (size_t at = 0; at < table.size(); ++at)
+        body_->line("tf_cells[" + number(static_cast<int64_t>(at)) + "] = " + integer(table[at]) + ";");
+    body_->close();
+}
+
+Lanes BoxSumsWriter::load_direct(const std::string& pointer, const std::string& at) {
+    const std::string storage(storage_name(storage_)), real(real_name(real_));
+    Lanes lanes;
+    lanes.real = real_;
+    if (vector_ == 1) {
+        lanes.text.push_back(emitter_->let(real, "tf_load<" + real + ">(" + pointer + " + " + at + ")", "v"));
+        return lanes;
+    }
+    const std::string type = "tf_vector<" + storage + ", " + number(vector_) + ">";
+    pack_ = emitter_->let(type, "*(const " + type + "*)(" + pointer + " + " + at + ")", "pack");
+    for (int l = 0; l < vector_; ++l)
+        lanes.text.push_back("tf_to<" + real + ">(" + pack_ + ".lane[" + number(l) + "])");
+    return lanes;
+}
+
 BoxSumsWriter::CellText BoxSumsWriter::whole_cell(const std::string& lo, const std::string& hi, const std::string& step,
                                                   std::string_view prefix) {
     return {lo, step, let("(" + hi + " - " + lo + ") / " + step + " + 1", prefix)};

@@ -78,6 +78,10 @@ protected:
 
     // Whether index i of the inner axis lies in an interval.
     std::string lies_in(const Interval& interval, const std::string& i);
+    // tf_cells in shared memory: lo, hi, step of every cell of the row axes, and its mask where that is asked for.
+    void declare_cells(bool masks);
+    // One vector of x, as it lies at `at` behind a pointer: its elements, and pack_, which holds them.
+    Lanes load_direct(const std::string& pointer, const std::string& at);
     // The indices of a cell along one row axis: first, first + step, … of them `count`.
     struct CellText {
         std::string first, step, count;
@@ -106,6 +110,7 @@ protected:
     int vector_ = 1;
     int64_t row_extent_ = 1, chunk_rows_ = 1, chunks_ = 1;  // of the outermost row axis
     std::optional<Place> destination_;
+    std::string pack_;  // the vector that was loaded last
     Body* body_ = nullptr;
     Emitter* emitter_ = nullptr;
     Parameters* parameters_ = nullptr;

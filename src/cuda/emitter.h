@@ -70,6 +70,7 @@ struct Fold {
     std::function<Lanes(const Lanes& folded)> finish;
     int64_t trips() const;
 };
+Fold::Combine combine_of(Op reduction);
 
 class Emitter {
 public:

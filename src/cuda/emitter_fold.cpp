@@ -141,8 +141,6 @@ Lanes Emitter::serial(const Fold& fold, bool wide, size_t lanes) {
     return fold.finish(folded(accumulator));
 }
 
-namespace {
-
 Fold::Combine combine_of(Op op) {
     switch (op) {
         case Op::amax:
@@ -157,8 +155,6 @@ Fold::Combine combine_of(Op op) {
             return Fold::Combine::sum;
     }
 }
-
-}  // namespace
 
 // mean and var divide by the number of elements; the result takes the value's type.
 Lanes Emitter::finish_reduction(ValueId id, const Lanes& folded, int64_t count, bool dynamic_count) {

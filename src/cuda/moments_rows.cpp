@@ -130,7 +130,7 @@ void RowSumsWriter::write_body() {
         body.line("__shared__ double tf_sums[" + number(planes_ * cell_count_ * inner_boxes()) + "];" + what_sums);
         body.line("__shared__ double tf_rows[" + number(room_ * inner_boxes()) + "];" + what_rows);
     }
-    write_tables();
+    declare_cells(false);
     body.line("TF_AFTER();");  // first: the preparation beside it starts where all blocks have come past TF_BESIDE
     body.line("TF_BESIDE();");
     std::string chunk = "0";
@@ -158,21 +158,6 @@ void RowSumsWriter::write_body() {
     sum_cells();
     body.line("__syncthreads();");
     sum_boxes();
-}
-
-// tf_cells: lo, hi, step of every cell of the row axes.
-void RowSumsWriter::write_tables() {
-    Body& body = *body_;
-    int64_t size = 0;
-    for (const auto& cells : cells_) size += static_cast<int64_t>(cells.size()) * 3;
-    body.line("__shared__ int tf_cells[" + number(size) + "];");
-    body.open("if (threadIdx.x == 0)");
-    int64_t at = 0;
-    for (const auto& cells : cells_)
-        for (const Cell& cell : cells)
-            for (int64_t value : {cell.lo, cell.hi, cell.step})
-                body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
-    body.close();
 }
 
 }  // namespace transfuse::cuda

@@ -29,7 +29,6 @@ private:
     bool consecutive() const;                                           // all rows of all planes, in memory
 
     void write_body();
-    void write_tables();
     std::string planes_here();
     // The indices of a plane's outer axes, of its number.
     std::vector<std::string> outer_of(const std::string& plane);
@@ -44,7 +43,7 @@ private:
     void add_vectors(const RowText& text, bool masks);
     void add_lanes(const RowText& text);
     Lanes load(const std::string& row, const std::string& column);
-    Lanes load_direct(const std::string& at);
+    std::string pointer();  // to x
 
     void sum_cells();
     std::vector<CellText> cell_texts(const std::string& cell);
@@ -58,7 +57,6 @@ private:
     int64_t planes_ = 1;                                       // of a block
     int64_t room_ = 1;                                         // rows of a block, at most
     std::string group_, begin_, end_, rows_here_, first_row_;  // texts
-    std::string pack_;                                         // the vector that was loaded last
 };
 
 }  // namespace transfuse::cuda

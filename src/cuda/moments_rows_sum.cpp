@@ -146,7 +146,7 @@ void RowSumsWriter::add_lanes(const RowText& text) {
 Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
     pack_.clear();
     if (!first_row_.empty())
-        return load_direct(plus(column, times(plus(first_row_, row), integer(rows_.back().stride))));
+        return load_direct(pointer(), plus(column, times(plus(first_row_, row), integer(rows_.back().stride))));
     std::string plane = group_, rest = row;
     if (has_planes()) {
         const int64_t count = chunk_row_count();
@@ -175,22 +175,12 @@ Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
     std::string at = column;
     for (size_t i = 0; i < rows_.size(); ++i) at = plus(at, times(index[i], integer(rows_[i].stride)));
     for (size_t i = 0; i < outer_.size(); ++i) at = plus(at, times(outer[i], integer(outer_[i].stride)));
-    return load_direct(at);
+    return load_direct(pointer(), at);
 }
 
-Lanes RowSumsWriter::load_direct(const std::string& at) {
+std::string RowSumsWriter::pointer() {
     const Place& place = places_.at(x_);
-    const std::string storage(storage_name(storage_)), real(real_name(real_)),
-        pointer = parameters_->pointer(place.base, "const " + storage, place.read_only);
-    Lanes lanes;
-    lanes.real = real_;
-    if (vector_ == 1) {
-        lanes.text.push_back(emitter_->let(real, "tf_load<" + real + ">(" + pointer + " + " + at + ")", "v"));
-        return lanes;
-    }
-    const std::string type = "tf_vector<" + storage + ", " + number(vector_) + ">";
-    pack_ = emitter_->let(type, "*(const " + type + "*)(" + pointer + " + " + at + ")", "pack");
-    return lanes;
+    return parameters_->pointer(place.base, "const " + std::string(storage_name(storage_)), place.read_only);
 }
 
 }  // namespace transfuse::cuda

@@ -41,7 +41,7 @@ TF_FUNCTION double tf_warp_sum(double v) {
 }
 
 // Shared memory for the sums of cells, and where there are several, a table of them.
-void MomentsWriter::declare_cells() {
+void MomentsWriter::declare_sums() {
     Body& body = *body_;
     if (inner_.reduced) {
         body.line("__shared__ double tf_warps[" + number(threads / 32 * sums_at_once()) + "], tf_sums[" +
@@ -57,16 +57,7 @@ void MomentsWriter::declare_cells() {
         if (lines_ > 1) body.line("__shared__ double tf_lines[" + number(threads * vector_) + "];");
     }
     if (cell_count_ == 1) return;
-    int64_t size = 0;
-    for (const auto& list : cells_) size += static_cast<int64_t>(list.size()) * 4;
-    body.line("__shared__ int tf_cells[" + number(size) + "];");
-    body.open("if (threadIdx.x == 0)");
-    int64_t at = 0;
-    for (const auto& list : cells_)
-        for (const Cell& cell : list)
-            for (int64_t value : {cell.lo, cell.hi, cell.step, cell.mask})
-                body.line("tf_cells[" + number(at++) + "] = " + integer(value) + ";");
-    body.close();
+    declare_cells(true);
     body.line("__syncthreads();");
 }
 
@@ -100,7 +91,7 @@ MomentsWriter::Share MomentsWriter::share() {
 
 void MomentsWriter::write_body() {
     Body& body = *body_;
-    declare_cells();
+    declare_sums();
     body.line("TF_AFTER();");  // first: the preparation beside it starts where all blocks have come past TF_BESIDE
     body.line("TF_BESIDE();");
     const Share own = share();
@@ -242,34 +233,19 @@ Lanes MomentsWriter::load(const std::vector<CellText>& cell, const std::string& 
             emitter_->let("bool", (counted_ == "true" ? "" : counted_ + " && ") + raw + " < " + limit, "fits");
         counted_ = fits;
         const std::string at = let("min(" + raw + ", " + limit + " - " + number(vector_) + ")", "at");
-        return load_direct(at);
+        return load_direct(pointer_, at);
     }
     const std::vector<std::string> index = row_of_cell(cell, row);
     if (direct_) {
         std::string at = own.column;
         for (size_t i = 0; i < rows_.size(); ++i) at = plus(times(index[i], integer(rows_[i].stride)), at);
-        return load_direct(let(at, "at"));
+        return load_direct(pointer_, let(at, "at"));
     }
     Index logical(static_cast<size_t>(graph_[x_].type.rank()), Coordinate{"0"});
     for (size_t i = 0; i < rows_.size(); ++i) logical[rows_[i].logical[0]] = {index[i]};
     for (size_t i = 0; i < outer_.size(); ++i) logical[outer_[i].logical[0]] = {own.outer[i]};
     logical[inner_.logical[0]] = {own.column, vector_ > 1};
     return emitter_->value(x_, logical);
-}
-
-Lanes MomentsWriter::load_direct(const std::string& at) {
-    const std::string storage(storage_name(storage_)), real(real_name(real_));
-    Lanes lanes;
-    lanes.real = real_;
-    if (vector_ == 1) {
-        lanes.text.push_back(emitter_->let(real, "tf_load<" + real + ">(" + pointer_ + " + " + at + ")", "v"));
-        return lanes;
-    }
-    const std::string type = "tf_vector<" + storage + ", " + number(vector_) + ">";
-    pack_ = emitter_->let(type, "*(const " + type + "*)(" + pointer_ + " + " + at + ")", "pack");
-    for (int l = 0; l < vector_; ++l)
-        lanes.text.push_back("tf_to<" + real + ">(" + pack_ + ".lane[" + number(l) + "])");
-    return lanes;
 }
 
 }  // namespace transfuse::cuda

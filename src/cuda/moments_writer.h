@@ -37,7 +37,7 @@ private:
         std::string line, place, column, inside;      // inside: whether the thread has a column
     };
     Share share();
-    void declare_cells();
+    void declare_sums();
     void sum_cell(const std::string& cell, const Share& own);
     // The rows of a cell inside this block's chunk, per row axis.
     std::vector<CellText> cell_texts(const std::string& cell, const std::string& begin, const std::string& end);
@@ -46,7 +46,6 @@ private:
     void write_rows(const std::vector<CellText>& cell, const std::string& count, const Share& own,
                     const std::vector<std::string>& sums);
     Lanes load(const std::vector<CellText>& cell, const std::string& row, const Share& own);
-    Lanes load_direct(const std::string& at);
     int64_t inner_boxes() const { return inner_.reduced ? static_cast<int64_t>(inner_.intervals.size()) : 1; }
     // The sums of all cells meet at once where their warps' parts fit shared memory, else cell by cell.
     int64_t sums_at_once() const;
@@ -72,7 +71,6 @@ private:
     std::vector<Axis> axes_;
     int64_t columns_ = 1, lines_ = 1, column_blocks_ = 1;
     std::string counted_;  // whether the row being read counts
-    std::string pack_;     // the vector being read
     std::string pointer_;
     std::string width_;  // columns that a cell has room for
 };

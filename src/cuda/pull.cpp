@@ -96,7 +96,7 @@ private:
         const int64_t elements = numel(graph_[job.root].type.shape);
         const DType dtype = graph_[job.root].type.dtype;
         const bool fine = decide(dtype == DType::f64 || job.splits > 1 || elements <= 1 << 20);
-        const int64_t components = Emitter::components(combine_of(job.root));
+        const int64_t components = Emitter::components(combine_of(graph_[job.root].op));
         const int64_t parts = job.splits > 1 ? job.splits * components : 1;
         // Read back from where it was stored, unless it was rounded there and is small.
         const bool in_sink = sinks_.contains(job.root) && job.splits == 1 &&
@@ -173,17 +173,6 @@ private:
         const Node &node = graph_[id], &variance = graph_[other];
         return (node.op == Op::sum || node.op == Op::mean) && variance.op == Op::var && variance.args == node.args &&
                variance.attributes.integers(Key::dims) == node.attributes.integers(Key::dims);
-    }
-
-    Fold::Combine combine_of(ValueId id) const {
-        switch (graph_[id].op) {
-            case Op::logsumexp:
-                return Fold::Combine::logsumexp;
-            case Op::var:
-                return Fold::Combine::var;
-            default:
-                return Fold::Combine::sum;
-        }
     }
 
     // Kept values the evaluation of a root reads.
