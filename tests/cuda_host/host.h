@@ -9,15 +9,16 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cuda/assemble.h"
+#include "cuda_host/tensor_map.h"
 #include "transfuse/error.h"
 #include "transfuse/transfuse.h"
 
@@ -105,20 +106,16 @@ inline std::vector<int64_t> offsets(const Sizes& shape, const Sizes& strides) {
     return list;
 }
 
-// A tensor map of the host machine: machine.h reads it as HostBoxes.
+// As a kernel takes it: TensorMap of src/cuda/device/hopper.cuh.
 struct alignas(64) HostMap {
-    const char* base;
-    int element, rounds;
-    int extent[5], box[5];
-    long long stride[4];
-    int swizzle;
+    HostBoxes boxes;
 };
 inline HostMap host_map(const Argument& argument, const char* base) {
     BoxedTensor tensor;
     std::memcpy(&tensor, argument.data.data(), sizeof tensor);
-    HostMap map{base, static_cast<int>(bytes(tensor.dtype)), tensor.rounds_to_tf32, {}, {}, {}, tensor.swizzle};
-    for (size_t k = 0; k < 5; ++k) map.extent[k] = tensor.extent[k], map.box[k] = tensor.box[k];
-    for (size_t k = 0; k < 4; ++k) map.stride[k] = tensor.stride[k];
+    HostMap map{{base, static_cast<int>(bytes(tensor.dtype)), tensor.rounds_to_tf32, {}, {}, {}, tensor.swizzle}};
+    for (size_t k = 0; k < 5; ++k) map.boxes.extent[k] = tensor.extent[k], map.boxes.box[k] = tensor.box[k];
+    for (size_t k = 0; k < 4; ++k) map.boxes.stride[k] = tensor.stride[k];
     return map;
 }
 
@@ -146,12 +143,14 @@ public:
                 (call.empty() ? "" : ", ") + ("*(" + one.substr(0, one.rfind(' ')) + "*)p[" + std::to_string(i) + "]");
         }
         const bool grid = text.find("    TF_CLUSTER_BARRIER();") != std::string::npos,
-                   block = text.find("__syncthreads();") != std::string::npos || text.find("_sync(") != std::string::npos || text.find("__syncwarp") != std::string::npos;
+                   block = text.find("__syncthreads();") != std::string::npos ||
+                           text.find("_sync(") != std::string::npos || text.find("__syncwarp") != std::string::npos;
         source_ += "namespace k" + std::to_string(k) +
                    " {\n#undef TF_FUNCTION\n#undef TF_SEQUENCE\n#undef TF_BESIDE\n#undef TF_AFTER\n#undef "
                    "TF_CLUSTER_BARRIER\n" +
                    text + "extern \"C\" void call" + std::to_string(k) +
-                   "(void** p, int blocks, int threads, int shared) { tf_host_shared_bytes = shared; run_grid(blocks, threads, " +
+                   "(void** p, int blocks, int threads, int shared) { tf_host_shared_bytes = shared; run_grid(blocks, "
+                   "threads, " +
                    (grid || block ? "true" : "false") + ", " + (grid ? "true" : "false") + ", [&] { k" +
                    std::to_string(k) + "::" + launch.source->entry + "(" + call + "); }); }\n}\n";
     }
@@ -161,8 +160,9 @@ public:
                   ("transfuse-host-" + std::to_string(getpid()) + "-" + std::to_string(serial()++));
         std::filesystem::create_directories(folder_);
         std::ofstream(folder_ / "kernels.cpp") << "#include \"shim.h\"\n" << source_;
-        const std::string command = "c++ -std=c++17 -O0 -U_FORTIFY_SOURCE -w -fPIC -shared -ffp-contract=off -I" + shim_folder + " " +
-                                    (folder_ / "kernels.cpp").string() + " -o " + (folder_ / "kernels.so").string();
+        const std::string command = "c++ -std=c++17 -O0 -U_FORTIFY_SOURCE -w -fPIC -shared -ffp-contract=off -I" +
+                                    shim_folder + " " + (folder_ / "kernels.cpp").string() + " -o " +
+                                    (folder_ / "kernels.so").string();
         require(std::system(command.c_str()) == 0, "generated kernels do not compile as C++");
         library_ = dlopen((folder_ / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
         require(library_ != nullptr, "kernels.so cannot be loaded: ", dlerror());
@@ -237,8 +237,8 @@ public:
                 parameters.push_back(&pointers[i]);
             }
             const auto k = numbers_.at(launch.source->text + launch.source->entry);
-            auto call =
-                reinterpret_cast<void (*)(void**, int, int, int)>(dlsym(library_, ("call" + std::to_string(k)).c_str()));
+            auto call = reinterpret_cast<void (*)(void**, int, int, int)>(
+                dlsym(library_, ("call" + std::to_string(k)).c_str()));
             call(parameters.data(), static_cast<int>(launch.grid[0]), static_cast<int>(launch.block[0]),
                  static_cast<int>(launch.shared_bytes));
         }
@@ -246,7 +246,8 @@ public:
             return std::all_of(from, to, [](char c) { return c == static_cast<char>(0xff); });
         };
         for (const Block& block : blocks)
-            require(untouched(block.memory.data(), block.begin) && untouched(block.end, block.memory.data() + block.memory.size()),
+            require(untouched(block.memory.data(), block.begin) &&
+                        untouched(block.end, block.memory.data() + block.memory.size()),
                     "memory around a tensor was written");
         std::vector<std::vector<double>> results;
         for (size_t i = 0; i < graph.outputs().size(); ++i) {

@@ -4,6 +4,11 @@
 
 #include <sys/mman.h>
 
+#include <cstdio>
+#include <cstdlib>
+
+#include "tensor_map.h"
+
 #define __constant__
 #define __align__(bytes) alignas(bytes)
 #define __stcs(to, value) (*(to) = (value))
@@ -36,7 +41,8 @@ static unsigned char* tf_host_shared = tf_host_memory;
 static size_t tf_host_shared_bytes = 0;  // of the launch
 static inline unsigned char* tf_share(size_t bytes) {
     constexpr uintptr_t page = 64 * 1024;  // or a part of it
-    auto* const end = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(tf_host_memory) / page + 1) * page) + 256 * 1024;
+    auto* const end =
+        reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(tf_host_memory) / page + 1) * page) + 256 * 1024;
     static const bool guarded = mprotect(end, page, PROT_NONE) == 0;
     if (!guarded || bytes > 256 * 1024) std::abort();
     return tf_host_shared = end - (bytes + 1023) / 1024 * 1024;
@@ -103,7 +109,16 @@ static inline bool agree(int id, int threads, bool mine) {
     return votes[id].result;
 }
 
+// The device would fault here, and not say why.
+static inline void fault(const char* why) {
+    std::fprintf(stderr, "a fault of the device: %s\n", why);
+    std::abort();
+}
+
 static inline void copy_bytes(unsigned to, const void* from, bool inside, size_t bytes) {
+    const size_t whole = bytes < 16 ? bytes : 16;
+    if (to % whole != 0 || bytes % whole != 0) fault("a copy to no multiple of its bytes in shared memory");
+    if (inside && reinterpret_cast<uintptr_t>(from) % whole != 0) fault("a copy from no multiple of its bytes");
     if (inside)
         std::memcpy(at_address(to), from, bytes);
     else
@@ -111,68 +126,37 @@ static inline void copy_bytes(unsigned to, const void* from, bool inside, size_t
 }
 static inline void copy_4(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 4); }
 static inline void copy_8(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 8); }
-static inline void copy_16(unsigned to, const void* from, bool inside) {
-    if (reinterpret_cast<uintptr_t>(from) % 16 != 0 && inside) std::abort();  // as the device would fault
-    copy_bytes(to, from, inside, 16);
-}
-// A tensor map: what host.h makes of a BoxedTensor. Outside the tensor a box is zeros.
+static inline void copy_16(unsigned to, const void* from, bool inside) { copy_bytes(to, from, inside, 16); }
+
+// Boxes: outside the tensor there are zeros, and nothing is stored.
 #define __grid_constant__
-struct HostBoxes {
-    const char* base;
-    int element, rounds;
-    int extent[5], box[5];
-    long long stride[4];
-    int swizzle;
-};
-struct BoxPlace {
-    int at[5];
-};
 static inline unsigned round_tf32(float v);
-static inline void copy_host_box(unsigned to, const HostBoxes& b, BoxPlace from) {
-    if (from.at[0] * b.element % 16 != 0 || to % 128 != 0) std::abort();  // as the device would fault
-    int i[5];
-    unsigned char* out = at_address(to);
-    for (i[4] = 0; i[4] < b.box[4]; ++i[4])
-        for (i[3] = 0; i[3] < b.box[3]; ++i[3])
-            for (i[2] = 0; i[2] < b.box[2]; ++i[2])
-                for (i[1] = 0; i[1] < b.box[1]; ++i[1])
-                    for (i[0] = 0; i[0] < b.box[0]; ++i[0], out += b.element) {
-                        bool inside = true;
-                        long long offset = static_cast<long long>(from.at[0] + i[0]) * b.element;
-                        for (int a = 0; a < 5; ++a) {
-                            inside = inside && from.at[a] + i[a] >= 0 && from.at[a] + i[a] < b.extent[a];
-                            if (a > 0) offset += (from.at[a] + i[a]) * b.stride[a - 1];
-                        }
-                        if (!inside) {
-                            std::memset(out, 0, b.element);
-                        } else if (b.rounds) {
-                            float v;
-                            std::memcpy(&v, b.base + offset, 4);
-                            const unsigned bits = round_tf32(v);
-                            std::memcpy(out, &bits, 4);
-                        } else {
-                            std::memcpy(out, b.base + offset, b.element);
-                        }
-                    }
+static inline void copy_host_box(unsigned to, const HostBoxes& map, BoxPlace from) {
+    if (const char* why = box_fault(map, to, from)) fault(why);
+    if (map.swizzle != 0) fault("boxes that come mixed");  // nobody asks for them yet
+    each_row(map, from, [&](int number, int begin, int end, long long offset) {
+        unsigned char* const row = at_address(to) + number * map.element;
+        std::memset(row, 0, map.box[0] * map.element);
+        if (begin < end)
+            std::memcpy(row + begin * map.element, map.base + offset + begin * map.element,
+                        (end - begin) * map.element);
+        for (int i = begin; i < end && map.rounds; ++i) {
+            float v;
+            std::memcpy(&v, row + i * 4, 4);
+            const unsigned bits = round_tf32(v);
+            std::memcpy(row + i * 4, &bits, 4);
+        }
+    });
 }
-static inline void store_host_box(const HostBoxes& b, unsigned from, BoxPlace to) {
-    if (from % (b.swizzle ? 1024 : 128) != 0) std::abort();
-    int i[5];
-    unsigned offset = from;
-    for (i[4] = 0; i[4] < b.box[4]; ++i[4])
-        for (i[3] = 0; i[3] < b.box[3]; ++i[3])
-            for (i[2] = 0; i[2] < b.box[2]; ++i[2])
-                for (i[1] = 0; i[1] < b.box[1]; ++i[1])
-                    for (i[0] = 0; i[0] < b.box[0]; ++i[0], offset += b.element) {
-                        bool inside = true;
-                        long long at = static_cast<long long>(to.at[0] + i[0]) * b.element;
-                        for (int a = 0; a < 5; ++a) {
-                            inside = inside && to.at[a] + i[a] >= 0 && to.at[a] + i[a] < b.extent[a];
-                            if (a > 0) at += (to.at[a] + i[a]) * b.stride[a - 1];
-                        }
-                        const unsigned mixed = offset ^ ((offset >> 7 & ((1u << b.swizzle) - 1)) << 4);
-                        if (inside) std::memcpy(const_cast<char*>(b.base) + at, at_address(mixed), b.element);
-                    }
+static inline void store_host_box(const HostBoxes& map, unsigned from, BoxPlace to) {
+    if (const char* why = box_fault(map, from, to)) fault(why);
+    each_row(map, to, [&](int number, int begin, int end, long long offset) {
+        for (int i = begin; i < end; ++i) {
+            const unsigned at = from + (number + i) * map.element,
+                           mixed = at ^ ((at >> 7 & ((1u << map.swizzle) - 1)) << 4);
+            std::memcpy(const_cast<char*>(map.base) + offset + i * map.element, at_address(mixed), map.element);
+        }
+    });
 }
 static inline void copy_arrive(unsigned b) { barrier_arrive(b); }
 static inline void copy_commit() {}
@@ -291,12 +275,13 @@ static inline void mma_f64(double* d, double a, double b) {
     });
 }
 
-// One thread's part of a wgmma: d[64][2N] += a[64][K] · b[K][2N], both operands where their descriptors (device/ptx.cuh) say:
-// K in two halves of 16 bytes, rows in blocks of eight. As on the device, a step's terms and what was there are cut towards zero, two
-// bits below the last place of the largest of them, and so is their sum at its own last place.
+// One thread's part of a wgmma: d[64][2N] += a[64][K] · b[K][2N], both operands where their descriptors
+// (device/ptx.cuh) say: K in two halves of 16 bytes, rows in blocks of eight. As on the device, a step's terms and what
+// was there are cut towards zero, two bits below the last place of the largest of them, and so is their sum at its own
+// last place.
 #pragma GCC push_options
 #pragma GCC optimize("O2")
-static inline double power_of_two(double v, int below) {   // the largest in |v|, divided by 2^below; v is no subnormal
+static inline double power_of_two(double v, int below) {  // the largest in |v|, divided by 2^below; v is no subnormal
     uint64_t bits;
     std::memcpy(&bits, &v, 8);
     bits = (bits & 0x7ff0000000000000ull) - (static_cast<uint64_t>(below) << 52);
@@ -307,7 +292,7 @@ template <int TERMS>
 static inline float cut_sum(const double (&term)[TERMS]) {
     double largest = 0;
     for (double t : term) largest = std::max(largest, std::fabs(t));
-    if (!(largest > 1e-60 && largest < 1e60)) {   // zeros, infinities, NaN
+    if (!(largest > 1e-60 && largest < 1e60)) {  // zeros, infinities, NaN
         double sum = 0;
         for (double t : term) sum += t;
         return static_cast<float>(sum);
@@ -321,11 +306,13 @@ static inline float cut_sum(const double (&term)[TERMS]) {
     return static_cast<float>(static_cast<double>(static_cast<int64_t>(whole / last)) * last);
 }
 template <class E, int N, class Number>
-static void multiply_group(float (&d)[N], unsigned long long a, unsigned long long b, int accumulate, const Number& number) {
+static void multiply_group(float (&d)[N], unsigned long long a, unsigned long long b, int accumulate,
+                           const Number& number) {
     constexpr int half = 16 / static_cast<int>(sizeof(E));
     auto element = [&](unsigned long long descriptor, int row, int k) {
         auto field = [&](int bit) { return static_cast<unsigned>(descriptor >> bit & 0x3fff) << 4; };
-        const unsigned at = field(0) + static_cast<unsigned>(k / half) * field(16) + static_cast<unsigned>(row / 8) * field(32) + static_cast<unsigned>(row % 8) * 16;
+        const unsigned at = field(0) + static_cast<unsigned>(k / half) * field(16) +
+                            static_cast<unsigned>(row / 8) * field(32) + static_cast<unsigned>(row % 8) * 16;
         E value;
         std::memcpy(&value, at_address(at) + static_cast<size_t>(k % half) * sizeof(E), sizeof(E));
         return static_cast<double>(number(value));
@@ -355,8 +342,14 @@ static void multiply_rows(float (&d)[N], const unsigned (&a)[4], unsigned long l
                 double terms[9];
                 for (int k = 0; k < 8; ++k) {
                     float right;
-                    std::memcpy(&right, at_address(field(0) + static_cast<unsigned>(k / 4) * field(16) + static_cast<unsigned>(column / 8) * field(32) + static_cast<unsigned>(column % 8) * 16) + k % 4 * 4, 4);
-                    terms[k] = static_cast<double>(__uint_as_float(all[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2])) * right;
+                    std::memcpy(&right,
+                                at_address(field(0) + static_cast<unsigned>(k / 4) * field(16) +
+                                           static_cast<unsigned>(column / 8) * field(32) +
+                                           static_cast<unsigned>(column % 8) * 16) +
+                                    k % 4 * 4,
+                                4);
+                    terms[k] =
+                        static_cast<double>(__uint_as_float(all[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2])) * right;
                 }
                 terms[8] = all[lane].d[i];
                 all[lane].d[i] = cut_sum(terms);
