@@ -25,8 +25,6 @@ const char* const passes[] = {
     "%x = input f32[2,32,400]  %w = param f32[1,32,7]  %b = param f32[1]  %y = conv(%x, %w, %b) padding=[3]  %z = tanh(%y)",
 };
 
-Graph graph_of(const char* body) { return parse("graph g {\n  " + with(body, "  ", "\n  ") + "\n  return %z\n}\n"); }
-
 bool lies_apart(const Assembly& assembly) {
     return std::any_of(assembly.notes.begin(), assembly.notes.end(), [](const std::string& note) { return note.find("each tap") != std::string::npos; });
 }

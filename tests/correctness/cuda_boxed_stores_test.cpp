@@ -34,10 +34,10 @@ void run(const char* dtype, double tolerance, Fp32Precision precision = Fp32Prec
     Target target;
     target.multiprocessors = 3;   // few blocks: every slot is used again
     for (const char* body : passes) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "f16", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(with(body, "f16", dtype));
         cases.push_back(make(graph, random_leaves(graph, ++seed), true, true, target, precision));
         int boxed = 0;
-        for (const BoundLaunch& bound : cases.back().assembly.launches) boxed += bound.launch.source->text.find("store_box(operands") != std::string::npos;
+        boxed += kernels_with(cases.back().assembly, "store_box(operands");
         leaving += boxed;
         EXPECT_TRUE(boxed == 1 || precision == Fp32Precision::tf32) << body;
     }
@@ -57,7 +57,7 @@ TEST(CudaBoxedStores, NotEverything) {
              {"%x = input f16[2,16,9,21]  %w = param f16[16,72,3,3]  %y = conv_transpose(%x, %w)  %z = softmax(%y) dims=[1]", true},
              {"%x = input f32[2,16,9,21]  %w = param f32[16,40,3,5]  %z = conv_transpose(%x, %w)", true},
              {"%x = input f16[2,16,9,21]  %w = param f16[16,24,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] dilation=[2,2]", true}}) {
-        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(body);
         for (const BoundLaunch& bound : make(graph, random_leaves(graph, 5), last, true, Target{}).assembly.launches)
             EXPECT_EQ(bound.launch.source->text.find("store_box(operands"), std::string::npos) << body;
     }

@@ -70,17 +70,6 @@ const char* const passes[] = {
     "%z = hardswish(%y)",
 };
 
-Graph graph_of(const char* body, const char* dtype) {
-    return parse("graph g {\n  " + with(with(body, "  ", "\n  "), "f32[", std::string(dtype) + "[") +
-                 "\n  return %z\n}\n");
-}
-
-int grouped_kernels(const Assembly& assembly) {
-    int count = 0;
-    for (const BoundLaunch& bound : assembly.launches) count += bound.launch.source->entry == "tf_grouped";
-    return count;
-}
-
 void run(const char* dtype, bool last, bool aligned, double tolerance) {
     std::vector<HostCase> cases;
     Target target;
@@ -90,7 +79,7 @@ void run(const char* dtype, bool last, bool aligned, double tolerance) {
         cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, target));
         const bool matrix =
             (last || std::string(dtype) == "f64") && std::string(body).find("[16,8,3,3]") != std::string::npos;
-        EXPECT_EQ(grouped_kernels(cases.back().assembly) == 0, matrix) << body << print(cases.back().plan);
+        EXPECT_EQ(kernels_named(cases.back().assembly, "tf_grouped") == 0, matrix) << body << print(cases.back().plan);
         if (matrix) cases.pop_back();
     }
     check(cases, tolerance);
@@ -156,7 +145,7 @@ TEST(CudaGrouped, OneTextForManySizes) {
                 decisions.repeat();
             }
             c.assembly = assemble(c.plan, {}, target, true);
-            EXPECT_GE(grouped_kernels(c.assembly), 1) << body;
+            EXPECT_GE(kernels_named(c.assembly, "tf_grouped"), 1) << body;
             cases.push_back(std::move(c));
         }
         ASSERT_EQ(cases[0].assembly.launches.size(), cases[1].assembly.launches.size());
@@ -178,7 +167,7 @@ TEST(CudaGrouped, OneImageHasTheTextOfTwo) {
         for (const char* images : {"1", "2"}) {
             const Graph graph = graph_of(with(body, "N", images).c_str(), "f32");
             cases.push_back(make(graph, random_leaves(graph, 5), false, true, Target{}));
-            ASSERT_EQ(grouped_kernels(cases.back().assembly), 1);
+            ASSERT_EQ(kernels_named(cases.back().assembly, "tf_grouped"), 1);
         }
         EXPECT_EQ(cases[cases.size() - 2].assembly.launches.back().launch.source->text,
                   cases.back().assembly.launches.back().launch.source->text);
@@ -191,7 +180,8 @@ TEST(CudaGrouped, WideGroupsAndOneGroupAreForOthers) {
          {"%x = input f32[2,32,30,30]  %w = param f32[32,16,3,3]  %z = conv_transpose(%x, %w) stride=[2,2] groups=2",
           "%x = input f32[2,3,30,30]  %w = param f32[3,4,3,3]  %z = conv_transpose(%x, %w) stride=[2,2]"}) {
         const Graph graph = graph_of(body, "f32");
-        EXPECT_EQ(grouped_kernels(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly), 0) << body;
+        EXPECT_EQ(kernels_named(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly, "tf_grouped"), 0)
+            << body;
     }
 }
 

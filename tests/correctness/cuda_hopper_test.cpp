@@ -51,16 +51,10 @@ void run(Fp32Precision precision, const char* dtype, bool last, double tolerance
     std::vector<HostCase> cases;
     uint64_t seed = 7000;
     for (const Pass& pass : passes) {
-        const std::string text = with(with(pass.text, "f32", dtype), "  %", "\n  %");
-        const Graph graph = parse("graph g {\n  " + text + "\n  return %s, %z\n}\n");
+        const Graph graph = graph_of(std::string(pass.text) + "  return %s, %z", dtype);
         cases.push_back(make(graph, random_leaves(graph, ++seed), last, false, Target{}, precision));
-        int kernels = 0, fragments = 0;
-        for (const BoundLaunch& bound : cases.back().assembly.launches) {
-            kernels += bound.launch.source->text.find("#else\n    multiply_group") != std::string::npos;
-            fragments += bound.launch.source->text.find("FRAGMENTS = true") != std::string::npos;
-        }
-        EXPECT_GE(kernels, 1) << print(graph);
-        EXPECT_EQ(fragments > 0, pass.fragments) << print(graph);
+        EXPECT_GE(kernels_with(cases.back().assembly, "#else\n    multiply_group"), 1) << print(graph);
+        EXPECT_EQ(kernels_with(cases.back().assembly, "FRAGMENTS = true") > 0, pass.fragments) << print(graph);
     }
     check(cases, tolerance);
 }
@@ -98,7 +92,7 @@ void run_boxed(Fp32Precision precision, const char* dtype, bool last, double tol
     Target target;
     target.multiprocessors = 2;
     for (const char* body : boxed_passes) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(body, dtype);
         cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target, precision));
         for (const BoundLaunch& bound : cases.back().assembly.launches) {
             boxed += bound.launch.source->text.find("load_boxes(shared") != std::string::npos;
@@ -127,11 +121,10 @@ void run_strided(Fp32Precision precision, const char* dtype, double tolerance) {
     Target target;
     target.multiprocessors = 2;
     for (const char* body : strided_passes) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(body, dtype);
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target, precision));
         int boxed = 0;
-        for (const BoundLaunch& bound : cases.back().assembly.launches)
-            boxed += bound.launch.source->text.find("load_boxes(shared") != std::string::npos;
+        boxed += kernels_with(cases.back().assembly, "load_boxes(shared");
         EXPECT_EQ(boxed, 1) << body;
     }
     check(cases, tolerance);
@@ -159,7 +152,7 @@ void run_padded(Fp32Precision precision, const char* dtype, bool last, double to
     Target target;
     target.multiprocessors = 2;
     for (const char* body : padded_passes) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(body, dtype);
         cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target, precision));
         for (const BoundLaunch& bound : cases.back().assembly.launches) {
             skipping += bound.launch.source->text.find("SKIPS = true") != std::string::npos;
@@ -192,9 +185,9 @@ void run_folded(Fp32Precision precision, const char* dtype, bool last, double to
     Target target;
     target.multiprocessors = 3;
     for (const char* body : folded_passes) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(body, dtype);
         cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target, precision));
-        for (const BoundLaunch& bound : cases.back().assembly.launches) folded += bound.launch.source->text.find("FOLDED = true") != std::string::npos;
+        folded += kernels_with(cases.back().assembly, "FOLDED = true");
     }
     EXPECT_EQ(folded, 4);
     check(cases, tolerance);
@@ -213,10 +206,10 @@ void run_apart(const char* dtype, Fp32Precision precision, bool last, double tol
     for (const char* body : {"%x = input f32[2,16,24]  %w = param f32[16,70,16]  %b = param f32[70]  %r = leaky_relu(%x)  %y = conv_transpose(%r, %w, %b) stride=[8] padding=[4]  %z = tanh(%y)",
                              "%x = input f32[1,8,5,12]  %w = param f32[8,66,3,5]  %z = conv_transpose(%x, %w) stride=[2,4] padding=[1,0]"})
         for (const char* phases : {"w-phases 2", "w-phases 4", "w-phases 1"}) {
-            const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+            const Graph graph = graph_of(body, dtype);
             HostCase c = make(graph, random_leaves(graph, ++seed), last, true, target, precision, phases);
             int taken = 0;
-            for (const BoundLaunch& bound : c.assembly.launches) taken += bound.launch.source->text.find(phases) != std::string::npos;
+            taken += kernels_with(c.assembly, phases);
             if (taken) cases.push_back(std::move(c));
         }
     EXPECT_GE(cases.size(), 3u);

@@ -130,12 +130,11 @@ TEST(CudaHost, Covariances) {
           "%x = input f32[1,10,9,40]  %v = covariance(%x) up=[2,2] offset=[1,1] out=[17,79] taps=[3,3]",
           "%x = input f32[1,2,150,150]  %v = covariance(%x) dil=[40,35] offset=[40,35] out=[150,150] taps=[3,3]",
           "%x = input f32[40,1,3,600]  %v = covariance(%x) offset=[1,1] out=[3,600] taps=[3,3]"}) {
-        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %v\n}\n");
+        const Graph graph = graph_of(std::string(body) + "  return %v");
         auto leaves = random_leaves(graph, ++seed);
         for (double& value : leaves[0]) value += 50;
         cases.push_back(make(graph, leaves, seed % 2 == 0, true, target));
-        for (const BoundLaunch& bound : cases.back().assembly.launches)
-            summed += bound.launch.source->entry == "tf_covariance";
+        summed += kernels_named(cases.back().assembly, "tf_covariance");
     }
     EXPECT_EQ(summed, 9);
     check(cases, 1e-9);
@@ -156,12 +155,11 @@ TEST(CudaHost, CovariancesOnTensorCores) {
           "%x = input f16[2,18,11,9]  %v = covariance(%x) dil=[1,1] offset=[3,4] out=[13,9] taps=[5,4]",
           "%x = input f16[3,8,100]  %v = covariance(%x) up=[2] offset=[3] out=[190] taps=[7]",
           "%x = input f32[2,20,3,6,34]  %v = covariance(%x) up=[2,2,2] offset=[1,1,1] out=[5,11,67] taps=[3,3,3]"}) {
-        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %v\n}\n");
+        const Graph graph = graph_of(std::string(body) + "  return %v");
         auto leaves = random_leaves(graph, ++seed);
         for (double& value : leaves[0]) value = std::round(64 * value) / 64 + 2;
         cases.push_back(make(graph, leaves, seed % 2 == 0, true, target, Fp32Precision::tf32));
-        for (const BoundLaunch& bound : cases.back().assembly.launches)
-            summed += bound.launch.note.find("tensor cores") != std::string::npos;
+        summed += kernels_noted(cases.back().assembly, "tensor cores");
     }
     EXPECT_EQ(summed, 6);
     check(cases, 1e-6);
@@ -172,7 +170,7 @@ void weight_gradients(Fp32Precision precision, double tolerance) {
     int tiled = 0;
     uint64_t seed = 9000;
     for (const char* body : correlations) {
-        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %w\n}\n");
+        const Graph graph = graph_of(std::string(body) + "  return %w");
         ++seed;
         cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true, general(), precision));
         for (const BoundLaunch& bound : cases.back().assembly.launches)
@@ -205,12 +203,11 @@ TEST(CudaHost, WeightGradientsByWarpgroups) {
           "%x = input f32[1,34,3,200]  %g = input f32[1,20,3,200]  %w = correlate(%x, %g) dil=[1,40] offset=[0,80] taps=[1,5]",
           "%x = input f16[2,64,6,40]  %g = input f16[2,48,6,40]  %w = correlate(%x, %g) offset=[1,1] taps=[3,3]",
           "%x = input bf16[3,36,300]  %g = input bf16[3,24,450]  %w = correlate(%x, %g) up=[3] down=[2] offset=[3] taps=[7]"}) {
-        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %w\n}\n");
+        const Graph graph = graph_of(std::string(body) + "  return %w");
         ++seed;
         cases.push_back(make(graph, random_leaves(graph, seed), seed % 2 == 0, true, target, Fp32Precision::tf32));
         int grouped = 0;
-        for (const BoundLaunch& bound : cases.back().assembly.launches)
-            grouped += bound.launch.source->entry == "tf_correlate_groups";
+        grouped += kernels_named(cases.back().assembly, "tf_correlate_groups");
         EXPECT_EQ(grouped, 1) << body;
     }
     check(cases, 4e-3);
@@ -224,7 +221,7 @@ TEST(CudaHost, SplitSumsEndAsWholeOnesDo) {
                              "%w, %b) stride=[2,3,3] padding=[5,0,1] dilation=[3,1,1]",
                              "%x = input f64[1,1,64,64]  %y = avg_pool(%x) kernel=[64,60] stride=[64,60]",
                              "%x = input f64[1,2,64,64]  %y = adaptive_avg_pool(%x) output_size=[1,2]"}) {
-        const Graph graph = parse("graph g {\n  " + with(body, "  %", "\n  %") + "\n  return %y\n}\n");
+        const Graph graph = graph_of(std::string(body) + "  return %y");
         ++seed;
         cases.push_back(make(graph, random_leaves(graph, seed), false, true, general()));
     }

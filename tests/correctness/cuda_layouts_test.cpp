@@ -25,8 +25,7 @@ void run(const Target& target, Fp32Precision precision, double tolerance) {
     std::vector<HostCase> cases;
     uint64_t seed = 40;
     for (const char* text : graphs) {
-        const Graph graph =
-            parse("graph g {\n  " + with(with(text, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        const Graph graph = graph_of(text);
         for (const bool last : {true, false})
             cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target, precision, "", !last));
     }

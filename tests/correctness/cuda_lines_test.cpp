@@ -37,7 +37,7 @@ std::vector<HostCase> cases_of(Fp32Precision precision, const std::string& confi
     target.multiprocessors = 3;
     uint64_t seed = 900;
     for (const char* pass : passes) {
-        const Graph graph = parse("graph g {\n  " + with(pass, "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(pass);
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target, precision, config));
     }
     return cases;
@@ -46,9 +46,7 @@ std::vector<HostCase> cases_of(Fp32Precision precision, const std::string& confi
 void run(Fp32Precision precision, double tolerance, const std::string& config = "") {
     const auto cases = cases_of(precision, config);
     size_t lines = 0;
-    for (const HostCase& one : cases)
-        for (const BoundLaunch& bound : one.assembly.launches)
-            lines += bound.launch.source->text.find("LOAD = LOAD_LINES;") != std::string::npos;
+    for (const HostCase& one : cases) lines += kernels_with(one.assembly, "LOAD = LOAD_LINES;");
     EXPECT_EQ(lines + 3, cases.size());  // those of three dimensions and of one do not come so
     check(cases, tolerance);
 }

@@ -23,19 +23,14 @@ const char* const passes[] = {
     "dims=[2,3]",
 };
 
-int by_rows(const Assembly& assembly) {
-    int count = 0;
-    for (const BoundLaunch& bound : assembly.launches) count += bound.launch.note.find(" of rows") != std::string::npos;
-    return count;
-}
+int by_rows(const Assembly& assembly) { return kernels_noted(assembly, " of rows"); }
 
 void run(const char* dtype, bool aligned, double tolerance) {
     std::vector<HostCase> cases;
     Target target;
     target.multiprocessors = 3;
     for (const char* body : passes) {
-        const std::string text = with(with(body, "  ", "\n  "), "f32[", std::string(dtype) + "[");
-        const Graph graph = parse("graph g {\n  " + text + "\n  return %z\n}\n");
+        const Graph graph = graph_of(body, dtype);
         cases.push_back(make(graph, random_leaves(graph, 11), false, aligned, target));
         EXPECT_EQ(by_rows(cases.back().assembly), 1) << body;
     }
@@ -51,7 +46,7 @@ TEST(CudaMoments, RowsHalfUnaligned) { run("f16", false, 3e-3); }
 TEST(CudaMoments, WhatRunsBesideTheReadingStartsBehindAllBefore) {
     int beside = 0;
     for (const char* body : passes) {
-        const Graph graph = parse("graph g {\n  " + with(body, "  ", "\n  ") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(body);
         const Assembly assembly = assemble(plan(rewrite(graph).rewritten, Machine::h200()), {}, Target{}, true);
         for (size_t i = 1; i < assembly.launches.size(); ++i) {
             auto kernel = [&](size_t at) {
@@ -71,7 +66,7 @@ TEST(CudaMoments, WhatRunsBesideTheReadingStartsBehindAllBefore) {
 // block, means of channels once before the statistics of their groups, not once for each of them.
 TEST(CudaTails, NoThreadAddsForLong) {
     auto tail = [](const std::string& body) {
-        const Graph graph = parse("graph g {\n" + with(body, "  %", "\n%") + "\nreturn %z\n}\n");
+        const Graph graph = graph_of(body);
         const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
         for (const BoundLaunch& bound : assemble(planned, {}, Target{}, true).launches)
             if (bound.launch.source->entry.starts_with("tf_dense_tail")) return bound.launch;

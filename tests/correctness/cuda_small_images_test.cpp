@@ -37,9 +37,9 @@ void run(Fp32Precision precision, const char* dtype, double tolerance, int least
     Target target;
     target.multiprocessors = 2;
     for (const char* body : small_passes) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "f32", dtype), "  %", "\n  %") + "\n  return %z\n}\n");
+        const Graph graph = graph_of(body, dtype);
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target, precision));
-        for (const BoundLaunch& bound : cases.back().assembly.launches) flat += bound.launch.source->text.find("FLAT = true") != std::string::npos;
+        flat += kernels_with(cases.back().assembly, "FLAT = true");
     }
     EXPECT_GE(flat, least);
     check(cases, tolerance);

@@ -48,8 +48,7 @@ void run(const Target& target, double tolerance) {
     std::vector<HostCase> cases;
     uint64_t seed = 300;
     for (const char* pass : passes) {
-        const Graph graph =
-            parse("graph g {\n  " + with(with(pass, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        const Graph graph = graph_of(pass);
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target));
         EXPECT_TRUE(cases.back().assembly.configs.size() > 0) << print(graph);
     }
@@ -77,12 +76,12 @@ TEST(CudaStoreRole, TensorsAhead) {
     for (const char* body : {"%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  %t = mul(%s, %r)  return %t",
                              "%x = input f32[2,8,7,9]  %w = param f32[8,70,3,3]  %r = input f32[2,70,13,17]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %s = add(%y, %r)  %m = mean(%s) dims=[2,3]  return %s, %m",
                              "%x = input f16[2,16,7,16]  %w = param f16[16,130,3,3]  %r = input f16[2,130,7,16]  %q = input f16[2,130,7,16]  %y = conv_transpose(%x, %w) padding=[1,1]  %s = add(%y, %r)  %t = mul(%s, %q)  return %t"}) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        const Graph graph = graph_of(body);
         for (int multiprocessors : {1, 3, 132}) {
             Target target;
             target.multiprocessors = multiprocessors;
             cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target));
-            for (const BoundLaunch& bound : cases.back().assembly.launches) ahead += bound.launch.source->text.find("auto ask") != std::string::npos;
+            ahead += kernels_with(cases.back().assembly, "auto ask");
         }
     }
     EXPECT_GE(ahead, 5);
@@ -98,7 +97,7 @@ TEST(CudaStoreRole, ChunksInEitherOrder) {
                              "%x = input f32[2,8,3,5,8]  %w = param f32[8,64,3,3,3]  %r = input f32[2,64,6,10,16]  %y = conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %s = add(%y, %r)  return %s",
                              "%x = input f32[2,8,7,40]  %w = param f32[8,130,3,3]  %y = conv_transpose(%x, %w)  %m = mean(%y) dims=[2,3]  return %y, %m",
                              "%x = input f16[2,16,4,5,16]  %w = param f16[16,64,3,3,3]  %b = param f16[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1] output_padding=[1,1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  return %s"}) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        const Graph graph = graph_of(body);
         for (const bool alternates : {false, true}) {
             Target target;
             target.multiprocessors = 2;
@@ -127,12 +126,12 @@ TEST(CudaStoreRole, BiasBeforeChannelReductions) {
     for (const char* body : {"%x = input f32[2,8,9,24]  %w = param f32[8,64,4,4]  %b = param f32[64]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1]  %l = softmax(%y) dims=[1]  %s = sigmoid(%l)  return %s",
                              "%x = input f32[2,8,5,17]  %w = param f32[8,120,4,4]  %b = param f32[120]  %y = conv_transpose(%x, %w, %b) stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = softmax(%y) dims=[1]  return %l",
                              "%x = input f32[2,8,5,16]  %w = param f32[8,40,3,3]  %b = param f32[40]  %y = conv_transpose(%x, %w, %b)  %m = mean(%y) dims=[1] keepdim=1  %d = sub(%y, %m)  return %d"}) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        const Graph graph = graph_of(body);
         for (const bool last : {false, true}) {
             Target target;
             target.multiprocessors = last ? 132 : 2;
             cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, target));
-            for (const BoundLaunch& bound : cases.back().assembly.launches) biased += bound.launch.source->text.find("BIASED = true") != std::string::npos;
+            biased += kernels_with(cases.back().assembly, "BIASED = true");
         }
     }
     EXPECT_GE(biased, 4);
@@ -177,7 +176,7 @@ TEST(CudaStoreRole, WholeRowsHaveNoSingleElements) {
         const Graph graph = parse("graph g {\n  %x = input f32[2,8,5," + width + "]\n  %w = param f32[8,64,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %t = " + chain + "\n  return %t\n}\n");
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, aligned, Target{}));
         int found = 0;
-        for (const BoundLaunch& bound : cases.back().assembly.launches) found += bound.launch.source->text.find("if (e == 0 || VALID(e))") != std::string::npos;
+        found += kernels_with(cases.back().assembly, "if (e == 0 || VALID(e))");
         return found;
     };
     EXPECT_EQ(singles("16", "tanh(%y)", true), 0);
@@ -201,11 +200,11 @@ TEST(CudaStoreRole, ReductionsBeforeTheHandover) {
                              "%x = input f16[2,16,5,24]  %w = param f16[16,48,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,1]  %l = logsumexp(%y) dims=[1] keepdim=1  %d = sub(%y, %l)  return %d",
                              "%x = input f16[2,16,8,12]  %w = param f16[16,64,3,3]  %g = param f16[64,1,1]  %y = conv_transpose(%x, %w) padding=[1,1]  %m = mean(%y) dims=[1] keepdim=1  %v = var(%y) dims=[1] keepdim=1 correction=0  %d = sub(%y, %m)  %e = add(%v, 1e-3)  %r = rsqrt(%e)  %n = mul(%d, %r)  %z = mul(%n, %g)  %t = tanh(%z)  return %t",
                              "%x = input f16[2,16,9,13]  %w = param f16[16,44,3,3]  %b = param f16[44]  %y = conv_transpose(%x, %w, %b)  %l = softmax(%y) dims=[1]  %m = mean(%l) dims=[2,3]  return %l, %m"}) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        const Graph graph = graph_of(body);
         Target target;
         target.multiprocessors = 2;   // every buffer is used several times
         cases.push_back(make(graph, random_leaves(graph, ++seed), false, true, target));
-        for (const BoundLaunch& bound : cases.back().assembly.launches) handed += bound.launch.source->text.find("REDUCED = true") != std::string::npos;
+        handed += kernels_with(cases.back().assembly, "REDUCED = true");
     }
     EXPECT_EQ(handed, 7);
     check(cases, 6e-3);
@@ -218,7 +217,7 @@ TEST(CudaStoreRole, FewChannelsOfManyPhases) {
     for (const char* body : {"%x = input f32[2,12,6,9]  %w = param f32[12,1,9,9]  %b = param f32[1]  %y = conv_transpose(%x, %w, %b) stride=[4,4] padding=[4,4] output_padding=[3,3]  return %y",
                              "%x = input f32[2,8,3,3,5]  %w = param f32[8,1,6,6,6]  %y = conv_transpose(%x, %w) stride=[4,4,4] padding=[1,1,1]  %m = mean(%y) dims=[2,3,4]  return %y, %m",
                              "%x = input f32[2,8,5,7]  %w = param f32[8,3,7,7]  %y = conv_transpose(%x, %w) stride=[4,4] padding=[2,2]  %s = softmax(%y) dims=[1]  return %s"}) {
-        const Graph graph = parse("graph g {\n  " + with(with(body, "  %", "\n  %"), "  return", "\n  return") + "\n}\n");
+        const Graph graph = graph_of(body);
         for (const bool last : {false, true}) cases.push_back(make(graph, random_leaves(graph, ++seed), last, true, Target{}));
     }
     check(cases, 2e-5);

@@ -21,7 +21,7 @@ Sums against(const std::vector<double>& made, const std::vector<double>& expecte
 }
 
 HostCase strict(const std::string& body, double (*leaf)(double)) {
-    const Graph graph = parse("graph g {\n" + with(body, "  %", "\n%") + "\nreturn %y\n}\n");
+    const Graph graph = graph_of(std::string(body) + "  return %y");
     auto leaves = random_leaves(graph, 77);
     for (auto& values : leaves)
         for (double& v : values) v = leaf(v);

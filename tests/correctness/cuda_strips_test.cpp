@@ -47,11 +47,9 @@ void run(const char* dtype, bool last, bool aligned, const std::string& wanted, 
     for (const Pass& pass : passes) {
         const bool straight = wanted.find("straight") != std::string::npos;
         if (straight && !pass.straight) continue;
-        const std::string text = with(with(pass.text, "f32", dtype), "  %", "\n  %");
-        const Graph graph = parse("graph g {\n  " + text + "\n  return %z\n}\n");
+        const Graph graph = graph_of(pass.text, dtype);
         cases.push_back(make(graph, random_leaves(graph, ++seed), last, aligned, target, Fp32Precision::tf32, wanted));
-        for (const BoundLaunch& bound : cases.back().assembly.launches)
-            taken += bound.launch.note.find(wanted) != std::string::npos;
+        taken += kernels_noted(cases.back().assembly, wanted);
     }
     EXPECT_GE(taken + 1, cases.size());  // not every list of configurations has one
     check(cases, tolerance);

@@ -27,22 +27,12 @@ const char* const passes[] = {
     "%x = input f32[2,3,2,40]  %w = param f32[4,3,2,5]  %z = conv(%x, %w)",
 };
 
-Graph graph_of(const char* body, const char* dtype) {
-    return parse("graph g {\n  " + with(with(body, "  ", "\n  "), "f32[", std::string(dtype) + "[") + "\n  return %z\n}\n");
-}
-
-int thin_kernels(const Assembly& assembly) {
-    int count = 0;
-    for (const BoundLaunch& bound : assembly.launches) count += bound.launch.source->entry == "tf_thin";
-    return count;
-}
-
 void run(const char* dtype, bool last, bool aligned, double tolerance) {
     std::vector<HostCase> cases;
     for (const char* body : passes) {
         const Graph graph = graph_of(body, dtype);
         cases.push_back(make(graph, random_leaves(graph, 7), last, aligned, Target{}, Fp32Precision::tf32));
-        EXPECT_EQ(thin_kernels(cases.back().assembly), 1) << body;
+        EXPECT_EQ(kernels_named(cases.back().assembly, "tf_thin"), 1) << body;
     }
     check(cases, tolerance);
 }
@@ -67,7 +57,7 @@ TEST(CudaThin, HalfChainsToAPool) {
         for (const char* body : chains) {
             const Graph graph = graph_of(body, dtype);
             cases.push_back(make(graph, random_leaves(graph, 11), false, true, Target{}));
-            EXPECT_EQ(thin_kernels(cases.back().assembly), 1) << body << print(cases.back().plan);
+            EXPECT_EQ(kernels_named(cases.back().assembly, "tf_thin"), 1) << body << print(cases.back().plan);
         }
     check({cases.begin(), cases.begin() + 2}, 1e-3);
     check({cases.begin() + 2, cases.end()}, 8e-3);
@@ -80,7 +70,8 @@ TEST(CudaThin, FewChannelsOfLongSums) {
     auto kernels = [](const Graph& graph, Fp32Precision precision) {
         CompileOptions options;
         options.precision = precision;
-        return thin_kernels(assemble(plan(rewrite(graph).rewritten, Machine::h200()), options, Target{}, true));
+        return kernels_named(assemble(plan(rewrite(graph).rewritten, Machine::h200()), options, Target{}, true),
+                             "tf_thin");
     };
     EXPECT_EQ(kernels(large, Fp32Precision::tf32), 1);
     EXPECT_EQ(kernels(small, Fp32Precision::tf32), 0);
@@ -92,7 +83,7 @@ TEST(CudaThin, FewChannelsOfLongSums) {
         Target target;
         target.multiprocessors = 1;
         cases.push_back(make(graph, random_leaves(graph, 5), false, true, target, Fp32Precision::tf32));
-        EXPECT_EQ(thin_kernels(cases.back().assembly), 1) << few;
+        EXPECT_EQ(kernels_named(cases.back().assembly, "tf_thin"), 1) << few;
         EXPECT_NE(cases.back().assembly.launches[0].launch.source->text.find("int part = 0"), std::string::npos) << few;
     }
     check(cases, 2e-6);
@@ -100,7 +91,7 @@ TEST(CudaThin, FewChannelsOfLongSums) {
 
 TEST(CudaThin, WideOnesAreForTensorCores) {
     const Graph graph = graph_of("%x = input f32[2,16,9,9]  %w = param f32[16,16,3,3]  %z = conv(%x, %w)", "f32");
-    EXPECT_EQ(thin_kernels(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly), 0);
+    EXPECT_EQ(kernels_named(make(graph, random_leaves(graph, 1), false, true, Target{}).assembly, "tf_thin"), 0);
 }
 
 TEST(CudaThin, CompilesForEveryArchitecture) {

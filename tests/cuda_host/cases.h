@@ -20,6 +20,36 @@ struct HostCase {
     std::vector<std::vector<double>> leaves, expected;
 };
 
+inline std::string with(std::string text, const std::string& from, const std::string& to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+        text.replace(at, from.size(), to);
+    return text;
+}
+
+// A graph written in one line, statements two spaces apart. It says f32 where it shall have the dtype, and has %z for
+// its result unless it says what it returns.
+inline Graph graph_of(const std::string& line, const std::string& dtype = "f32") {
+    std::string text = with(line, "f32", dtype);
+    if (text.find("  return ") == std::string::npos) text += "  return %z";
+    return parse("graph g {\n  " + with(with(text, "  %", "\n  %"), "  return ", "\n  return ") + "\n}\n");
+}
+
+// How many of a plan's kernels have a word in their text, have this name, say something of themselves.
+inline int kernels_with(const Assembly& assembly, const std::string& word) {
+    return static_cast<int>(
+        std::count_if(assembly.launches.begin(), assembly.launches.end(),
+                      [&](const BoundLaunch& b) { return b.launch.source->text.find(word) != std::string::npos; }));
+}
+inline int kernels_named(const Assembly& assembly, const std::string& entry) {
+    return static_cast<int>(std::count_if(assembly.launches.begin(), assembly.launches.end(),
+                                          [&](const BoundLaunch& b) { return b.launch.source->entry == entry; }));
+}
+inline int kernels_noted(const Assembly& assembly, const std::string& word) {
+    return static_cast<int>(
+        std::count_if(assembly.launches.begin(), assembly.launches.end(),
+                      [&](const BoundLaunch& b) { return b.launch.note.find(word) != std::string::npos; }));
+}
+
 inline double rounded(double value, DType dtype) {
     double slot = 0;
     put(&slot, dtype, 0, value);
@@ -81,13 +111,6 @@ inline void check(const std::vector<HostCase>& cases, double tolerance) {
                     << print(c.graph) << print(c.plan);
         }
     }
-}
-
-// A graph written in one line, statements two spaces apart.
-inline std::string with(std::string text, const std::string& from, const std::string& to) {
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-        text.replace(at, from.size(), to);
-    return text;
 }
 
 }  // namespace transfuse::cuda
