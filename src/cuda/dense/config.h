@@ -21,9 +21,9 @@ struct Config {
     int stages = 2, raw = 3;
     int piece = 1;  // of the raw patch: vectors of channels in a box, else pixels a load thread
     bool resident = false;
-    int slab_tiles = 0, slabs = 2;  // streamed weights: operand tiles a slab, slabs in the ring
-    int chunk_width = 64, buffers = 2;
-    int store_groups = 1;  // store warpgroups; 2 for heavy chains, 0 where the products run the chain
+    int slab_tiles = 0, slabs = 2;      // streamed weights: operand tiles a slab, slabs in the ring
+    int chunk_width = 64, buffers = 2;  // columns of a chunk; of a turned product's results, channels
+    int store_groups = 1;               // store warpgroups; 2 for heavy chains, 0 where the products run the chain
     int load_registers = 64, store_registers = 96, product_registers = 176;
     bool turned = false;    // pixels are the rows of a product, all channels its columns (turned_stores.h)
     bool straight = false;  // results go from the accumulators straight to memory (straight_stores.h)

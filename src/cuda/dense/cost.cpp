@@ -95,7 +95,7 @@ constexpr double unlike_tiles =
 }  // namespace
 
 int Cost::chunk_bytes() const {
-    if (needs.turned) return turned_bytes(needs, s);
+    if (needs.turned) return turned_bytes(needs, c, s);
     if (needs.fragments) return needs.boxed ? boxes_bytes(box_shape(problem, needs, c, s)) : 0;
     const int pixels = chunk_pixels();
     const int pitch = needs.pixel_major ? s.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);

@@ -74,16 +74,23 @@ std::optional<Cut> straight_rival(const Request& request, const std::optional<Cu
     return Cut{rivals[0].config, std::make_shared<const Schedule>(std::move(rivals[0].schedule))};
 }
 
-// Chains that reduce over channels, on turned products, where that is estimated faster than the choice. As measured: of
-// up to 96 channels the store role is as fast; so it is where rows that begin anywhere must be laid down first, unless
-// there are so many channels that it cannot have them.
+// What turned products may be estimated to take, of the choice's time, to be taken; measured both ways for 48 to 128
+// channels, one to three axes, both layouts (docs/kernels.md). Store roles are estimated too fast where they gather
+// channels that lie apart: channels last, and in 16 bits of more than 64. Up to 64 in planes they are as fast.
+double turned_pays(const Request& request) {
+    const bool words = request.turned == 4;
+    if (request.epilogue.program().pixel_major) return words ? 1.15 : 1.6;
+    return request.problem.cout <= 64 ? 0 : words ? 0.9 : 1.2;
+}
+
+// Chains that reduce over channels, on turned products.
 std::optional<Cut> turned_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
     const auto needs = request.turned_needs();
-    if (!needs || request.problem.cout <= 96) return std::nullopt;
-    if (choice && !turned_stores_whole(request.epilogue)) return std::nullopt;
+    if (!needs || (choice && turned_pays(request) == 0)) return std::nullopt;
     auto rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
-    if (!rival || (choice && rival->seconds >= estimate(request.problem, request.needs, choice->config,
-                                                        *choice->schedule, target.multiprocessors)))
+    if (!rival ||
+        (choice && rival->seconds >= turned_pays(request) * estimate(request.problem, request.needs, choice->config,
+                                                                     *choice->schedule, target.multiprocessors)))
         return std::nullopt;
     return Cut{rival->config, std::make_shared<const Schedule>(std::move(rival->schedule))};
 }

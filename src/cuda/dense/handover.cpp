@@ -50,7 +50,7 @@ bool hands_over_biased(const Epilogue& epilogue) {
 }
 
 std::string fragment_program(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
-    if (config.turned) return turned_program(epilogue, schedule);
+    if (config.turned) return turned_program(epilogue, config, schedule);
     if (config.straight) return straight_program(epilogue, schedule);
     if (epilogue.boxed()) return boxed_program(epilogue, schedule, config);
     if (epilogue.program().handed >= 0) return reduction_program(epilogue);

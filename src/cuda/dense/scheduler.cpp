@@ -212,7 +212,7 @@ bool Scheduler::chunks() {
         (s_.segments > 1 || s_.chunk_count > 1 || !empty_.empty() || needs_.pooled || needs_.pixel_major))
         return false;
     if (needs_.fragments) s_.chunk_bytes = needs_.boxed ? boxes_bytes(box_shape(problem_, needs_, c_, s_)) : 0;
-    if (needs_.turned) s_.chunk_bytes = turned_bytes(needs_, s_);
+    if (needs_.turned) s_.chunk_bytes = turned_bytes(needs_, c_, s_);
     return needs_.fragments || s_.joint || c_.buffers >= 2;
 }
 

@@ -16,18 +16,28 @@ public:
           store_(epilogue.stores()[0]),
           s_(s),
           shape_(shape),
+          element_(static_cast<int>(bytes(store_.dtype))),
+          wide_turns_(std::max(1, shape.columns / (32 * shape.vector))),
           type_(storage_name(store_.dtype)) {}
 
-    void write() {
+    void constants() {
         constant("WIDE_OUT", shape_.vector);
-        if (!are_vectors() && are_pieces())
-            pieces();
-        else
-            columns(are_vectors() ? shape_.vector : 1);
+        if (in_pieces()) {
+            constant("KINDS", shape_.vector / 4), constant("WIDE_TURNS", wide_turns_);
+        } else {
+            const int columns = shape_.columns / together(), slots = std::min(32, columns);
+            constant("ROW_VECTOR", together()), constant("ROW_SLOTS", slots), constant("ROW_TURNS", columns / slots);
+        }
+    }
+    void write() {
+        t.line("// Stores in one instruction, taken or not: what follows in the text need not wait for a branch.");
+        if (in_pieces() || together() > 1) store_where(16);
+        if (in_pieces() || together() == 1) store_where(element_);
+        in_pieces() ? pieces() : columns();
     }
 
 private:
-    void constant(const std::string& name, int64_t v) { t.line("static constexpr int " + name + " = " + num(v) + ";"); }
+    void constant(const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); }
 
     // All rows are whole vectors.
     bool are_vectors() const {
@@ -39,70 +49,83 @@ private:
         return true;
     }
     // A window is a piece of one row or of two, and neighbours lie side by side.
-    bool are_pieces() const {
-        return s_.phases_w == s_.period[3] && shape_.columns <= 4 * 32 * shape_.vector && shape_.columns <= 512 &&
-               (!s_.unbroken || s_.run_pitch >= turned_pixels);
+    bool in_pieces() const {
+        return !are_vectors() && s_.phases_w == s_.period[3] && shape_.columns <= 4 * 32 * shape_.vector &&
+               shape_.columns <= 512 && (!s_.unbroken || s_.run_pitch >= turned_pixels);
+    }
+    int together() const { return are_vectors() ? shape_.vector : 1; }
+
+    // Elements are loaded and stored as the bits of one word.
+    static std::string word_of(int bytes) { return bytes == 16 ? "uint4" : bytes == 4 ? "unsigned" : "unsigned short"; }
+    void store_where(int bytes) {
+        const std::string word = word_of(bytes);
+        t.line("static __device__ __forceinline__ void store_where(bool taken, void* to, " + word + " v) {");
+        t.line("#ifdef __CUDACC__");
+        const std::string to = bytes == 16  ? "v4.u32 [%1], {%2, %3, %4, %5}"
+                               : bytes == 4 ? "u32 [%1], %2"
+                                            : "u16 [%1], %2";
+        const std::string values = bytes == 16  ? "\"r\"(v.x), \"r\"(v.y), \"r\"(v.z), \"r\"(v.w)"
+                                   : bytes == 4 ? "\"r\"(v)"
+                                                : "\"h\"(v)";
+        t.line("asm volatile(\"{.reg .pred p; setp.ne.u32 p, %0, 0; @p st.global." + to +
+               ";}\" ::\"r\"((unsigned)taken), \"l\"(to), " + values + " : \"memory\");");
+        t.line("#else");
+        t.line("if (taken) *(" + word + "*)to = v;");
+        t.line("#endif");
+        t.line("}");
     }
 
-    void window() {
-        if (s_.unbroken)
-            t.line("const int first = at.start + warpgroup * RUN_PIXELS;");
-        else
-            t.line("const int first = at.u[3] + warpgroup * RUN_PIXELS;");
-        t.line("image = part_image = y + at.u[0] * ys.n, channel = (int)ys.c;");
-        t.line("const int d = PERIOD_D * at.u[1] + (code >> 16);");
-        t.line("const bool inside = at.u[0] < s.out[0] && d < s.out[1];");
-    }
-    void begin() {
-        t.line("int channel;                      // elements from one to the next");
-        t.line(type_ + "* image;");
-        t.line(type_ + "* part_image;               // from the first channel of the next part on");
-        t.line("int lane, warp;");
-    }
     std::string constructor() const {
         return "__device__ __forceinline__ Rows(const Place& at, const Sizes& s, const Strides& ys, " + type_ +
-               "* y, int code, int warpgroup, int lane, int warp) : lane(lane), warp(warp) {";
+               "* y, int code, int warpgroup, int lane, int warp) : image(y + at.u[0] * ys.n), lane(lane), "
+               "warp(warp), channel((int)ys.c) {";
+    }
+    void window() {
+        t.line("const int first = " + std::string(s_.unbroken ? "at.start" : "at.u[3]") +
+               " + warpgroup * RUN_PIXELS, d = PERIOD_D * at.u[1] + (code >> 16);");
+        t.line("const bool inside = at.u[0] < s.out[0] && d < s.out[1];");
     }
 
     // Lane by lane, one output or whole vectors of them.
-    void columns(int together) {
-        const int slots = std::min(32, shape_.columns / together);
-        constant("TOGETHER", together), constant("SLOTS", slots), constant("TURNS", shape_.columns / together / slots);
+    void columns() {
         t.line("// Where a lane's columns lie, each with the same of every channel.");
         t.line("struct Rows {");
-        begin();
-        t.line("int from[TURNS];");
-        t.line("bool there[TURNS];");
+        t.line(type_ + "* image;");
+        t.line("int lane, warp, channel;          // elements from a channel to the next");
+        t.line(type_ + "* to[ROW_TURNS];                // in the first of its channels that are not stored");
+        t.line("bool there[ROW_TURNS];");
         t.line(constructor());
         window();
         t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < TURNS; turn++) {");
-        t.line("const int q = (turn * SLOTS + lane % SLOTS) * TOGETHER, pixel = first + q / PHASES_W;");
+        t.line("for (int turn = 0; turn < ROW_TURNS; turn++) {");
+        t.line("const int q = (turn * ROW_SLOTS + lane % ROW_SLOTS) * ROW_VECTOR, pixel = first + q / PHASES_W;");
         t.line(s_.unbroken ? "const int row = pixel / EXTENT_W, column = pixel % EXTENT_W;"
                            : "const int row = 0, column = pixel;");
         t.line(
             "const int h = PERIOD_H * (at.u[2] + row) + (code >> 8 & 255), w = PERIOD_W * column + (code & 255) + q % "
             "PHASES_W;");
         t.line("there[turn] = inside && h < s.out[2] && w < s.out[3];");
-        t.line("from[turn] = (int)ys.d * d + (int)ys.h * h + w;");
+        t.line("to[turn] = image + (first_channel() * channel + (int)ys.d * d + (int)ys.h * h + w);");
         t.line("}");
         t.line("}");
+        t.line(
+            "__device__ __forceinline__ int first_channel() const { return warp * (32 / ROW_SLOTS) + lane / ROW_SLOTS; "
+            "}   // "
+            "of a part");
         t.line("__device__ __forceinline__ int shift(int, int) const { return 0; }");
         t.line("__device__ __forceinline__ void store(const " + type_ + "* laid, int part) {");
+        t.line("constexpr int ROWS = 4 * (32 / ROW_SLOTS);   // that the warps store at once");
         t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < TURNS; turn++) {");
-        t.line("const int c0 = warp * (32 / SLOTS) + lane / SLOTS, first = part * LAID + c0;");
-        t.line(type_ + "* const to = part_image + (c0 * channel + from[turn]);");
-        t.line("const " + type_ + "* const row = laid + c0 * LAID_PITCH + (turn * SLOTS + lane % SLOTS) * TOGETHER;");
+        t.line("for (int first = 0; first < LAID; first += ROWS) {");
+        t.line("const int c = first + first_channel();");
+        t.line("const bool ok = (LAID % ROWS == 0 || c < LAID) && (COUT % LAID == 0 || part * LAID + c < COUT);");
         t.line("#pragma unroll");
-        t.line("for (int c = 0; c < LAID; c += 4 * (32 / SLOTS))");
-        t.line(
-            "if (there[turn] && (LAID % (4 * (32 / SLOTS)) == 0 || c0 + c < LAID) && (COUT % LAID == 0 || first + c "
-            "< COUT))");
-        t.line("*(tf_vector<" + type_ + ", TOGETHER>*)(to + c * channel) = *(const tf_vector<" + type_ +
-               ", TOGETHER>*)(row + c * LAID_PITCH);");
+        t.line("for (int turn = 0; turn < ROW_TURNS; turn++) {");
+        t.line("store_where(ok && there[turn], to[turn], *(const " + word_of(element_ * together()) +
+               "*)(laid + min(c, LAID - 1) * LAID_PITCH + (turn * ROW_SLOTS + lane % ROW_SLOTS) * ROW_VECTOR));");
+        t.line("to[turn] += (LAID % ROWS == 0 || first + ROWS < LAID ? ROWS : LAID % ROWS) * (long long)channel;");
         t.line("}");
-        t.line("part_image += LAID * channel;");
+        t.line("}");
         t.line("}");
         t.line("};");
     }
@@ -110,32 +133,35 @@ private:
     // Vectors wherever a row begins; what is left at the ends of a piece singly. (Vectors only where they fill sectors
     // of 32 bytes were slower: f11 0.956 ms instead of 0.908, fp16 0.937 instead of 0.841.)
     void pieces() {
-        constant("KINDS", shape_.vector / 4);  // of channels, by their shifts, that a warp has
-        constant("WIDE_TURNS", std::max(1, shape_.columns / (32 * shape_.vector)));
         t.line("// The one or two pieces of rows that a window's outputs are, column q of the window at `from` + q.");
         t.line("struct Rows {");
-        begin();
+        t.line(type_ + "* image;");
+        t.line("int lane, warp, channel;          // elements from a channel to the next");
         t.line("int second;                       // the first pixel of the second piece");
         t.line("int from[2], begin[2], end[2];    // columns that there are");
-        t.line("int at_0[KINDS][2];               // where column 0 of shared memory would lie, for each piece");
-        t.line(
-            "unsigned what[KINDS];             // a lane's two single columns, 10 bits each; whether they and its "
-            "vectors are there, and in which piece");
+        t.line("long long further;                // bytes from a channel to the next whose shifts are its own");
+        t.line("// A lane's vectors and its single element: in memory, in the first channel that is not stored.");
+        t.line("char* wide_to[KINDS][WIDE_TURNS];");
+        t.line("char* end_to[KINDS];");
+        t.line("int end_column[KINDS];            // in shared memory");
+        t.line("bool wide_there[KINDS][WIDE_TURNS], end_there[KINDS];");
         t.line(constructor());
         window();
         t.line(s_.unbroken ? "const int row = first / EXTENT_W, w = first % EXTENT_W;"
                            : "const int row = 0, w = first;");
-        t.line("const int h = PERIOD_H * (at.u[2] + row) + (code >> 8 & 255);");
+        t.line("const int h = PERIOD_H * (at.u[2] + row) + (code >> 8 & 255), plane = (int)ys.d * d + (int)ys.h * h;");
         t.line("second = " + std::string(s_.unbroken ? "EXTENT_W - w;" : "RUN_PIXELS;"));
-        t.line("const int plane = (int)ys.d * d + (int)ys.h * h;");
         t.line("from[0] = plane + PERIOD_W * w, from[1] = plane + PERIOD_H * (int)ys.h - PERIOD_W * second;");
+        t.line("further = WIDE_OUT * ys.c * (long long)sizeof(*image);");
         t.line("begin[0] = 0, begin[1] = PERIOD_W * second;");
         t.line(
             "end[0] = inside && h < s.out[2] ? min(PERIOD_W * min(RUN_PIXELS, second), s.out[3] - PERIOD_W * w) : 0;");
         t.line("end[1] = inside && h + PERIOD_H < s.out[2] ? min(PERIOD_W * RUN_PIXELS, begin[1] + s.out[3]) : 0;");
         t.line("#pragma unroll");
         t.line("for (int kind = 0; kind < KINDS; kind++) {");
-        t.line("const int c0 = warp + kind * 4;   // and every WIDE_OUT-th channel from it on");
+        t.line(
+            "const int c0 = warp + kind * 4;   // and every WIDE_OUT-th channel from it on, whose shifts are its own");
+        t.line(type_ + "* const plane_0 = image + c0 * channel;");
         ranges();
         wholes();
         ends();
@@ -156,69 +182,61 @@ private:
 
     void ranges() {
         t.line("// Columns of shared memory: where they lie in memory, and which of them come in whole vectors.");
-        t.line("int first_one[2], wide[2], narrow[2], last[2];");
+        t.line("int first_one[2], wide[2], narrow[2], last[2], at_0[2];");
         t.line("#pragma unroll");
         t.line("for (int p = 0; p < 2; p++) {");
         t.line("const int shift = shift_of(p, c0);");
         t.line(
-            "first_one[p] = begin[p] + shift, last[p] = max(first_one[p], end[p] + shift), at_0[kind][p] = from[p] - "
-            "shift;");
+            "first_one[p] = begin[p] + shift, last[p] = max(first_one[p], end[p] + shift), at_0[p] = from[p] - shift;");
         t.line("wide[p] = min(last[p], (first_one[p] + WIDE_OUT - 1) / WIDE_OUT * WIDE_OUT);");
         t.line("narrow[p] = max(wide[p], min(last[p], WIDE_TURNS * 32 * WIDE_OUT) / WIDE_OUT * WIDE_OUT);");
         t.line("}");
-        t.line("what[kind] = 0;");
     }
 
     void wholes() {
         t.line("#pragma unroll");
         t.line("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
-        t.line("const int column = (turn * 32 + lane) * WIDE_OUT, p = column >= wide[1] && column < narrow[1];");
-        t.line("if (p || (column >= wide[0] && column < narrow[0])) what[kind] |= (p ? 3u : 1u) << (24 + 2 * turn);");
+        t.line("const int column = (turn * 32 + lane) * WIDE_OUT;");
+        t.line("const bool later = column >= wide[1] && column < narrow[1];");
+        t.line("wide_there[kind][turn] = later || (column >= wide[0] && column < narrow[0]);");
+        t.line("wide_to[kind][turn] = (char*)(plane_0 + ((later ? at_0[1] : at_0[0]) + column));");
         t.line("}");
     }
 
     void ends() {
-        t.line("// What is left: the ends of both pieces, one after another.");
-        t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < 2; turn++) {");
-        t.line("int e = turn * 32 + lane;");
-        t.line("#pragma unroll");
-        t.line("for (int p = 0; p < 2; p++) {");
-        t.line("const int heads = wide[p] - first_one[p], tails = last[p] - narrow[p];");
-        t.line("if (e >= 0 && e < heads + tails) {");
-        t.line(
-            "what[kind] |= (unsigned)(e < heads ? first_one[p] + e : narrow[p] + e - heads) << (10 * turn) | (p ? 5u : "
-            "1u) << (20 + turn);");
-        t.line("}");
-        t.line("e -= heads + tails;");
-        t.line("}");
-        t.line("}");
+        t.line("// What is left: the ends of both pieces, one after another, fewer than there are lanes.");
+        t.line("const int heads[2] = {wide[0] - first_one[0], wide[1] - first_one[1]};");
+        t.line("const int ends[2] = {heads[0] + last[0] - narrow[0], heads[1] + last[1] - narrow[1]};");
+        t.line("const bool later = lane >= ends[0];");
+        t.line("const int e = later ? lane - ends[0] : lane;");
+        t.line("end_there[kind] = e < (later ? ends[1] : ends[0]);");
+        t.line("const bool head = e < (later ? heads[1] : heads[0]);");
+        t.line("const int of_head = later ? first_one[1] : first_one[0];");
+        t.line("const int of_tail = later ? narrow[1] - heads[1] : narrow[0] - heads[0];");
+        t.line("end_column[kind] = end_there[kind] ? (head ? of_head : of_tail) + e : 0;");
+        t.line("end_to[kind] = (char*)(plane_0 + ((later ? at_0[1] : at_0[0]) + end_column[kind]));");
     }
 
     void stores() {
+        const bool within = wide_turns_ * 32 * shape_.vector <= shape_.pitch;
+        const std::string column = "(turn * 32 + lane) * WIDE_OUT";
         t.line("__device__ __forceinline__ void store(const " + type_ + "* laid, int part) {");
         t.line("#pragma unroll");
         t.line("for (int kind = 0; kind < KINDS; kind++)");
         t.line("#pragma unroll");
         t.line("for (int c = kind * 4; c < LAID; c += WIDE_OUT) {");
         t.line("if (COUT % LAID != 0 && part * LAID + c + warp >= COUT) continue;");
-        t.line(type_ + "* const to = part_image + (c + warp) * channel;");
         t.line("const " + type_ + "* const row = laid + (c + warp) * LAID_PITCH;");
         t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < WIDE_TURNS; turn++)");
-        t.line(
-            "if (what[kind] >> (24 + 2 * turn) & 1) *(uint4*)(to + (what[kind] >> (25 + 2 * turn) & 1 ? at_0[kind][1] "
-            ": "
-            "at_0[kind][0]) + (turn * 32 + lane) * WIDE_OUT) = *(const uint4*)(row + (turn * 32 + lane) * WIDE_OUT);");
-        t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < 2; turn++) {");
-        t.line("const int column = what[kind] >> (10 * turn) & 1023;");
-        t.line(
-            "if (what[kind] >> (20 + turn) & 1) to[(what[kind] >> (22 + turn) & 1 ? at_0[kind][1] : at_0[kind][0]) + "
-            "column] = row[column];");
+        t.line("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
+        t.line("store_where(wide_there[kind][turn], wide_to[kind][turn], *(const uint4*)(row + " +
+               (within ? column : "min(" + column + ", LAID_PITCH - WIDE_OUT)") + "));");
+        t.line("wide_to[kind][turn] += further;");
         t.line("}");
+        t.line("store_where(end_there[kind], end_to[kind], *(const " + word_of(element_) +
+               "*)(row + end_column[kind]));");
+        t.line("end_to[kind] += further;");
         t.line("}");
-        t.line("part_image += LAID * channel;");
         t.line("}");
     }
 
@@ -227,10 +245,16 @@ private:
     const Operand& store_;
     const Schedule& s_;
     const TurnedShape& shape_;
+    const int element_;     // bytes
+    const int wide_turns_;  // of a warp, to store the vectors of a piece
     const std::string type_;
 };
 
 }  // namespace
+
+void turned_row_constants(Lines& lines, const Epilogue& epilogue, const Schedule& schedule, const TurnedShape& shape) {
+    RowsWriter(lines, epilogue, schedule, shape).constants();
+}
 
 void turned_rows(Lines& lines, const Epilogue& epilogue, const Schedule& schedule, const TurnedShape& shape) {
     RowsWriter(lines, epilogue, schedule, shape).write();

@@ -9,6 +9,8 @@ namespace transfuse::cuda {
 
 // struct Rows: where the outputs of a window lie in memory. `shift`: how far behind its column an output lies in shared
 // memory; `store`: a warp's rows of a part of the channels.
+// The constants stand before what they are used in.
+void turned_row_constants(Lines& lines, const Epilogue& epilogue, const Schedule& schedule, const TurnedShape& shape);
 void turned_rows(Lines& lines, const Epilogue& epilogue, const Schedule& schedule, const TurnedShape& shape);
 
 }  // namespace transfuse::cuda

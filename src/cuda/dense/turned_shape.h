@@ -15,14 +15,14 @@ constexpr int most_turned = 128;   // accumulators of a thread: the chain needs 
 struct TurnedShape {
     int vector = 4;                // elements of 16 bytes
     int columns = 64;              // outputs along w of a window
-    int channels = 16, parts = 1;  // at a time, and how often; two parts lie side by side
+    int channels = 16, parts = 1;  // at a time (`Config::chunk_width`), and how often; two parts lie side by side
     int pitch = 0;                 // elements from a channel to the next
 };
 
-inline TurnedShape turned_shape(int element, const Schedule& s) {
+inline TurnedShape turned_shape(int element, const Config& c, const Schedule& s) {
     TurnedShape shape;
     shape.vector = 16 / element, shape.columns = turned_pixels * s.phases_w;
-    shape.channels = std::min(16, s.operand_rows);
+    shape.channels = std::min(c.chunk_width, s.operand_rows);
     shape.parts = (s.operand_rows + shape.channels - 1) / shape.channels;
     // Two pieces of rows, each shifted; neighbouring channels of a lane lie in other banks.
     shape.pitch = shape.columns + 2 * shape.vector;
@@ -32,10 +32,10 @@ inline TurnedShape turned_shape(int element, const Schedule& s) {
 }
 
 // Of a warpgroup; channels that lie side by side in memory go there at once.
-inline int turned_bytes(const Needs& needs, const Schedule& s) {
+inline int turned_bytes(const Needs& needs, const Config& c, const Schedule& s) {
     const int element = needs.turned;
     if (needs.pixel_major) return 0;
-    const TurnedShape shape = turned_shape(element, s);
+    const TurnedShape shape = turned_shape(element, c, s);
     return 2 * shape.channels * shape.pitch * element;
 }
 

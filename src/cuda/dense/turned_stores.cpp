@@ -14,11 +14,11 @@ namespace {
 
 class TurnedProgram {
 public:
-    TurnedProgram(const Epilogue& epilogue, const Schedule& s)
+    TurnedProgram(const Epilogue& epilogue, const Config& config, const Schedule& s)
         : epilogue_(epilogue),
           s_(s),
           store_(epilogue.stores()[0]),
-          shape_(turned_shape(static_cast<int>(bytes(store_.dtype)), s)),
+          shape_(turned_shape(static_cast<int>(bytes(store_.dtype)), config, s)),
           type_(storage_name(store_.dtype)),
           last_(epilogue.program().pixel_major),
           chain_(epilogue, t) {}
@@ -62,6 +62,7 @@ private:
             for (const auto& list : s_.phase_table[v])
                 codes += (codes.empty() ? "" : ", ") +
                          num(list[0].d < 0 ? -1 : (list[0].d << 16) + (list[0].h << 8) + list[0].w);
+        if (!last_) turned_row_constants(t, epilogue_, s_, shape_);
         t.line("__constant__ int turned_codes[] = {" + codes + "};   // [variant][set]: residues, −1: none");
     }
 
@@ -88,28 +89,28 @@ private:
         t.line("}");
     }
 
-    // The rest of the chain on some of the channels, while those before them are stored.
+    // The rest of the chain on some of the channels.
     void finish(const std::string& first, const std::string& last) {
         t.line("#pragma unroll");
         t.line("for (int b = set * PHASES_W; b < (set + 1) * PHASES_W; b++) {");
-        t.line("constexpr int FIRST_E = " + first + ", LAST_E = " + last + ";");
+        t.line("const int FIRST_E = " + first + ", LAST_E = " + last + ";");
         chain_.after("b");
         t.line("}");
     }
 
+    // Some channels at a time: while they are stored, the chain goes on with the next.
     void in_rows() {
         t.line("Rows rows(at, s, operands.ys0, operands.y0, code, warpgroup, lane, warp);");
-        for (int part = 0; part <= shape_.parts; ++part) {
-            const std::string now = num(part);
-            if (part > 0)
-                t.line("rows.store(laid + " + num((part - 1) % 2) + " * (LAID * LAID_PITCH), " + num(part - 1) + ");");
-            if (part < shape_.parts) {
-                const int each = shape_.channels / 4;
-                finish(num(part * each), num(std::min((part + 1) * each, s_.accumulators / 2)));
-                t.line("lay(acc, set, " + now + ", rows, laid + " + num(part % 2) + " * (LAID * LAID_PITCH));");
-            }
-            t.line("barrier_named(8 + warpgroup, 128);");
-        }
+        t.line("#pragma unroll");
+        t.line("for (int part = 0; part < LAID_PARTS; part++) {");
+        t.line(type_ + "* const half = laid + part % 2 * (LAID * LAID_PITCH);");
+        finish("part * (LAID / 4)", s_.accumulators / 2 % (shape_.channels / 4) ? "min((part + 1) * (LAID / 4), VECTOR)"
+                                                                                : "(part + 1) * (LAID / 4)");
+        t.line("lay(acc, set, part, rows, half);");
+        t.line("barrier_named(8 + warpgroup, 128);");
+        t.line("rows.store(half, part);");
+        t.line("}");
+        t.line("barrier_named(8 + warpgroup, 128);");
     }
 
     // Channels lie side by side in memory: four lanes have eight of them. Where they can, lanes give one another what
@@ -213,10 +214,9 @@ private:
         t.line("#pragma unroll");
         t.line("for (int f = 0; f < 2; f++) {");
         t.line("const int channel = lane % 4 * 2 + f;");
-        t.line(
-            "const int shift[2] = {rows.shift(pixel, channel), rows.shift(pixel, channel + 8)};   // sixteen further "
-            "on it is the same");
-        t.line(type_ + "* const row = to + channel * LAID_PITCH + pixel * PHASES_W;");
+        t.line(type_ +
+               "* const row = to + channel * LAID_PITCH + pixel * PHASES_W + rows.shift(pixel, channel);   // of every "
+               "eighth channel alike");
         t.line("#pragma unroll");
         t.line("for (int j = 0; j < LAID / 8; j++) {");
         t.line("const int k = (part * (LAID / 8) + j) * 4 + i * 2 + f;");
@@ -225,12 +225,12 @@ private:
         if (s_.phases_w == 2 && bytes(store_.dtype) == 4) {
             t.line("const REAL a = acc[set * 2][k], b = acc[set * 2 + 1][k];");
             t.line("const int odd = lane & 1;");
-            t.line("tf_store(row + j * 8 * LAID_PITCH + shift[j % 2] + odd, odd ? b : a);");
-            t.line("tf_store(row + j * 8 * LAID_PITCH + shift[j % 2] + (odd ^ 1), odd ? a : b);");
+            t.line("tf_store(row + j * 8 * LAID_PITCH + odd, odd ? b : a);");
+            t.line("tf_store(row + j * 8 * LAID_PITCH + (odd ^ 1), odd ? a : b);");
         } else {
             t.line("#pragma unroll");
             t.line(
-                "for (int w = 0; w < PHASES_W; w++) tf_store(row + j * 8 * LAID_PITCH + shift[j % 2] + w, acc[set * "
+                "for (int w = 0; w < PHASES_W; w++) tf_store(row + j * 8 * LAID_PITCH + w, acc[set * "
                 "PHASES_W + "
                 "w][k]);");
         }
@@ -271,14 +271,6 @@ int turned_element(const Epilogue& epilogue) {
     return static_cast<int>(element);
 }
 
-bool turned_stores_whole(const Epilogue& epilogue) {
-    const Operand& store = epilogue.stores()[0];
-    if (epilogue.program().pixel_major) return true;
-    const int64_t vector = 16 / bytes(store.dtype);
-    return store.offset % vector == 0 && epilogue.problem().axes[3].out % vector == 0 &&
-           std::all_of(store.strides.begin(), store.strides.begin() + 4, [&](int64_t s) { return s % vector == 0; });
-}
-
 void place_windows(std::string& roles, const Schedule& s) {
     replace(roles, "struct Place { int fixed, variant, u[4]; };", "struct Place { int fixed, variant, u[4], start; };");
     if (s.unbroken)  // a tile begins anywhere in its first row
@@ -289,8 +281,8 @@ void place_windows(std::string& roles, const Schedule& s) {
             "    return at;");
 }
 
-std::string turned_program(const Epilogue& epilogue, const Schedule& schedule) {
-    return TurnedProgram(epilogue, schedule).text();
+std::string turned_program(const Epilogue& epilogue, const Config& config, const Schedule& schedule) {
+    return TurnedProgram(epilogue, config, schedule).text();
 }
 
 }  // namespace transfuse::cuda

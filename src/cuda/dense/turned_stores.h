@@ -13,13 +13,10 @@ namespace transfuse::cuda {
 // The bytes of a stored element where the pass can be turned, 0: it cannot.
 int turned_element(const Epilogue& epilogue);
 
-// Whether all its results go to memory in whole vectors: of channels, or of rows.
-bool turned_stores_whole(const Epilogue& epilogue);
-
 // Where a tile of such products lies, in the roles' text.
 void place_windows(std::string& roles, const Schedule& schedule);
 
 // struct Fragments of such a chain.
-std::string turned_program(const Epilogue& epilogue, const Schedule& schedule);
+std::string turned_program(const Epilogue& epilogue, const Config& config, const Schedule& schedule);
 
 }  // namespace transfuse::cuda
