@@ -38,7 +38,7 @@ double turn_cycles(const Problem& problem) {
         case LoadMode::boxes:
             return problem.lanes() == 8 ? 430 : 290;
         case LoadMode::lines:
-            return 330;
+            return problem.lanes() == 8 ? 520 : 330;
         case LoadMode::rows:
             return 150;
         case LoadMode::operand:

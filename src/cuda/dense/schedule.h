@@ -79,7 +79,7 @@ struct Problem {
     bool boxed() const { return transposed() || load == LoadMode::operand; }
     bool transposed() const { return load == LoadMode::boxes || load == LoadMode::lines; }  // boxes that are
     int word_pixels() const {
-        return lanes() == 8 && load != LoadMode::direct && load != LoadMode::operand ? 2 : 1;
+        return lanes() == 8 && load != LoadMode::direct && load != LoadMode::operand && load != LoadMode::lines ? 2 : 1;
     }  // a load thread's
 };
 

@@ -1,7 +1,6 @@
 #include "cuda/dense/tile_program.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "transfuse/error.h"
 
@@ -331,7 +330,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
         problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
     else if (boxes && multiple(problem.lanes()) && (!narrow || program.prologue.empty() || problem.axes[3].in % 2 == 0))
         problem.load = LoadMode::boxes;
-    else if (boxes && !narrow && s[4] == 1 && around.aligned && !around.target.stated() &&
+    else if (boxes && s[4] == 1 && around.aligned && !around.target.stated() &&
              program.input.offset % problem.lanes() == 0 && problem.cin % problem.lanes() == 0 &&
              (batch == 1 || s[0] % problem.lanes() == 0) && problem.axes[3].in >= shortest_line &&
              problem.axes[1].in == 1 && problem.axes[2].in > 1 && lines_extent(problem, program) < int64_t{1} << 31)

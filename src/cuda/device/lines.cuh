@@ -7,7 +7,8 @@ constexpr int TRANSPOSERS = LOADERS - 32;
 constexpr int ROW_PIXELS = EXTENT_W * ADVANCE_W, ROWS_H = EXTENT_H * ADVANCE_H, ROWS_D = EXTENT_D * ADVANCE_D, PATCH_ROWS = RAW_PIXELS / ROW_PIXELS;
 constexpr int LINE = (ROW_PIXELS + 2 * LANES - 2) / LANES * LANES, LINE_BYTES = (PIECE * LINE * (int)sizeof(ELEMENT) + 127) / 128 * 128;
 constexpr int LINE_TURNS = (RAW_PIXELS + TRANSPOSERS - 1) / TRANSPOSERS;
-static_assert(LINE_TURNS <= 16 && sizeof(ELEMENT) == 4, "two bits a turn");
+static_assert(LINE_TURNS <= 16, "bits of a turn");
+constexpr int LINE_ELEMENTS = LINE_BYTES / (int)sizeof(ELEMENT);
 
 static __device__ __forceinline__ bool group_has(int channel) { return CIN % STAGE_CHANNELS == 0 || channel < CIN; }
 static __device__ __forceinline__ int first_of_group(const Place& at) { return at.fixed / MGROUPS * CIN; }
@@ -27,26 +28,38 @@ static __device__ __forceinline__ int patch_begin(const Place& at, const Strides
 
 // Of a thread's pixels, turn by turn: which lie inside the image, and how far from 16 bytes their rows begin.
 struct Turns {
-    unsigned inside = 0, begins = 0;
+    unsigned inside = 0, begins = 0, later = 0;               // begins of eight turns, four bits each, and of the others
     __device__ __forceinline__ Turns(const Place& at, const Sizes& s, const Strides& xs, int t) {
         const int begin = patch_begin(at, xs);
 #pragma unroll 1
         for (int turn = 0; turn < LINE_TURNS; turn++) {
             const int p = min(turn * TRANSPOSERS + t, RAW_PIXELS - 1), r = p / ROW_PIXELS;
             inside |= (pixel(in_patch(p), at, s).inside ? 1u : 0u) << turn;
-            begins |= ((unsigned)(begin + r / ROWS_H % ROWS_D * (int)xs.d + r % ROWS_H * (int)xs.h) % LANES) << 2 * turn;
+            (turn < 8 ? begins : later) |= ((unsigned)(begin + r / ROWS_H % ROWS_D * (int)xs.d + r % ROWS_H * (int)xs.h) % LANES) << turn % 8 * 4;
         }
     }
 };
+
+// A pixel's channels as the operand's vectors: words are rounded, 16 bits as they are.
+template <int CHANNELS> static __device__ __forceinline__ void put_pixel(unsigned char* stage, int p, const float (&v)[CHANNELS]) { put(stage, p, v); }
+template <class S, int CHANNELS> static __device__ __forceinline__ void put_pixel(unsigned char* stage, int p, const S (&v)[CHANNELS]) {
+#pragma unroll
+    for (int k = 0; k < CHANNELS / 8; k++) {
+        tf_vector<S, 8> vector;
+#pragma unroll
+        for (int l = 0; l < 8; l++) vector.lane[l] = v[k * 8 + l];
+        *(tf_vector<S, 8>*)(stage + (k * PLANE + p) * 16) = vector;
+    }
+}
 
 // A raw piece becomes operand vectors: all channels of a pixel together, or, where a prologue reads something for every channel, one
 // vector after another. `apart`: how far from 16 bytes a channel begins behind the one before it.
 static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, const Turns& turns, int apart, int t) {
     constexpr int CHANNELS = PROLOGUE ? LANES : PIECE * LANES;
     constexpr int AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / CHANNELS;
-    const float* in = (const float*)raw;
+    const ELEMENT* in = (const ELEMENT*)raw;
     // Else every turn's places would be kept from piece to piece, in registers that are not there.
-    const unsigned begins = unhoisted(turns.begins), within = unhoisted(turns.inside);
+    const unsigned begins = unhoisted(turns.begins), later = unhoisted(turns.later), within = unhoisted(turns.inside);
     t = unhoisted(t);
     stage += piece * PIECE * PLANE * 16;
 #pragma unroll 1
@@ -58,14 +71,15 @@ static __device__ __forceinline__ void transpose(const unsigned char* raw, unsig
         }
 #pragma unroll
         for (int turn = 0; turn < LINE_TURNS; turn += AT_ONCE) {
-            float v[AT_ONCE][CHANNELS];                       // all reads of a batch before its writes: one latency, not one a pixel
+            ELEMENT v[AT_ONCE][CHANNELS];                     // all reads of a batch before its writes: one latency, not one a pixel
 #pragma unroll
             for (int f = 0; f < AT_ONCE && turn + f < LINE_TURNS; f++) {
                 const int p = min((turn + f) * TRANSPOSERS + t, RAW_PIXELS - 1);
-                const float* line = in + p / ROW_PIXELS * (LINE_BYTES / 4) + p % ROW_PIXELS;
+                const ELEMENT* line = in + p / ROW_PIXELS * LINE_ELEMENTS + p % ROW_PIXELS;
+                const unsigned begin = (turn + f < 8 ? begins : later) >> (turn + f) % 8 * 4;
 #pragma unroll
                 for (int j = 0; j < CHANNELS; j++)
-                    v[f][j] = line[j % LANES * (PATCH_ROWS * LINE_BYTES / 4) + j / LANES * LINE + ((begins >> 2 * (turn + f)) + j % LANES * apart) % LANES];
+                    v[f][j] = line[j % LANES * (PATCH_ROWS * LINE_ELEMENTS) + j / LANES * LINE + (begin + j % LANES * apart) % LANES];
             }
 #pragma unroll
             for (int f = 0; f < AT_ONCE && turn + f < LINE_TURNS; f++) {
@@ -76,10 +90,10 @@ static __device__ __forceinline__ void transpose(const unsigned char* raw, unsig
 #pragma unroll
                 for (int j = 0; j < CHANNELS; j++) {
                     const bool there = inside && group_has(channels + first + j);
-                    if (PROLOGUE) v[f][j] = there ? prologue(v[f][j], of[j], first_of_group(at) + channels + first + j, here, shared, operands) : 0.f;
-                    else v[f][j] = there ? v[f][j] : 0.f;
+                    if (PROLOGUE) tf_store(&v[f][j], there ? prologue(tf_load<float>(&v[f][j]), of[j], first_of_group(at) + channels + first + j, here, shared, operands) : 0.f);
+                    else v[f][j] = there ? v[f][j] : ELEMENT();
                 }
-                if (p < RAW_PIXELS) put(stage, to, v[f]);
+                if (p < RAW_PIXELS) put_pixel(stage, to, v[f]);
             }
         }
     }
@@ -144,4 +158,5 @@ static __device__ void load_lines(unsigned char* shared, Barriers& b, const unsi
         }
     }
 }
+
 )cuda"
