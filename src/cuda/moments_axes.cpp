@@ -62,9 +62,9 @@ std::vector<Axis> memory_axes(const Node& box, const Type& x, const Sizes& strid
         if (merge && !axes.empty()) {
             Axis& last = axes.back();
             const bool adjacent = last.stride == axis.stride * axis.extent;
-            const bool alike =
-                (last.whole() && axis.whole()) ||
-                (!last.reduced && !axis.reduced && last.logical.back() >= 2 && a >= 2 && last.logical.back() < a);
+            // Channels may lie behind the pixels they belong to.
+            const bool kept = !last.reduced && !axis.reduced && last.logical.back() >= 2;
+            const bool alike = (last.whole() && axis.whole()) || (kept && (a == 1 || last.logical.back() < a));
             if (adjacent && alike) {
                 last.logical.push_back(a);
                 last.extent *= axis.extent, last.stride = axis.stride;

@@ -47,7 +47,8 @@ void MomentsWriter::add_warps(const std::string& first, int64_t count) {
     body.close();
 }
 
-void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums, const Share& own) {
+void MomentsWriter::finish_kept_inner(const std::string& cell, const std::string& count,
+                                      const std::vector<std::string>& sums, const Share& own) {
     Body& body = *body_;
     const bool several = sums.size() > 1;
     const std::string l = several ? body.fresh("l") : "0",
@@ -67,21 +68,34 @@ void MomentsWriter::finish_kept_inner(const std::string& cell, const std::vector
         emitter_->close();
         return;
     }
+    // Lines meet in pairs: a thread by itself would add hundreds of them where few channels lie innermost. Each reads
+    // and writes its own last, so the next cell need not wait.
+    const std::string half = body.fresh("half"), lines = integer(lines_);
+    const auto line = [&](const std::string& which) {
+        return "tf_lines[(" + plus(times(which, integer(columns_)), own.place) + ") * " + number(vector_) + " + " + l +
+               "]";
+    };
+    emitter_->open("if (" + count + " > 0)");
     open_lanes();
     body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + l + "] = " + own.inside + " ? " + sum + " : 0.0;");
     emitter_->close();
+    body.line("int " + half + " = 1;");
+    body.line("while (2 * " + half + " < " + lines + ") " + half + " *= 2;");
     body.line("__syncthreads();");
+    emitter_->open("for (; " + half + " > 0; " + half + " /= 2)");
+    emitter_->open("if (" + own.line + " < " + half + " && " + own.line + " + " + half + " < " + lines + ")");
+    open_lanes();
+    body.line(line(own.line) + " += " + line("(" + own.line + " + " + half + ")") + ";");
+    emitter_->close();
+    emitter_->close();
+    body.line("__syncthreads();");
+    emitter_->close();
+    emitter_->close();
     emitter_->open("if (" + own.line + " == 0)");
     open_lanes();
-    const std::string total = body.fresh("total"), other = body.fresh("line");
-    body.line("double " + total + " = 0.0;");
-    body.line("for (int " + other + " = 0; " + other + " < " + integer(lines_) + "; ++" + other + ") " + total +
-              " += tf_lines[(" + other + " * " + integer(columns_) + " + " + own.place + ") * " + number(vector_) +
-              " + " + l + "];");
-    body.line(slot + " = " + total + ";");
+    body.line(slot + " = " + count + " > 0 ? " + line("0") + " : 0.0;");
     emitter_->close();
     emitter_->close();
-    body.line("__syncthreads();");
 }
 
 std::vector<std::vector<int64_t>> MomentsWriter::box_intervals() const {

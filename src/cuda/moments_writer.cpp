@@ -129,7 +129,7 @@ void MomentsWriter::sum_cell(const std::string& cell, const Share& own) {
     if (inner_.reduced)
         finish_reduced_inner(cell, count, sums, separate, own);
     else
-        finish_kept_inner(cell, sums, own);
+        finish_kept_inner(cell, count, sums, own);
 }
 
 std::string MomentsWriter::integer64(int64_t value) {

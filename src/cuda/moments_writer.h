@@ -53,7 +53,8 @@ private:
                               bool separate, const Share& own);
     // tf_sums[first + i] = the sum of all warps' parts i, one thread each.
     void add_warps(const std::string& first, int64_t count);
-    void finish_kept_inner(const std::string& cell, const std::vector<std::string>& sums, const Share& own);
+    void finish_kept_inner(const std::string& cell, const std::string& count, const std::vector<std::string>& sums,
+                           const Share& own);
     // For each box, which interval of each memory axis: [box][row axes …, inner].
     std::vector<std::vector<int64_t>> box_intervals() const;
     void write_boxes(const Share& own);

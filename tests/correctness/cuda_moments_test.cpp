@@ -37,6 +37,29 @@ void run(const char* dtype, bool aligned, double tolerance) {
     check(cases, tolerance);
 }
 
+// Channels innermost: few columns, whose lines meet; all boxes' borders; a mean over planes of pixels that are kept.
+void run_channels_last(const char* dtype, double tolerance) {
+    std::vector<HostCase> cases;
+    Target target;
+    target.multiprocessors = 3;
+    std::vector<std::string> bodies(std::begin(passes), std::end(passes));
+    for (const char* body :
+         {"%x = input f32[2,16,5,6,9]  %w = param f32[16,8,3,3,3]  %y = conv_transpose(%x, %w) padding=[1,1,1]  %z = "
+          "mean(%y) dims=[2]",
+          "%x = input f32[3,8,4,7]  %w = param f32[8,5,3,3]  %y = conv_transpose(%x, %w)  %z = sum(%y) dims=[2]",
+          "%x = input f32[1,16,16,9,11]  %w = param f32[16,4,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,2,2] "
+          "padding=[1,1,1]  %z = mean(%y) dims=[2,3,4]"})
+        bodies.push_back(body);
+    for (const std::string& body : bodies) {
+        const Graph graph = graph_of(body, dtype);
+        cases.push_back(make(graph, random_leaves(graph, 12), true, true, target));
+        EXPECT_GE(kernels_noted(cases.back().assembly, "box sums"), 1) << body;
+    }
+    check(cases, tolerance);
+}
+
+TEST(CudaMoments, ChannelsInnermostFloat32) { run_channels_last("f32", 1e-6); }
+TEST(CudaMoments, ChannelsInnermostHalf) { run_channels_last("f16", 3e-3); }
 TEST(CudaMoments, RowsFloat32) { run("f32", true, 1e-6); }
 TEST(CudaMoments, RowsFloat64) { run("f64", true, 1e-12); }
 TEST(CudaMoments, RowsHalfUnaligned) { run("f16", false, 3e-3); }
