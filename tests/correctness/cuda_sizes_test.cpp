@@ -87,6 +87,19 @@ TEST(CudaSizes, FewTextsServeManySizesOfEveryRow) {
     }
 }
 
+// Turned products may rest on the width of their images, but not for every one.
+TEST(CudaSizes, FewTextsServeManySizesOfManyChannels) {
+    for (const char* dtype : {"f32", "f16"}) {
+        const Graph graph = parse(with(
+            "graph g {\n  %x = input f32[128,64,64,64]\n  %w = param f32[64,128,4,4]\n  %y = conv_transpose(%x, %w) "
+            "stride=[2,2] padding=[1,1] output_padding=[1,1]\n  %z = softmax(%y) dims=[1]\n  return %z\n}\n",
+            "f32", dtype));
+        Counted counted;
+        for (int64_t i = 0; i < 12; ++i) counted.meet(sized(graph, 128, {30 + i * 7, 40 + i * 5}));
+        EXPECT_LE(counted.texts.at("transfuse_dense").size(), 4u) << dtype;
+    }
+}
+
 // The texts are the same at all the sizes of a chain, and right.
 void run(const std::string& body, const std::vector<std::pair<int64_t, Sizes>>& sizes, size_t most, const char* dtype,
          double tolerance) {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int slab_bytes = 16 << 10;  // of streamed weights, about
 
-// Windows that go on from row to row, or that are parts of one row; with so many residues along w.
+// Windows that go on from row to row, of rows whose length is known, or that are parts of one row; with so many
+// residues along w.
 std::vector<Config> runs(const Problem& problem, int phases) {
     std::vector<Config> list;
     const int columns = static_cast<int>(round_up(u_extent(problem.axes[3]), problem.grain()));
@@ -22,7 +23,8 @@ std::vector<Config> runs(const Problem& problem, int phases) {
     c.share_registers();
     c.w_phases = phases == problem.axes[3].period() ? 0 : phases;
     c.run = {1, 1, 2 * turned_pixels / columns + 2, columns};
-    for (const bool shared : {true, false}) c.shared_padding = shared, list.push_back(c);
+    for (const bool shared : {true, false})
+        if (!problem.any_size) c.shared_padding = shared, list.push_back(c);
     c.shared_padding = false, c.run = {1, 1, 1, turned_pixels}, c.runs[3] = 2;
     list.push_back(c);
     return list;
