@@ -4,9 +4,9 @@
 
 #include "cuda/dense/constants.h"
 #include "cuda/dense/handover.h"
+#include "cuda/dense/hooks.h"
 #include "cuda/dense/lines.h"
 #include "cuda/dense/multiply.h"
-#include "cuda/dense/replaced.h"
 #include "cuda/dense/store_map.h"
 #include "cuda/dense/store_role.h"
 #include "cuda/dense/to_and_fro.h"
@@ -38,6 +38,9 @@ constexpr std::string_view boxes =
     ;
 constexpr std::string_view lines =
 #include "cuda/device/lines.cuh"
+    ;
+constexpr std::string_view transposers =
+#include "cuda/device/transposers.cuh"
     ;
 constexpr std::string_view products =
 #include "cuda/device/products.cuh"
@@ -75,31 +78,40 @@ std::string head(const Problem& problem, const Config& config, const Schedule& s
 
 // Where a tile lies, as the configuration cuts the work.
 std::string tile_places(const Problem& problem, const Config& config, const Schedule& s) {
-    std::string text(places);
-    if (config.turned) place_windows(text, s);
-    if (to_and_fro(problem, config, s)) go_to_and_fro(text);
-    return text;
+    Hooks hooks;
+    if (config.turned) place_windows(hooks, s);
+    if (to_and_fro(problem, config, s)) go_to_and_fro(hooks);
+    return hooked(places, hooks);
+}
+
+// Rows that begin anywhere: a thread asks their strides where they do.
+Hooks hooks_of_lines() {
+    return {{"load",
+             "load_lines(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, "
+             "const Strides& xs, const TensorMap* boxes"},
+            {"strides", "xs, "},
+            {"of_tile", "const Turns turns(at, s, xs, t);"},
+            {"known", "turns, (int)xs.c"}};
 }
 
 std::string boxed_loads(const Problem& problem, const Config& config, const Schedule& s) {
     if (!problem.boxed()) return "";
-    std::string text(problem.load == LoadMode::lines ? lines : boxes);
-    if (to_and_fro(problem, config, s)) load_to_and_fro(text);
-    return "\n" + text;
+    const bool by_lines = problem.load == LoadMode::lines;
+    const std::string text = "\n" + std::string(by_lines ? lines : boxes) + std::string(transposers);
+    if (by_lines) return hooked(text, hooks_of_lines());
+    return hooked(text, to_and_fro(problem, config, s) ? loads_to_and_fro() : Hooks());
 }
 
 // Columns of a chunk change places by the residue of the fragment's row, as Schedule::residue_of.
 std::string products_to_chunks(const Config& config, const Schedule& s, const Epilogue& epilogue) {
-    std::string text(product_role);
     const int skew = chunk_skew(epilogue, s, config);
-    if (skew == 0) return text;
+    if (skew == 0) return hooked(product_role);
     const std::string row = "(to + m * 16)", segment = row + " % " + num(s.block_rows) + " / " + num(s.segment);
     const std::string residue = s.phases_w <= s.segments
                                     ? segment + " % " + num(s.phases_w)
                                     : row + " / " + num(s.block_rows * s.rows_per_plane) + " % " +
                                           num(s.planes_per_bundle) + " * " + num(s.segments) + " + " + segment;
-    replace(text, "px, a + (m", "px ^ (" + residue + ") * " + num(skew) + ", a + (m");
-    return text;
+    return hooked(product_role, {{"skew", " ^ (" + residue + ") * " + num(skew)}});
 }
 
 // The kernel itself: it prepares shared memory, and its warps take their roles.

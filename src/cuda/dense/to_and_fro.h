@@ -3,16 +3,15 @@
 // one of all of them keeps them for good. A block keeps to one part of the phases.
 #pragma once
 
-#include <string>
-
+#include "cuda/dense/hooks.h"
 #include "cuda/dense/schedule.h"
 
 namespace transfuse::cuda {
 
 bool to_and_fro(const Problem& problem, const Config& config, const Schedule& schedule);
 
-// The texts of roles and of loads by boxes (src/cuda/device), for such tiles.
-void go_to_and_fro(std::string& roles);
-void load_to_and_fro(std::string& boxes);
+// What the texts of places and of loads by boxes (src/cuda/device) have for such tiles.
+void go_to_and_fro(Hooks& places);
+Hooks loads_to_and_fro();
 
 }  // namespace transfuse::cuda

@@ -126,17 +126,14 @@ void TurnedChain::across(const std::string& result, Op op, const std::string& te
     const Kind x{false, true};
     const std::string to = ref(result, x), part = result + "_part";
     t.line("REAL " + result + dims(x) + ", " + part + "[BATCH][SUMS];");
-    t.line("#pragma unroll");
-    t.line("for (int i = 0; i < BATCH; i++)");
-    t.line("#pragma unroll");
-    t.line("for (int k = 0; k < SUMS; k++) " + part + "[i][k] = " + identity(op) + ";");
+    t.unrolled("for (int i = 0; i < BATCH; i++)");
+    t.unrolled("for (int k = 0; k < SUMS; k++) " + part + "[i][k] = " + identity(op) + ";");
     loops({true, true});
     t.line("if (CHANNEL_OK(e)) " + part + "[i][e % SUMS] = " + combined(op, part + "[i][e % SUMS]", term) + ";");
     loops(x);
     t.line("{");
     t.line(to + " = " + part + "[i][0];");
-    t.line("#pragma unroll");
-    t.line("for (int k = 1; k < SUMS; k++) " + to + " = " + combined(op, to, part + "[i][k]") + ";");
+    t.unrolled("for (int k = 1; k < SUMS; k++) " + to + " = " + combined(op, to, part + "[i][k]") + ";");
     t.line("}");
     for (int apart : {1, 2}) {
         loops(x);
@@ -146,9 +143,8 @@ void TurnedChain::across(const std::string& result, Op op, const std::string& te
 
 void TurnedChain::load_channels(const std::string& name, const std::string& from) {
     if (epilogue_.channels() % 2) return Chain::load_channels(name, from);
-    t.line("#pragma unroll");
-    t.line(std::string(in_parts_ ? "for (int e = FIRST_E; e < LAST_E; e += 2) {"
-                                 : "for (int e = 0; e < VECTOR; e += 2) {"));
+    t.unrolled(std::string(in_parts_ ? "for (int e = FIRST_E; e < LAST_E; e += 2) {"
+                                     : "for (int e = 0; e < VECTOR; e += 2) {"));
     t.line("const tf_vector<REAL, 2> two = *(const tf_vector<REAL, 2>*)(" + from + " + CHANNEL(e));");
     t.line(name + "[e] = two.lane[0], " + name + "[e + 1] = two.lane[1];");
     t.line("}");

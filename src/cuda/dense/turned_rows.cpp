@@ -21,13 +21,12 @@ public:
           type_(storage_name(store_.dtype)) {}
 
     void constants() {
-        constant("WIDE_OUT", shape_.vector);
-        if (in_pieces()) {
-            constant("KINDS", shape_.vector / 4), constant("WIDE_TURNS", wide_turns_);
-        } else {
-            const int columns = shape_.columns / together(), slots = std::min(32, columns);
-            constant("ROW_VECTOR", together()), constant("ROW_SLOTS", slots), constant("ROW_TURNS", columns / slots);
-        }
+        const int columns = shape_.columns / together(), slots = std::min(32, columns);
+        t.constants({{"WIDE_OUT", shape_.vector}});
+        if (in_pieces())
+            t.constants({{"KINDS", shape_.vector / 4}, {"WIDE_TURNS", wide_turns_}});
+        else
+            t.constants({{"ROW_VECTOR", together()}, {"ROW_SLOTS", slots}, {"ROW_TURNS", columns / slots}});
     }
     void write() {
         t.line("// Stores in one instruction, taken or not: what follows in the text need not wait for a branch.");
@@ -37,8 +36,6 @@ public:
     }
 
 private:
-    void constant(const std::string& name, int64_t v) { t.line("constexpr int " + name + " = " + num(v) + ";"); }
-
     // All rows are whole vectors.
     bool are_vectors() const {
         const int vector = shape_.vector;
@@ -75,12 +72,16 @@ private:
         t.line("}");
     }
 
-    std::string constructor() const {
-        return "__device__ __forceinline__ Rows(const Place& at, const Sizes& s, const Strides& ys, " + type_ +
+    // What either kind knows of a window, and what it finds out of its tile. The constructor is left open.
+    void begin(const std::string& what, const std::vector<std::string>& fields) {
+        t.line("// " + what);
+        t.line("struct Rows {");
+        t.line(type_ + "* image;");
+        t.line("int lane, warp, channel;          // elements from a channel to the next");
+        for (const std::string& field : fields) t.line(field);
+        t.line("__device__ __forceinline__ Rows(const Place& at, const Sizes& s, const Strides& ys, " + type_ +
                "* y, int code, int warpgroup, int lane, int warp) : image(y + at.u[0] * ys.n), lane(lane), "
-               "warp(warp), channel((int)ys.c) {";
-    }
-    void window() {
+               "warp(warp), channel((int)ys.c) {");
         t.line("const int first = " + std::string(s_.unbroken ? "at.start" : "at.u[3]") +
                " + warpgroup * RUN_PIXELS, d = PERIOD_D * at.u[1] + (code >> 16);");
         t.line("const bool inside = at.u[0] < s.out[0] && d < s.out[1];");
@@ -88,19 +89,12 @@ private:
 
     // Lane by lane, one output or whole vectors of them.
     void columns() {
-        t.line("// Where a lane's columns lie, each with the same of every channel.");
-        t.line("struct Rows {");
-        t.line(type_ + "* image;");
-        t.line("int lane, warp, channel;          // elements from a channel to the next");
-        t.line(type_ + "* to[ROW_TURNS];                // in the first of its channels that are not stored");
-        t.line("bool there[ROW_TURNS];");
-        t.line(constructor());
-        window();
-        t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < ROW_TURNS; turn++) {");
+        begin("Where a lane's columns lie, each with the same of every channel.",
+              {type_ + "* to[ROW_TURNS];                // in the first of its channels that are not stored",
+               "bool there[ROW_TURNS];"});
+        t.unrolled("for (int turn = 0; turn < ROW_TURNS; turn++) {");
         t.line("const int q = (turn * ROW_SLOTS + lane % ROW_SLOTS) * ROW_VECTOR, pixel = first + q / PHASES_W;");
-        t.line(s_.unbroken ? "const int row = pixel / EXTENT_W, column = pixel % EXTENT_W;"
-                           : "const int row = 0, column = pixel;");
+        t.line(turned_row(s_, "pixel", "column"));
         t.line(
             "const int h = PERIOD_H * (at.u[2] + row) + (code >> 8 & 255), w = PERIOD_W * column + (code & 255) + q % "
             "PHASES_W;");
@@ -110,17 +104,14 @@ private:
         t.line("}");
         t.line(
             "__device__ __forceinline__ int first_channel() const { return warp * (32 / ROW_SLOTS) + lane / ROW_SLOTS; "
-            "}   // "
-            "of a part");
+            "}   // of a part");
         t.line("__device__ __forceinline__ int shift(int, int) const { return 0; }");
         t.line("__device__ __forceinline__ void store(const " + type_ + "* laid, int part) {");
         t.line("constexpr int ROWS = 4 * (32 / ROW_SLOTS);   // that the warps store at once");
-        t.line("#pragma unroll");
-        t.line("for (int first = 0; first < LAID; first += ROWS) {");
+        t.unrolled("for (int first = 0; first < LAID; first += ROWS) {");
         t.line("const int c = first + first_channel();");
         t.line("const bool ok = (LAID % ROWS == 0 || c < LAID) && (COUT % LAID == 0 || part * LAID + c < COUT);");
-        t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < ROW_TURNS; turn++) {");
+        t.unrolled("for (int turn = 0; turn < ROW_TURNS; turn++) {");
         t.line("store_where(ok && there[turn], to[turn], *(const " + word_of(element_ * together()) +
                "*)(laid + min(c, LAID - 1) * LAID_PITCH + (turn * ROW_SLOTS + lane % ROW_SLOTS) * ROW_VECTOR));");
         t.line("to[turn] += (LAID % ROWS == 0 || first + ROWS < LAID ? ROWS : LAID % ROWS) * (long long)channel;");
@@ -133,22 +124,15 @@ private:
     // Vectors wherever a row begins; what is left at the ends of a piece singly. (Vectors only where they fill sectors
     // of 32 bytes were slower: f11 0.956 ms instead of 0.908, fp16 0.937 instead of 0.841.)
     void pieces() {
-        t.line("// The one or two pieces of rows that a window's outputs are, column q of the window at `from` + q.");
-        t.line("struct Rows {");
-        t.line(type_ + "* image;");
-        t.line("int lane, warp, channel;          // elements from a channel to the next");
-        t.line("int second;                       // the first pixel of the second piece");
-        t.line("int from[2], begin[2], end[2];    // columns that there are");
-        t.line("long long further;                // bytes from a channel to the next whose shifts are its own");
-        t.line("// A lane's vectors and its single element: in memory, in the first channel that is not stored.");
-        t.line("char* wide_to[KINDS][WIDE_TURNS];");
-        t.line("char* end_to[KINDS];");
-        t.line("int end_column[KINDS];            // in shared memory");
-        t.line("bool wide_there[KINDS][WIDE_TURNS], end_there[KINDS];");
-        t.line(constructor());
-        window();
-        t.line(s_.unbroken ? "const int row = first / EXTENT_W, w = first % EXTENT_W;"
-                           : "const int row = 0, w = first;");
+        begin("The one or two pieces of rows that a window's outputs are, column q of the window at `from` + q.",
+              {"int second;                       // the first pixel of the second piece",
+               "int from[2], begin[2], end[2];    // columns that there are",
+               "long long further;                // bytes from a channel to the next whose shifts are its own",
+               "// A lane's vectors and its single element: in memory, in the first channel that is not stored.",
+               "char* wide_to[KINDS][WIDE_TURNS];", "char* end_to[KINDS];",
+               "int end_column[KINDS];            // in shared memory",
+               "bool wide_there[KINDS][WIDE_TURNS], end_there[KINDS];"});
+        t.line(turned_row(s_, "first", "w"));
         t.line("const int h = PERIOD_H * (at.u[2] + row) + (code >> 8 & 255), plane = (int)ys.d * d + (int)ys.h * h;");
         t.line("second = " + std::string(s_.unbroken ? "EXTENT_W - w;" : "RUN_PIXELS;"));
         t.line("from[0] = plane + PERIOD_W * w, from[1] = plane + PERIOD_H * (int)ys.h - PERIOD_W * second;");
@@ -157,8 +141,7 @@ private:
         t.line(
             "end[0] = inside && h < s.out[2] ? min(PERIOD_W * min(RUN_PIXELS, second), s.out[3] - PERIOD_W * w) : 0;");
         t.line("end[1] = inside && h + PERIOD_H < s.out[2] ? min(PERIOD_W * RUN_PIXELS, begin[1] + s.out[3]) : 0;");
-        t.line("#pragma unroll");
-        t.line("for (int kind = 0; kind < KINDS; kind++) {");
+        t.unrolled("for (int kind = 0; kind < KINDS; kind++) {");
         t.line(
             "const int c0 = warp + kind * 4;   // and every WIDE_OUT-th channel from it on, whose shifts are its own");
         t.line(type_ + "* const plane_0 = image + c0 * channel;");
@@ -183,8 +166,7 @@ private:
     void ranges() {
         t.line("// Columns of shared memory: where they lie in memory, and which of them come in whole vectors.");
         t.line("int first_one[2], wide[2], narrow[2], last[2], at_0[2];");
-        t.line("#pragma unroll");
-        t.line("for (int p = 0; p < 2; p++) {");
+        t.unrolled("for (int p = 0; p < 2; p++) {");
         t.line("const int shift = shift_of(p, c0);");
         t.line(
             "first_one[p] = begin[p] + shift, last[p] = max(first_one[p], end[p] + shift), at_0[p] = from[p] - shift;");
@@ -194,8 +176,7 @@ private:
     }
 
     void wholes() {
-        t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
+        t.unrolled("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
         t.line("const int column = (turn * 32 + lane) * WIDE_OUT;");
         t.line("const bool later = column >= wide[1] && column < narrow[1];");
         t.line("wide_there[kind][turn] = later || (column >= wide[0] && column < narrow[0]);");
@@ -221,14 +202,11 @@ private:
         const bool within = wide_turns_ * 32 * shape_.vector <= shape_.pitch;
         const std::string column = "(turn * 32 + lane) * WIDE_OUT";
         t.line("__device__ __forceinline__ void store(const " + type_ + "* laid, int part) {");
-        t.line("#pragma unroll");
-        t.line("for (int kind = 0; kind < KINDS; kind++)");
-        t.line("#pragma unroll");
-        t.line("for (int c = kind * 4; c < LAID; c += WIDE_OUT) {");
+        t.unrolled("for (int kind = 0; kind < KINDS; kind++)");
+        t.unrolled("for (int c = kind * 4; c < LAID; c += WIDE_OUT) {");
         t.line("if (COUT % LAID != 0 && part * LAID + c + warp >= COUT) continue;");
         t.line("const " + type_ + "* const row = laid + (c + warp) * LAID_PITCH;");
-        t.line("#pragma unroll");
-        t.line("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
+        t.unrolled("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
         t.line("store_where(wide_there[kind][turn], wide_to[kind][turn], *(const uint4*)(row + " +
                (within ? column : "min(" + column + ", LAID_PITCH - WIDE_OUT)") + "));");
         t.line("wide_to[kind][turn] += further;");

@@ -7,6 +7,12 @@
 
 namespace transfuse::cuda {
 
+// Which row and column of the image a pixel of a window is.
+inline std::string turned_row(const Schedule& s, const std::string& pixel, const std::string& column) {
+    return s.unbroken ? "const int row = " + pixel + " / EXTENT_W, " + column + " = " + pixel + " % EXTENT_W;"
+                      : "const int row = 0, " + column + " = " + pixel + ";";
+}
+
 // struct Rows: where the outputs of a window lie in memory. `shift`: how far behind its column an output lies in shared
 // memory; `store`: a warp's rows of a part of the channels.
 // The constants stand before what they are used in.

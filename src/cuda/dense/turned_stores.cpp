@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "cuda/dense/fragments.h"
-#include "cuda/dense/replaced.h"
 #include "cuda/dense/turned_chain.h"
 #include "cuda/dense/turned_rows.h"
 #include "cuda/expression.h"
@@ -52,18 +51,13 @@ public:
 private:
     void constants() {
         t.line("constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;");
-        auto constant = [&](const std::string& name, int64_t v) {
-            t.line("constexpr int " + name + " = " + num(v) + ";");
-        };
-        constant("PHASES_W", s_.phases_w), constant("LAID", shape_.channels), constant("LAID_PARTS", shape_.parts),
-            constant("LAID_PITCH", shape_.pitch);
-        std::string codes;
+        t.constants({{"PHASES_W", s_.phases_w}, {"LAID", shape_.channels}});
+        t.constants({{"LAID_PARTS", shape_.parts}, {"LAID_PITCH", shape_.pitch}});
+        std::vector<int> codes;
         for (size_t v = 0; v < s_.phase_table.size(); v += 2)
-            for (const auto& list : s_.phase_table[v])
-                codes += (codes.empty() ? "" : ", ") +
-                         num(list[0].d < 0 ? -1 : (list[0].d << 16) + (list[0].h << 8) + list[0].w);
+            for (const auto& list : s_.phase_table[v]) codes.push_back(list[0].code());
         if (!last_) turned_row_constants(t, epilogue_, s_, shape_);
-        t.line("__constant__ int turned_codes[] = {" + codes + "};   // [variant][set]: residues, −1: none");
+        t.line("__constant__ int turned_codes[] = {" + listed(codes) + "};   // [variant][set]: residues, −1: none");
     }
 
     void tile() {
@@ -74,12 +68,10 @@ private:
         t.line("#define CHANNEL(e) (first_channel + (e) / 2 * 8 + (e) % 2)");
         t.line("#define CHANNEL_OK(e) (COUT % 8 == 0 || CHANNEL(e) < COUT)");
         chain_.declare();
-        t.line("#pragma unroll");
-        t.line("for (int b = 0; b < BLOCKS; b++) {");
+        t.unrolled("for (int b = 0; b < BLOCKS; b++) {");
         chain_.before("b");
         t.line("}");
-        t.line("#pragma unroll");
-        t.line("for (int set = 0; set < SETS; set++) {");
+        t.unrolled("for (int set = 0; set < SETS; set++) {");
         t.line("const int code = turned_codes[at.variant * SETS + set];");
         t.line("if (code < 0) continue;");
         last_ ? in_pixels() : in_rows();
@@ -91,8 +83,7 @@ private:
 
     // The rest of the chain on some of the channels.
     void finish(const std::string& first, const std::string& last) {
-        t.line("#pragma unroll");
-        t.line("for (int b = set * PHASES_W; b < (set + 1) * PHASES_W; b++) {");
+        t.unrolled("for (int b = set * PHASES_W; b < (set + 1) * PHASES_W; b++) {");
         t.line("const int FIRST_E = " + first + ", LAST_E = " + last + ";");
         chain_.after("b");
         t.line("}");
@@ -101,8 +92,7 @@ private:
     // Some channels at a time: while they are stored, the chain goes on with the next.
     void in_rows() {
         t.line("Rows rows(at, s, operands.ys0, operands.y0, code, warpgroup, lane, warp);");
-        t.line("#pragma unroll");
-        t.line("for (int part = 0; part < LAID_PARTS; part++) {");
+        t.unrolled("for (int part = 0; part < LAID_PARTS; part++) {");
         t.line(type_ + "* const half = laid + part % 2 * (LAID * LAID_PITCH);");
         finish("part * (LAID / 4)", s_.accumulators / 2 % (shape_.channels / 4) ? "min((part + 1) * (LAID / 4), VECTOR)"
                                                                                 : "(part + 1) * (LAID / 4)");
@@ -121,35 +111,29 @@ private:
         t.line("constexpr int PAIRS = " + num(pairs) + ", AT_ONCE = " + num(pairs > 1 || even_channels() ? 2 : 1) +
                ";   // pairs of channels a lane stores, and whether as one");
         t.line("const Strides& ys = operands.ys0;");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < 2; i++) {");
+        t.unrolled("for (int i = 0; i < 2; i++) {");
         t.line("const int pixel = warpgroup * RUN_PIXELS + warp * 16 + i * 8 + lane / 4 + " +
                std::string(s_.unbroken ? "at.start" : "at.u[3]") + ";");
-        t.line(s_.unbroken ? "const int row = pixel / EXTENT_W, column = pixel % EXTENT_W;"
-                           : "const int row = 0, column = pixel;");
+        t.line(turned_row(s_, "pixel", "column"));
         t.line(
             "const int n = at.u[0], d = PERIOD_D * at.u[1] + (code >> 16), h = PERIOD_H * (at.u[2] + row) + (code >> 8 "
             "& 255), w0 = PERIOD_W * column + (code & 255);");
         t.line("const bool inside = n < s.out[0] && d < s.out[1] && h < s.out[2];");
         t.line(type_ + "* const to = operands.y0 + (n * ys.n + d * ys.d + h * ys.h + w0 * ys.w);");
-        t.line("#pragma unroll");
-        t.line("for (int w = 0; w < PHASES_W; w++) {");
+        t.unrolled("for (int w = 0; w < PHASES_W; w++) {");
         t.line("const bool there = inside && w0 + w < s.out[3];");
         t.line("const REAL* const v = acc[set * PHASES_W + w] + i * 2;");
-        t.line("#pragma unroll");
-        t.line("for (int j = 0; j < ACCUMULATORS / 4; j += PAIRS) {");
+        t.unrolled("for (int j = 0; j < ACCUMULATORS / 4; j += PAIRS) {");
         if (pairs > 1) {
             t.line("tf_vector<" + type_ + ", 2 * PAIRS> all;");
             t.line("const int first = quad_vector(all, v + j * 4, lane);   // after 8j");
             t.line("if (there && (COUT % (8 * PAIRS) == 0 || j * 8 + first < COUT)) *(tf_vector<" + type_ +
                    ", 2 * PAIRS>*)(to + w * ys.w + j * 8 + first) = all;");
         } else {
-            t.line("#pragma unroll");
-            t.line("for (int f = 0; f < 2; f += AT_ONCE) {");
+            t.unrolled("for (int f = 0; f < 2; f += AT_ONCE) {");
             t.line("const int channel = j * 8 + lane % 4 * 2 + f;");
             t.line("tf_vector<" + type_ + ", AT_ONCE> some;");
-            t.line("#pragma unroll");
-            t.line("for (int g = 0; g < AT_ONCE; g++) tf_from(some.lane[g], v[j * 4 + f + g]);");
+            t.unrolled("for (int g = 0; g < AT_ONCE; g++) tf_from(some.lane[g], v[j * 4 + f + g]);");
             t.line("if (there && (COUT % 8 == 0 || channel < COUT)) *(tf_vector<" + type_ +
                    ", AT_ONCE>*)(to + w * ys.w + channel) = some;");
             t.line("}");
@@ -177,21 +161,17 @@ private:
             "REAL* v, int lane) {");
         if (shape_.vector == 4) {
             t.line("const bool odd = lane & 1;");
-            t.line("#pragma unroll");
-            t.line("for (int f = 0; f < 2; f++) {");
+            t.unrolled("for (int f = 0; f < 2; f++) {");
             t.line("const REAL mine = odd ? v[4 + f] : v[f], other = __shfl_xor_sync(~0u, odd ? v[f] : v[4 + f], 1);");
             t.line("tf_from(all.lane[f], odd ? other : mine), tf_from(all.lane[2 + f], odd ? mine : other);");
             t.line("}");
             t.line("return odd * 8 + (lane & 2) * 2;");
         } else {
             t.line("unsigned word[4];");
-            t.line("#pragma unroll");
-            t.line("for (int j = 0; j < 4; j++) word[j] = pack_pair<S>(v[j * 4], v[j * 4 + 1]);");
-            t.line("#pragma unroll");
-            t.line("for (int k = 1; k < 4; k *= 2) {");
+            t.unrolled("for (int j = 0; j < 4; j++) word[j] = pack_pair<S>(v[j * 4], v[j * 4 + 1]);");
+            t.unrolled("for (int k = 1; k < 4; k *= 2) {");
             t.line("const bool up = lane & k;");
-            t.line("#pragma unroll");
-            t.line("for (int f = 0; f < 2; f++) {");
+            t.unrolled("for (int f = 0; f < 2; f++) {");
             t.line("const int low = k == 1 ? 2 * f : f, high = low + k;");
             t.line("const unsigned other = __shfl_xor_sync(~0u, up ? word[low] : word[high], k);");
             t.line("word[low] = up ? other : word[low], word[high] = up ? word[high] : other;");
@@ -208,17 +188,14 @@ private:
             "__device__ __forceinline__ void lay(const REAL (&acc)[BLOCKS][ACCUMULATORS], int set, int part, const "
             "Rows& rows, " +
             type_ + "* to) {");
-        t.line("#pragma unroll");
-        t.line("for (int i = 0; i < 2; i++) {");
+        t.unrolled("for (int i = 0; i < 2; i++) {");
         t.line("const int pixel = warp * 16 + i * 8 + lane / 4;");
-        t.line("#pragma unroll");
-        t.line("for (int f = 0; f < 2; f++) {");
+        t.unrolled("for (int f = 0; f < 2; f++) {");
         t.line("const int channel = lane % 4 * 2 + f;");
         t.line(type_ +
                "* const row = to + channel * LAID_PITCH + pixel * PHASES_W + rows.shift(pixel, channel);   // of every "
                "eighth channel alike");
-        t.line("#pragma unroll");
-        t.line("for (int j = 0; j < LAID / 8; j++) {");
+        t.unrolled("for (int j = 0; j < LAID / 8; j++) {");
         t.line("const int k = (part * (LAID / 8) + j) * 4 + i * 2 + f;");
         t.line("if (k >= ACCUMULATORS) continue;");
         // Words: lanes of odd channels pairs take the other residue first, so that all banks are met.
@@ -228,8 +205,7 @@ private:
             t.line("tf_store(row + j * 8 * LAID_PITCH + odd, odd ? b : a);");
             t.line("tf_store(row + j * 8 * LAID_PITCH + (odd ^ 1), odd ? a : b);");
         } else {
-            t.line("#pragma unroll");
-            t.line(
+            t.unrolled(
                 "for (int w = 0; w < PHASES_W; w++) tf_store(row + j * 8 * LAID_PITCH + w, acc[set * "
                 "PHASES_W + "
                 "w][k]);");
@@ -271,14 +247,12 @@ int turned_element(const Epilogue& epilogue) {
     return static_cast<int>(element);
 }
 
-void place_windows(std::string& roles, const Schedule& s) {
-    replace(roles, "struct Place { int fixed, variant, u[4]; };", "struct Place { int fixed, variant, u[4], start; };");
+void place_windows(Hooks& places, const Schedule& s) {
+    places["fields"] += ", start";
     if (s.unbroken)  // a tile begins anywhere in its first row
-        replace(
-            roles, "rest /= s.tiles[a];\n    return at;",
-            "rest /= s.tiles[a];\n"
-            "    at.start = at.u[2] / TILE_H * (2 * RUN_PIXELS); at.u[2] = at.start / EXTENT_W; at.start %= EXTENT_W;\n"
-            "    return at;");
+        places["start"] =
+            "\n    at.start = at.u[2] / TILE_H * (2 * RUN_PIXELS); at.u[2] = at.start / EXTENT_W; at.start %= "
+            "EXTENT_W;";
 }
 
 std::string turned_program(const Epilogue& epilogue, const Config& config, const Schedule& schedule) {

@@ -7,14 +7,15 @@
 #include <string>
 
 #include "cuda/dense/epilogue.h"
+#include "cuda/dense/hooks.h"
 
 namespace transfuse::cuda {
 
 // The bytes of a stored element where the pass can be turned, 0: it cannot.
 int turned_element(const Epilogue& epilogue);
 
-// Where a tile of such products lies, in the roles' text.
-void place_windows(std::string& roles, const Schedule& schedule);
+// What the text of places (src/cuda/device) has for tiles of such products.
+void place_windows(Hooks& places, const Schedule& schedule);
 
 // struct Fragments of such a chain.
 std::string turned_program(const Epilogue& epilogue, const Config& config, const Schedule& schedule);

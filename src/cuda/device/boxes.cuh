@@ -93,16 +93,16 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
     }
     // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
     Place at = place_of(blockIdx.x, s), w_at = at;
-    int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
+    int w_tile = blockIdx.x, step = 0/*{slabs*/, slab = 0, w_slot = 0, w_turn = 0/*}*/;
     for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && w_tile < s.total);) {
         if (!RESIDENT) while (w_tile < s.total) {
-            if (slab_meets(slab, w_at, s)) {
+            /*{slab*/if (slab_meets(slab, w_at, s)) {
                 if (w_turn > 0 && !barrier_done(shared_address(&b.weights_empty[w_slot]), (w_turn - 1) & 1)) break;
                 const int first = slab_first(w_at.variant, slab), bytes = (slab_first(w_at.variant, slab + 1) - first) * TILE_BYTES;
                 copy_weights(shared_address(shared + WEIGHTS_AT + w_slot * SLAB_BYTES), packed + (((long long)w_at.fixed * KSTEPS + step) * OPERAND_TILES + first) * TILE_BYTES, bytes, shared_address(&b.weights_full[w_slot]), 0);
                 if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
             }
-            if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }
+            if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }/*}*/
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
         if (!RESIDENT && tile >= s.total) continue;
@@ -113,40 +113,13 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
             const unsigned to = shared_address(shared + STAGES_AT + slot * STAGE_BYTES);
             barrier_expect(bar, VECTORS * PIXELS * 16);
             for (int v = 0; v < VECTORS; v++)                 // beyond the group's channels: beyond the tensor, where zeros are
-                copy_box(to + v * PLANE * 16, boxes, group_has(box * STAGE_CHANNELS + v * LANES) ? first_of_group(at) + box * STAGE_CHANNELS + v * LANES : GROUPS * CIN, w, h, d, n, bar);
+                copy_box(to + v * PLANE * 16, boxes, group_has(/*{box*/box/*}*/ * STAGE_CHANNELS + v * LANES) ? first_of_group(at) + /*{box*/box/*}*/ * STAGE_CHANNELS + v * LANES : GROUPS * CIN, w, h, d, n, bar);
         } else {
             barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(ELEMENT));
-            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + box * (PIECE * LANES), bar);
+            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + /*{box*/box/*}*/ * (PIECE * LANES), bar);
         }
         if (++slot == RING) { slot = 0; turn++; }
         if (++box == BOXES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
-    }
-}
-
-static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes, const Operands& operands, int t) {
-    if (t >= TRANSPOSERS) {
-        if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
-        return;
-    }
-    if (LOAD == LOAD_OPERAND) return;
-    int stage = 0, turn = 0, slot = 0, taken = 0;             // of the ring of patches and of that of raw boxes
-    for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
-        const unsigned words = PROLOGUE ? words_inside(at, s, t) : 0u;
-#pragma unroll 1
-        for (int box = 0; box < KSTAGES * PIECES; box++) {
-            const int piece = box % PIECES;
-            if (piece == 0 && turn > 0) barrier_wait(shared_address(&b.empty[stage]), (turn - 1) & 1);
-            barrier_wait(shared_address(&b.raw_full[slot]), taken & 1);
-            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES, box / PIECES * STAGE_CHANNELS, piece, at, shared, s, operands, words, t);
-            barrier_arrive(shared_address(&b.raw_empty[slot]));
-            if (piece == PIECES - 1) {
-                fence_proxy();
-                barrier_arrive(shared_address(&b.full[stage]));
-                if (++stage == STAGES) { stage = 0; turn++; }
-            }
-            if (++slot == RAW) { slot = 0; taken++; }
-        }
     }
 }
 )cuda"

@@ -1,19 +1,19 @@
 R"cuda(
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on; `fixed` = which group and block of output channels,
 // `variant` = which phases.
-struct Place { int fixed, variant, u[4]; };
+struct Place { int fixed, variant, u[4]/*{fields*//*}*/; };/*{steps*//*}*/
 static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     Place at;
     int part = tile % PARTS, rest = tile / PARTS;
-    at.fixed = part % FIXED;
+    at.fixed = part % FIXED;/*{round*//*}*/
     at.variant = 0;
     if (VARIANTS > 1) {                                       // a CTA meets every variant in turn: they differ in work
-        int turn = gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0;
+        /*{turn*/int turn = gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0;/*}*/
         at.variant = (part / FIXED + turn) % VARIANTS;
     }
     constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
 #pragma unroll
-    for (int a = 3; a >= 0; a--) at.u[a] = (a > 0 ? rest % s.tiles[a] : rest) * TILE[a], rest /= s.tiles[a];
+    for (int a = 3; a >= 0; a--) at.u[a] = (a > 0 ? rest % s.tiles[a] : rest) * TILE[a], rest /= s.tiles[a];/*{start*//*}*/
     return at;
 }
 

@@ -78,7 +78,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
                                 const int px = r * CHUNK_WIDTH + i * 8 + column;
 #pragma unroll
                                 for (int m = 0; m < WARPS_N; m++)
-                                    put_block(chunk, to + m * 16, px, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
+                                    put_block(chunk, to + m * 16, px/*{skew*//*}*/, a + (m * (ACCUMULATORS / (4 * WARPS_N)) + j / WARPS_N) * 4);
                             }
                         }
                 }
