@@ -29,7 +29,7 @@ double product(const Sizes& sizes) {
 }
 
 // 2 · N · Cin · Cout/G · Π (pairs of output and tap that meet an input)
-double convolution_flops(const Node& node, const std::vector<const Node*>& args) {
+double convolution_flops(const Node& node, Operands args) {
     const Type &x = args[0]->type, &w = args[1]->type;
     const int64_t tap_axis = node.op == Op::lattice ? 3 : node.op == Op::correlate ? 0 : 2;
     double flops = 2;
@@ -63,7 +63,7 @@ double window(const Node& node) {
     return node.attributes.has(Key::kernel) ? product(node.attributes.integers(Key::kernel)) : 1;
 }
 
-double flops(const Node& node, const std::vector<const Node*>& args) {
+double flops(const Node& node, Operands args) {
     const double out = elements(node.type);
     const double in = args.empty() ? 0 : elements(args[0]->type);
     switch (node.op) {
@@ -146,7 +146,7 @@ Cost& Cost::operator+=(const Cost& other) {
     return *this;
 }
 
-Cost node_cost(const Node& node, const std::vector<const Node*>& args) {
+Cost node_cost(const Node& node, Operands args) {
     Cost result;
     if (moves_no_memory(node.op)) return result;
     result.flops = flops(node, args);

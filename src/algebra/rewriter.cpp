@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algebra/cost.h"
+#include "transfuse/error.h"
 
 namespace transfuse {
 
@@ -97,7 +98,7 @@ void Rewriter::charge(const Price& price, double sign) {
 void Rewriter::learn(ValueId id) { learn(id, node_cost(builder_, builder_[id])); }
 
 void Rewriter::learn(ValueId id, const Cost& cost) {
-    const Node& node = builder_[id];
+    const Node& node = this->node(id);
     bool parameter = node.op != Op::input, number = !is_leaf(node.op);
     for (ValueId arg : node.args) {
         parameter = parameter && parameter_[at(arg)];
@@ -115,7 +116,7 @@ void Rewriter::revive(ValueId id) {
     alive_[at(id)] = true;
     charge(price_[at(id)], 1);
     born_.push_back(id);
-    for (ValueId arg : builder_[id].args) {
+    for (ValueId arg : node(id).args) {
         ++uses_[at(arg)];
         revive(arg);
     }
@@ -125,13 +126,21 @@ void Rewriter::bury(ValueId id) {
     if (!alive_[at(id)] || uses_[at(id)] > 0) return;
     alive_[at(id)] = false;
     charge(price_[at(id)], -1);
-    for (ValueId arg : builder_[id].args) {
+    for (ValueId arg : node(id).args) {
         --uses_[at(arg)];
         bury(arg);
     }
 }
 
+void Rewriter::copy() {
+    if (copied_) return;
+    copied_ = true;
+    for (ValueId id = 0; id < static_cast<ValueId>(uses_.size()); ++id)
+        if (builder_.again(graph_[id], graph_[id].args) != id) fail("rewrite: two values of the graph are the same");
+}
+
 ValueId Rewriter::add(Op op, std::vector<ValueId> args, Attributes attributes, std::string name) {
+    copy();
     const ValueId id = builder_.add(op, std::move(args), std::move(attributes), std::move(name));
     while (static_cast<ValueId>(uses_.size()) < builder_.size()) learn(static_cast<ValueId>(uses_.size()));
     revive(id);
@@ -140,7 +149,7 @@ ValueId Rewriter::add(Op op, std::vector<ValueId> args, Attributes attributes, s
 
 // Types and costs depend on the operands' types, and on which of them are numbers.
 bool Rewriter::stands_for(ValueId id, ValueId old) const {
-    const Node &now = builder_[id], &before = graph_[old];
+    const Node &now = node(id), &before = graph_[old];
     return (now.op == before.op || (!is_constant(now.op) && !is_constant(before.op))) && now.type == before.type;
 }
 
@@ -148,12 +157,12 @@ ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
     const Node& node = graph_[old];
     candidate_is_moment_ = moment_[at(old)];
     candidate_is_loaded_ = loaded_[at(old)];
-    ValueId id;
-    if (is_leaf(node.op)) {
-        id = builder_.again(node, {});
+    ValueId id = old;
+    if (!copied_ || is_leaf(node.op)) {
+        if (copied_) id = builder_.again(node, {});
         learn(id, cost);
         revive(id);
-        hold(id);  // leaves stay, used or not
+        if (is_leaf(node.op)) hold(id);  // leaves stay, used or not
     } else {
         std::vector<ValueId> args;
         args.reserve(node.args.size());
@@ -195,12 +204,14 @@ void Rewriter::release(ValueId id) {
 }
 
 void Rewriter::settle(ValueId old, ValueId id) {
+    if (id != old) copy();
     now_[at(old)] = id;
     uses_[at(id)] += old_uses_[at(old)];
     release(id);
 }
 
 Graph Rewriter::finish(const std::vector<std::string>& output_names) {
+    copy();
     std::vector<ValueId> outputs;
     for (ValueId output : graph_.outputs()) outputs.push_back(now_[at(output)]);
     return builder_.finish(std::move(outputs), output_names);

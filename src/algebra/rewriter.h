@@ -2,7 +2,8 @@
 //
 // A round walks the graph once. Each node is rebuilt on the rewritten forms of its operands, then rules are tried on it
 // until none applies. Values nobody uses any more die at once and take their cost with them, so the cost of the whole
-// graph is known exactly before and after each firing.
+// graph is known exactly before and after each firing. Until a rule builds something the rebuilt nodes are the graph's
+// own, under the same numbers, and none is copied: a round in which nothing happens, as the last one, costs little.
 #pragma once
 
 #include <string>
@@ -18,13 +19,13 @@ public:
     Rewriter(const Graph& graph, const RewriteOptions& options);
 
     // What rules look at. References do not survive add().
-    const Node& operator[](ValueId id) const { return builder_[id]; }
-    Op op(ValueId id) const { return builder_[id].op; }
-    bool is(ValueId id, Op op) const { return builder_[id].op == op; }
-    ValueId arg(ValueId id, size_t i = 0) const { return builder_[id].args[i]; }
-    const Sizes& shape(ValueId id) const { return builder_[id].type.shape; }
-    DType dtype(ValueId id) const { return builder_[id].type.dtype; }
-    int64_t rank(ValueId id) const { return builder_[id].type.rank(); }
+    const Node& operator[](ValueId id) const { return node(id); }
+    Op op(ValueId id) const { return node(id).op; }
+    bool is(ValueId id, Op op) const { return node(id).op == op; }
+    ValueId arg(ValueId id, size_t i = 0) const { return node(id).args[i]; }
+    const Sizes& shape(ValueId id) const { return node(id).type.shape; }
+    DType dtype(ValueId id) const { return node(id).type.dtype; }
+    int64_t rank(ValueId id) const { return node(id).type.rank(); }
     bool is_parameter(ValueId id) const { return parameter_[at(id)]; }  // of params and constants alone
     int uses(ValueId id) const { return uses_[at(id)]; }
     bool inference() const { return inference_; }
@@ -79,6 +80,8 @@ private:
         bool convolution = false;
     };
     static size_t at(ValueId id) { return static_cast<size_t>(id); }
+    const Node& node(ValueId id) const { return copied_ ? builder_[id] : graph_[id]; }
+    void copy();  // what was rebuilt so far, into the builder
     void append(std::string_view text) { remark_ += text; }
     void append(const Sizes& sizes) { remark_ += to_string(sizes); }
     void append(const Type& type) { remark_ += to_string(type); }
@@ -95,6 +98,7 @@ private:
     bool inference_, differentiated_, forks_;
     const Prices prices_;
     Builder builder_;
+    bool copied_ = false;       // else the values so far are the graph's first ones
     std::vector<ValueId> now_;  // old value -> what stands for it
     std::vector<int> old_uses_;
     std::vector<bool> moment_;  // old values that are first moments of a variance

@@ -75,15 +75,17 @@ ValueId reduce(Rewriter& r, Op op, ValueId x, Sizes dims) {
     return r.add(op, {x}, {{Key::dims, std::move(dims)}, {Key::keepdim, int64_t{1}}});
 }
 
+bool is_identity(const std::vector<double>& matrix, int64_t rows, int64_t columns) {
+    if (rows != columns) return false;
+    for (int64_t row = 0; row < rows; ++row)
+        for (int64_t k = 0; k < columns; ++k)
+            if (matrix[at(row * columns + k)] != (row == k ? 1.0 : 0.0)) return false;
+    return true;
+}
+
 ValueId taps(Rewriter& r, ValueId w, int64_t axis, int64_t rows, std::vector<double> matrix) {
     const int64_t extent = r.shape(w)[at(axis)];
-    if (rows == extent) {
-        bool identity = true;
-        for (int64_t row = 0; identity && row < rows; ++row)
-            for (int64_t k = 0; identity && k < extent; ++k)
-                identity = matrix[at(row * extent + k)] == (row == k ? 1.0 : 0.0);
-        if (identity) return w;
-    }
+    if (is_identity(matrix, rows, extent)) return w;
     if (r.is(w, Op::full) && rows > 0) {
         std::vector<double> sums;
         for (int64_t row = 0; row < rows; ++row) {

@@ -25,6 +25,8 @@ ValueId reduce(Rewriter& r, Op op, ValueId x, Sizes dims);  // keeps the dims
 // w' = matrix·w along `axis`; matrix is rows × extent, row-major. Uniform weights stay uniform where every row has one
 // sum.
 ValueId taps(Rewriter& r, ValueId w, int64_t axis, int64_t rows, std::vector<double> matrix);
+// Of so many rows and columns.
+bool is_identity(const std::vector<double>& matrix, int64_t rows, int64_t columns);
 ValueId lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes);
 
 // --- looking --------------------------------------------------------------------------------------------------------

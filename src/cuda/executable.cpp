@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
+#include <type_traits>
 
 #include "cuda/build.h"
 #include "cuda/launch.h"
@@ -37,6 +38,14 @@ struct Loaded {
     }
 };
 
+// Every size that a program meets is kept: arguments lie in the ready launches, and memory that is new takes as long to
+// get as to fill.
+void forget_what_is_ready(Assembly& assembly) {
+    const auto forget = [](auto& list) { std::remove_reference_t<decltype(list)>().swap(list); };
+    forget(assembly.strides), forget(assembly.configs), forget(assembly.taken);
+    for (BoundLaunch& bound : assembly.launches) forget(bound.launch.arguments), forget(bound.addresses);
+}
+
 std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, const Device& device, bool aligned,
                              KnownKernels* known) {
     auto result = std::make_unique<Loaded>(device);
@@ -50,7 +59,9 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
     DenseConfigs configs;
     if (options.autotune || (tune && tune[0] == '1')) configs = tuned_configs(plan, options, target, device, aligned);
     loaded.assembly = assemble_compiled(plan, options, target, aligned, configs, compiled, known);
+    loaded.launches.reserve(loaded.assembly.launches.size());
     for (const BoundLaunch& bound : loaded.assembly.launches) loaded.launches.push_back(make_ready(bound, device));
+    forget_what_is_ready(loaded.assembly);
     if (loaded.assembly.kept_bytes > 0) {
         ContextGuard guard(device);
         check(driver().cuMemAlloc(&loaded.kept, loaded.assembly.kept_bytes), "cuMemAlloc (prepared weights)");
@@ -66,14 +77,8 @@ public:
           device_(device(options.device)),
           known_(std::move(known)),
           aligned_(load(plan, options, device_, true, known_.get())) {
-        for (ValueId leaf : plan_.graph.leaves()) leaf_types_.push_back(plan_.graph[leaf].type);
-        for (ValueId output : plan_.graph.outputs()) output_types_.push_back(plan_.graph[output].type);
-        for (size_t i = 0; i < leaf_types_.size(); ++i)
-            leaf_strides_.push_back(options.leaf_strides.empty() ? contiguous_strides(leaf_types_[i].shape)
-                                                                 : options.leaf_strides[i]);
-        for (size_t i = 0; i < output_types_.size(); ++i)
-            output_strides_.push_back(options.output_strides.empty() ? contiguous_strides(output_types_[i].shape)
-                                                                     : options.output_strides[i]);
+        state_strides(plan_.graph.leaves(), options_.leaf_strides);
+        state_strides(plan_.graph.outputs(), options_.output_strides);
     }
 
     size_t workspace_bytes() const override { return aligned_->assembly.workspace_bytes; }
@@ -84,8 +89,8 @@ public:
 
     void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs,
              const RunContext& context) override {
-        check_views(leaves, leaf_types_, leaf_strides_, "leaf");
-        check_views(outputs, output_types_, output_strides_, "output");
+        check_views(leaves, plan_.graph.leaves(), options_.leaf_strides, "leaf");
+        check_views(outputs, plan_.graph.outputs(), options_.output_strides, "output");
         Loaded& loaded = loaded_for(leaves, outputs);
         const size_t needed = loaded.assembly.workspace_bytes;
         const size_t given = context.workspace_bytes > 0 ? context.workspace_bytes : workspace_bytes();
@@ -121,15 +126,22 @@ public:
     }
 
 private:
+    // None given: all contiguous.
+    void state_strides(const std::vector<ValueId>& values, std::vector<Sizes>& strides) const {
+        if (strides.empty())
+            for (ValueId value : values) strides.push_back(contiguous_strides(plan_.graph[value].type.shape));
+    }
+
     // Throws unless every view is what was compiled for.
-    static void check_views(std::span<const TensorView> views, const std::vector<Type>& types,
-                            const std::vector<Sizes>& strides, const char* what) {
-        require(views.size() == types.size(), "run: ", types.size(), " ", what, " tensors are expected, got ",
+    void check_views(std::span<const TensorView> views, const std::vector<ValueId>& values,
+                     const std::vector<Sizes>& strides, const char* what) const {
+        require(views.size() == values.size(), "run: ", values.size(), " ", what, " tensors are expected, got ",
                 views.size());
         for (size_t i = 0; i < views.size(); ++i) {
             const TensorView& view = views[i];
-            if (view.dtype != types[i].dtype || view.shape != types[i].shape)
-                fail("run: ", what, " ", i, " must be ", to_string(types[i]), ", got ",
+            const Type& type = plan_.graph[values[i]].type;
+            if (view.dtype != type.dtype || view.shape != type.shape)
+                fail("run: ", what, " ", i, " must be ", to_string(type), ", got ",
                      to_string(Type{view.dtype, view.shape}));
             if (view.strides != strides[i] && !same_layout(view.shape, view.strides, strides[i]))
                 fail("run: ", what, " ", i, " was compiled for strides ", to_string(strides[i]), ", got ",
@@ -192,14 +204,12 @@ private:
     }
 
     const Plan plan_;
-    const CompileOptions options_;
+    CompileOptions options_;  // strides are stated
     const Device& device_;
     const std::shared_ptr<KnownKernels> known_;
     const std::unique_ptr<Loaded> aligned_;
     std::unique_ptr<Loaded> unaligned_;
     std::once_flag unaligned_once_;
-    std::vector<Type> leaf_types_, output_types_;
-    std::vector<Sizes> leaf_strides_, output_strides_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/pull.h"
+#include "cuda/whole_source.h"
 
 namespace transfuse::cuda {
 
@@ -14,6 +15,7 @@ public:
     KernelText(const Surroundings& s, const Places& places, int vector = 1, bool wide_index = false)
         : values_(s.parameters ? *s.parameters : parameter_values(s.plan.graph)),
           wide_index_(wide_index),
+          written_(s.written),
           parameters(wide_index, s.target.texts()),
           emitter(s.plan.graph, values_, places, parameters, body, tables_, false, vector) {}
     KernelText(const KernelText&) = delete;
@@ -28,12 +30,11 @@ public:
     // resident: blocks of a multiprocessor that registers must do for; 0: as the compiler likes.
     Launch launch(const std::string& entry, int64_t grid, int64_t threads, std::string note,
                   const std::string& code = "", int64_t resident = 0) const {
-        std::string text = std::string(device_math()) + index_code(wide_index_) + Emitter::combine_code() +
-                           sequence_code() + code + tables_ + "\nextern \"C\" __global__ void __launch_bounds__(" +
-                           number(threads) + (resident ? ", " + number(resident) : std::string()) + ") " + entry + "(" +
-                           parameters.declaration() + ") {\n" + body.text() + "}\n";
+        const std::string bounds = number(threads) + (resident ? ", " + number(resident) : std::string());
         Launch launch;
-        launch.source = std::make_shared<const Source>(Source{entry, std::move(text), {}});
+        launch.source = whole_source(written_, wide_index_, entry,
+                                     {code, tables_, "\nextern \"C\" __global__ void __launch_bounds__(", bounds, ") ",
+                                      entry, "(", parameters.declaration(), ") {\n", body.text(), "}\n"});
         launch.grid = {static_cast<uint32_t>(grid), 1, 1};
         launch.block = {static_cast<uint32_t>(threads), 1, 1};
         launch.early = true;
@@ -45,6 +46,7 @@ public:
 private:
     const std::vector<bool> values_;
     const bool wide_index_;
+    Written* const written_;
     std::string tables_;
 
 public:

@@ -191,7 +191,9 @@ private:
     }
 
     PullRequest pull_request(std::string name) const {
-        return {graph_, context_.parameters, {}, {}, context_.target, 0, std::move(name)};
+        PullRequest request{graph_, context_.parameters, {}, {}, context_.target, 0, std::move(name)};
+        request.written = around_.written;
+        return request;
     }
 
     // A dense pass that no family takes whole: the product alone, into memory; its tile program is for the general

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algebra/integer.h"
+#include "cuda/whole_source.h"
 
 namespace transfuse::cuda {
 
@@ -38,14 +39,8 @@ Launch PullWriter::write(const std::vector<std::vector<const Job*>>& stages, int
     }
     const std::string entry = "tf_" + request_.name + std::to_string(serial);
     const bool beside = request_.beside && serial == 0;
-    Source source;
-    source.entry = entry;
-    source.text = std::string(device_math()) + index_code(parameters_.wide_index()) + Emitter::combine_code() +
-                  sequence_code() + code_ + tables_ + "\nextern \"C\" __global__ void __launch_bounds__(" +
-                  number(threads) + ") " + entry + "(" + parameters_.declaration() + ") {\n" +
-                  (shared_doubles_ ? "    __shared__ double tf_shared[" + number(shared_doubles_) + "];\n" : "") +
-                  (beside ? "    TF_BESIDE();\n" : "    TF_SEQUENCE();\n") + body_.text() +
-                  (beside ? "    TF_AFTER();\n" : "") + "}\n";
+    const std::string shared =
+        shared_doubles_ ? "    __shared__ double tf_shared[" + number(shared_doubles_) + "];\n" : "";
     Launch launch;
     const bool clusters = request_.target.arch >= 90;
     const int64_t blocks = staged ? request_.target.decide(std::min<int64_t>(most, clusters ? 8 : 1)) : most;
@@ -53,7 +48,11 @@ Launch PullWriter::write(const std::vector<std::vector<const Job*>>& stages, int
     launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
     launch.block = {threads, 1, 1};
     launch.arguments = parameters_.arguments();
-    launch.source = std::make_shared<const Source>(std::move(source));
+    launch.source = whole_source(
+        request_.written, parameters_.wide_index(), entry,
+        {code_, tables_, "\nextern \"C\" __global__ void __launch_bounds__(", number(threads), ") ", entry, "(",
+         parameters_.declaration(), ") {\n", shared, beside ? "    TF_BESIDE();\n" : "    TF_SEQUENCE();\n",
+         body_.text(), beside ? "    TF_AFTER();\n" : "", "}\n"});
     launch.early = true;
     launch.note = notes_ + (staged ? " in " + std::to_string(stages.size()) + " stages" : "");
     return launch;

@@ -52,13 +52,14 @@ std::string Parameters::pointer(const Argument& argument, const std::string& typ
 
 std::string Parameters::integer(int64_t value, bool dynamic) {
     if (!dynamic || (value >= -1 && value <= 1 && !apart_)) return number(value);
-    if (apart_) integer_names_.clear();  // equal by chance
-    auto [at, fresh] = integer_names_.try_emplace(value, "n" + std::to_string(integers_.size()));
-    if (fresh)
-        integers_.push_back(
-            {wide_index_ ? "long long" : "int", at->second,
-             wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
-    return at->second;
+    if (!apart_)  // else equal by chance
+        if (const auto known = integer_names_.find(value); known != integer_names_.end()) return known->second;
+    const std::string name = "n" + std::to_string(integers_.size());
+    integers_.push_back(
+        {wide_index_ ? "long long" : "int", name,
+         wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
+    if (!apart_) integer_names_.emplace(value, name);
+    return name;
 }
 
 std::string Parameters::count(int64_t value) {
@@ -91,6 +92,17 @@ Divisor32 divisor32(uint32_t d) {
 
 }  // namespace
 
+std::string Parameters::divisor(int64_t extent) {
+    if (!apart_)
+        if (const auto known = divisor_names_.find(extent); known != divisor_names_.end()) return known->second;
+    const std::string name = "d" + std::to_string(divisors_.size());
+    divisors_.push_back({"tf_divisor", name,
+                         wide_index_ ? Argument::of(static_cast<long long>(extent))
+                                     : Argument::of(divisor32(static_cast<uint32_t>(extent)))});
+    if (!apart_) divisor_names_.emplace(extent, name);
+    return name;
+}
+
 std::string Parameters::quotient(const std::string& a, int64_t extent, bool dynamic) {
     if (extent == 1 && !(apart_ && dynamic)) return a;
     if (is_number(a)) {
@@ -98,13 +110,7 @@ std::string Parameters::quotient(const std::string& a, int64_t extent, bool dyna
         if (a == "0") return a;
     }
     if (!dynamic) return "(" + a + " / " + number(extent) + ")";
-    if (apart_) divisor_names_.clear();
-    auto [at, fresh] = divisor_names_.try_emplace(extent, "d" + std::to_string(divisors_.size()));
-    if (fresh)
-        divisors_.push_back({"tf_divisor", at->second,
-                             wide_index_ ? Argument::of(static_cast<long long>(extent))
-                                         : Argument::of(divisor32(static_cast<uint32_t>(extent)))});
-    return "tf_quotient_of(" + a + ", " + at->second + ")";
+    return "tf_quotient_of(" + a + ", " + divisor(extent) + ")";
 }
 
 std::string Parameters::remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic) {
@@ -116,12 +122,14 @@ std::string Parameters::remainder(const std::string& a, const std::string& quoti
 std::string Parameters::declaration() const {
     std::string text;
     for (const auto* list : {&pointers_, &integers_, &counts_, &reals_, &divisors_})
-        for (const Item& item : *list) text += (text.empty() ? "" : ", ") + item.type + " " + item.name;
+        for (const Item& item : *list)
+            text.append(text.empty() ? "" : ", ").append(item.type).append(" ").append(item.name);
     return text;
 }
 
 std::vector<Argument> Parameters::arguments() const {
     std::vector<Argument> list;
+    list.reserve(pointers_.size() + integers_.size() + counts_.size() + reals_.size() + divisors_.size());
     for (const auto* items : {&pointers_, &integers_, &counts_, &reals_, &divisors_})
         for (const Item& item : *items) list.push_back(item.argument);
     return list;

@@ -42,6 +42,7 @@ public:
     std::vector<Argument> arguments() const;
 
 private:
+    std::string divisor(int64_t extent);  // its name
     struct Item {
         std::string type, name;
         Argument argument;
@@ -59,8 +60,10 @@ std::string index_code(bool wide_index);
 // Statements, indented; open() and close() also bound the life of what a caller remembers about emitted names.
 class Body {
 public:
-    void line(const std::string& text) { text_ += std::string(static_cast<size_t>(depth_) * 4, ' ') + text + "\n"; }
-    void open(const std::string& head) { line(head + " {"), ++depth_; }
+    void line(std::string_view text, std::string_view end = "\n") {
+        text_.append(static_cast<size_t>(depth_) * 4, ' ').append(text).append(end);
+    }
+    void open(std::string_view head) { line(head, " {\n"), ++depth_; }
     void close() { --depth_, line("}"); }
     std::string fresh(std::string_view prefix) { return std::string(prefix) + std::to_string(serial_++); }
     const std::string& text() const { return text_; }

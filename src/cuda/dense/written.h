@@ -29,7 +29,8 @@ struct Written {
     Remembered<Schedule> schedules;
     Remembered<ExtraJob> packs;
     Remembered<Source> texts;
-    Remembered<Source> sources;  // by their texts: what is equal is one
+    Remembered<Source> sources;    // by their texts: what is equal is one
+    Remembered<Source> wholes[2];  // of other kernels, by their own part of the text: of short and of long indices
     Remembered<Said> said;
 };
 
