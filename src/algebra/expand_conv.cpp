@@ -31,7 +31,13 @@ ValueId convolution_weight(Rewriter& r, ValueId w, int64_t groups) {
         if (axis >= 3 && r.shape(result)[static_cast<size_t>(axis)] > 1) flipped.push_back(axis);
     }
     std::swap(order[1], order[2]);
-    result = permute(r, result, std::move(order));
+    if (moves_no_element(r.shape(result), order)) {  // as the next round would say
+        Sizes shape = r.shape(result);
+        std::swap(shape[1], shape[2]);
+        result = reshape(r, result, std::move(shape));
+    } else {
+        result = permute(r, result, std::move(order));
+    }
     return flipped.empty() ? result : r.add(Op::flip, {result}, {{Key::dims, std::move(flipped)}});
 }
 

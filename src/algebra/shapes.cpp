@@ -37,14 +37,7 @@ ValueId permute_of_permute(Rewriter& r, ValueId id) {
         r.say("permute of permute");
         return permute(r, r.arg(x), std::move(order));
     }
-    // Moving axes of extent 1 alone moves no element: it is a reshape.
-    const Sizes& shape = r.shape(x);
-    int64_t last = -1;
-    for (int64_t axis : order) {
-        if (shape[static_cast<size_t>(axis)] == 1) continue;
-        if (axis < last) return -1;
-        last = axis;
-    }
+    if (!moves_no_element(r.shape(x), order)) return -1;
     r.say("permute of axes of extent 1 is a reshape");
     return reshape(r, x, r.shape(id));
 }

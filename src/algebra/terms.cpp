@@ -59,6 +59,16 @@ ValueId reshape(Rewriter& r, ValueId x, Sizes shape) {
     return r.add(Op::reshape, {x}, {{Key::shape, std::move(shape)}});
 }
 
+bool moves_no_element(const Sizes& shape, const Sizes& order) {
+    int64_t last = -1;
+    for (int64_t axis : order) {
+        if (shape[at(axis)] == 1) continue;
+        if (axis < last) return false;
+        last = axis;
+    }
+    return true;
+}
+
 ValueId permute(Rewriter& r, ValueId x, Sizes order) {
     if (std::is_sorted(order.begin(), order.end())) return x;
     return r.add(Op::permute, {x}, {{Key::order, std::move(order)}});

@@ -20,6 +20,7 @@ ValueId cast(Rewriter& r, ValueId x, DType dtype);
 ValueId full(Rewriter& r, DType dtype, Sizes shape, double value);
 ValueId reshape(Rewriter& r, ValueId x, Sizes shape);
 ValueId permute(Rewriter& r, ValueId x, Sizes order);
+bool moves_no_element(const Sizes& shape, const Sizes& order);  // but axes of extent 1 alone
 ValueId expand(Rewriter& r, ValueId x, Sizes shape);
 ValueId reduce(Rewriter& r, Op op, ValueId x, Sizes dims);  // keeps the dims
 // w' = matrix·w along `axis`; matrix is rows × extent, row-major. Uniform weights stay uniform where every row has one

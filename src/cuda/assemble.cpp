@@ -159,10 +159,11 @@ private:
                     request.sinks.push_back(placement_.sink_of(store));
             }
         }
+        std::vector<bool> seen(static_cast<size_t>(graph_.size()));
         for (const auto& [pass, packed] : packed_) {
             if (!packed.weights.job) continue;
             request.extras.push_back(packed.weights.job);
-            place_leaves_below(packed.weights.job->root, request.places);
+            place_leaves_below(packed.weights.job->root, request.places, seen);
         }
         if (request.sinks.empty() && request.extras.empty()) return {};
         Program program = context_.known ? *context_.known->prepared(request) : pull(request);
@@ -178,13 +179,14 @@ private:
         return 0;
     }
 
-    void place_leaves_below(ValueId root, Places& places) const {
+    // Those that were not seen yet.
+    void place_leaves_below(ValueId root, Places& places, std::vector<bool>& seen) const {
         std::vector<ValueId> open = {root};
-        std::set<ValueId> seen;
         while (!open.empty()) {
             const ValueId v = open.back();
             open.pop_back();
-            if (!seen.insert(v).second) continue;
+            if (seen[static_cast<size_t>(v)]) continue;
+            seen[static_cast<size_t>(v)] = true;
             if (is_leaf(graph_[v].op) && placement_.in_memory(v)) places.emplace(v, placement_.place_of(v));
             for (ValueId arg : graph_[v].args) open.push_back(arg);
         }

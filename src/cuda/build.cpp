@@ -93,8 +93,13 @@ Assembly assemble_compiled(const Plan& plan, const CompileOptions& options, cons
         }
         if (again) continue;
         if (known) {
+            for (const BoundLaunch& bound : assembly.launches) {
+                known->remember(bound.launch.source, target.arch);
+                const auto taken = assembly.taken.find(bound.pass);  // passes with one text share its source
+                if (taken != assembly.taken.end() && bound.launch.source->entry == dense_entry)
+                    taken->second.kernel.source = bound.launch.source;
+            }
             for (const auto& [pass, taken] : assembly.taken) known->remember(taken);
-            for (const BoundLaunch& bound : assembly.launches) known->remember(bound.launch.source, target.arch);
         }
         return assembly;
     }

@@ -13,7 +13,7 @@ namespace transfuse::cuda {
 
 class KeyText {
 public:
-    explicit KeyText(std::string begun = {}) : text_(std::move(begun)) {}
+    explicit KeyText(std::string begun = {}) : text_(std::move(begun)) { text_.reserve(usual); }
 
     template <class... Values>
     void add(const Values&... values) {
@@ -22,6 +22,8 @@ public:
     std::string take() { return std::move(text_); }
 
 private:
+    static constexpr size_t usual = 1000;  // bytes: as long as most become
+
     template <class T>
     requires std::is_arithmetic_v<T> || std::is_enum_v<T>
     void one(const T& value) {

@@ -62,15 +62,24 @@ double outputs_of(const Surroundings& around) {
 
 // The known kernel that is estimated fastest for the size, if any serves it.
 std::optional<DenseProgram> fastest(const Surroundings& around, const std::vector<KnownKernel>& kernels) {
-    std::vector<std::pair<double, const KnownKernel*>> order;
+    struct Candidate {
+        double seconds = 0;
+        const KnownKernel* kernel = nullptr;
+        std::shared_ptr<const DenseReading> reading = nullptr;  // null: there is nothing to compare
+    };
+    std::vector<Candidate> order;
     if (kernels.size() == 1)
-        order.emplace_back(0, kernels.data());
+        order.push_back({.kernel = kernels.data()});
     else
         for (const KnownKernel& kernel : kernels)
-            if (const auto seconds = dense_seconds_as(around, kernel.words)) order.emplace_back(*seconds, &kernel);
-    std::sort(order.begin(), order.end());
-    for (const auto& [seconds, kernel] : order) {
-        auto program = generate_dense_as(around, kernel->words);
+            if (auto reading = read_dense_as(around, kernel.words))
+                order.push_back({seconds_of(around, *reading), &kernel, std::move(reading)});
+    std::sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
+        return std::pair(a.seconds, a.kernel) < std::pair(b.seconds, b.kernel);
+    });
+    for (const auto& [seconds, kernel, reading] : order) {
+        auto program = reading ? generate_dense_as(around, kernel->words, *reading)
+                               : generate_dense_as(around, kernel->words);
         if (!program) continue;
         std::shared_ptr<const Source>& source = program->program.launches[0].source;
         if (kernel->source && source != kernel->source && source->text != kernel->source->text) continue;
@@ -182,7 +191,9 @@ void KnownKernels::remember(const std::shared_ptr<const Source>& source, int arc
 
 std::shared_ptr<const Program> KnownKernels::prepared(const PullRequest& request) {
     if (!written_) return std::make_shared<const Program>(pull(request));
-    const auto made = prepared_.get(pull_key(request), [&] {
+    thread_local std::string key;  // tens of kilobytes for a deep network: kept for the next
+    key = pull_key(request, std::move(key));
+    const auto made = prepared_.get(key, [&] {
         return std::make_shared<const Prepared>(Prepared{pull(request), request.extras});
     });
     return {made, &made->program};

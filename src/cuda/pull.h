@@ -42,8 +42,9 @@ struct PullRequest {
 // includes scratch_begin.
 Program pull(const PullRequest& request);
 
-// All that the launches of a request depend on. Extra jobs are told apart by their addresses.
-std::string pull_key(const PullRequest& request);
+// All that the launches of a request depend on. Extra jobs are told apart by their addresses. room: a text whose memory
+// may be used.
+std::string pull_key(const PullRequest& request, std::string room = {});
 
 // Reads `dtype` storage in the order of memory: axes sorted by stride, largest first.
 std::vector<size_t> memory_order(const Sizes& shape, const Sizes& strides);

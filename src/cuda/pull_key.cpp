@@ -9,8 +9,8 @@ namespace {
 
 class RequestKey {
 public:
-    explicit RequestKey(const PullRequest& request)
-        : request_(request), seen_(static_cast<size_t>(request.graph.size()), false) {}
+    RequestKey(const PullRequest& request, std::string room)
+        : request_(request), seen_(static_cast<size_t>(request.graph.size()), false), key_(std::move(room)) {}
 
     std::string text() {
         const Target& target = request_.target;
@@ -55,6 +55,9 @@ private:
 
 }  // namespace
 
-std::string pull_key(const PullRequest& request) { return RequestKey(request).text(); }
+std::string pull_key(const PullRequest& request, std::string room) {
+    room.clear();
+    return RequestKey(request, std::move(room)).text();
+}
 
 }  // namespace transfuse::cuda

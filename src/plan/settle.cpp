@@ -12,11 +12,13 @@ public:
         : draft_(draft), facts_(draft.facts), n_(static_cast<size_t>(facts_.graph.size())), needed_(n_), prepared_(n_) {
         live_.resize(draft.passes.size());
         for (auto& row : live_) row.resize(n_);
+        values_.resize(draft.passes.size());
         stores_.resize(draft.passes.size());
     }
 
     Plan run() {
         for (ValueId v : facts_.graph.outputs()) need_output(v);
+        for (std::vector<ValueId>& list : values_) std::sort(list.begin(), list.end());
         Plan plan;
         plan.views = draft_.view;
         prepare_pass(plan);
@@ -87,6 +89,7 @@ private:
         auto& row = live_[static_cast<size_t>(p)];
         if (row[Facts::at(v)]) return;
         row[Facts::at(v)] = true;
+        values_[static_cast<size_t>(p)].push_back(v);
         for (ValueId a : facts_.graph[v].args) {
             if (draft_.slot(p, a) != Slot::absent)
                 compute(p, a);
@@ -143,8 +146,7 @@ private:
         pass.anchor = draft.anchor;
         pass.why = draft.why;
         pass.stores = stores_[static_cast<size_t>(p)];
-        for (ValueId v = 0; v < facts_.graph.size(); ++v)
-            if (live_[static_cast<size_t>(p)][Facts::at(v)]) pass.steps.push_back({v, scope_of(draft_.slot(p, v))});
+        for (ValueId v : values_[static_cast<size_t>(p)]) pass.steps.push_back({v, scope_of(draft_.slot(p, v))});
         for (const Store& store : pass.stores)
             if (facts_.literal[Facts::at(store.value)]) pass.steps.push_back({store.value, Scope::tile});
         std::stable_sort(pass.steps.begin(), pass.steps.end(),
@@ -201,10 +203,9 @@ private:
                     if (q != p) self(self, q);
                 });
             };
-            for (ValueId v = 0; v < facts_.graph.size(); ++v)
-                if (live_[static_cast<size_t>(p)][Facts::at(v)])
-                    for (ValueId a : facts_.graph[v].args)
-                        if (draft_.slot(p, a) == Slot::absent) source(a);
+            for (ValueId v : values_[static_cast<size_t>(p)])
+                for (ValueId a : facts_.graph[v].args)
+                    if (draft_.slot(p, a) == Slot::absent) source(a);
             for (const Store& store : stores_[static_cast<size_t>(p)])
                 if (draft_.home[Facts::at(store.value)] != p) source(store.value);
             result.push_back(p);
@@ -245,8 +246,9 @@ private:
     const Facts& facts_;
     size_t n_;
     std::vector<bool> needed_, prepared_;
-    std::vector<std::vector<bool>> live_;     // [pass][value]
-    std::vector<std::vector<Store>> stores_;  // [pass]
+    std::vector<std::vector<bool>> live_;       // [pass][value]
+    std::vector<std::vector<ValueId>> values_;  // [pass]: those that are live, ascending
+    std::vector<std::vector<Store>> stores_;    // [pass]
     std::vector<Store> prepare_stores_;
     std::vector<ValueId> copied_outputs_;
 };

@@ -39,16 +39,18 @@ std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Tar
     return Cut{c, std::make_shared<const Schedule>(std::move(*s))};
 }
 
-// Null where the configuration does not fit.
-std::shared_ptr<const Schedule> schedule_of(const Surroundings& around, const Problem& problem, const Needs& needs,
-                                            const Config& config) {
+// Nothing where the configuration does not fit.
+std::optional<Cut> cut_by(const Config& config, const Surroundings& around, const Problem& problem,
+                          const Needs& needs) {
     const int shared_bytes = around.target.shared_bytes;
     const auto make = [&]() -> std::shared_ptr<const Schedule> {
         auto s = schedule(problem, needs, config, shared_bytes);
         return s ? std::make_shared<const Schedule>(std::move(*s)) : nullptr;
     };
-    return around.written ? around.written->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
-                          : make();
+    Cut cut{config, nullptr};
+    if (around.written) cut.key = schedule_key(problem, needs, config, shared_bytes);
+    cut.schedule = around.written ? around.written->schedules.get(cut.key, make) : make();
+    return cut.schedule ? std::optional(std::move(cut)) : std::nullopt;
 }
 
 // Where results go straight to memory unless another configuration is asked for: as far as it was measured (long sums
@@ -100,14 +102,14 @@ std::optional<Cut> turned_rival(const Request& request, const std::optional<Cut>
 std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wish& wish) {
     const auto config = wish.said ? std::optional(wish.said->config) : config_named(around.config);
     if (config && config->straight && request.straight) {
-        if (auto s = schedule_of(around, request.problem, *request.straight_needs(), *config)) {
+        if (auto cut = cut_by(*config, around, request.problem, *request.straight_needs())) {
             request.go_straight();
-            return Cut{*config, std::move(s)};
+            return cut;
         }
     } else if (config && config->turned && request.turned) {
-        if (auto s = schedule_of(around, request.problem, *request.turned_needs(), *config)) {
+        if (auto cut = cut_by(*config, around, request.problem, *request.turned_needs())) {
             request.turn();
-            return Cut{*config, std::move(s)};
+            return cut;
         }
     } else if (config && !config->straight && !config->turned &&
                (config->store_groups > 0 || request.needs.fragments)) {
@@ -118,11 +120,11 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
                 if (!needs.fragments) needs.boxed = 0;
                 if (!folded) needs.folded = 0;
                 needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
-                auto s = schedule_of(around, request.problem, needs, *config);
-                if (!s) continue;
+                auto cut = cut_by(*config, around, request.problem, needs);
+                if (!cut) continue;
                 if (!needs.folded && !needs.boxed) request.through_chunks();
                 request.needs = needs;
-                return Cut{*config, std::move(s)};
+                return cut;
             }
     }
     if (wish.said) return std::nullopt;

@@ -83,7 +83,9 @@ Text text_of(const Surroundings& around, const Request& request, const Cut& cut)
     };
     if (!around.written || around.target.stated()) return {source(write()), pack()};
     Written& written = *around.written;
-    const std::string key = schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes);
+    const std::string key =
+        cut.key.empty() ? schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes)
+                        : cut.key;
     const auto one = [&] {
         std::string text = write();
         return written.sources.get(text, [&] { return source(text); });
@@ -91,22 +93,15 @@ Text text_of(const Surroundings& around, const Request& request, const Cut& cut)
     return {written.texts.get(text_key(key, request.epilogue), one), written.packs.get(pack_key(key, program), pack)};
 }
 
-// The pass on the kernels of one family.
-std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not,
-                                     const Wish& wish = {}) {
-    const auto request = read_request(around, family, why_not, wish);
-    if (!request) return std::nullopt;
-    const TileProgram* program = &request->program;
-    const Problem* problem = &request->problem;
-    const Epilogue& epilogue = request->epilogue;
-    const Needs& needs = request->needs;
-    const auto cut = chosen(*request, around, wish);
-    if (!cut) {
-        if (why_not) *why_not = "no tile fits registers and shared memory";
-        return std::nullopt;
-    }
-    const Config& config = cut->config;
-    const Schedule& s = *cut->schedule;
+// The pass on one kernel.
+std::optional<DenseProgram> generate(const Surroundings& around, const Request& request, const Cut& cut,
+                                     const Wish& wish, std::string* why_not) {
+    const TileProgram* program = &request.program;
+    const Problem* problem = &request.problem;
+    const Epilogue& epilogue = request.epilogue;
+    const Needs& needs = request.needs;
+    const Config& config = cut.config;
+    const Schedule& s = *cut.schedule;
 
     KernelSizes sizes;
     int64_t total = static_cast<int64_t>(s.fixed) * s.variants;
@@ -133,7 +128,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     grid = static_cast<int>(std::min<int64_t>(grid, total));
 
     DenseProgram result;
-    Text text = text_of(around, *request, *cut);
+    Text text = text_of(around, request, cut);
     result.pack = std::move(text.pack);
     result.packed_bytes = packed_bytes(config, s);
     const int64_t partial_at = 0;
@@ -199,6 +194,16 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
     return result;
 }
 
+// The pass on the kernels of one family.
+std::optional<DenseProgram> generate(const Surroundings& around, Family family, std::string* why_not,
+                                     const Wish& wish = {}) {
+    const auto request = read_request(around, family, why_not, wish);
+    if (!request) return std::nullopt;
+    if (const auto cut = chosen(*request, around, wish)) return generate(around, *request, *cut, wish, why_not);
+    if (why_not) *why_not = "no tile fits registers and shared memory";
+    return std::nullopt;
+}
+
 // The families of a device, first choice first.
 std::vector<Family> families(const Surroundings& around) {
     if (around.target.has_wgmma() && around.config != portable_config) return {Family::wgmma, Family::mma};
@@ -248,18 +253,34 @@ std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const 
     return std::nullopt;
 }
 
-std::optional<double> dense_seconds_as(const Surroundings& around, const std::string& words) {
-    const auto said = said_by(words, around.written);
-    if (!said) return std::nullopt;
-    const Wish wish{.said = said};
+struct DenseReading {
+    std::unique_ptr<Request> request;
+    Cut cut;
+    Wish wish;
+};
+
+std::shared_ptr<const DenseReading> read_dense_as(const Surroundings& around, const std::string& words) {
+    Wish wish{.said = said_by(words, around.written)};
+    if (!wish.said) return nullptr;
     for (Family family : families(around)) {
-        const auto request = read_request(around, family, nullptr, wish);
+        auto request = read_request(around, family, nullptr, wish);
         if (!request) continue;
-        if (const auto cut = chosen(*request, around, wish))
-            return estimate(request->problem, request->needs, cut->config, *cut->schedule,
-                            around.target.multiprocessors);
+        if (auto cut = chosen(*request, around, wish))
+            return std::make_shared<const DenseReading>(std::move(request), std::move(*cut), std::move(wish));
     }
-    return std::nullopt;
+    return nullptr;
+}
+
+double seconds_of(const Surroundings& around, const DenseReading& reading) {
+    const auto& [request, cut, wish] = reading;
+    return estimate(request->problem, request->needs, cut.config, *cut.schedule, around.target.multiprocessors);
+}
+
+std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::string& words,
+                                              const DenseReading& reading) {
+    auto program = generate(around, *reading.request, reading.cut, reading.wish, nullptr);
+    if (!program) return generate_dense_as(around, words);  // another family may take it
+    return program->words == words ? std::move(program) : std::nullopt;
 }
 
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& around, int larger, bool any_size) {

@@ -39,8 +39,13 @@ std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std
 
 // The same by what another size was given (DenseProgram::words); nullopt where that does not fit this size.
 std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const std::string& words);
-std::optional<double> dense_seconds_as(const Surroundings& surroundings,
-                                       const std::string& words);  // its estimate alone
+// In two steps, where several are to be compared: read, which is enough for an estimate, and written. Null where what
+// the other size was given does not fit.
+struct DenseReading;
+std::shared_ptr<const DenseReading> read_dense_as(const Surroundings& surroundings, const std::string& words);
+double seconds_of(const Surroundings& surroundings, const DenseReading& reading);
+std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const std::string& words,
+                                              const DenseReading& reading);
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 
