@@ -95,10 +95,11 @@ def kept_kernels() -> int:
     return sum(1 for file in Path(folder).rglob("*") if file.is_file()) if torch.cuda.is_available() else 0
 
 
-def host_microseconds(call, calls=20, batches=60) -> float:
-    """Until the call returns, the best of many batches: so few calls in each that the GPU's queue never fills."""
-    best = float("inf")
-    for _ in range(batches):
+def host_microseconds(call, calls=20, seconds=0.3) -> float:
+    """Until the call returns, the best of many batches: so few calls in each that the GPU's queue never fills, so many
+    batches that the processor is awake (in the first hundredths of a second a call takes half as long again)."""
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(calls):
