@@ -71,12 +71,12 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
 
 class CudaExecutable final : public Executable {
 public:
-    CudaExecutable(const Plan& plan, const CompileOptions& options, std::shared_ptr<KnownKernels> known)
+    CudaExecutable(const Plan& plan, CompileOptions options, std::shared_ptr<KnownKernels> known)
         : plan_(plan),
-          options_(options),
-          device_(device(options.device)),
+          options_(std::move(options)),
+          device_(device(options_.device)),
           known_(std::move(known)),
-          aligned_(load(plan, options, device_, true, known_.get())) {
+          aligned_(load(plan_, options_, device_, true, known_.get())) {
         state_strides(plan_.graph.leaves(), options_.leaf_strides);
         state_strides(plan_.graph.outputs(), options_.output_strides);
     }
@@ -218,11 +218,11 @@ std::unique_ptr<Executable> compile_cuda(const Plan& plan, const CompileOptions&
     return cuda::compile_knowing(plan, options, nullptr);
 }
 
-std::unique_ptr<Executable> cuda::compile_knowing(const Plan& plan, const CompileOptions& options,
+std::unique_ptr<Executable> cuda::compile_knowing(const Plan& plan, CompileOptions options,
                                                   std::shared_ptr<KnownKernels> known) {
     const std::string reason = cuda_unavailable_reason();
     if (!reason.empty()) fail("compile_cuda: ", reason);
-    return std::make_unique<CudaExecutable>(plan, options, std::move(known));
+    return std::make_unique<CudaExecutable>(plan, std::move(options), std::move(known));
 }
 
 std::shared_ptr<cuda::KnownKernels> cuda::no_kernels_yet() { return std::make_shared<KnownKernels>(); }

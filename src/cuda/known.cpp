@@ -78,8 +78,8 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
         return std::pair(a.seconds, a.kernel) < std::pair(b.seconds, b.kernel);
     });
     for (const auto& [seconds, kernel, reading] : order) {
-        auto program = reading ? generate_dense_as(around, kernel->words, *reading)
-                               : generate_dense_as(around, kernel->words);
+        auto program =
+            reading ? generate_dense_as(around, kernel->words, *reading) : generate_dense_as(around, kernel->words);
         if (!program) continue;
         std::shared_ptr<const Source>& source = program->program.launches[0].source;
         if (kernel->source && source != kernel->source && source->text != kernel->source->text) continue;
@@ -120,14 +120,15 @@ KnownKernels::~KnownKernels() = default;
 
 bool KnownKernels::first_met(const Graph& graph) {
     std::string graphs = std::to_string(graph.outputs().size());
-    std::vector<Sizes> sizes;
-    for (ValueId leaf : graph.leaves()) {
-        const Type& type = graph[leaf].type;
-        graphs += std::string(name(type.dtype)) + std::to_string(type.rank());
-        sizes.push_back(type.shape);
-    }
+    for (ValueId leaf : graph.leaves())
+        (graphs += name(graph[leaf].type.dtype)) += std::to_string(graph[leaf].type.rank());
     const std::lock_guard lock(mutex_);
-    return first_.try_emplace(std::move(graphs), sizes).first->second == sizes;
+    const auto [first, fresh] = first_.try_emplace(std::move(graphs));
+    std::vector<Sizes>& sizes = first->second;
+    if (fresh)
+        for (ValueId leaf : graph.leaves()) sizes.push_back(graph[leaf].type.shape);
+    return std::equal(sizes.begin(), sizes.end(), graph.leaves().begin(), graph.leaves().end(),
+                      [&](const Sizes& shape, ValueId leaf) { return shape == graph[leaf].type.shape; });
 }
 
 std::vector<KnownKernel> KnownKernels::of(const std::string& structure) {

@@ -58,14 +58,7 @@ public:
           placement_(context.placement),
           number_(number),
           around_(surroundings_of(context, pass_, number, config)),
-          ahead_(std::move(ahead)),
-          places_(placement_.places_of(pass_)) {
-        // Copies of whole leaves read what they write under another name.
-        for (const Store& store : pass_.stores)
-            if (pass_.steps.empty() && store.value == store.target)
-                if (const ValueId root = view_root(context_.plan, store.value); !is_literal(graph_, root))
-                    places_.emplace(root, placement_.place_of(root));
-    }
+          ahead_(std::move(ahead)) {}
 
     PassProgram run() {
         switch (pass_.kind) {
@@ -89,13 +82,25 @@ public:
     }
 
 private:
+    // What the general kernel may read.
+    Places& places() {
+        if (places_) return *places_;
+        places_ = placement_.places_of(pass_);
+        // Copies of whole leaves read what they write under another name.
+        for (const Store& store : pass_.stores)
+            if (pass_.steps.empty() && store.value == store.target)
+                if (const ValueId root = view_root(context_.plan, store.value); !is_literal(graph_, root))
+                    places_->emplace(root, placement_.place_of(root));
+        return *places_;
+    }
+
     void dense() {
         if (ahead_ || !ordinary_arithmetic()) tensor_cores();
     }
 
     // Families that tiles_ahead has asked already. False where none takes the pass.
     bool ordinary_arithmetic() {
-        if (auto thin = generate_thin(around_, places_, placement_.sinks_of(pass_))) {
+        if (auto thin = generate_thin(around_, places(), placement_.sinks_of(pass_))) {
             take(std::move(*thin), "ordinary arithmetic; ");
             for (const Store& store : pass_.stores) done_.insert(store.value);
             return true;
@@ -117,9 +122,9 @@ private:
         left_to_the_general_kernel();
     }
 
-    std::optional<GridProgram> ordinary_product() const {
-        auto cells = generate_cells(around_, places_, placement_.tile_sinks(pass_));
-        return cells ? std::move(cells) : generate_grouped(around_, places_, placement_.tile_sinks(pass_));
+    std::optional<GridProgram> ordinary_product() {
+        auto cells = generate_cells(around_, places(), placement_.tile_sinks(pass_));
+        return cells ? std::move(cells) : generate_grouped(around_, places(), placement_.tile_sinks(pass_));
     }
 
     void take_tiles(Tiles tiles) {
@@ -135,7 +140,7 @@ private:
     void take_product(Program product) {
         const std::string how = result_.config ? "tensor-core kernel" : "ordinary arithmetic";
         take(std::move(product), how + " for the product alone (" + why_not_ + "), then the general kernel; ");
-        places_.insert_or_assign(pass_.anchor, placement_.place_of(pass_.anchor));
+        places().insert_or_assign(pass_.anchor, placement_.place_of(pass_.anchor));
         done_.insert(pass_.anchor);
     }
 
@@ -143,7 +148,7 @@ private:
         std::vector<std::pair<ValueId, Place>> stores;
         for (const Store& store : pass_.stores)
             if (store.value == store.target) stores.emplace_back(store.value, placement_.sink_of(store).place);
-        auto moments = generate_moments(around_, places_, stores, &why_not_);
+        auto moments = generate_moments(around_, places(), stores, &why_not_);
         if (!moments) return left_to_the_general_kernel();
         take(std::move(moments->program));
         place(moments->grid);
@@ -151,9 +156,9 @@ private:
     }
 
     void correlate() {
-        auto correlate = generate_grouped_gradient(around_, places_);
-        if (!correlate) correlate = generate_correlate(around_, places_, &why_not_);
-        if (!correlate) correlate = generate_covariance(around_, places_);
+        auto correlate = generate_grouped_gradient(around_, places());
+        if (!correlate) correlate = generate_correlate(around_, places(), &why_not_);
+        if (!correlate) correlate = generate_covariance(around_, places());
         if (!correlate) return left_to_the_general_kernel();
         take(std::move(correlate->program));
         place(correlate->grid);
@@ -162,7 +167,7 @@ private:
     void pointwise() {
         std::vector<Place> stores;
         for (const Store& store : pass_.stores) stores.push_back(placement_.sink_of(store).place);
-        auto loop = generate_loop(around_, places_, stores, &why_not_);
+        auto loop = generate_loop(around_, places(), stores, &why_not_);
         if (!loop) return;
         result_.note = loop->note;
         result_.program.launches.push_back(std::move(*loop));
@@ -174,7 +179,6 @@ private:
         Program& program = result_.program;
         const bool tail = !program.launches.empty();
         PullRequest request = pull_request(std::string(pass_name(pass_.kind)) + (tail ? "_tail" : ""));
-        request.places = std::move(places_);
         request.early = tail;
         request.scratch_begin = static_cast<int64_t>(program.scratch_bytes);
         // Sums over space, what follows them and what prepares weights: small, and often differences of what is nearly
@@ -185,6 +189,7 @@ private:
         for (const Store& store : pass_.stores)
             if (!done_.contains(store.value)) request.sinks.push_back(placement_.sink_of(store));
         if (request.sinks.empty()) return;
+        request.places = std::move(places());
         Program rest = pull(request);
         for (Launch& launch : rest.launches) program.launches.push_back(std::move(launch));
         program.scratch_bytes = std::max(program.scratch_bytes, rest.scratch_bytes);
@@ -246,7 +251,7 @@ private:
         result_.note = how + result_.program.note;
     }
     void place(Places& left) {
-        for (auto& [value, place] : left) places_.insert_or_assign(value, std::move(place));
+        for (auto& [value, place] : left) places().insert_or_assign(value, std::move(place));
     }
     void tiles_are_done() {
         for (const TileStep& step : pass_.steps)
@@ -261,9 +266,9 @@ private:
     const size_t number_;
     const Surroundings around_;
     std::optional<Tiles> ahead_;
-    Places places_;           // what the general kernel may read
-    std::set<ValueId> done_;  // stored by the main kernel already
-    bool apart_ = false;      // the main kernel leaves the products of each tap
+    std::optional<Places> places_;  // once they are asked for: most dense passes leave nothing to the general kernel
+    std::set<ValueId> done_;        // stored by the main kernel already
+    bool apart_ = false;            // the main kernel leaves the products of each tap
     std::string why_not_;
     PassProgram result_;
 };

@@ -70,7 +70,7 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
             instance->executable = compile_cpu(instance->plan, options);
             break;
         case Engine::cuda:
-            instance->executable = cuda::compile_knowing(instance->plan, options, kernels);
+            instance->executable = cuda::compile_knowing(instance->plan, std::move(options), kernels);
             break;
         case Engine::reference:
             instance->executable = compile_reference(instance->plan, options);
