@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import copy
 import re
 import subprocess
 import symtable
@@ -113,7 +114,7 @@ def test_backward_of_a_collapsed_model_is_its_derivation(row, shape):
         torch.testing.assert_close(got, truth, rtol=1e-12, atol=1e-14)
 
 
-def test_other_sizes_of_a_collapsed_mode_are_computed_by_its_derivation():
+def test_a_mode_whose_statistics_are_the_running_ones_is_written_with_the_other():
     """C in eval mode: what its kernels cannot take, and what backward differentiates."""
     ours, theirs = namespace(example("C")), {}
     exec((root / "bench" / "models" / "C.py").read_text(), theirs)
@@ -121,12 +122,13 @@ def test_other_sizes_of_a_collapsed_mode_are_computed_by_its_derivation():
     model = theirs["Model"](*theirs["get_init_inputs"]()).double().eval()
     model.batch_norm.running_mean.uniform_()
     model.batch_norm.running_var.uniform_(0.5, 2)
-    names = re.search(r"    (.*) = \[t\.double\(\) for t in parameters\]", example("C"))[1].split(", ")
     state = {name.replace(".", "_"): t for name, t in [*model.named_parameters(), *model.named_buffers()]}
+    before = copy.deepcopy(model.state_dict())
     x = torch.rand(2, 64, 3, 2, 5, dtype=torch.float64)
-    assert ours["PROGRAMS"]["eval"][-2] is ours["eval_as_derived"]
-    found = ours["eval_as_derived"](None, x, *(state[name] for name in names))[0]
-    torch.testing.assert_close(found, model(x), rtol=1e-12, atol=1e-14)
+    expected, *_, written, _ = ours["PROGRAMS"]["eval"]
+    found = written(torch.ops.aten.convolution, x, *(state[name] for name, _ in expected[1:]))
+    assert len(found) == 1 and all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    torch.testing.assert_close(found[0], model(x), rtol=1e-12, atol=1e-14)
 
 
 def test_backward_of_a_dense_model_is_pytorchs_own():

@@ -31,6 +31,7 @@ class Part:
     programs: Programs
     summary: dict
     gradient: Part | None = None  # its gradients, where kernels of the file compute them
+    derived: bool = True  # whether PyTorch is told the derivation's result, where a formula is left
 
     @property
     def outputs(self) -> int:

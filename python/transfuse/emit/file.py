@@ -66,8 +66,9 @@ def _without_general(part):
 
 
 def _shorter(part):
-    """For the example's kind of sizes alone, and what its plain kernels look up said where they read it."""
-    return replace(part, programs=part.programs.without_general().changed(quotients.plainly))
+    """For the example's kind of sizes alone, what its plain kernels look up said where they read it, and what PyTorch differentiates
+    as written: a second formula of the model would have to be read as well."""
+    return replace(part, programs=part.programs.without_general().changed(quotients.plainly), derived=False)
 
 
 def _without_gradient(part):
@@ -105,18 +106,19 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
     regions = [functions.region(part) for part in forward]
+    regions = [*functions.by_one_function(*regions)] if len(modes) == len(regions) == 2 else regions
     regions += [gradients.python(functions.name_of(regions[0]), part.name) for part in backward]
     transposed = "], False, [" not in "".join(regions)
+    rounding = [part.name for part in parts if part.rounds]
+    tensor_cores = bool(rounding)
     written = [
         (text, dict(zip(map(functions.leaf_name, p.sized.names), p.sized.shapes)))
         for p, text in zip(parts, regions)
-        if p.falls and not network
+        if p.falls and tensor_cores and not network  # other kernels run on every GPU
     ]
     convolutions = portable.called(written)
     direct, launched, convolve = portable.texts(convolutions, transposed) if convolutions else ("", "", "")
     source = source.replace(BETWEEN, direct) + launched
-    rounding = [part.name for part in parts if part.rounds]
-    tensor_cores = bool(rounding)
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
@@ -139,6 +141,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             network,
             any(not shape for program in every for _, shape in program.outputs),
             any(part.programs["fp32"][0][1].optional for part in backward),
+            not any("_as_written(" in text for text in regions),
         ),
         runtime.helpers("\n".join(regions), model),
         *regions,

@@ -12,7 +12,8 @@ from transfuse.emit.model import as_written
 def region(part) -> str:
     """How PyTorch would compute it: as derived where a formula is left, else as written."""
     names = [leaf_name(n) for n in part.sized.names]
-    formula = None if part.rounds else derived.written(part.sized, names, _serving(part).extents)
+    wanted = part.derived and not part.rounds
+    formula = derived.written(part.sized, names, _serving(part).extents) if wanted else None
     return _as_derived(part, names, formula) if formula else _as_written(part, names)
 
 
@@ -68,6 +69,42 @@ def _as_written(part, names: list[str]) -> str:
         *([f"    {sizes}"] if read else []),
         *(f"    {line}" for line in lines),
     ])  # fmt: skip
+
+
+HEAD = re.compile(r'def (\w+)\(convolve, ([^()]*)\):\n    """[^"]*"""\n')
+BY_RUNNING = re.compile(
+    r"(\w+) = torch\.ops\.aten\.batch_norm\((\w+(?:\[0\])?, \w+, \w+), (\w+), (\w+), False, [^,]*, ([^,]*), \w+\)"
+)
+
+
+def by_one_function(train: str, evaluation: str) -> tuple[str, str]:
+    """Two modes that differ in whose statistics a batch norm takes: what is written for train mode takes running ones as well."""
+    mine, other = HEAD.match(train), HEAD.match(evaluation)
+    if not mine or not other:
+        return train, evaluation
+    lines, theirs = train[mine.end() :].split("\n"), evaluation[other.end() :]
+    norms = [i for i, line in enumerate(lines) if re.match(r"    \w+ = batch_norm\(", line)]
+    running: list[str] = []
+    for i, match in zip(norms, BY_RUNNING.finditer(theirs)):
+        running += match[3], match[4]
+        own = lines[i].split()[0]
+        theirs = theirs.replace(match[0], f"@ = batch_norm({match[2]}, {match[5]})")
+        theirs = re.sub(rf"(?<![.\w]){match[1]}\b(?!\()", f"{own}[0]", theirs).replace("@ = ", f"{own} = ")
+    last = lines[-2].split(" = ", 1)
+    alike = [*lines[:-2], f"    return [{last[-1]}]"] == theirs.split("\n")
+    names, all_ = mine[2].split(", "), other[2].split(", ")
+    if not alike or not lines[-1].startswith(f"    return [{last[0].strip()}, ") or {*names, *running} != {*all_}:
+        return train, evaluation
+    for k, i in enumerate(norms):
+        given = "*running" if len(norms) == 1 else f"*running[{2 * k}:{2 * k + 2}]"
+        lines[i] = f"{lines[i][:-1]}, {given})"
+    order = ", ".join(str(all_.index(name)) for name in [*names, *running])
+    said = mine[0].replace("):\n", ", *running):\n", 1).replace('."""', '. running: statistics of eval mode."""')
+    return said + "\n".join(lines), (
+        f"def {other[1]}(convolve, *leaves):\n"
+        '    """By the running statistics."""\n'
+        f"    return {mine[1]}(convolve, *[leaves[i] for i in ({order})])[:1]"
+    )
 
 
 def _as_derived(part, names: list[str], formula: list[str]) -> str:

@@ -15,6 +15,14 @@ def batch_norm(x, weight, bias, eps):
     return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, True, 1.0, eps, cudnn), mean, variance
 '''
 
+BATCH_NORM_BY_EITHER = '''
+def batch_norm(x, weight, bias, eps, *running):
+    """The result, mean and variance: the running ones, or in training the batch's, its variance unbiased."""
+    mean, variance = running or x.new_zeros(2, x.shape[1])
+    cudnn = torch.backends.cudnn.enabled
+    return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, not running, 1.0, eps, cudnn), mean, variance
+'''
+
 
 HELD = '''
 _held = weakref.WeakKeyDictionary()
@@ -62,6 +70,7 @@ def update(running, found, momentum):
 def helpers(regions: str, model: str) -> str:
     """What the regions as written and the model call beside torch's own operators."""
     statistics = BATCH_NORM if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
+    statistics = BATCH_NORM_BY_EITHER if "*running" in regions else statistics
     statistics += UPDATE if statistics else ""
     lookup = OF if re.search(r"(?<![.\w])of\(", model) else ""
     return (derived.HELPERS + "\n" if "_as_derived" in regions else "") + statistics + lookup
@@ -196,12 +205,13 @@ def text(
     network: bool,
     scalars: bool,
     optional: bool,
+    derived: bool,
 ) -> str:
     """builds: the arithmetics that are compiled apart. falls: some sizes or GPUs take the portable path. convolve: its Python, where it
     has a kernel. tensor_cores: kernels are for one arithmetic each. rounding: programs that round to TF32, where others do not.
     statistics: there are outputs that stay fp32 whatever the leaves are. formulas: some leaf's extent is one of sizes. scalars: some
     output has no axes; of others the extents are given one by one, which PyTorch reads a microsecond faster. optional: some program
-    has outputs that a caller may go without."""
+    has outputs that a caller may go without. derived: no function in PyTorch's operators has a convolution."""
     others = [*([(-3, "STRICT")] if "strict" in builds else []), *([(-4, "WIDE")] if "wide" in builds else [])]
     other = "; ".join(
         [*(["small: fp32 though TF32 is allowed, as PyTorch does"] if "strict" in builds else []),
@@ -257,7 +267,7 @@ def text(
         "@WRITTEN@": "written" if falls else "_",
         "@PORTABLE@": f"{asked}    if {portable_when}:\n        return written({by}, *given)\n" if falls else "",
         "@LEAVES@": leaves,
-        "@CONVOLVE@": "convolve" if convolve else "torch.ops.aten.convolution" if network else "None",
+        "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
         "@RESULTS@": ", results" if statistics else "",
         "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
         "@SHAPES@": "[(s, leaves[0].dtype if i < rest[-1] else torch.float32) for i, s in enumerate(outputs(**sizes))]"
