@@ -101,7 +101,7 @@ template <class F> DEVICE void tf_each(int block, int count, F f) {
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
     int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
-    __shared__ double tf_warps[8], tf_sums[1];
+    __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
@@ -127,27 +127,29 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
     if (threadIdx.x == 0) {
         double total33 = 0.0;
         for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        tf_sums[0] = total33;
+        p1[to] = total33;
     }
-    __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
-    if (threadIdx.x == 0) p1[to] = tf_sums[0];
+}
+
+DEVICE void prepare_1(int block, const STORED* __restrict__ from, float* to) {
+    tf_each(block, 8192, [&](int i) {
+        const int i3 = i / 128, i4 = i - i3 * 128;
+        double a = 0.0;
+        for (int r1 = 0; r1 < 3; ++r1)
+            for (int r2 = 0; r2 < 3; ++r2) a += (double)(float)from[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
+        to[i3 * 128 + i4] = a;
+    });
 }
 
 __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
     const STORED* __restrict__ p3, float* p4) {
     TF_BESIDE();
     const int block = blockIdx.x;
-    if (block < 32) tf_each(block, 8192, [&](int i) {
-        const int i3 = i / 128, i4 = i - i3 * 128;
-        double a = 0.0;
-        for (int r1 = 0; r1 < 3; ++r1)
-            for (int r2 = 0; r2 < 3; ++r2) a += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
-        p1[i3 * 128 + i4] = a;
-    });
+    if (block < 32) prepare_1(block, p0, p1);
     else tf_each(0, 128, [&](int i) { p4[i] = (float)((float)p2[i] + (float)p3[i]); });
     TF_AFTER();
 }
@@ -202,13 +204,7 @@ __global__ void __launch_bounds__(256) backward_prepare(const STORED* __restrict
     const STORED* __restrict__ p3, float* p4, float* p5) {
     TF_SEQUENCE();
     const int block = blockIdx.x;
-    if (block < 32) tf_each(block, 8192, [&](int i) {
-        const int i3 = i / 128, i4 = i - i3 * 128;
-        double a5 = 0.0;
-        for (int r1 = 0; r1 < 3; ++r1)
-            for (int r2 = 0; r2 < 3; ++r2) a5 += (double)(float)p0[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
-        p1[i3 * 128 + i4] = a5;
-    });
+    if (block < 32) prepare_1(block, p0, p1);
     else if (block < 33) tf_each(0, 128, [&](int i) { p4[i] = (float)((float)p2[i] + (float)p3[i]); });
     else tf_each(block - 33, 8192, [&](int i) {
         const int i17 = i / 64, i18 = i - i17 * 64;
@@ -434,7 +430,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_9fd09779e207", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_edafa4bdb24e", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

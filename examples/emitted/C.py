@@ -22,7 +22,7 @@
 #   in all 537 Gflop and 1.35 GB became 20.6 Mflop and 81.5 MB.
 # Plan: prepare: 3.56 Mflop, 4.13 MB; moments: 17 Mflop, 67.2 MB.
 # Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 0.0178 ms at least for the plan at these sizes, 1.34 ms as written.
-# Gradients: PyTorch's operators differentiate the derivation's result or the model as written, which has kernels of its own in forward alone.
+# Gradients: PyTorch's operators differentiate the model as written, which has kernels of its own in forward alone.
 
 import ctypes
 import struct
@@ -72,7 +72,8 @@ template <class F> DEVICE void tf_each(int block, int count, F f) {
     if (i < count) f(i);
 }
 // Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
-template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
+template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
+    __shared__ double shared[256];
     const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
 #pragma unroll 8
@@ -91,16 +92,12 @@ DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-constexpr int THREADS = 384, COUT = 128, TILE_N = 1, RUN_N = 1, PERIOD_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4, PERIOD_D = 1;
-constexpr int TILE_H = 4, RUN_H = 4, EXTENT_H = 8, FIRST_H = -4, PERIOD_H = 1, TILE_W = 36, RUN_W = 36, EXTENT_W = 36, FIRST_W = -4, PERIOD_W = 1;
-constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2;
-constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336;
-constexpr int RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96, WORDS = 1440;
-constexpr int WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2, MASKS = 1, MASK_ROWS = 1;
+constexpr int THREADS = 384, COUT = 128, TILE_N = 1, RUN_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4, TILE_H = 4, RUN_H = 4;
+constexpr int EXTENT_H = 8, FIRST_H = -4, TILE_W = 36, RUN_W = 36, EXTENT_W = 36, FIRST_W = -4, PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448;
+constexpr int LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048;
+constexpr int OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592;
+constexpr int TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96, WORDS = 1440, WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2;
 DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
-__constant__ int slab_reaches[] = {-4, -4, -4, -4, -4, -4, -3, -3, -4, -4, -2, -2, -4, -4, -1, -1, -4, -4, 0, 0, -3, -3, -4, -4, -3, -3, -3, -3, -3,
-    -3, -2, -2, -3, -3, -1, -1, -3, -3, 0, 0, -2, -2, -4, -4, -2, -2, -3, -3, -2, -2, -2, -2, -2, -2, -1, -1, -2, -2, 0, 0, -1, -1, -4, -4, -1, -1,
-    -3, -3, -1, -1, -2, -2, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, -4, -4, 0, 0, -3, -3, 0, 0, -2, -2, 0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};  // first and last shift along d, along h
 DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
     asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}" ::SHARED(b), "r"(parity) : "memory");
@@ -159,9 +156,8 @@ DEVICE int next_tile(int tile) {
 }
 // Whether any window of a slab of weights meets the image, for this tile; else slab and products are left out.
 DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
-    const int* reach = slab_reaches + 4 * slab;  // first and last shift along d, along h
-    return at.u[1] + reach[0] < s.in[1] && at.u[1] + TILE_D - 1 + reach[1] >= 0 && at.u[2] + reach[2] < s.in[2] && at.u[2] + TILE_H - 1
-        + reach[3] >= 0;
+    const int d = slab / 5 - 4, h = slab % 5 - 4;  // its shift along d, along h
+    return at.u[1] + d < s.in[1] && at.u[1] + TILE_D - 1 + d >= 0 && at.u[2] + h < s.in[2] && at.u[2] + TILE_H - 1 + h >= 0;
 }
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
 DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece, int t) {
@@ -254,11 +250,6 @@ struct Held {
         barrier_wait(barrier, parity);
     }
 };
-__constant__ int windows[] = {0, 1, 2, 3, 4, 36, 37, 38, 39, 40, 72, 73, 74, 75, 76, 108, 109, 110, 111, 112, 144, 145, 146, 147, 148, 288, 289, 290,
-    291, 292, 324, 325, 326, 327, 328, 360, 361, 362, 363, 364, 396, 397, 398, 399, 400, 432, 433, 434, 435, 436, 576, 577, 578, 579, 580, 612, 613,
-    614, 615, 616, 648, 649, 650, 651, 652, 684, 685, 686, 687, 688, 720, 721, 722, 723, 724, 864, 865, 866, 867, 868, 900, 901, 902, 903, 904, 936,
-    937, 938, 939, 940, 972, 973, 974, 975, 976, 1008, 1009, 1010, 1011, 1012, 1152, 1153, 1154, 1155, 1156, 1188, 1189, 1190, 1191, 1192, 1224, 1225,
-    1226, 1227, 1228, 1260, 1261, 1262, 1263, 1264, 1296, 1297, 1298, 1299, 1300};  // first pixel of each tap's window
 
 template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
     int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
@@ -269,9 +260,9 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
         met = true;
         held.wait(b.weights_full[slab], slab_turn & 1, b);
         tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
-        const int* window = windows + part * 5;
+        const int window = part / 5 * 288 + part % 5 * 36;  // its first pixel
         products_begin();
-        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window[j]);
+        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window + j);
         products_commit();
         products_wait<1>();
         held.release(b);
@@ -297,25 +288,19 @@ template <int WG> struct Fragments {
     const Operands& operands;
     int warpgroup, column, channel;  // of the lane: first column; first row's channel and segment
     struct Inside { unsigned ends, other_ends; Mask mask, other; };  // of this tile and of the last one with other ends
-    Inside inside[MASKS][MASK_ROWS] = {};  // bit k: result k lies in the output
-    int left[4] = {};  // outputs from the run's first one to the end, along each axis
+    Inside inside = {};  // bit k: result k lies in the output
     float sums[RESULT_ROWS][STATS] = {};
-    template <int N> DEVICE void load_rows(float (&r)[N], const float* from) { UNROLL for (int i = 0; i < N; i++) r[i] = from[i * 8]; }
     DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t)
-        : table((const float*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup) {
-        const int lane = t % 32, row = lane / 4, warp = t / 32;
-        column = lane % 4 * 2;
-        channel = warpgroup * 64 + (warp * 16 + row);  // the second row: one more
-    }
-    DEVICE Mask find_inside(Inside& known, const Place& at) {
-        const unsigned end_N = max(0, min(RUN_N, s.out[0] + PERIOD_N - 1 - at.u[0]));
-        const unsigned end_D = max(0, min(RUN_D, s.out[1] + PERIOD_D - 1 - at.u[1]));
-        const unsigned end_H = max(0, min(RUN_H, s.out[2] + PERIOD_H - 1 - at.u[2]));
-        const unsigned end_W = max(0, min(RUN_W, s.out[3] + PERIOD_W - 1 - at.u[3])), now = end_N << 24 | end_D << 16 | end_H << 8 | end_W;
-        if (now == known.ends) return known.mask;
-        const bool back = now == known.other_ends;
-        Mask mask = back ? known.other : 0;
-        known.other = known.mask; known.other_ends = known.ends;
+        : table((const float*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup), column(t % 32 % 4 * 2),
+        channel(warpgroup * 64 + (t / 32 * 16 + t % 32 / 4)) {}
+    DEVICE Mask find_inside(const Place& at) {
+        const unsigned end_N = max(0, min(RUN_N, s.out[0] - at.u[0])), end_D = max(0, min(RUN_D, s.out[1] - at.u[1]));
+        const unsigned end_H = max(0, min(RUN_H, s.out[2] - at.u[2])), end_W = max(0, min(RUN_W, s.out[3] - at.u[3]));
+        const unsigned now = end_N << 24 | end_D << 16 | end_H << 8 | end_W;
+        if (now == inside.ends) return inside.mask;
+        const bool back = now == inside.other_ends;
+        Mask mask = back ? inside.other : 0;
+        inside.other = inside.mask; inside.other_ends = inside.ends;
         if (!back)
 #pragma unroll 1
             for (int k = 0; k < RESULTS; k += 2) {
@@ -323,49 +308,35 @@ template <int WG> struct Fragments {
                 const unsigned row = (r % EXTENT_H < end_H) & (r / EXTENT_H % EXTENT_D < end_D) & (r / (EXTENT_H * EXTENT_D) < end_N);
                 mask |= (Mask)(row & (w < end_W) | (row & (w + 1 < end_W)) << 1) << k;
             }
-        known.ends = now;
-        return known.mask = mask;
-    }
-    // Whether the output ends elsewhere in this tile than in the last one.
-    DEVICE bool ends_elsewhere(const Place& at) {
-        const int left_N = min(1, s.out[0] - at.u[0]), left_D = min(1, s.out[1] - at.u[1]), left_H = min(RUN_H, s.out[2] - at.u[2]);
-        const int left_W = min(RUN_W, s.out[3] - at.u[3]);
-        if (left_N == left[0] && left_D == left[1] && left_H == left[2] && left_W == left[3]) return false;
-        left[0] = left_N; left[1] = left_D; left[2] = left_H; left[3] = left_W;
-        return true;
+        inside.ends = now;
+        return inside.mask = mask;
     }
     // Of a tile that no border cuts, only results at the ends of rows are looked at one by one.
-    template <bool WHOLE> DEVICE void count(float (&acc)[BLOCKS][ACCUMULATORS], const Mask (&mask)[MASK_ROWS], float (&parts)[RESULT_ROWS][STATS]) {
-        constexpr int BATCH = 2, VECTOR = RESULTS;
-        float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];
-        load_rows(r1, table + channel);
-        UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v1[i][e] = acc[0][e / 2 * 4 + i * 2 + e % 2] + r1[i];
-        UNROLL for (int i = 0; i < BATCH; i++) UNROLL for (int e = 0; e < VECTOR; e++) v2[i][e] = v1[i][e] * v1[i][e];
-        UNROLL for (int e = 0; e < VECTOR; e++)
-            UNROLL for (int i = 0; i < BATCH; i++)
-                if ((WHOLE && !at_the_end(e)) || mask[0] >> e & 1) {
-                    parts[i][0] = parts[i][0] + v2[i][e];
-                    parts[i][1] = parts[i][1] + v1[i][e];
+    template <bool WHOLE> DEVICE void count(float (&acc)[BLOCKS][ACCUMULATORS], Mask mask, float (&parts)[RESULT_ROWS][STATS]) {
+        const float r1[] = {table[channel], table[channel + 8]};
+        UNROLL for (int e = 0; e < RESULTS; e++)
+            UNROLL for (int i = 0; i < 2; i++)
+                if ((WHOLE && !at_the_end(e)) || mask >> e & 1) {
+                    const float v1 = acc[0][e / 2 * 4 + i * 2 + e % 2] + r1[i];
+                    parts[i][0] += v1 * v1;
+                    parts[i][1] += v1;
                 }
     }
     DEVICE void tile(float (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
         float parts[RESULT_ROWS][STATS] = {};
-        if (ends_elsewhere(at)) find_inside(inside[0][0], at);
-        Mask mask[MASK_ROWS];
-        mask[0] = inside[0][0].mask;
-        if (is_whole(inside[0][0].ends) && is_whole(inside[0][MASK_ROWS - 1].ends)) count<true>(acc, mask, parts);
+        const Mask mask = find_inside(at);
+        if (is_whole(inside.ends)) count<true>(acc, mask, parts);
         else count<false>(acc, mask, parts);
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) UNROLL for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
     }
-    DEVICE void write(float (&parts)[RESULT_ROWS][STATS], int channel_at, int channel_in_group, long long rows, long long row) {
+    DEVICE void finish() {
+        const long long rows = gridDim.x, row = blockIdx.x;
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
-            UNROLL for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 1);
-            UNROLL for (int k = 0; k < STATS; k++) parts[i][k] += __shfl_xor_sync(~0u, parts[i][k], 2);
-            if (column == 0 && channel_in_group + i * 8 < COUT)
-                UNROLL for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel_at + i * 8] = parts[i][k];
+            UNROLL for (int k = 0; k < STATS; k++) UNROLL for (int d = 1; d < 4; d *= 2) sums[i][k] += __shfl_xor_sync(~0u, sums[i][k], d);
+            if (column == 0 && channel + i * 8 < COUT)
+                UNROLL for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel + i * 8] = sums[i][k];
         }
     }
-    DEVICE void finish() { write(sums, channel, channel, gridDim.x, blockIdx.x); }
 };
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. WG: which of the texts;
 // `warpgroup`: which of the two that take the role.
@@ -400,7 +371,7 @@ DEVICE double tf_warp_sum(double v) {
 
 __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10,
     int n17) {
-    __shared__ double tf_warps[8], tf_sums[1];
+    __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
     const int q0 = ((int)blockIdx.x / count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = q4 / batch;
@@ -425,14 +396,23 @@ __global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p
     const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
     if (threadIdx.x == 0) {
         double total33 = 0.0;
         for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        tf_sums[0] = total33;
+        p1[to] = total33;
     }
-    __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
-    if (threadIdx.x == 0) p1[to] = tf_sums[0];
+}
+
+DEVICE void prepare_1(int block, const float* __restrict__ from, float* to) {
+    tf_each(block, 8192, [&](int i) {
+        const int i7 = i / 128, i8 = i - i7 * 128;
+        double a = 0.0;
+        for (int r1 = 0; r1 < 5; ++r1)
+            for (int r2 = 0; r2 < 5; ++r2)
+                for (int r3 = 0; r3 < 5; ++r3) a += (double)(float)((float)from[i7 * 16000 + i8 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
+        to[i7 * 128 + i8] = a;
+    });
 }
 
 __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3,
@@ -440,14 +420,7 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
     TF_BESIDE();
     const int block1 = blockIdx.x;
     if (block1 < 1) tf_each(0, 128, [&](int i) { p1[i] = (float)((float)p0[i] * 2.0f); });
-    else if (block1 < 33) tf_each(block1 - 1, 8192, [&](int i) {
-        const int i7 = i / 128, i8 = i - i7 * 128;
-        double a = 0.0;
-        for (int r1 = 0; r1 < 5; ++r1)
-            for (int r2 = 0; r2 < 5; ++r2)
-                for (int r3 = 0; r3 < 5; ++r3) a += (double)(float)((float)p2[i7 * 16000 + i8 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
-        p3[i7 * 128 + i8] = a;
-    });
+    else if (block1 < 33) prepare_1(block1 - 1, p2, p3);
     else {
         const int block4 = block1 - 33;
         // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
@@ -464,7 +437,6 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
 
 __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int batch,
     int count_1, int n7, double scale) {
-    __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 1; block1 += gridDim.x) tf_each(block1, 64, [&](int i) {
         double a2 = 0.0;
@@ -477,18 +449,16 @@ __global__ void __launch_bounds__(256) train_moments_tail(const double* p0, doub
     });
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x)
-        tf_sums<8>(block2, 128, 64, tf_shared, [&](int o, int t) { return p2[t] * (double)p3[t * 128 + o]; },
-            [&](int o, double sum) { p4[o] = sum * scale; });
+        tf_sums<8>(block2, 128, 64, [&](int o, int t) { return p2[t] * (double)p3[t * 128 + o]; }, [&](int o, double sum) { p4[o] = sum * scale; });
 }
 
 __global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4,
     const float* p5, float* p6, int count_1, int n26, int count_3, int count, double scale) {
-    __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
         if (block1 < 1) tf_each(block1, 128, [&](int i) { p2[i] = p0[i] + (double)p1[i]; });
         else if (block1 < 2) tf_each(block1 - 1, 128, [&](int i) { p3[i] = -p0[i]; });
-        else tf_sums<8>(block1 - 2, count, 64 * count_1, tf_shared, [&](int o, int t) {
+        else tf_sums<8>(block1 - 2, count, 64 * count_1, [&](int o, int t) {
             const int r = t / 64, term = t % 64;
             return p4[o / 128 * 64 + term + r * n26] * (double)p5[term * 128 + o % 128];
         }, [&](int o, double sum) { p6[o] = (sum * scale) - p0[o % 128]; });
@@ -522,14 +492,12 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
 __global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5,
     float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n7, int count_5, int count,
     double scale) {
-    __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x)
-        tf_sums<8>(block1, 128, 132, tf_shared, [&](int o, int t) { return (double)p0[o + t * 128]; },
-            [&](int o, double sum) { p1[o] = sum / (double)n7; });
+        tf_sums<8>(block1, 128, 132, [&](int o, int t) { return (double)p0[o + t * 128]; }, [&](int o, double sum) { p1[o] = sum / (double)n7; });
     TF_CLUSTER_BARRIER();
     for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x)
-        tf_sums<8>(block2, 128, 132, tf_shared, [&](int o, int t) { return (double)p2[o + t * 128]; },
+        tf_sums<8>(block2, 128, 132, [&](int o, int t) { return (double)p2[o + t * 128]; },
             [&](int o, double sum) {
                 const double v4 = (double)(sum / (double)n7), v5 = p3[o];
                 p4[o] = v4 - (double)(v5 * v5);
@@ -557,22 +525,14 @@ __global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0
         const float v8 = p5[i], v9 = p6[i], v12 = tf_rsqrt((float)((float)p2[i] + 9.99999975e-06f));
         p7[i] = (float)(v8 - (float)(v9 * (float)(v12 * (float)p3[i])));
     });
-    else tf_each(block - 3, 8192, [&](int i) {
-        const int i25 = i / 128, i26 = i - i25 * 128;
-        double a = 0.0;
-        for (int r1 = 0; r1 < 5; ++r1)
-            for (int r2 = 0; r2 < 5; ++r2)
-                for (int r3 = 0; r3 < 5; ++r3) a += (double)(float)((float)p8[i25 * 16000 + i26 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
-        p9[i25 * 128 + i26] = a;
-    });
+    else prepare_1(block - 3, p8, p9);
     TF_AFTER();
 }
 
 __global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4,
     float* p5, int count_1, int n6, int count0, int count1, double scale) {
-    __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64 * count_1, tf_shared, [&](int o, int t) {
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
         const int r = t / 64, term = t % 64;
         return p0[o / 128 * 64 + term + r * n6] * (double)p1[term * 128 + o % 128];
     }, [&](int o, double sum) {
@@ -680,7 +640,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_46a6610ad69d_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_cfa650dada75_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -740,27 +700,11 @@ def convolve(x, weight, bias, *how):
     return y.to(dtype)
 
 
-def taps(t, axis, matrix):
-    """Taps of a kernel along an axis, added up as the rows of the matrix say."""
-    return (t.movedim(axis, -1) @ torch.as_tensor(matrix, dtype=t.dtype, device=t.device).T).movedim(-1, axis)
-
-
-def box_sums(x, boxes):
-    """Sums of x over boxes: of each axis the intervals (first, last, step) they are made of."""
-    sums = x
-    for axis, intervals in boxes.items():
-        inside = x.new_zeros(len(intervals), x.shape[axis])
-        for row, (first, last, step) in zip(inside, intervals):
-            row[first : last + 1 : step] = 1
-        sums = taps(sums, axis, inside.to(sums.dtype)).double()  # few numbers from here on
-    return sums.reshape(x.shape[0], -1, *[1] * len(boxes))
-
-
-def batch_norm(x, weight, bias, eps):
-    """In training: the result, the batch's mean and its unbiased variance."""
-    mean, variance = x.new_zeros(2, x.shape[1])
+def batch_norm(x, weight, bias, eps, *running):
+    """The result, mean and variance: the running ones, or in training the batch's, its variance unbiased."""
+    mean, variance = running or x.new_zeros(2, x.shape[1])
     cudnn = torch.backends.cudnn.enabled
-    return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, True, 1.0, eps, cudnn), mean, variance
+    return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, not running, 1.0, eps, cudnn), mean, variance
 
 
 def update(running, found, momentum):
@@ -778,31 +722,18 @@ def of(layer, path, *names):
     return [own[name] if name in own else state[name] if name in state else getattr(layer, name) for name in names]
 
 
-def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias):
-    """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes."""
+def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, *running):
+    """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes. running: statistics of eval mode."""
     conv_transpose3d = convolve(x, conv_transpose_weight, conv_transpose_bias, [1, 1, 1], [0, 0, 0], [1, 1, 1], True, [0, 0, 0], 1)
     mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
-    batch_norm_statistics = batch_norm(mul, batch_norm_weight, batch_norm_bias, 1e-05)
+    batch_norm_statistics = batch_norm(mul, batch_norm_weight, batch_norm_bias, 1e-05, *running)
     adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm_statistics[0], [1, 1, 1])
     return [adaptive_avg_pool3d, batch_norm_statistics[1], batch_norm_statistics[2]]
 
 
-def eval_as_derived(_, x, *parameters):
-    """The derivation's result in PyTorch's operators: what backward differentiates. No large intermediate exists."""
-    dtype = x.dtype
-    x = x.to(torch.promote_types(dtype, torch.float32))
-    conv_transpose_weight, conv_transpose_bias, batch_norm_running_mean, batch_norm_running_var, batch_norm_weight, batch_norm_bias = [t.double() for t in parameters]
-    depth, height, width = x.shape[2], x.shape[3], x.shape[4]
-    t2 = conv_transpose_bias * 2
-    t8 = torch.ops.aten.rsqrt(batch_norm_running_var.reshape(1, 128, 1, 1, 1) + 1e-05)
-    t9 = t8 * batch_norm_weight.reshape(1, 128, 1, 1, 1)
-    t11 = batch_norm_bias.reshape(1, 128, 1, 1, 1) - (batch_norm_running_mean.reshape(1, 128, 1, 1, 1) * t9)
-    t12 = taps(conv_transpose_weight.reshape(1, 64, 128, 5, 5, 5) * 2, 3, [[1, 1, 1, 1, 1]])
-    t15 = box_sums(x, {4: [(0, width - 1, 1)], 3: [(0, height - 1, 1)], 2: [(0, depth - 1, 1)]})
-    t16 = (t15.flatten(1) @ taps(taps(t12, 4, [[1, 1, 1, 1, 1]]), 5, [[1, 1, 1, 1, 1]]).flatten(2)[0])[..., None, None, None]
-    t19 = (t16 * ((1.0 / ((depth + 4) * (height + 4) * (width + 4))))) + t2.reshape(1, 128, 1, 1, 1)
-    t21 = (t19 * t9) + t11
-    return [t21.to(dtype)]
+def eval_as_written(convolve, *leaves):
+    """By the running statistics."""
+    return train_as_written(convolve, *[leaves[i] for i in (0, 1, 2, 5, 6, 3, 4)])[:1]
 
 # Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them; how many have gradients.
 PROGRAMS = {
@@ -811,7 +742,7 @@ PROGRAMS = {
         lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)], train_as_written, 1),
     "eval": ([("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
              ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))],
-        lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)], eval_as_derived, 1),
+        lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)], eval_as_written, 1),
 }
 
 

@@ -176,7 +176,7 @@ __global__ void k() {{
     if "i5" not in store:  # a column alone is not the output's number
         assert found == text
         return
-    assert "tf_sums<8>(block, count, height, tf_shared, [&](int o, int t) {" in found and "p2[o] = sum + 1.0;" in found
+    assert "tf_sums<8>(block, count, height, [&](int o, int t) {" in found and "p2[o] = sum + 1.0;" in found
     assert "const int i5 = tf_quotient_of(o, per_width), i6 = o - i5 * width;" in found
 
 

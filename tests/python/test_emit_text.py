@@ -171,10 +171,8 @@ __global__ void tail(const double* p0, double* p1, float* p2) {{
 }}
 """)
     assert "if (block < 1) tf_each(block, 64, [&](int i) { p2[i] = -p0[i]; });" in text
-    assert (
-        "else tf_sums<8>(block - 1, 32, 9, tf_shared, [&](int o, int t) { return p0[o / 16 * 9 + t * (o % 16)]; }"
-        in text
-    )
+    assert "else tf_sums<8>(block - 1, 32, 9, [&](int o, int t) { return p0[o / 16 * 9 + t * (o % 16)]; }" in text
+    assert "tf_shared" not in text and "__shared__ double shared[256];" in text
     assert "[&](int o, double sum) { p1[o] = sum; });" in text and "tf_sum_slices" not in text
 
 

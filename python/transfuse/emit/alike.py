@@ -141,12 +141,44 @@ def _one(entry: dict[int, str], count: int) -> str | None:
     return out
 
 
+def _chosen(by: dict[int, tuple[str, ...]], count: int) -> list[str] | None:
+    """Statements that give one thing different values as one with a choice in it."""
+    rows = {i: tokens(" ".join(line.strip() for line in lines)) for i, lines in by.items()}
+    texts = [[t.text for t in row] for row in rows.values()]
+    same = next((k for k in range(min(map(len, texts))) if len({t[k] for t in texts}) > 1), 0)
+    before = 1 + max((k for k in range(same) if texts[0][k] in ("=", "return")), default=-1)
+    if not before or any(t.count(";") != texts[0][:before].count(";") + 1 or t[-1] != ";" for t in texts):
+        return None
+    values = {i: row[before:-1] for i, row in rows.items()}
+    if not all(map(_expression, values.values())):
+        return None
+    said = {i: "".join(t.space + t.text for t in value).strip() for i, value in values.items()}
+    most = max(by, key=lambda i: len(by[i]))
+    *lines, last = by[most]
+    if not last.endswith(f"{said[most]};"):
+        return None
+    return [*lines, f"{last.removesuffix(f'{said[most]};')}PICK({', '.join(said.get(i, '0') for i in range(count))});"]
+
+
+def _expression(items: list) -> bool:
+    """Whether these are one value: no statement ends within them, and no comma stands outside brackets."""
+    depth = 0
+    for token in items:
+        depth += (token.text in "([{") - (token.text in ")]}")
+        if depth < 0 or token.text in (";", "{", "}") or (token.text == "," and not depth):
+            return False
+    return bool(items) and depth == 0
+
+
 def _branches(run: list[dict[int, str]], having: list[int], names: list[str]) -> list[str]:
     """Lines that kernels do not share, each for those that say them."""
     same: dict[tuple, list[int]] = {}
     for i in having if run else []:
         same.setdefault(tuple(entry[i] for entry in run if i in entry), []).append(i)
     groups = [(who, lines) for lines, who in same.items() if lines]
+    if len(groups) > 1 and all(same):
+        if found := _chosen({i: lines for who, lines in groups for i in who}, len(names)):
+            return found
     out: list[str] = []
     for k, (who, lines) in enumerate(groups):
         last = k > 0 and k == len(same) - 1

@@ -29,20 +29,24 @@ from transfuse.emit.passes import (
     variants_chosen,
     without_idle,
 )
+from transfuse.emit.places import places_said
 from transfuse.emit.rolled import rolled
 from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tables, rows_of_phases, used_once
 from transfuse.emit.text import specialised
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.jobs import jobs
+from transfuse.emit.text.pieces import shared_pieces
 from transfuse.emit.text.prune import differences_gone
 from transfuse.emit.text.ranges import Range, tables
 from transfuse.emit.text.roles import nothing_held
+from transfuse.emit.text.same import shared_together
 from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, SHARED, product, rounded, shorter, stores_written_out
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
 from transfuse.emit.unread import methods_called, overloads_chosen, sums_begun
+from transfuse.emit.written_out import arrays_by_extents, fragments
 from transfuse.problem import ProblemError
 
 
@@ -105,7 +109,7 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     for source in every:
         source[:] = [unused_macros_gone(chunk, used) for chunk in source]
     unread = unread_parameters(list(sources.values()))
-    texts = {key: shared_beginnings(one_text(_text(list_))) for key, list_ in sources.items()}
+    texts = {key: shared_pieces(shared_beginnings(one_text(_text(list_)))) for key, list_ in sources.items()}
     return texts if "half" in texts else {key: stores_written_out(text) for key, text in texts.items()}, unread
 
 
@@ -144,7 +148,7 @@ def _reduced(every: list[list[Chunk]]) -> None:
     one_overload(every)
     used_once(every, _constants(every))
     for source in every:
-        source[:] = needed(sums_begun(overloads_chosen(source)))
+        source[:] = needed(fragments(arrays_by_extents(sums_begun(overloads_chosen(places_said(source))))))
         constants_together(source)
         comments_of_its_own(source)
         operands_given(source)
@@ -220,7 +224,7 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
             f"}}\nusing {name}_::{name};" + "".join(f"\n#undef {m}" for m in macros),
         ]
     text = "\n".join(_said(block) for block in blocks)
-    return constants_of_file(equal_tables(jobs(by_terms(text))))
+    return shared_together(constants_of_file(equal_tables(jobs(by_terms(text)))))
 
 
 def _said(block: str) -> str:

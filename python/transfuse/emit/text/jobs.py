@@ -13,7 +13,8 @@ template <class F> DEVICE void tf_each(int block, int count, F f) {
     if (i < count) f(i);
 }"""
 SUMS = """// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
-template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, double* shared, Term term, Store store) {
+template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
+    __shared__ double shared[256];
     const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
 #pragma unroll 4
@@ -70,6 +71,8 @@ def jobs(text: str) -> str:
     if "tf_sums<" in new:
         many = SUMS.replace("unroll 4", "unroll 8")  # of slots and terms a thread has more, which may all be under way
         new = new.replace(BY_TERMS, many if ", term = " in new else SUMS)
+        own = "    __shared__ double tf_shared[256];\n"
+        new = new if "tf_shared" in new.replace(own, "") else new.replace(own, "")
     new = _unbraced(new)
     if "tf_each(" in new:
         first = re.search(
@@ -135,7 +138,7 @@ def _sum(m: re.Match) -> str:
         return m[0]
     first = _lambda({o: ("int", "o"), m["t"]: ("int", "t")}, term, before, m["I"])
     last = _lambda({o: ("int", "o"), m["sum"]: ("double", "sum")}, store, many, m["I"])
-    head = f"{m['I']}tf_sums<{m['n']}>({block}, {m['count']}, {terms}, tf_shared, "
+    head = f"{m['I']}tf_sums<{m['n']}>({block}, {m['count']}, {terms}, "
     line = f"{head}{first}, {last});\n"
     if "\n" in line[:-1] and term and not store:
         line = f"{head}{first},\n{m['I']}    {last.replace(chr(10) + m['I'], chr(10) + m['I'] + '    ')});\n"
@@ -159,9 +162,7 @@ def _sum_of_rows(m: re.Match, index: re.Match) -> str:
     term = f"{I}const int {q} = {index['of']}, {r} = {o} - {q} * {by};\n{I}{m['term']}\n"
     first = _lambda({o: ("int", "o"), m["t"]: ("int", "t")}, None, term, m["I"])
     last = _lambda({o: ("int", "o"), m["sum"]: ("double", "sum")}, store, None, m["I"])
-    return (
-        f"{m['I']}tf_sums<{m['n']}>({m['block'] or m['of']}, {m['count']}, {m['terms']}, tf_shared, {first}, {last});\n"
-    )
+    return f"{m['I']}tf_sums<{m['n']}>({m['block'] or m['of']}, {m['count']}, {m['terms']}, {first}, {last});\n"
 
 
 SLOTS = re.compile(

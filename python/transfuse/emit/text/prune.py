@@ -48,10 +48,9 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
             decided = 1 if plain(condition) in holds else value(condition, known)
             if decided is not None:
                 chosen = pruned(node.children if decided else node.orelse, known, holds)
-                rest = nodes[:position] + nodes[position + 1 :]
                 while out and not chosen and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
                     out.pop()
-                out += _spliced(chosen, rest)
+                out += _spliced(chosen, out, nodes[position + 1 :])
                 if chosen and chosen[-1].kind == "leaf" and chosen[-1].items[0].text in ("continue", "return"):
                     break
                 continue
@@ -72,7 +71,7 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
         ):
             while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
                 out.pop()
-            out += _spliced(once, nodes[:position] + nodes[position + 1 :])
+            out += _spliced(once, out, nodes[position + 1 :])
         elif node.kind == "loop" and _none(node, known):
             while out and out[-1].kind == "directive" and "unroll" in out[-1].items[0].text:
                 out.pop()
@@ -108,7 +107,7 @@ def pruned(nodes: list[Node], known: dict[str, int], holds: frozenset[str] = fro
             while len(inner) == 1 and inner[0].kind == "block" and not inner[0].note:
                 inner = inner[0].children
             block = Node("block", children=inner, note=node.note, flat=node.flat)
-            out += _spliced([block], nodes[:position] + nodes[position + 1 :]) if len(nodes) > 1 else [block]
+            out += _spliced([block], out, nodes[position + 1 :]) if len(nodes) > 1 else [block]
         else:
             out.append(node)
     return out
@@ -221,17 +220,27 @@ def _read_as(items: list[Token], name: str, number: str) -> list[Token]:
 NAMED = re.compile(r"^(?:const |constexpr |static )*[A-Za-z_][\w<>, ]*?[*& ]+(\w+)(?: =|\[|;|\()")
 
 
-def _spliced(chosen: list[Node], rest: list[Node]) -> list[Node]:
-    """A block that lost its `if`: its statements, where none of its names is one of the neighbours'."""
+def _spliced(chosen: list[Node], before: list[Node], behind: list[Node]) -> list[Node]:
+    """A block that lost its `if`: its statements, where none of its names is one of the neighbours'. What loops before it call
+    their own is seen within them alone."""
     if len(chosen) != 1 or chosen[0].kind != "block":
         return chosen
-    own = set()
-    for node in chosen[0].children:
-        if node.kind == "leaf" and (match := NAMED.match(plain(node.items))):
-            own.add(match[1])
-            own |= set(re.findall(r", \*?(\w+) =", plain(node.items)))
-    words = {t.text for node in rest for t in every(node) if t.kind == "word"}
-    return chosen if own & words else chosen[0].children
+    words = {t.text for node in behind for t in every(node) if t.kind == "word"}
+    for node in before:
+        words |= {t.text for t in every(node) if t.kind == "word"} - (_within(node) if node.kind == "loop" else set())
+    return chosen if set().union(*map(_own, chosen[0].children)) & words else chosen[0].children
+
+
+def _own(node: Node) -> set[str]:
+    """What a statement declares."""
+    match = NAMED.match(plain(node.items)) if node.kind == "leaf" else None
+    return {match[1], *re.findall(r", \*?(\w+) =", plain(node.items))} if match else set()
+
+
+def _within(node: Node) -> set[str]:
+    """What is declared in what a statement governs."""
+    inner = [*node.children, *node.orelse]
+    return set().union(*map(_own, inner), *map(_within, inner))
 
 
 def _counts(nodes: list[Node]) -> dict[str, int]:
@@ -295,8 +304,8 @@ def _declaring(node: Node, counts: dict[str, int]) -> list[Node]:
 
 def _dropped(nodes: list[Node], counts: dict[str, int], depth: int) -> list[Node]:
     out = []
-    if depth > 1 and any(n.kind == "leaf" and plain(n.items[:1]) == "constexpr" for n in nodes):
-        counts = _counts(nodes)  # another block may have constants of these names
+    if depth > 1 and all(n.kind != "definition" for n in nodes):
+        counts = _counts(nodes)  # another block may have names like these
     for node in nodes:
         if node.kind == "leaf":
             text = plain(node.items)
