@@ -148,6 +148,7 @@ private:
     Fold box_sums_fold(ValueId id, const Index& index);
     Fold box_spread_fold(ValueId id, const Index& index);
     Fold taps_fold(ValueId id, const Index& index);
+    Lanes in_type_of(ValueId id, const Lanes& folded);
     Lanes finish_reduction(ValueId id, const Lanes& folded, int64_t count, bool dynamic_count);
     Lanes first_element(ValueId id, const Index& index);  // of those a reduction sums
     bool has_vector(const Index& index) const;

@@ -156,6 +156,14 @@ Fold::Combine combine_of(Op op) {
     }
 }
 
+Lanes Emitter::in_type_of(ValueId id, const Lanes& folded) {
+    Lanes result;
+    result.real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
+    const std::string type(real_name(result.real));
+    for (const std::string& text : folded.text) result.text.push_back(let(type, "(" + type + ")" + text, "v"));
+    return result;
+}
+
 // mean and var divide by the number of elements; the result takes the value's type.
 Lanes Emitter::finish_reduction(ValueId id, const Lanes& folded, int64_t count, bool dynamic_count) {
     const Node& node = graph_[id];

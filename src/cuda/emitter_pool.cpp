@@ -264,11 +264,7 @@ Fold Emitter::pool_grad_fold(ValueId id, const Index& index) {
         }
         close();
     };
-    fold.finish = [this, id](const Lanes& folded) {
-        const Real real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
-        const std::string type(real_name(real));
-        return Lanes{{let(type, "(" + type + ")" + folded.text[0], "v")}, {}, real};
-    };
+    fold.finish = [this, id](const Lanes& folded) { return in_type_of(id, folded); };
     return fold;
 }
 

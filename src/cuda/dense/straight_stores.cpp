@@ -114,8 +114,7 @@ private:
         t.line("tf_vector<" + type + ", NEIGHBOURS> v;");
         t.unrolled(
             "for (int f = 0; f < NEIGHBOURS; f++) tf_from(v.lane[f], acc[set * PHASES_W + (k + f) % PHASES_W][j * 4 + "
-            "i "
-            "* 2 + (k + f) / PHASES_W]);");
+            "i * 2 + (k + f) / PHASES_W]);");
         t.line("*(tf_vector<" + type + ", NEIGHBOURS>*)(row + i * 8 * ys.c + w * ys.w) = v;");
         t.line("}");
         t.line("}");

@@ -206,8 +206,7 @@ private:
             t.line("tf_store(row + j * 8 * LAID_PITCH + (odd ^ 1), odd ? a : b);");
         } else {
             t.unrolled(
-                "for (int w = 0; w < PHASES_W; w++) tf_store(row + j * 8 * LAID_PITCH + w, acc[set * "
-                "PHASES_W + "
+                "for (int w = 0; w < PHASES_W; w++) tf_store(row + j * 8 * LAID_PITCH + w, acc[set * PHASES_W + "
                 "w][k]);");
         }
         t.line("}");
