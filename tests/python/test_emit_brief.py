@@ -1,8 +1,8 @@
 """What stands several times in a file, or by a second name, is said once: each pass on a few lines."""
 
-from transfuse.emit import alike, functions, places, written_out
+from transfuse.emit import alike, functions, places, selected, written_out
 from transfuse.emit.chunks import Chunk
-from transfuse.emit.text import loops, same, specialised
+from transfuse.emit.text import loops, same, short, specialised
 from transfuse.emit.text.pieces import shared_pieces
 
 
@@ -255,3 +255,15 @@ def test_lanes_and_elements_that_may_be_zero():
     assert loops.lanes_by_number(swapped) == swapped
     zero = "    x[j] = 0.0f;\n    if (i < n) {\n        x[j] = (float)p[i];\n    }\n"
     assert loops.lanes_by_number(zero) == "    x[j] = i < n ? (float)p[i] : 0.0f;\n"
+
+
+def test_functions_of_a_struct_that_need_no_object_say_so():
+    text = "struct Rows {\n    static __device__ __forceinline__ void store(int v) {}\n};"
+    assert "    static DEVICE void store(int v) {}" in short.shorter(text)
+    assert short.shorter("static __device__ __forceinline__ int f() { return 1; }").startswith("DEVICE int f()")
+
+
+def test_a_variants_products_are_told_where_the_tile_lies_if_they_ask():
+    call = "    multiply<WG>(acc, patch, weights, b, k, stage, warpgroup, at, slab, slab_turn, held);"
+    assert selected.chosen(call, True).count("warpgroup, at, slab") == 2
+    assert selected.chosen(call, False).count("warpgroup, slab") == 2

@@ -426,8 +426,9 @@ def _unbroken(text: str, pattern: re.Pattern, by: str) -> str:
 def variants_chosen(sources: list[list[Chunk]]) -> None:
     """Products are multiplied by a function for each variant: which one is asked where it is called."""
     for source in sources:
-        if any("multiply" in c.names and "int VARIANT" in c.text for c in source):
-            source[:] = [replace(c, text=chosen(c.text)) if "multiply<WG>(" in c.text else c for c in source]
+        if own := [c.text for c in source if "multiply" in c.names and "int VARIANT" in c.text]:
+            placed = "const Place& at" in own[0].split(") {")[0]
+            source[:] = [replace(c, text=chosen(c.text, placed)) if "multiply<WG>(" in c.text else c for c in source]
 
 
 def members_used_once(sources: list[list[Chunk]]) -> None:

@@ -104,8 +104,8 @@ def _listed(values: list[int]) -> str:
 CALL = re.compile(r"( +)multiply<WG>\((.*)\);")
 
 
-def chosen(text: str) -> str:
-    """The call of a function that is one for each variant."""
+def chosen(text: str, placed: bool) -> str:
+    """The call of a function that is one for each variant. placed: it is told where the tile lies all the same."""
     match = CALL.search(text)
     given = match[2]
     made = ""
@@ -113,6 +113,6 @@ def chosen(text: str) -> str:
         patch, weights = found[0].split(", ")
         made = f"{match[1]}const unsigned patch = {patch}, weights = {weights};\n"
         given = given.replace(found[0], "patch, weights")
-    given = given.replace(" at,", "", 1)
+    given = given if placed else given.replace(" at,", "", 1)
     calls = f"{match[1]}if (at.variant == 0) multiply<WG, 0>({given});\n{match[1]}else multiply<WG, 1>({given});"
     return text.replace(match[0], made + calls)

@@ -27,6 +27,7 @@ def shorter(text: str) -> str:
 def _inlined(text: str) -> str:
     if text.startswith("#define TF_"):
         return text
+    text = re.sub(r"(?m)^( +static) __device__ __forceinline__(?= )", r"\1 DEVICE", text)  # of a struct, of no object
     return re.sub(r"\b(?:TF_PTX|TF_FUNCTION|(?:static )?__device__ __forceinline__)(?= )", "DEVICE", text)
 
 
