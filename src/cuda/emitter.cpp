@@ -44,8 +44,8 @@ std::string Emitter::extent(ValueId id, size_t axis) {
 }
 
 std::string Emitter::let(const std::string& type, const std::string& text, std::string_view prefix) {
-    const std::string name = body_.fresh(prefix);
-    body_.line("const " + type + " " + name + " = " + text + ";");
+    std::string name = body_.fresh(prefix);
+    body_.line({"const ", type, " ", name, " = ", text, ";"});
     return name;
 }
 

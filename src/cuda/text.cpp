@@ -55,6 +55,7 @@ std::string Parameters::integer(int64_t value, bool dynamic) {
     if (!apart_)  // else equal by chance
         if (const auto known = integer_names_.find(value); known != integer_names_.end()) return known->second;
     const std::string name = "n" + std::to_string(integers_.size());
+    if (integers_.empty()) integers_.reserve(32);
     integers_.push_back(
         {wide_index_ ? "long long" : "int", name,
          wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});

@@ -1,6 +1,7 @@
 // Pieces of generated text: index arithmetic that simplifies itself, kernel parameters, and an indented body.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -60,16 +61,21 @@ std::string index_code(bool wide_index);
 // Statements, indented; open() and close() also bound the life of what a caller remembers about emitted names.
 class Body {
 public:
-    void line(std::string_view text, std::string_view end = "\n") {
-        text_.append(static_cast<size_t>(depth_) * 4, ' ').append(text).append(end);
+    Body() { text_.reserve(usual); }
+    void line(std::string_view text) { line({text}); }
+    void line(std::initializer_list<std::string_view> pieces) {
+        text_.append(static_cast<size_t>(depth_) * 4, ' ');
+        for (const std::string_view piece : pieces) text_ += piece;
+        text_ += '\n';
     }
-    void open(std::string_view head) { line(head, " {\n"), ++depth_; }
+    void open(std::string_view head) { line({head, " {"}), ++depth_; }
     void close() { --depth_, line("}"); }
     std::string fresh(std::string_view prefix) { return std::string(prefix) + std::to_string(serial_++); }
     const std::string& text() const { return text_; }
     int depth() const { return depth_; }
 
 private:
+    static constexpr size_t usual = 6000;  // characters: as long as many become
     std::string text_;
     int depth_ = 1, serial_ = 0;
 };
