@@ -442,7 +442,6 @@ extern "C" long long convolve(STORED* const* at, const Extents* s, cudaStream_t 
 """
 
 ELEMENTS = {torch.float32: "float", torch.float16: "Half", torch.bfloat16: "Bfloat"}
-OTHERWISE = {}
 _built, _calls = {}, {}
 
 
@@ -453,7 +452,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_cf53a9105353", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_9e2622dbf249", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
@@ -480,11 +479,8 @@ def prepared(name, leaves, at):
         if leaf.dim() != len(shape) or any((n if isinstance(n, int) else sizes.setdefault(n, m)) != m for n, m in zip(shape, leaf.shape)):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
-    need, told = None, "HALF" if leaves[0].dtype != torch.float32 else "TF32"
-    while need is None or need in OTHERWISE:  # 
-        told = OTHERWISE.get(need, told)
-        function, arch = compiled(name, leaves[0].dtype, leaves[0].device, told)
-        need = call(function, leaves[0].get_device(), at, counts, arch, True)
+    function, arch = compiled(name, leaves[0].dtype, leaves[0].device, "HALF" if leaves[0].dtype != torch.float32 else "TF32")
+    need = call(function, leaves[0].get_device(), at, counts, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
     return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, outputs(**sizes), *rest

@@ -1,6 +1,6 @@
 """What stands several times in a file, or by a second name, is said once: each pass on a few lines."""
 
-from transfuse.emit import alike, functions, places, selected, written_out
+from transfuse.emit import alike, functions, places, runtime, selected, written_out
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text import loops, same, short, specialised
 from transfuse.emit.text.pieces import shared_pieces
@@ -267,3 +267,18 @@ def test_a_variants_products_are_told_where_the_tile_lies_if_they_ask():
     call = "    multiply<WG>(acc, patch, weights, b, k, stage, warpgroup, at, slab, slab_turn, held);"
     assert selected.chosen(call, True).count("warpgroup, at, slab") == 2
     assert selected.chosen(call, False).count("warpgroup, slab") == 2
+
+
+def test_builds_that_nothing_else_falls_to_are_asked_for_at_once():
+    given = {
+        "falls": True,
+        "tensor_cores": True,
+        "rounding": [],
+        "convolve": "",
+        "statistics": False,
+        "formulas": False,
+    }
+    given |= {"source": "", "network": False, "scalars": False, "optional": False, "derived": False}
+    halves, others = (runtime.text(builds=["fp32", *more], **given) for more in (["half"], ["half", "strict"]))
+    assert "OTHERWISE" not in halves and 'device, "HALF" if leaves[0].dtype != torch.float32 else "TF32")' in halves
+    assert 'OTHERWISE = {-3: "STRICT"}' in others and "while need is None or need in OTHERWISE:" in others

@@ -256,10 +256,14 @@ def text(
         "@TOLD_KEY@": "told, " if several else "",
         "@TOLD_FLAG@": 'f"-D{told}", ' if several else "",
         "@SOURCE@": code,
-        "@ASK@": ASK_SEVERAL.replace("@TOLD@", told).replace("@OTHER@", other) if several else ASK,
+        "@ASK@": ASK_SEVERAL.replace("@TOLD@", told).replace("@OTHER@", other)
+        if others
+        else ASK.replace("first.device)", f"first.device, {told})")
+        if several
+        else ASK,
         "@DTYPE@first": "leaves[0]" if floats else "leaves[0].dtype, leaves[0]",
         "@DTYPE@": "" if floats else "dtype, ",
-        "@OTHERWISE@": "OTHERWISE = {" + ", ".join(f'{n}: "{b}"' for n, b in others) + "}\n" if several else "",
+        "@OTHERWISE@": "OTHERWISE = {" + ", ".join(f'{n}: "{b}"' for n, b in others) + "}\n" if others else "",
         "@WANTED@": "(n if isinstance(n, int) else sizes.setdefault(n, m) if n.isidentifier() else m)"
         if formulas
         else "(n if isinstance(n, int) else sizes.setdefault(n, m))",
