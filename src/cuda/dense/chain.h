@@ -50,7 +50,7 @@ protected:
     void step(ValueId v);
     void forget(ValueId a) { names_.erase(a), kinds_.erase(a); }
     virtual std::string columns() const { return "int e = 0; e < VECTOR; e++"; }
-    virtual std::string spelled(const Node& node, const std::vector<std::string>& args) const;
+    std::string spelled(const Node& node, const std::vector<std::string>& args) const;
     // result[pixel] = `op` of `term` over all channels; declares it.
     virtual void across(const std::string& result, Op op, const std::string& term) = 0;
     // Declares {v}_exp[i][e] = exp(term − reference) and per pixel {v}_mass, {v}_top with Σ exp(term) = mass·exp(top),

@@ -150,10 +150,4 @@ void TurnedChain::load_channels(const std::string& name, const std::string& from
     t.line("}");
 }
 
-// The pipe of exponentials bounds such chains: a sigmoid passes through it once as a tangent, twice as a quotient.
-std::string TurnedChain::spelled(const Node& node, const std::vector<std::string>& args) const {
-    if (node.op == Op::sigmoid) return "fmaf(tf_tanh(0.5f * (" + args[0] + ")), 0.5f, 0.5f)";
-    return Chain::spelled(node, args);
-}
-
 }  // namespace transfuse::cuda

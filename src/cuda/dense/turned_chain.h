@@ -22,7 +22,6 @@ protected:
     void across(const std::string& result, Op op, const std::string& term) override;
     void load_channels(const std::string& name, const std::string& from) override;
     std::string columns() const override;
-    std::string spelled(const Node& node, const std::vector<std::string>& args) const override;
 
 private:
     bool varies_by_channel(ValueId v) const;
