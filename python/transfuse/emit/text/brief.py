@@ -6,7 +6,7 @@ import re
 
 from transfuse.emit.text.loops import conditions_met, lanes_by_number
 from transfuse.emit.text.same import aliases_gone, blocks_opened, stored_by_its_thread
-from transfuse.emit.text.tokens import one_value
+from transfuse.emit.text.tokens import one_value, until_settled
 
 WIDTH = 150
 NUMBERED = re.compile(r"(?<![.\w])([a-z]+)(\d+)\b(?!\()")
@@ -74,10 +74,7 @@ def _braces(text: str) -> str:
             return match[0]
         return line
 
-    last = ""
-    while text != last:
-        last, text = text, BLOCK.sub(said, text)
-    return text
+    return until_settled(BLOCK, said, text)
 
 
 TABLE = re.compile(
@@ -104,10 +101,7 @@ SAME = re.compile(
 
 def _first_thread(text: str) -> str:
     """What one thread writes, one after another, after all of it is declared."""
-    last = ""
-    while text != last:
-        last, text = text, SAME.sub(r"\3\1if (threadIdx.x == 0) {\n\2", text)
-    return text
+    return until_settled(SAME, r"\3\1if (threadIdx.x == 0) {\n\2", text)
 
 
 NESTED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"

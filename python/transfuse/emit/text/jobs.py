@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from transfuse.emit.text.sums import BY_TERMS, THREADS
+from transfuse.emit.text.tokens import until_settled
 
 WIDTH = 150
 EACH = """// f(i) for the elements i < count of a block.
@@ -207,7 +208,4 @@ def _unbraced(text: str) -> str:
             line = f"{m['I']}{m['head']}\n{m['I']}    {m['call']}"
         return line + (f"\n{m['I']}else" if m["more"] else "")
 
-    last = ""
-    while text != last:
-        last, text = text, ALONE.sub(said, text)
-    return text
+    return until_settled(ALONE, said, text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from transfuse.emit.text.tokens import until_settled
+
 SKIPPED = re.compile(
     r"(?m)^(?P<I> *)(?P<for>(?:UNROLL )?for \([^\n]*\)) \{\n(?P=I)    if \(!\((?P<c>[^\n]*)\)\) continue;\n"
     r"(?P<body>(?P=I)    [^\n]*\n(?:(?P=I)        [^\n]*\n)*)(?P=I)\}\n"
@@ -20,10 +22,7 @@ def conditions_met(text: str) -> str:
             return f"{m['I']}{m['for']}\n{condition} {body.strip()}\n"
         return f"{m['I']}{m['for']}\n{condition}\n{body}"
 
-    last = ""
-    while text != last:
-        last, text = text, SKIPPED.sub(said, text)
-    return text
+    return until_settled(SKIPPED, said, text)
 
 
 LANES = re.compile(

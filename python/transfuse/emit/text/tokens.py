@@ -14,6 +14,14 @@ TOKEN = re.compile(
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
+def until_settled(pattern: re.Pattern, by, text: str) -> str:
+    """The text with every match replaced, also those that a replacement makes."""
+    last = ""
+    while text != last:
+        last, text = text, pattern.sub(by, text)
+    return text
+
+
 @dataclass
 class Token:
     kind: str
