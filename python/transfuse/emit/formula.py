@@ -95,7 +95,7 @@ class Statement:
                 found = self._affine(values)
                 if (found and re.fullmatch(r"-.*|\w+ - \d+", found.text)) or (not found and self._product(values)):
                     continue
-                found = found or self._rounded(values) or self._quotient(values)
+                found = found or self._rounded(values) or self._quotient(values) or self._across(values)
                 if found is None:
                     waiting.append(values)
                 elif (values > 1).any() and (values > 0).all() and np.gcd.reduce(values) < 16:
@@ -107,7 +107,7 @@ class Statement:
             left = [tuple(w) for w in waiting]
 
     def _search(self, values: np.ndarray) -> Formula | None:
-        for find in (self._affine, self._product, self._rounded, self._quotient, self._bounded, self._padded):
+        for find in (self._affine, self._product, self._rounded, self._quotient, self._bounded, self._padded, self._across):
             if (found := find(values)) is not None:
                 return found
         return None
@@ -132,6 +132,21 @@ class Statement:
                     if c == 1:
                         return Formula(shifted, atom=low == 0 and a == 1)
                     return Formula(f"({shifted}) / {c}" if low or a != 1 else f"{scaled} / {c}", atom=False)
+        return None
+
+    def _across(self, values) -> Formula | None:
+        """(a·s + b) / c for one symbol and a larger c: windows of so many pixels go on across the ends of rows. Of several a that
+        give all values none is taken."""
+        for (name, s), c in itertools.product(self.bases, (16, 32, 64, 128)):
+            high, low = int(np.argmax(s)), int(np.argmin(s))
+            rise, run = int(values[high] - values[low]), int(s[high] - s[low])
+            fits = []
+            for a in range(c * (rise - 1) // run, -(-c * (rise + 1) // run) + 1) if run and rise > 1 else ():
+                b = (c * values - a * s).max()
+                if math.gcd(a, c) == 1 and b <= (c * values - a * s + c - 1).min():
+                    fits.append(f"({a} * {name} {'+' if b >= 0 else '-'} {abs(b)}) / {c}")
+            if len(fits) == 1:
+                return Formula(fits[0], atom=False)
         return None
 
     def _product(self, values, shifts=(0, 1, -1)) -> Formula | None:

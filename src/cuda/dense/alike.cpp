@@ -49,6 +49,21 @@ std::vector<int> alike_variants(const Config& config, const Schedule& s, int ter
     return first;
 }
 
+std::optional<int64_t> shift_of_variants(const Schedule& s) {
+    if (s.variants < 2) return std::nullopt;
+    std::optional<int64_t> shift;
+    for (size_t v = 1; v < static_cast<size_t>(s.variants); ++v) {
+        if (!alike(s, 0, v)) return std::nullopt;
+        for (size_t g = 0; g < s.steps[v].size(); ++g)
+            for (size_t i = 0; i < s.steps[v][g].size(); ++i) {
+                const WindowStep &one = s.steps[v - 1][g][i], &next = s.steps[v][g][i];
+                if (!shift) shift = next.pixel - one.pixel;
+                if (next.pixel - one.pixel != *shift || next.halves != one.halves) return std::nullopt;
+            }
+    }
+    return shift;
+}
+
 bool are_unlike(const std::vector<int>& alike_as) {
     for (size_t v = 0; v < alike_as.size(); ++v)
         if (alike_as[v] != static_cast<int>(v)) return false;

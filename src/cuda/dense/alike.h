@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ std::vector<std::array<int, 3>> shape_of(const std::vector<WindowStep>& steps, i
 // For each variant the first one like it, whose text it takes, with places from the table: itself, where products are
 // not so many. A phase of a large stride differs from the next in little but its windows.
 std::vector<int> alike_variants(const Config& config, const Schedule& s, int terms);
+// How far a variant's windows lie from those of the one before, where variants differ in nothing else.
+std::optional<int64_t> shift_of_variants(const Schedule& s);
 bool are_unlike(const std::vector<int>& alike_as);  // each is itself
 
 }  // namespace transfuse::cuda

@@ -14,15 +14,10 @@ namespace {
 constexpr double straight_pays = 0.93;  // of the time of results that go through shared memory
 
 // The best estimate, or the configuration that was decided for another shape.
-std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
-    // At other sizes another family may have had the pass: then what was decided next is no configuration.
-    constexpr int64_t mark = 0x64656e7365;
-    require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
-    std::vector<Choice> choices;
-    if (!target.decisions || !target.decisions->repeating())
-        choices = choose(problem, needs, target.multiprocessors, target.shared_bytes);
-    if (!target.decide(!choices.empty())) return std::nullopt;
-    Config c = choices.empty() ? Config{} : choices[0].config;
+std::optional<Cut> decided(std::optional<Choice> best, const Problem& problem, const Needs& needs,
+                           const Target& target) {
+    if (!target.decide(best.has_value())) return std::nullopt;
+    Config c = best ? best->config : Config{};
     for (int* word : {&c.run[0],          &c.run[1],           &c.run[2],  &c.run[3],       &c.runs[0],
                       &c.runs[1],         &c.runs[2],          &c.runs[3], &c.bundles,      &c.w_phases,
                       &c.k_steps,         &c.stages,           &c.raw,     &c.piece,        &c.slab_tiles,
@@ -32,11 +27,24 @@ std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Tar
     c.split = static_cast<Split>(target.decide(static_cast<int64_t>(c.split)));
     c.resident = target.decide(c.resident), c.skips = target.decide(c.skips),
     c.shared_padding = target.decide(c.shared_padding), c.flat = target.decide(c.flat),
-    c.alternates = target.decide(c.alternates), c.strip = target.decide(c.strip);
-    if (!choices.empty()) return Cut{c, std::make_shared<const Schedule>(std::move(choices[0].schedule))};
+    c.alternates = target.decide(c.alternates), c.strip = target.decide(c.strip), c.turned = target.decide(c.turned);
+    if (best) return Cut{c, std::make_shared<const Schedule>(std::move(best->schedule))};
     auto s = schedule(problem, needs, c, target.shared_bytes);
     if (!s) return std::nullopt;
     return Cut{c, std::make_shared<const Schedule>(std::move(*s))};
+}
+
+bool repeats(const Target& target) { return target.decisions && target.decisions->repeating(); }
+
+std::optional<Cut> decided(const Problem& problem, const Needs& needs, const Target& target) {
+    // At other sizes another family may have had the pass: then what was decided next is no configuration.
+    constexpr int64_t mark = 0x64656e7365;
+    require(target.decide(mark) == mark, "CUDA: these sizes ask for other kernels than those that were decided");
+    std::optional<Choice> best;
+    if (!repeats(target))
+        if (auto choices = choose(problem, needs, target.multiprocessors, target.shared_bytes); !choices.empty())
+            best = std::move(choices[0]);
+    return decided(std::move(best), problem, needs, target);
 }
 
 // Nothing where the configuration does not fit.
@@ -89,12 +97,13 @@ double turned_pays(const Request& request) {
 std::optional<Cut> turned_rival(const Request& request, const std::optional<Cut>& choice, const Target& target) {
     const auto needs = request.turned_needs();
     if (!needs || (choice && turned_pays(request) == 0)) return std::nullopt;
-    auto rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
-    if (!rival ||
-        (choice && rival->seconds >= turned_pays(request) * estimate(request.problem, request.needs, choice->config,
-                                                                     *choice->schedule, target.multiprocessors)))
-        return std::nullopt;
-    return Cut{rival->config, std::make_shared<const Schedule>(std::move(rival->schedule))};
+    std::optional<Choice> rival;
+    if (!repeats(target)) rival = choose_turned(request.problem, *needs, target.multiprocessors, target.shared_bytes);
+    if (rival && choice &&
+        rival->seconds >= turned_pays(request) * estimate(request.problem, request.needs, choice->config,
+                                                          *choice->schedule, target.multiprocessors))
+        rival.reset();
+    return decided(std::move(rival), request.problem, *needs, target);
 }
 
 }  // namespace

@@ -13,8 +13,7 @@ static bool fits_accumulators(const Epilogue& epilogue) {
 const Operand* stored_by_product_warps(const Epilogue& epilogue) {
     const TileProgram& program = epilogue.program();
     const Problem& problem = epilogue.problem();
-    if (problem.groups > 1 || program.pool || program.around->target.stated() || !program.around->aligned)
-        return nullptr;
+    if (problem.groups > 1 || program.pool || !program.around->aligned) return nullptr;
     if (epilogue.stores().size() != 1 || !epilogue.partials().empty() || !fits_accumulators(epilogue)) return nullptr;
     const Operand& store = epilogue.stores()[0];
     for (size_t a = 0; a < 4; ++a)

@@ -99,7 +99,7 @@ std::string boxed_loads(const Problem& problem, const Config& config, const Sche
     const bool by_lines = problem.load == LoadMode::lines;
     const std::string text = "\n" + std::string(by_lines ? lines : boxes) + std::string(transposers);
     if (by_lines) return hooked(text, hooks_of_lines());
-    return hooked(text, to_and_fro(problem, config, s) ? loads_to_and_fro() : Hooks());
+    return hooked(text, to_and_fro(problem, config, s) ? loads_to_and_fro(s) : Hooks());
 }
 
 // Columns of a chunk change places by the residue of the fragment's row, as Schedule::residue_of.
@@ -161,14 +161,15 @@ private:
         t.line("}");
     }
 
-    // Zeros that nobody writes again: beside and between the rows, or after the last.
+    // Zeros that nobody writes again: beside and between the rows, or after the last. Where pixels are the rows of a
+    // product, what lies behind the last makes no result but its own, which nobody stores.
     void zeros() {
         if (config_.flat) {
             t.line(
                 "for (int i = t; i < STAGES * STAGE_BYTES / 16; i += THREADS) *(uint4*)(shared + STAGES_AT + i * 16) = "
                 "make_uint4(0, 0, 0, 0);   // beside and between the rows zeros stay");
             t.line("fence_proxy();");
-        } else if (s_.tail > 0) {
+        } else if (s_.tail > 0 && !config_.turned) {
             t.line(
                 "for (int i = t; i < STAGES * VECTORS * TERMS * (PLANE - PIXELS); i += THREADS)   // zeros after the "
                 "last row; nobody writes there again");

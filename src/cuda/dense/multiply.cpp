@@ -24,6 +24,7 @@ public:
           s_(s),
           shared_text_(!loops(config, s, 0) && shares_text(config, s, problem.terms())),
           alike_as_(alike_variants(config, s, problem.terms())),
+          shift_(config.turned ? shift_of_variants(s) : std::nullopt),
           strict_(problem.terms() == 2),
           to_and_fro_(to_and_fro(problem, config, s)),
           at_once_(problem.family == Family::mma),
@@ -40,14 +41,14 @@ public:
                std::string(config_.strip ? "EXTENT_W * 16" : "128") + "), tiles;");
         if (config_.split == Split::pixels && s_.run_offset)
             t.line("pixels += " + std::string(s_.unbroken ? "at.start + " : "") + "warpgroup * " + num(s_.run_offset) +
-                   ";");
+                   (shift_ ? " + at.variant * " + num(*shift_) : "") + ";");
         t.line("(void)slab, (void)slab_turn, (void)b, (void)at, (void)s, (void)total;");
         if (config_.skips) t.line("bool met = false;");
         if (to_and_fro_) {
             t.line("slab = step_of(stage, at.round) % SLABS;");
             t.line("slab_turn = slab < KSTEPS - SLABS ? at.round + (stage >= SLABS) : 0;");
         }
-        for (int v = 0; v < s_.variants; ++v)
+        for (int v = 0; v < (shift_ ? 1 : s_.variants); ++v)
             if (alike_as_[static_cast<size_t>(v)] == v) write_variant(v);
         if (config_.skips) {
             // The stage goes with the last products, whichever they were; without any it goes at once.
@@ -98,7 +99,7 @@ private:
     void write_variant(int v) {
         const bool several = std::count(alike_as_.begin(), alike_as_.end(), v) > 1;
         const int bodies = config_.split == Split::phases ? 2 : 1;
-        if (s_.variants > 1)
+        if (s_.variants > 1 && !shift_)
             t.line((v ? "else if (" : "if (") + std::string(several ? "alike_as[at.variant]" : "at.variant") +
                    " == " + num(v) + ") {");
         for (int g = 0; g < bodies; ++g) {
@@ -110,7 +111,7 @@ private:
             }
             if (bodies == 2) t.line("}");
         }
-        if (s_.variants > 1) t.line("}");
+        if (s_.variants > 1 && !shift_) t.line("}");
     }
 
     // All steps along K are one chain of strict products.
@@ -300,6 +301,7 @@ private:
     const Schedule& s_;
     const bool shared_text_;
     const std::vector<int> alike_as_;
+    const std::optional<int64_t> shift_;  // of a variant's windows from those of the one before, all else alike
     const bool strict_;
     const bool to_and_fro_;
     const bool at_once_;       // products are done when their instruction is: nothing is held

@@ -12,6 +12,6 @@ bool to_and_fro(const Problem& problem, const Config& config, const Schedule& sc
 
 // What the texts of places and of loads by boxes (src/cuda/device) have for such tiles.
 void go_to_and_fro(Hooks& places);
-Hooks loads_to_and_fro();
+Hooks loads_to_and_fro(const Schedule& s);
 
 }  // namespace transfuse::cuda

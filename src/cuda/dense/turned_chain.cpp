@@ -121,33 +121,43 @@ void TurnedChain::after(const std::string& block) {
 
 std::string TurnedChain::columns() const { return in_parts_ ? "int e = FIRST_E; e < LAST_E; e++" : Chain::columns(); }
 
-// Four sums side by side, so that none waits for itself.
+void TurnedChain::functions() {
+    t.line(
+        "// Over a pixel's channels, N of a lane and those of three others: four sums side by side, so that none waits "
+        "for itself.");
+    t.line(
+        "template <int N, class Term, class Both> static __device__ __forceinline__ REAL over_channels(Term term, "
+        "Both both) {");
+    t.line("constexpr int SUMS = N < 4 ? N : 4;");
+    t.line("REAL sum[SUMS];");
+    t.unrolled("for (int e = 0; e < N; e++) sum[e % SUMS] = e < SUMS ? term(e) : both(sum[e % SUMS], term(e));");
+    t.unrolled("for (int k = 1; k < SUMS; k++) sum[0] = both(sum[0], sum[k]);");
+    t.unrolled("for (int d = 1; d < 4; d *= 2) sum[0] = both(sum[0], __shfl_xor_sync(~0u, sum[0], d));");
+    t.line("return sum[0];");
+    t.line("}");
+    if (epilogue_.channels() % 2) return;
+    t.line("// A table's entries for a lane's channels.");
+    t.line(
+        "template <int N> static __device__ __forceinline__ void load_channels(REAL (&r)[N], const REAL* from, int "
+        "first, int last) {");
+    t.unrolled(
+        "for (int e = first; e < last; e += 2) *(tf_vector<REAL, 2>*)(r + e) = *(const tf_vector<REAL, 2>*)(from + e / "
+        "2 * 8);");
+    t.line("}");
+}
+
 void TurnedChain::across(const std::string& result, Op op, const std::string& term) {
     const Kind x{false, true};
-    const std::string to = ref(result, x), part = result + "_part";
-    t.line("REAL " + result + dims(x) + ", " + part + "[BATCH][SUMS];");
-    t.unrolled("for (int i = 0; i < BATCH; i++)");
-    t.unrolled("for (int k = 0; k < SUMS; k++) " + part + "[i][k] = " + identity(op) + ";");
-    loops({true, true});
-    t.line("if (CHANNEL_OK(e)) " + part + "[i][e % SUMS] = " + combined(op, part + "[i][e % SUMS]", term) + ";");
+    t.line("REAL " + result + dims(x) + ";");
     loops(x);
-    t.line("{");
-    t.line(to + " = " + part + "[i][0];");
-    t.unrolled("for (int k = 1; k < SUMS; k++) " + to + " = " + combined(op, to, part + "[i][k]") + ";");
-    t.line("}");
-    for (int apart : {1, 2}) {
-        loops(x);
-        t.line(to + " = " + combined(op, to, "__shfl_xor_sync(~0u, " + to + ", " + num(apart) + ")") + ";");
-    }
+    t.line(ref(result, x) + " = over_channels<VECTOR>([&](int e) { return CHANNEL_OK(e) ? " + term + " : " +
+           identity(op) + "; }, [](REAL a, REAL b) { return " + combined(op, "a", "b") + "; });");
 }
 
 void TurnedChain::load_channels(const std::string& name, const std::string& from) {
     if (epilogue_.channels() % 2) return Chain::load_channels(name, from);
-    t.unrolled(std::string(in_parts_ ? "for (int e = FIRST_E; e < LAST_E; e += 2) {"
-                                     : "for (int e = 0; e < VECTOR; e += 2) {"));
-    t.line("const tf_vector<REAL, 2> two = *(const tf_vector<REAL, 2>*)(" + from + " + CHANNEL(e));");
-    t.line(name + "[e] = two.lane[0], " + name + "[e + 1] = two.lane[1];");
-    t.line("}");
+    t.line("load_channels(" + name + ", " + from + " + first_channel, " +
+           (in_parts_ ? "FIRST_E, LAST_E" : "0, VECTOR") + ");");
 }
 
 }  // namespace transfuse::cuda

@@ -14,6 +14,7 @@ class TurnedChain : public Chain {
 public:
     TurnedChain(const Epilogue& epilogue, Lines& lines);
 
+    void functions();                       // that the steps call
     void declare();                         // what is carried from the first step to the second
     void before(const std::string& block);  // leaves in the accumulators what the second step begins with
     void after(const std::string& block);   // the results of columns FIRST_E up to LAST_E, in their places

@@ -20,13 +20,15 @@ public:
           shape_(turned_shape(static_cast<int>(bytes(store_.dtype)), config, s)),
           type_(storage_name(store_.dtype)),
           last_(epilogue.program().pixel_major),
-          chain_(epilogue, t) {}
+          chain_(epilogue, t),
+          rows_(t, epilogue, s, shape_) {}
 
     std::string text() {
         constants();
+        chain_.functions();
         t.line(
-            "// The chain on accumulators, and its results to memory. A lane has the pixels warp * 16 + lane / 4 and "
-            "eight further on, and the channels 8j + 2(lane % 4) + {0, 1}.");
+            "// The chain on accumulators, and its results to memory. A lane has pixels lane / 4 + {0, 8} of its "
+            "warp's 16 and channels 2(lane % 4) + {0, 1} + 8j.");
         t.line("template <int WG> struct Fragments {");
         t.line("const REAL* table;");
         t.line("const Operands& operands;");
@@ -39,10 +41,9 @@ public:
             type_ +
             "*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES)), warpgroup(warpgroup), lane(t % 32), "
             "warp(t / 32) {}");
-        if (!last_) turned_rows(t, epilogue_, s_, shape_);
+        if (!last_) rows_.functions();
         if (last_ && vectors_of_channels()) quads();
         tile();
-        if (!last_) lay();
         t.line("__device__ __forceinline__ void finish() {}");
         t.line("};");
         return t.str();
@@ -53,16 +54,22 @@ private:
         t.line("constexpr bool FRAGMENTS = true, FOLDED = false, BIASED = false;");
         t.constants({{"PHASES_W", s_.phases_w}, {"LAID", shape_.channels}});
         t.constants({{"LAID_PARTS", shape_.parts}, {"LAID_PITCH", shape_.pitch}});
-        std::vector<int> codes;
         for (size_t v = 0; v < s_.phase_table.size(); v += 2)
-            for (const auto& list : s_.phase_table[v]) codes.push_back(list[0].code());
-        if (!last_) turned_row_constants(t, epilogue_, s_, shape_);
-        t.line("__constant__ int turned_codes[] = {" + listed(codes) + "};   // [variant][set]: residues, −1: none");
+            for (const auto& list : s_.phase_table[v]) codes_.push_back(list[0].code());
+        if (!last_) rows_.constants();
+        bool even = codes_.size() > 1 && codes_[1] > codes_[0];
+        for (size_t i = 1; i < codes_.size(); ++i) even = even && codes_[i] - codes_[i - 1] == codes_[1] - codes_[0];
+        if (even)
+            t.line("static __device__ __forceinline__ int turned_code(int i) { return i * " +
+                   num(codes_[1] - codes_[0]) + (codes_[0] ? " + " + num(codes_[0]) : "") + "; }");
+        else
+            t.line("__constant__ int turned_codes[] = {" + listed(codes_) +
+                   "};\nstatic __device__ __forceinline__ int turned_code(int i) { return turned_codes[i]; }");
     }
 
     void tile() {
         t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int) {");
-        t.line("constexpr int BATCH = 2, VECTOR = ACCUMULATORS / 2, SUMS = VECTOR < 4 ? VECTOR : 4;");
+        t.line("constexpr int BATCH = 2, VECTOR = ACCUMULATORS / 2;");
         t.line("constexpr int group = 0;");
         t.line("const int first_channel = lane % 4 * 2;");
         t.line("#define CHANNEL(e) (first_channel + (e) / 2 * 8 + (e) % 2)");
@@ -72,8 +79,8 @@ private:
         chain_.before("b");
         t.line("}");
         t.unrolled("for (int set = 0; set < SETS; set++) {");
-        t.line("const int code = turned_codes[at.variant * SETS + set];");
-        t.line("if (code < 0) continue;");
+        t.line("const int code = turned_code(at.variant * SETS + set);");
+        if (*std::min_element(codes_.begin(), codes_.end()) < 0) t.line("if (code < 0) continue;");
         last_ ? in_pixels() : in_rows();
         t.line("}");
         t.line("#undef CHANNEL");
@@ -91,14 +98,14 @@ private:
 
     // Some channels at a time: while they are stored, the chain goes on with the next.
     void in_rows() {
-        t.line("Rows rows(at, s, operands.ys0, operands.y0, code, warpgroup, lane, warp);");
+        rows_.window();
         t.unrolled("for (int part = 0; part < LAID_PARTS; part++) {");
         t.line(type_ + "* const half = laid + part % 2 * (LAID * LAID_PITCH);");
         finish("part * (LAID / 4)", s_.accumulators / 2 % (shape_.channels / 4) ? "min((part + 1) * (LAID / 4), VECTOR)"
                                                                                 : "(part + 1) * (LAID / 4)");
-        t.line("lay(acc, set, part, rows, half);");
+        lay();
         t.line("barrier_named(8 + warpgroup, 128);");
-        t.line("rows.store(half, part);");
+        rows_.stores();
         t.line("}");
         t.line("barrier_named(8 + warpgroup, 128);");
     }
@@ -183,18 +190,14 @@ private:
         t.line("}");
     }
 
+    // A part's results into rows.
     void lay() {
-        t.line(
-            "__device__ __forceinline__ void lay(const REAL (&acc)[BLOCKS][ACCUMULATORS], int set, int part, const "
-            "Rows& rows, " +
-            type_ + "* to) {");
         t.unrolled("for (int i = 0; i < 2; i++) {");
         t.line("const int pixel = warp * 16 + i * 8 + lane / 4;");
         t.unrolled("for (int f = 0; f < 2; f++) {");
         t.line("const int channel = lane % 4 * 2 + f;");
-        t.line(type_ +
-               "* const row = to + channel * LAID_PITCH + pixel * PHASES_W + rows.shift(pixel, channel);   // of every "
-               "eighth channel alike");
+        t.line(type_ + "* const to = half + channel * LAID_PITCH + pixel * PHASES_W" + rows_.shift("pixel", "channel") +
+               ";   // of every eighth channel alike");
         t.unrolled("for (int j = 0; j < LAID / 8; j++) {");
         t.line("const int k = (part * (LAID / 8) + j) * 4 + i * 2 + f;");
         t.line("if (k >= ACCUMULATORS) continue;");
@@ -202,14 +205,13 @@ private:
         if (s_.phases_w == 2 && bytes(store_.dtype) == 4) {
             t.line("const REAL a = acc[set * 2][k], b = acc[set * 2 + 1][k];");
             t.line("const int odd = lane & 1;");
-            t.line("tf_store(row + j * 8 * LAID_PITCH + odd, odd ? b : a);");
-            t.line("tf_store(row + j * 8 * LAID_PITCH + (odd ^ 1), odd ? a : b);");
+            t.line("tf_store(to + j * 8 * LAID_PITCH + odd, odd ? b : a);");
+            t.line("tf_store(to + j * 8 * LAID_PITCH + (odd ^ 1), odd ? a : b);");
         } else {
             t.unrolled(
-                "for (int w = 0; w < PHASES_W; w++) tf_store(row + j * 8 * LAID_PITCH + w, acc[set * PHASES_W + "
-                "w][k]);");
+                "for (int r = 0; r < PHASES_W; r++) tf_store(to + j * 8 * LAID_PITCH + r, acc[set * PHASES_W + "
+                "r][k]);");
         }
-        t.line("}");
         t.line("}");
         t.line("}");
         t.line("}");
@@ -220,9 +222,11 @@ private:
     const Operand& store_;
     const TurnedShape shape_;
     const std::string type_;
-    const bool last_;  // channels
+    const bool last_;         // channels
+    std::vector<int> codes_;  // [variant][set]: residues, −1: none
     Lines t;
     TurnedChain chain_;
+    TurnedRows rows_;
 };
 
 }  // namespace

@@ -64,30 +64,32 @@ def _without(nodes: list[Node], names: set[str]) -> list[Node]:
 # What is read once -----------------------------------------------------------------------------------------------------
 
 LONGEST = 90  # of an expression that is said within another
-TURNS = re.compile(r"for \(int (\w+) = 0; \1 < (\w+); \1\+\+\)")
-READING = re.compile(r"for \(int (\w+) = 0; \1 < (\w+); \1\+\+(?:, (?P<moved>\w+) \+= [\w.]+)?\)")
+TURNS = re.compile(r"for \(int (\w+) = (\w+); \1 < (\w+); \1\+\+\)")
+READING = re.compile(r"for \(int (\w+) = (\w+); \1 < (\w+); \1\+\+(?:, (?P<moved>\w+) \+= [\w.]+)?\)")
+COPIED = re.compile(r"\w+(?:\[\w+\])+")
 ELEMENT = re.compile(r"(\w+)((?:\[\w+\])+) = (.*);", re.S)
 ADDED = re.compile(r"(\w+)((?:\[\w+\])+) \+= (.*);", re.S)
 
 
-def within(nodes: list[Node]) -> list[Node]:
-    """Elements that a loop computes and a later loop over the same elements reads once, computed there."""
-    while True:
+def within(nodes: list[Node], local: bool = False) -> list[Node]:
+    """Elements that a loop computes and a later loop over the same elements reads once, computed there. local: of a function."""
+    nodes = [
+        replace(n, children=within(n.children, inside), orelse=within(n.orelse, inside))
+        for n in nodes
+        for inside in [local or (n.kind == "definition" and any(t.text == "(" for t in n.items))]
+    ]
+    while local:
         counts: dict[str, int] = {}
         for node in nodes:
             for token in every(node):
                 counts[token.text] = counts.get(token.text, 0) + 1
-        names = {
-            n
-            for text, local in _leaves_of(nodes)
-            if local and (m := ARRAY.fullmatch(text))
-            for n in re.findall(r"(\w+)\[", m[1])
-        }
-        once = {name for name in names if counts[name] == 3}
+        declared = [ARRAY.fullmatch(plain(n.items)) for n in nodes if n.kind == "leaf"]
+        once = {name for m in declared if m for name in re.findall(r"(\w+)\[", m[1]) if counts[name] == 3}
         new = _within(nodes, once)
         if new is None:
-            return nodes
+            break
         nodes = new
+    return nodes
 
 
 def _within(nodes: list[Node], once: set[str]) -> list[Node] | None:
@@ -143,16 +145,16 @@ def _with_leaf(node: Node, items: list[Token]) -> Node:
     return replace(node, children=inner)
 
 
-def _computed(node: Node, by: str = "=") -> tuple[str, str, str, dict[str, str]] | None:
+def _computed(node: Node, by: str = "=") -> tuple[str, str, str, dict[str, tuple[str, str]]] | None:
     """Of loops around one element's computation: the array, the element, the value, and how far the loops go."""
-    loops: dict[str, str] = {}
+    loops: dict[str, tuple[str, str]] = {}
     while node.kind == "loop" and (match := TURNS.match(plain(node.items))):
         inner = [n for n in node.children if not (n.kind == "directive" and "unroll" in n.items[0].text)]
         if len(inner) == 1 and inner[0].kind == "block":
             inner = [n for n in inner[0].children if not (n.kind == "directive" and "unroll" in n.items[0].text)]
         if len(inner) != 1:
             return None
-        loops[match[1]] = match[2]
+        loops[match[1]] = match[2], match[3]
         node = inner[0]
     if (
         node.kind != "leaf"
@@ -166,22 +168,21 @@ def _computed(node: Node, by: str = "=") -> tuple[str, str, str, dict[str, str]]
     return (match[1], match[2], match[3], loops) if named <= set(loops) and not itself else None
 
 
-def _read_in(node: Node, name: str, index: str, value: str, loops: dict[str, str]) -> Node | None:
+def _read_in(node: Node, name: str, index: str, value: str, loops: dict[str, tuple[str, str]]) -> Node | None:
     """The statement with the value in place of the element; None where it is another element, or the loops are others."""
     if node.kind == "leaf":
         text = plain(node.items)
         if f"{name}{index}" not in text or loops:
             return None
-        said = (
-            value if re.fullmatch(r"[\w.]+(?:\[\w+\])*|tf_\w+\([^()]*(?:\([^()]*\)[^()]*)*\)", value) else f"({value})"
-        )
+        alone = f" = {name}{index};" in text or f"({name}{index})" in text
+        said = value if alone or _is_one(value) else f"({value})"
         return replace(node, items=tokens(text.replace(f"{name}{index}", said)))
     left = dict(loops)
     match = READING.match(plain(node.items)) if node.kind == "loop" else None
-    if match and left.get(match[1]) == match[2] and not re.search(rf"\b{match['moved']}\b", value):
+    if match and left.get(match[1]) == (match[2], match[3]) and not re.search(rf"\b{match['moved']}\b", value):
         del left[match[1]]
-    elif node.kind == "loop":  # it would be computed again in each of its turns
-        return None
+    elif node.kind == "loop" and not (match and match[1] not in loops and COPIED.fullmatch(value)):
+        return None  # it would be computed again in each of its turns
     elif any(t.text == name for t in node.items) or set(
         re.findall(r"\b(?:int|float) (\w+) =", plain(node.items))
     ) & set(loops):
@@ -196,6 +197,19 @@ def _read_in(node: Node, name: str, index: str, value: str, loops: dict[str, str
                 parts = [*getattr(node, part)[:i], new, *getattr(node, part)[i + 1 :]]
                 return None if new is None else replace(node, **{part: parts})
     return None
+
+
+def _is_one(value: str) -> bool:
+    """An element, or a call: needs no parentheses."""
+    if re.fullmatch(r"[\w.]+(?:\[[^][]*\])*", value):
+        return True
+    head = re.match(r"\w+\(", value)
+    depth = 0
+    for at in range(head.end() - 1 if head else len(value), len(value)):
+        depth += {"(": 1, ")": -1}.get(value[at], 0)
+        if depth == 0:
+            return at == len(value) - 1
+    return False
 
 
 def _written(node: Node) -> set[str]:
