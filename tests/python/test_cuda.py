@@ -142,6 +142,29 @@ def test_errors_are_like_pytorchs_where_tf32_is_allowed(case, layout, no_fallbac
     assert "PyTorch multiplies in" in str(transfuse.report(ours))
 
 
+class Shares(nn.Module):
+    """Behind a softmax the products' rounding has become small beside 1: what follows must be as exact as PyTorch's."""
+
+    def __init__(self, channels, follows):
+        super().__init__()
+        self.convolution = nn.ConvTranspose2d(32, channels, 4, stride=2, padding=1)
+        self.bias = nn.Parameter(torch.randn(channels, 1, 1))
+        self.follows = follows
+
+    def forward(self, x):
+        return self.follows(torch.softmax(self.convolution(x), dim=1) + self.bias)
+
+
+@pytest.mark.parametrize("channels", [16, 64, 128])
+@pytest.mark.parametrize("follows", [torch.tanh, torch.sigmoid, nn.functional.gelu, nn.functional.silu, torch.exp])
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+def test_functions_of_shares_are_as_exact_as_pytorchs(channels, follows, layout, no_fallback):
+    torch.manual_seed(0)
+    model, inputs = laid_out(Shares(channels, follows).cuda(), [torch.randn(8, 32, 64, 64, device="cuda")], layout)
+    ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
+    assert verdict(ours, model, inputs, zoo.outputs) == "right"
+
+
 def test_tf32_follows_pytorchs_switch(no_fallback):
     model, inputs = large_enough_for_tf32()
     ours = transfuse.optimize(model, tuple(inputs), never_slower=False)

@@ -61,8 +61,9 @@ std::string machine(const Problem& problem, const Schedule& s) {
     return "#define MMA " + std::string(instructions[static_cast<int>(a)]) + "\n" + std::string(portable);
 }
 
-// What every kernel of the pass may call, and a note of what this one is.
-std::string head(const Problem& problem, const Config& config, const Schedule& s) {
+// What every kernel of the pass may call, and a note of what this one is. Behind a reduction over channels (shares of a
+// softmax) the products' rounding has become small, and an instruction's error would stand out.
+std::string head(const Problem& problem, const Config& config, const Schedule& s, const TileProgram& program) {
     Lines t;
     t.line("// Dense tiles: " + to_string(config));
     static const char* axis[4] = {"n", "d", "h", "w"};
@@ -70,9 +71,9 @@ std::string head(const Problem& problem, const Config& config, const Schedule& s
         t.line("//   axis " + std::string(axis[a]) + ": period " + num(s.period[a]) + " advance " + num(s.advance[a]) +
                " taps " + num(problem.axes[a].taps));
     const bool rounded = problem.arithmetic != Arithmetic::strict && problem.arithmetic != Arithmetic::f64;
+    const bool instruction = rounded && problem.family == Family::wgmma && !program.channel_reductions;
     return std::string("#define TF_AFTER_PRODUCT\n") + (rounded ? "#define TF_ROUNDED_PRODUCT\n" : "") +
-           (rounded && problem.family == Family::wgmma ? "#ifdef __CUDACC_RTC__\n#define TF_TANH_INSTRUCTION\n#endif\n"
-                                                       : "") +
+           (instruction ? "#ifdef __CUDACC_RTC__\n#define TF_TANH_INSTRUCTION\n#endif\n" : "") +
            std::string(device_math()) + sequence_code() + std::string(ptx_code()) + t.str();
 }
 
@@ -214,7 +215,7 @@ private:
 
 std::string dense_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s,
                          const Epilogue& epilogue) {
-    std::string text = head(problem, config, s) + dense_constants(problem, config, s, epilogue) + machine(problem, s);
+    std::string text = head(problem, config, s, epilogue.program()) + dense_constants(problem, config, s, epilogue) + machine(problem, s);
     text.append(sizes).append(epilogue.operands());
     text.append(tile_places(problem, config, s)).append(epilogue.prologue(s.tile[0] == 1));
     text.append(patches).append(load_role).append(boxed_loads(problem, config, s));
