@@ -40,10 +40,30 @@ TurnedChain::TurnedChain(const Epilogue& epilogue, Lines& lines)
             for (ValueId a : epilogue.graph()[v].args) look_back(a);
         }
     }
-    if (by_channel_.size() <= 1) return;
-    // The accumulators have room for one value: all steps at once.
-    early_ = steps, late_.clear(), by_channel_.clear(), pixel_.clear();
-    look_back(result_);
+    if (by_channel_.size() > 1) {
+        // The accumulators have room for one value: all steps at once.
+        early_ = steps, late_.clear(), by_channel_.clear(), pixel_.clear();
+        look_back(result_);
+    }
+    find_affine();
+    for (ValueId v : late_)
+        for (ValueId a : epilogue.graph()[v].args)
+            if (is_channel_table(a) && !has(ahead_, a)) ahead_.push_back(a);
+}
+
+// What follows a share at once; its steps are not taken one by one then.
+void TurnedChain::find_affine() {
+    auto is_share = [&](ValueId v) { return sum_of_share(v) >= 0; };
+    if (std::count_if(late_.begin(), late_.end(), is_share) != 1) return;
+    affine_ = affine_chain(epilogue_.graph(), late_, *std::find_if(late_.begin(), late_.end(), is_share), result_,
+                           [&](ValueId v) { return is_channel_table(v); });
+    std::erase_if(late_, [&](ValueId v) { return has(affine_.steps, v); });
+}
+
+bool TurnedChain::is_channel_table(ValueId v) const {
+    for (size_t k = 0; k < epilogue_.reads().size(); ++k)
+        if (epilogue_.reads()[k].value == v) return epilogue_.table_of(k) >= 0 && epilogue_.reads()[k].depends[1];
+    return false;
 }
 
 // exp(x − logsumexp(x)), of exponentials that the first step has made.
@@ -94,13 +114,57 @@ void TurnedChain::before(const std::string& block) {
     }
     for (const std::string& name : pixel_) {
         loops({false, true});
-        t.line("kept_" + name + "[" + block + "][i] = " + name + "[i];");
+        const bool scaled = affine_ && affine_.scale != 1 && name == "v" + num(sum_of_share(affine_.of)) + "_share";
+        t.line("kept_" + name + "[" + block + "][i] = " + name + "[i]" +
+               (scaled ? " * " + literal(affine_.scale, epilogue_.real()) : "") + ";");
     }
     for (const Operand& read : epilogue_.reads()) forget(read.value);
 }
 
+void TurnedChain::declare_ahead() {
+    for (ValueId v : ahead_) t.line("REAL r" + num(v) + "[VECTOR];");
+    if (affine_) t.line("REAL shift[VECTOR];");
+}
+
+void TurnedChain::load_ahead() {
+    in_parts_ = true;
+    auto load = [&](ValueId v) {
+        for (size_t k = 0; k < epilogue_.reads().size(); ++k)
+            if (epilogue_.reads()[k].value == v)
+                load_channels("r" + num(v), "table + " + num(epilogue_.table_of(k) * epilogue_.channels()));
+    };
+    for (ValueId v : ahead_) load(v);
+    if (affine_) {
+        std::string sum = literal(affine_.offset, epilogue_.real());
+        for (const auto& [v, factor] : affine_.terms) {
+            if (!has(ahead_, v)) {
+                t.line("REAL r" + num(v) + "[VECTOR];");
+                load(v);
+            }
+            const std::string term = "r" + num(v) + "[e] * " + literal(factor, epilogue_.real());
+            sum = affine_.offset == 0 && v == affine_.terms[0].first ? term : sum + " + " + term;
+        }
+        loops({true, false});
+        t.line("shift[e] = " + sum + ";");
+    }
+    in_parts_ = false;
+}
+
+// The steps from a share to the end of an affine chain, or to the sigmoid behind it.
+void TurnedChain::affine_steps() {
+    const std::string of = "v" + num(sum_of_share(affine_.of));
+    const ValueId v = affine_.sigmoid >= 0 ? affine_.sigmoid : affine_.value;
+    const std::string value = of + "_exp[i][e] * " + of + "_share[i] + shift[e]";
+    define(v, "v" + num(v), {true, true});
+    t.line("REAL " + name(v) + "[BATCH][VECTOR];");
+    loops({true, true});
+    t.line(name(v) + "[i][e] = " +
+           (affine_.sigmoid >= 0 ? "tf_quotient((REAL)1, (REAL)1 + tf_exp2(" + value + "))" : value) + ";");
+}
+
 void TurnedChain::after(const std::string& block) {
     in_parts_ = true;
+    for (ValueId v : ahead_) define(v, "r" + num(v), {true, false});
     for (const std::string& name : by_channel_) {
         t.line("REAL " + name + "[BATCH][VECTOR];");
         loops({true, true});
@@ -111,6 +175,7 @@ void TurnedChain::after(const std::string& block) {
         loops({false, true});
         t.line(name + "[i] = kept_" + name + "[" + block + "][i];");
     }
+    if (affine_) affine_steps();
     for (ValueId v : late_) step(v);
     const std::string result = operand(result_);
     loops({true, true});

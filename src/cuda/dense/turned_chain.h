@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/dense/affine.h"
 #include "cuda/dense/chain.h"
 
 namespace transfuse::cuda {
@@ -17,7 +18,9 @@ public:
     void functions();                       // that the steps call
     void declare();                         // what is carried from the first step to the second
     void before(const std::string& block);  // leaves in the accumulators what the second step begins with
-    void after(const std::string& block);   // the results of columns FIRST_E up to LAST_E, in their places
+    void declare_ahead();                   // what the second step has of channels, whatever the pixel
+    void load_ahead();                      // that of columns FIRST_E up to LAST_E
+    void after(const std::string& block);   // the results of those columns, in their places
 
 protected:
     void across(const std::string& result, Op op, const std::string& term) override;
@@ -25,6 +28,9 @@ protected:
     std::string columns() const override;
 
 private:
+    void find_affine();
+    void affine_steps();
+    bool is_channel_table(ValueId v) const;
     bool varies_by_channel(ValueId v) const;
     void look_back(ValueId v);  // what the second step needs of the first to make v
     void carry(const std::string& name, bool by_channel);
@@ -33,6 +39,8 @@ private:
     const ValueId anchor_, result_;
     std::vector<ValueId> early_, late_;            // steps
     std::vector<std::string> by_channel_, pixel_;  // names that are carried
+    std::vector<ValueId> ahead_;                   // per channel, loaded ahead
+    Affine affine_;                                // what the second step begins with, where that is one
     bool in_parts_ = false;
 };
 

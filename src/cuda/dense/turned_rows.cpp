@@ -189,6 +189,14 @@ void TurnedRows::ends() {
     t.line("end_to[kind] = (char*)(plane_0 + (own.at + end_column[kind]));");
 }
 
+// One addition each: it would be found anew from counts of channels otherwise.
+void TurnedRows::go_on(const std::string& pointer) {
+    t.line(pointer + " += further;");
+    t.line("#ifdef __CUDACC__");
+    t.line("asm(\"\" : \"+l\"(" + pointer + "));");
+    t.line("#endif");
+}
+
 void TurnedRows::stores_of_pieces() {
     const bool within = wide_turns_ * 32 * shape_.vector <= shape_.pitch;
     const std::string column = "(turn * 32 + lane) * WIDE_OUT";
@@ -199,10 +207,10 @@ void TurnedRows::stores_of_pieces() {
     t.unrolled("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
     t.line("store_where(wide_there[kind][turn], wide_to[kind][turn], *(const uint4*)(own + " +
            (within ? column : "min(" + column + ", LAID_PITCH - WIDE_OUT)") + "));");
-    t.line("wide_to[kind][turn] += further;");
+    go_on("wide_to[kind][turn]");
     t.line("}");
     t.line("store_where(end_there[kind], end_to[kind], *(const " + word_of(element_) + "*)(own + end_column[kind]));");
-    t.line("end_to[kind] += further;");
+    go_on("end_to[kind]");
     t.line("}");
 }
 

@@ -96,13 +96,27 @@ private:
         t.line("}");
     }
 
+    void load_ahead(const std::string& first, const std::string& last) {
+        t.line("{");
+        t.line("const int FIRST_E = " + first + ", LAST_E = " + last + ";");
+        chain_.load_ahead();
+        t.line("}");
+    }
+
     // Some channels at a time: while they are stored, the chain goes on with the next.
     void in_rows() {
+        auto end = [&](const std::string& parts) {
+            const std::string all = parts + " * (LAID / 4)";
+            return s_.accumulators / 2 % (shape_.channels / 4) ? "min(" + all + ", VECTOR)" : all;
+        };
         rows_.window();
+        chain_.declare_ahead();
+        load_ahead("0", end("1"));
         t.unrolled("for (int part = 0; part < LAID_PARTS; part++) {");
         t.line(type_ + "* const half = laid + part % 2 * (LAID * LAID_PITCH);");
-        finish("part * (LAID / 4)", s_.accumulators / 2 % (shape_.channels / 4) ? "min((part + 1) * (LAID / 4), VECTOR)"
-                                                                                : "(part + 1) * (LAID / 4)");
+        finish("part * (LAID / 4)", end("(part + 1)"));
+        t.line("if (part + 1 < LAID_PARTS)   // no barrier between them and what needs them");
+        load_ahead("(part + 1) * (LAID / 4)", end("(part + 2)"));
         lay();
         t.line("barrier_named(8 + warpgroup, 128);");
         rows_.stores();
@@ -113,6 +127,8 @@ private:
     // Channels lie side by side in memory: four lanes have eight of them. Where they can, lanes give one another what
     // makes vectors of 16 bytes.
     void in_pixels() {
+        chain_.declare_ahead();
+        load_ahead("0", "VECTOR");
         finish("0", "VECTOR");
         const int pairs = vectors_of_channels() ? shape_.vector / 2 : 1;  // of channels, that a lane stores at once
         t.line("constexpr int PAIRS = " + num(pairs) + ", AT_ONCE = " + num(pairs > 1 || even_channels() ? 2 : 1) +
