@@ -24,11 +24,12 @@ const char* const passes[] = {
     "dims=[1]",
     "%x = input f32[1,8,3,3,64]  %w = param f32[8,80,3,3,3]  %y = conv_transpose(%x, %w) stride=[2,1,1] padding=[1,1,1]  %z = "
     "softmax(%y) dims=[1]",
-    // narrow images: a window has pieces of many rows, of whole vectors and of others
-    "%x = input f32[2,16,9,16]  %w = param f32[16,128,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %z = "
-    "softmax(%y) dims=[1]",
-    "%x = input f32[2,16,9,12]  %w = param f32[16,72,3,3]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1] "
-    "output_padding=[1,0]  %z = softmax(%y) dims=[1]",
+    // narrow images: a window has pieces of many rows, of whole vectors and of others; shares, scaled and shifted
+    "%x = input f32[2,16,9,16]  %w = param f32[16,128,4,4]  %t = param f32[128,1,1]  %y = conv_transpose(%x, %w) stride=[2,2] "
+    "padding=[1,1]  %s = softmax(%y) dims=[1]  %d = sub(%t, %s)  %q = div(%d, 3)  %a = add(%q, 0.5)  %z = neg(%a)",
+    "%x = input f32[2,16,9,12]  %w = param f32[16,72,3,3]  %t = param f32[72,1,1]  %u = param f32[72,1,1]  %y = "
+    "conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,0]  %s = softmax(%y) dims=[1]  %d = sub(%s, %t)  %m = "
+    "mul(%d, -4)  %a = add(%m, %u)  %g = sigmoid(%a)  %z = mul(%g, %t)",
     // so many channels that a tile has one phase
     "%x = input f32[1,24,3,40]  %w = param f32[24,200,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %z = "
     "softmax(%y) dims=[1]",
