@@ -11,8 +11,9 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     int slot = first_slot, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
+    Place ahead = place_of(blockIdx.x, s);
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
-        const Place at = place_of(tile, s);
+        const Place at = PLACES_AHEAD ? ahead : place_of(tile, s);
         REAL acc[BLOCKS][ACCUMULATORS];
         Totals total;
         if (TERMS > 1)
@@ -26,6 +27,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
             multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
             if (++stage == STAGES) { stage = 0; turn++; }
         }
+        if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
         products_wait<0>();
         settled(acc);
         held.release(b);
