@@ -70,7 +70,7 @@ ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOpt
             }
             if (r[next].type != r[id].type)
                 fail("rule ", rule->name, ": turned ", to_string(r[id].type), " into ", to_string(r[next].type));
-            Step step{std::string(rule->name), r.remark(), before.cost, r.total().cost};
+            Step step{std::string(rule->name), r.take_remark(), before.cost, r.total().cost};
             step.before += rest;
             step.after += rest;
             steps.push_back(std::move(step));
@@ -89,12 +89,20 @@ struct Priced {
     std::vector<Cost> costs;
     Cost total;
 
-    explicit Priced(Graph of) : graph(std::move(of)) {
+    explicit Priced(const Graph& of) : graph(of) {
         costs.reserve(graph.nodes().size());
-        for (const Node& node : graph.nodes()) {
-            costs.push_back(node_cost(graph, node));
-            total += costs.back();
-        }
+        for (const Node& node : graph.nodes()) costs.push_back(node_cost(graph, node));
+        add_up();
+    }
+    void become(Rewriter& r) {
+        graph = r.finish(graph.output_names(), costs);
+        add_up();
+    }
+
+private:
+    void add_up() {
+        total = {};
+        for (const Cost& cost : costs) total += cost;
     }
 };
 
@@ -112,7 +120,7 @@ bool round(Priced& priced, const RewriteOptions& options, const Dispatch& table,
         r.settle(old, improve(r, id, table, options, rest, steps));
     }
     if (steps.size() == before) return false;
-    priced = Priced(r.finish(graph.output_names()));
+    priced.become(r);
     steps.back().after = priced.total;  // what became of no use only now is gone as well
     return true;
 }

@@ -76,8 +76,7 @@ Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options)
         for (size_t i = 0; i < node.args.size(); ++i)
             if (!(product && i == 0) && !(is_pointwise(node.op) && loaded_[id])) otherwise[at(node.args[i])] = true;
     }
-    uses_.reserve(2 * count);
-    price_.reserve(2 * count);
+    known_.reserve(3 * count);
 }
 
 void Rewriter::append(double value) {
@@ -86,12 +85,12 @@ void Rewriter::append(double value) {
     remark_ += text;
 }
 
-void Rewriter::charge(const Price& price, double sign) {
-    live_.cost.flops += sign * price.cost.flops;
-    live_.cost.bytes += sign * price.cost.bytes;
-    live_.objective += sign * price.objective;
+void Rewriter::charge(const Known& value, double sign) {
+    live_.cost.flops += sign * value.cost.flops;
+    live_.cost.bytes += sign * value.cost.bytes;
+    live_.objective += sign * value.objective;
     live_.nodes += sign > 0 ? 1 : -1;
-    if (price.convolution) live_.convolutions += sign > 0 ? 1 : -1;
+    if (value.convolution) live_.convolutions += sign > 0 ? 1 : -1;
 }
 
 // A value the builder made just now.
@@ -99,35 +98,36 @@ void Rewriter::learn(ValueId id) { learn(id, node_cost(builder_, builder_[id]));
 
 void Rewriter::learn(ValueId id, const Cost& cost) {
     const Node& node = this->node(id);
-    bool parameter = node.op != Op::input, number = !is_leaf(node.op);
+    Known value{.cost = cost, .objective = objective(node.op, cost)};
+    value.parameter = node.op != Op::input;
+    value.number = !is_leaf(node.op);
     for (ValueId arg : node.args) {
-        parameter = parameter && parameter_[at(arg)];
-        number = number && number_[at(arg)];
+        value.parameter = value.parameter && known_[at(arg)].parameter;
+        value.number = value.number && known_[at(arg)].number;
     }
-    uses_.push_back(0);
-    alive_.push_back(false);
-    parameter_.push_back(parameter);
-    number_.push_back(number);
-    price_.push_back({cost, objective(node.op, cost), node.op == Op::lattice && !number_[at(node.args[1])]});
+    value.convolution = node.op == Op::lattice && !known_[at(node.args[1])].number;
+    known_.push_back(value);
 }
 
 void Rewriter::revive(ValueId id) {
-    if (alive_[at(id)]) return;
-    alive_[at(id)] = true;
-    charge(price_[at(id)], 1);
+    Known& value = known_[at(id)];
+    if (value.alive) return;
+    value.alive = true;
+    charge(value, 1);
     born_.push_back(id);
     for (ValueId arg : node(id).args) {
-        ++uses_[at(arg)];
+        ++known_[at(arg)].uses;
         revive(arg);
     }
 }
 
 void Rewriter::bury(ValueId id) {
-    if (!alive_[at(id)] || uses_[at(id)] > 0) return;
-    alive_[at(id)] = false;
-    charge(price_[at(id)], -1);
+    Known& value = known_[at(id)];
+    if (!value.alive || value.uses > 0) return;
+    value.alive = false;
+    charge(value, -1);
     for (ValueId arg : node(id).args) {
-        --uses_[at(arg)];
+        --known_[at(arg)].uses;
         bury(arg);
     }
 }
@@ -135,14 +135,14 @@ void Rewriter::bury(ValueId id) {
 void Rewriter::copy() {
     if (copied_) return;
     copied_ = true;
-    for (ValueId id = 0; id < static_cast<ValueId>(uses_.size()); ++id)
+    for (ValueId id = 0; id < static_cast<ValueId>(known_.size()); ++id)
         if (builder_.again(graph_[id], graph_[id].args) != id) fail("rewrite: two values of the graph are the same");
 }
 
 ValueId Rewriter::add(Op op, std::vector<ValueId> args, Attributes attributes, std::string name) {
     copy();
     const ValueId id = builder_.add(op, std::move(args), std::move(attributes), std::move(name));
-    while (static_cast<ValueId>(uses_.size()) < builder_.size()) learn(static_cast<ValueId>(uses_.size()));
+    while (static_cast<ValueId>(known_.size()) < builder_.size()) learn(static_cast<ValueId>(known_.size()));
     revive(id);
     return id;
 }
@@ -173,7 +173,7 @@ ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
         }
         if (alike) {
             id = builder_.again(node, std::move(args));
-            if (id == static_cast<ValueId>(uses_.size())) learn(id, cost);
+            if (id == static_cast<ValueId>(known_.size())) learn(id, cost);
             revive(id);
         } else {
             id = add(node.op, std::move(args), node.attributes, node.name);
@@ -194,27 +194,33 @@ void Rewriter::drop_unused() {
 }
 
 void Rewriter::hold(ValueId id) {
-    ++uses_[at(id)];
+    ++known_[at(id)].uses;
     revive(id);
 }
 
 void Rewriter::release(ValueId id) {
-    --uses_[at(id)];
+    --known_[at(id)].uses;
     bury(id);
 }
 
 void Rewriter::settle(ValueId old, ValueId id) {
     if (id != old) copy();
     now_[at(old)] = id;
-    uses_[at(id)] += old_uses_[at(old)];
+    known_[at(id)].uses += old_uses_[at(old)];
     release(id);
 }
 
-Graph Rewriter::finish(const std::vector<std::string>& output_names) {
+Graph Rewriter::finish(const std::vector<std::string>& output_names, std::vector<Cost>& costs) {
     copy();
     std::vector<ValueId> outputs;
     for (ValueId output : graph_.outputs()) outputs.push_back(now_[at(output)]);
-    return builder_.finish(std::move(outputs), output_names);
+    Graph graph = builder_.finish(std::move(outputs), output_names);
+    costs.clear();  // what the builder drops is what is dead
+    costs.reserve(graph.nodes().size());
+    for (const Known& value : known_)
+        if (value.alive) costs.push_back(value.cost);
+    if (costs.size() != graph.nodes().size()) fail("rewrite: what is alive is not what is needed");
+    return graph;
 }
 
 }  // namespace transfuse

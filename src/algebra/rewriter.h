@@ -26,8 +26,8 @@ public:
     const Sizes& shape(ValueId id) const { return node(id).type.shape; }
     DType dtype(ValueId id) const { return node(id).type.dtype; }
     int64_t rank(ValueId id) const { return node(id).type.rank(); }
-    bool is_parameter(ValueId id) const { return parameter_[at(id)]; }  // of params and constants alone
-    int uses(ValueId id) const { return uses_[at(id)]; }
+    bool is_parameter(ValueId id) const { return known_[at(id)].parameter; }  // of params and constants alone
+    int uses(ValueId id) const { return known_[at(id)].uses; }
     bool inference() const { return inference_; }
     bool differentiated() const { return differentiated_; }
     bool forks() const { return forks_; }
@@ -49,8 +49,8 @@ public:
         (append(parts), ...);
     }
 
-    // Rebuilds the graph, trying `apply(node)` on every value: it returns the replacement or −1. Used by the driver.
-    Graph finish(const std::vector<std::string>& output_names);
+    // The graph that was rebuilt, and what each of its nodes costs.
+    Graph finish(const std::vector<std::string>& output_names, std::vector<Cost>& costs);
 
     struct Total {
         Cost cost;
@@ -71,12 +71,14 @@ public:
     void hold(ValueId id);
     void release(ValueId id);
     void settle(ValueId old, ValueId id);  // `id` stands for `old` from now on
-    const std::string& remark() const { return remark_; }
+    std::string take_remark() { return std::move(remark_); }
 
 private:
-    struct Price {
+    struct Known {  // of a value
         Cost cost;
         double objective = 0;
+        int uses = 0;
+        bool alive = false, parameter = false, number = false;  // number: of constants alone
         bool convolution = false;
     };
     static size_t at(ValueId id) { return static_cast<size_t>(id); }
@@ -92,7 +94,7 @@ private:
     bool stands_for(ValueId id, ValueId old) const;  // as an operand
     void revive(ValueId id);
     void bury(ValueId id);
-    void charge(const Price& price, double sign);
+    void charge(const Known& value, double sign);
 
     const Graph& graph_;
     bool inference_, differentiated_, forks_;
@@ -104,9 +106,7 @@ private:
     std::vector<bool> moment_;  // old values that are first moments of a variance
     std::vector<bool> loaded_;  // old values that only convolutions read
     bool candidate_is_moment_ = false, candidate_is_loaded_ = false;
-    std::vector<int> uses_;
-    std::vector<bool> alive_, parameter_, number_;  // number: of constants alone
-    std::vector<Price> price_;
+    std::vector<Known> known_;
     std::vector<ValueId> born_;
     Total live_;
     std::string remark_;

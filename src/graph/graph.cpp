@@ -12,9 +12,38 @@ Graph::Graph() {
     contents_ = none;
 }
 
+// Gives the nodes what they are for other types of the leaves. False where one has other attributes then: it may be the
+// same as another.
+static bool infer_anew(std::vector<Node>& nodes, const std::vector<Type>& leaf_types) {
+    std::vector<bool> other(nodes.size());  // the type is not what it was
+    std::vector<const Node*> operands;
+    size_t leaf = 0;
+    for (size_t id = 0; id < nodes.size(); ++id) {
+        Node& node = nodes[id];
+        if (is_leaf(node.op)) {
+            const Type& type = leaf_types[leaf++];
+            check_type(name(node.op), type);
+            other[id] = node.type != type;
+            node.type = type;
+            continue;
+        }
+        const auto changed = [&](ValueId arg) { return other[static_cast<size_t>(arg)]; };
+        if (std::none_of(node.args.begin(), node.args.end(), changed)) continue;
+        operands.clear();
+        for (ValueId arg : node.args) operands.push_back(&nodes[static_cast<size_t>(arg)]);
+        const Attributes attributes = node.attributes;
+        const Type type = node.type;
+        infer(node, operands);
+        if (!node.attributes.same(attributes)) return false;
+        other[id] = node.type != type;
+    }
+    return true;
+}
+
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
     if (types.size() != leaves().size())
         fail("graph ", name(), " has ", leaves().size(), " leaves, got ", types.size(), " types");
+    if (Contents anew = *contents_; infer_anew(anew.nodes, types)) return Graph(std::move(anew));
     Builder builder(name());
     std::vector<ValueId> moved;
     moved.reserve(nodes().size());
