@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -122,6 +123,22 @@ struct Argument {
     }
 };
 
+// The arguments of a launch, in order. Copies share them: those of the launch that prepares a deep network's weights
+// are hundreds, the same for all sizes.
+class Arguments {
+public:
+    Arguments() = default;
+    Arguments(std::vector<Argument> list) : list_(std::make_shared<const std::vector<Argument>>(std::move(list))) {}
+    Arguments(std::initializer_list<Argument> list) : Arguments(std::vector<Argument>(list)) {}
+    const Argument* begin() const { return list_ ? list_->data() : nullptr; }
+    const Argument* end() const { return begin() + size(); }
+    size_t size() const { return list_ ? list_->size() : 0; }
+    const Argument& operator[](size_t i) const { return (*list_)[i]; }
+
+private:
+    std::shared_ptr<const std::vector<Argument>> list_;  // null: none
+};
+
 struct Launch {
     std::shared_ptr<const Source> source;
     std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
@@ -129,7 +146,7 @@ struct Launch {
     uint32_t shared_bytes = 0;     // dynamic
     bool early = false;            // starts while its predecessor ends (the kernel waits with griddepcontrol)
     bool parameters_only = false;  // depends on params alone: skipped after the first run of a frozen executable
-    std::vector<Argument> arguments;
+    Arguments arguments;
     std::string note;  // for describe(): tile, roles, what it computes
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <sstream>
 
 #include "cuda/dense/written.h"
@@ -25,10 +26,15 @@ constexpr Slack bearable{1.5, 10e-6};
 constexpr double full = 0.7;  // DenseProgram::busy: below this another tile may be much better
 constexpr int most_doubts = 3;
 
-std::string words(const Lattice& axis) {
-    std::string text;
-    for (int64_t n : {axis.up, axis.down, axis.dil, axis.offset, axis.taps}) text += std::to_string(n) + ",";
-    return text + (axis.down == 1 ? std::to_string(axis.out - axis.up * axis.in) : "") + ";";
+void add(std::string& text, int64_t number) {
+    char digits[24];
+    text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+void add(std::string& text, const Lattice& axis) {
+    for (int64_t n : {axis.up, axis.down, axis.dil, axis.offset, axis.taps}) add(text, n), text += ',';
+    if (axis.down == 1) add(text, axis.out - axis.up * axis.in);
+    text += ';';
 }
 
 // Made for rows that are no multiple of 16 bytes.
@@ -100,17 +106,22 @@ const char* layout(const Surroundings& around, ValueId memory) {
 std::string structure_of(const Surroundings& around) {
     const Graph& graph = around.plan.graph;
     const Target& target = around.target;
-    std::string text = std::to_string(target.arch) + "/" + std::to_string(target.multiprocessors) + "/" +
-                       std::to_string(target.shared_bytes) + (target.portable_only ? "p" : "") +
-                       (around.aligned ? "a" : "") + std::to_string(static_cast<int>(around.precision)) + ";";
-    for (const Lattice& axis : lattices(graph, around.pass.anchor)) text += words(axis);
+    std::string text;
+    text.reserve(256);
+    for (int n : {target.arch, target.multiprocessors}) add(text, n), text += '/';
+    add(text, target.shared_bytes);
+    if (target.portable_only) text += 'p';
+    if (around.aligned) text += 'a';
+    add(text, static_cast<int>(around.precision)), text += ';';
+    for (const Lattice& axis : lattices(graph, around.pass.anchor)) add(text, axis);
     text += to_string(graph[graph[around.pass.anchor].args[1]].type);
     for (ValueId read : around.pass.reads) text += layout(around, view_root(around.plan, read));
     for (const Store& store : around.pass.stores) text += layout(around, store.target);
     for (const TileStep& step : around.pass.steps) {
         const Node& node = graph[step.value];
-        text += ";" + std::string(name(node.op)) + std::to_string(step.value) + "@" +
-                std::to_string(static_cast<int>(step.scope)) + std::string(name(node.type.dtype));
+        (text += ';') += name(node.op);
+        add(text, step.value), text += '@';
+        add(text, static_cast<int>(step.scope)), text += name(node.type.dtype);
     }
     return text;
 }
@@ -131,10 +142,10 @@ bool KnownKernels::first_met(const Graph& graph) {
                       [&](const Sizes& shape, ValueId leaf) { return shape == graph[leaf].type.shape; });
 }
 
-std::vector<KnownKernel> KnownKernels::of(const std::string& structure) {
+std::shared_ptr<const KnownKernels::KernelList> KnownKernels::of(const std::string& structure) {
     const std::lock_guard lock(mutex_);
     const auto [at, fresh] = entries_.try_emplace(structure);
-    if (fresh) at->second.kernels = on_disk(structure);
+    if (fresh) at->second.kernels = std::make_shared<const KernelList>(on_disk(structure));
     return at->second.kernels;
 }
 
@@ -154,13 +165,24 @@ void KnownKernels::remember(const Taken& taken) {
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[taken.structure];
     entry.weighed.insert(taken.size_class);
-    for (KnownKernel& other : entry.kernels) {
-        if (!other.source && other.words == taken.kernel.words) other.source = taken.kernel.source;
+    const auto replace = [&](std::vector<KnownKernel> kernels) {
+        entry.kernels = std::make_shared<const KernelList>(std::move(kernels));
+    };
+    const std::vector<KnownKernel>& kernels = *entry.kernels;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+        const KnownKernel& other = kernels[k];
+        if (!other.source && other.words == taken.kernel.words) {
+            std::vector<KnownKernel> compiled = kernels;
+            compiled[k].source = taken.kernel.source;
+            return replace(std::move(compiled));
+        }
         if (other.source == taken.kernel.source) return;
         if (other.source && other.source->text == taken.kernel.source->text) return;
     }
-    entry.kernels.push_back(taken.kernel);
-    if (entry.kernels.size() > 1) to_disk(taken.structure, entry.kernels);
+    std::vector<KnownKernel> more = kernels;
+    more.push_back(taken.kernel);
+    if (more.size() > 1) to_disk(taken.structure, more);
+    replace(std::move(more));
 }
 
 bool KnownKernels::doubted_again(const std::string& structure) {
@@ -195,7 +217,10 @@ std::shared_ptr<const Program> KnownKernels::prepared(const PullRequest& request
     thread_local std::string key;  // tens of kilobytes for a deep network: kept for the next
     key = pull_key(request, std::move(key));
     const auto made = prepared_.get(key, [&] {
-        return std::make_shared<const Prepared>(Prepared{pull(request), request.extras});
+        Program program = pull(request);
+        for (Launch& launch : program.launches)  // equal texts have one source, which is met again by its address
+            launch.source = written_->sources.get(launch.source->text, [&] { return launch.source; });
+        return std::make_shared<const Prepared>(Prepared{std::move(program), request.extras});
     });
     return {made, &made->program};
 }
@@ -210,7 +235,8 @@ std::optional<DenseProgram> generate_dense_among(const Surroundings& around, Kno
     };
     // A configuration that was asked for, be it because another one failed, is as good as any to know.
     if (!around.config.empty()) return take(generate_dense(around, why_not));
-    const std::vector<KnownKernel> kernels = known.of(taken.structure);
+    const auto all_known = known.of(taken.structure);
+    const std::vector<KnownKernel>& kernels = *all_known;
     if (kernels.empty()) return take(generate_dense(around, why_not));
     auto best = fastest(around, kernels);
     // Where rows of odd lengths were met, others will be: then the text shall be right for any.

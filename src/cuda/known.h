@@ -40,7 +40,8 @@ public:
     // Whether these are the sizes that a graph of the program had first. Others are given texts that serve any size.
     bool first_met(const Graph& graph);
     // Also those that other processes compiled for many sizes: they are kept on disk, beside the kernels.
-    std::vector<KnownKernel> of(const std::string& structure);
+    using KernelList = std::vector<KnownKernel>;
+    std::shared_ptr<const KernelList> of(const std::string& structure);
     // Whether sizes of this class were weighed against their own best.
     bool weighed(const std::string& structure, int size_class) const;
     void remember(const Taken& taken);
@@ -56,7 +57,7 @@ public:
 
 private:
     struct Entry {
-        std::vector<KnownKernel> kernels;
+        std::shared_ptr<const KernelList> kernels = std::make_shared<const KernelList>();  // replaced by longer ones
         std::set<int> weighed;
         int doubts = 0;
         bool settled = false;

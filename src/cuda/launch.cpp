@@ -29,23 +29,31 @@ Ready make_ready(const BoundLaunch& bound, const Device& device) {
         a.id = CUlaunchAttribute::programmatic_stream_serialization;
         a.value.allowed = 1;
     }
-    size_t pointer = 0;
+    // Room for all is got at once, and no more of it: every size keeps its own.
+    ready.parameters.reserve(launch.arguments.size());
+    ready.patches.reserve(bound.addresses.size());
+    size_t end = 0, maps = 0;
     for (const Argument& argument : launch.arguments) {
         const bool boxes = argument.kind == Argument::Kind::boxes;
         const size_t boundary = boxes ? 64 : 16;
-        ready.block.resize((ready.block.size() + boundary - 1) / boundary * boundary);
-        const auto at = static_cast<uint32_t>(ready.block.size());
-        ready.parameters.push_back(at);
+        end = (end + boundary - 1) / boundary * boundary;
+        ready.parameters.push_back(static_cast<uint32_t>(end));
+        end += boxes ? map_bytes : argument.kind == Argument::Kind::bytes ? static_cast<size_t>(argument.size) : 8;
+        maps += boxes;
+    }
+    ready.block.resize(end);
+    ready.maps.reserve(maps);
+    for (size_t i = 0, pointer = 0; i < launch.arguments.size(); ++i) {
+        const Argument& argument = launch.arguments[i];
+        const uint32_t at = ready.parameters[i];
         if (argument.kind == Argument::Kind::bytes) {
-            ready.block.insert(ready.block.end(), argument.data.begin(), argument.data.begin() + argument.size);
-        } else if (boxes) {
-            ready.block.resize(at + map_bytes);
-            ready.patches.push_back({at, bound.addresses[pointer++], static_cast<int>(ready.maps.size())});
-            std::memcpy(&ready.maps.emplace_back(), argument.data.data(), sizeof(BoxedTensor));
-        } else {
-            ready.block.resize(at + 8);
-            ready.patches.push_back({at, bound.addresses[pointer++]});
+            std::memcpy(ready.block.data() + at, argument.data.data(), static_cast<size_t>(argument.size));
+            continue;
         }
+        const bool boxes = argument.kind == Argument::Kind::boxes;
+        ready.patches.push_back({at, boxes ? static_cast<int>(ready.maps.size()) : -1, bound.addresses[pointer++]});
+        if (!boxes) continue;
+        std::memcpy(&ready.maps.emplace_back(), argument.data.data(), sizeof(BoxedTensor));
     }
     return ready;
 }

@@ -20,8 +20,8 @@ struct Ready {
     std::vector<uint32_t> parameters;
     struct Patch {
         uint32_t at;
+        int map;  // of `maps`: the map of a tensor goes there; -1: the address
         Address address;
-        int map = -1;  // of `maps`: the map of a tensor goes there, not its address
     };
     std::vector<Patch> patches;
     std::vector<BoxedTensor> maps;

@@ -61,9 +61,9 @@ std::string index_code(bool wide_index);
 // Statements, indented; open() and close() also bound the life of what a caller remembers about emitted names.
 class Body {
 public:
-    Body() { text_.reserve(usual); }
     void line(std::string_view text) { line({text}); }
     void line(std::initializer_list<std::string_view> pieces) {
+        if (text_.empty()) text_.reserve(usual);  // many writers refuse before they write
         text_.append(static_cast<size_t>(depth_) * 4, ' ');
         for (const std::string_view piece : pieces) text_ += piece;
         text_ += '\n';

@@ -292,10 +292,13 @@ class CudaTexts : public CudaKnown {
 protected:
     // The next size of a program, with texts found and with all of them written.
     void meet(const Graph& graph, Fp32Precision precision, const std::string& what, std::vector<Sizes> output_strides = {}) {
-        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
         CompileOptions options;
         options.precision = precision;
         options.output_strides = std::move(output_strides);
+        meet(graph, options, what);
+    }
+    void meet(const Graph& graph, const CompileOptions& options, const std::string& what) {
+        const Plan planned = plan(rewrite(graph).rewritten, Machine::h200());
         std::vector<std::string> both;
         for (KnownKernels* known : {&finding_, &writing_}) {
             setenv("TRANSFUSE_CACHE_DIR", (folder_ / (known == &finding_ ? "finding" : "writing")).c_str(), 1);
@@ -330,6 +333,32 @@ TEST_F(CudaTexts, FoundAgainStoreInRowsAsTheyLie) {
                  Fp32Precision::tf32, text(width) + " pixels, " + text(more) + " more",
                  {contiguous_strides({2, 64, 16, 2 * width}), {64 * 16 * row, 16 * row, row, 1}});
         }
+}
+
+// What prepares weights is the same for all sizes and is shared by them: not by other parameters, their layouts or types,
+// nor where it runs once instead of at every call.
+TEST_F(CudaTexts, PreparationsAreSharedByEqualParametersAlone) {
+    for (const int64_t width : {40, 44, 57, 40})
+        for (const int64_t channels : {16, 24})
+            for (const char* dtype : {"f32", "f16"})
+                for (const int kind : {0, 1, 2, 3}) {
+                    const std::string body =
+                        "graph g {\n  %x = input f32[2," + text(channels) + "," + text(width) + ",12]\n  %v = param f32[32," + text(channels) +
+                        ",3,3]\n  %g = param f32[32,1,1,1]\n  %b = param f32[32]\n  %w = weight_norm(%v, %g) axis=0\n"
+                        "  %y = conv(%x, %w, %b) padding=[1,1]\n  %r = relu(%y)\n  %u = param f32[32,16,4,4]\n"
+                        "  %z = conv_transpose(%r, %u) stride=[2,2] padding=[1,1]\n  return %z\n}\n";
+                    const Graph graph = parse(with(body, "f32", dtype));
+                    CompileOptions options;
+                    options.precision = kind == 1 ? Fp32Precision::strict : Fp32Precision::tf32;
+                    options.freeze = kind == 2;
+                    for (ValueId leaf : graph.leaves()) {
+                        const Sizes& shape = graph[leaf].type.shape;
+                        options.leaf_strides.push_back(contiguous_strides(shape));
+                        if (kind == 3 && graph[leaf].name == "v")  // channels last
+                            options.leaf_strides.back() = {9 * channels, 1, 3 * channels, channels};
+                    }
+                    meet(graph, options, text(width) + " of " + text(channels) + " channels, " + dtype + ", kind " + text(kind));
+                }
 }
 
 TEST(CudaManner, TextsParseBack) {

@@ -55,9 +55,10 @@ std::optional<Cut> cut_by(const Config& config, const Surroundings& around, cons
         auto s = schedule(problem, needs, config, shared_bytes);
         return s ? std::make_shared<const Schedule>(std::move(*s)) : nullptr;
     };
-    Cut cut{config, nullptr};
-    if (around.written) cut.key = schedule_key(problem, needs, config, shared_bytes);
-    cut.schedule = around.written ? around.written->schedules.get(cut.key, make) : make();
+    Cut cut{config, nullptr, around.written != nullptr};
+    cut.schedule = around.written
+                       ? around.written->schedules.get(schedule_key(problem, needs, config, shared_bytes), make)
+                       : make();
     return cut.schedule ? std::optional(std::move(cut)) : std::nullopt;
 }
 

@@ -14,7 +14,7 @@ namespace transfuse::cuda {
 struct Cut {
     Config config;
     std::shared_ptr<const Schedule> schedule;
-    std::string key = {};  // by which the schedule is found; empty: it was made
+    bool found = false;  // by the schedule's key, among those written
 };
 
 // The configuration asked for where it fits, else (unless it is that or none) the heuristic's best. Many times the work

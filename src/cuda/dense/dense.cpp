@@ -83,14 +83,17 @@ Text text_of(const Surroundings& around, const Request& request, const Cut& cut)
     };
     if (!around.written || around.target.stated()) return {source(write()), pack()};
     Written& written = *around.written;
-    const std::string key =
-        cut.key.empty() ? schedule_key(request.problem, request.needs, cut.config, around.target.shared_bytes)
-                        : cut.key;
+    const auto schedule = cut.found ? cut.schedule
+                                    : written.schedules.get(schedule_key(request.problem, request.needs, cut.config,
+                                                                         around.target.shared_bytes),
+                                                            [&] { return cut.schedule; });
+    if (!schedule) return {source(write()), pack()};  // asked for by its words, this one was refused
     const auto one = [&] {
         std::string text = write();
         return written.sources.get(text, [&] { return source(text); });
     };
-    return {written.texts.get(text_key(key, request.epilogue), one), written.packs.get(pack_key(key, program), pack)};
+    return {written.texts.get(text_key(*schedule, request.epilogue), one),
+            written.packs.get(pack_key(*schedule, program), pack)};
 }
 
 // The pass on one kernel.
@@ -154,15 +157,17 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     main.source = std::move(text.source);
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
-    main.arguments = {Argument::of_value(program->input.root, program->input.offset * bytes(program->input.dtype)),
-                      Argument::of_packed(around.number), Argument::of(sizes), Argument::of(program->input.strides)};
-    for (Argument& a : epilogue.arguments(partial_at, kept_at)) main.arguments.push_back(std::move(a));
+    const int64_t input_at = program->input.offset * bytes(program->input.dtype);
+    std::vector<Argument> arguments = {Argument::of_value(program->input.root, input_at),
+                                       Argument::of_packed(around.number), Argument::of(sizes),
+                                       Argument::of(program->input.strides)};
+    epilogue.add_arguments(arguments, partial_at, kept_at);
     if (needs.boxed)
-        for (Argument& a : box_arguments(epilogue, s, config)) main.arguments.push_back(std::move(a));
+        for (Argument& a : box_arguments(epilogue, s, config)) arguments.push_back(std::move(a));
     if (problem->boxed())
-        main.arguments.push_back(Argument::of_boxes(program->input.root,
-                                                    program->input.offset * bytes(program->input.dtype),
-                                                    boxed_input(*program, *problem, config, s)));
+        arguments.push_back(
+            Argument::of_boxes(program->input.root, input_at, boxed_input(*program, *problem, config, s)));
+    main.arguments = std::move(arguments);
     main.early = true;
     result.config = wish.said ? wish.said->config_words : to_string(config);
     main.note = "dense tiles: " + result.config;

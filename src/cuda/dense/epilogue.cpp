@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "cuda/dense/chain.h"
 #include "cuda/expression.h"
@@ -17,18 +16,19 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
       reads_(program.reads),
       stores_(program.stores) {
     channels_ = problem.groups * problem.cout;
-    std::set<ValueId> used, before;  // by the tile steps, by the prologue
-    if (program.bias >= 0) used.insert(program.bias);
-    for (ValueId v : program.steps)
-        for (ValueId a : graph_[v].args) used.insert(a);
-    for (ValueId v : program.prologue)
-        for (ValueId a : graph_[v].args) before.insert(a);
+    const auto reads = [&](const std::vector<ValueId>& steps, ValueId value) {
+        return std::any_of(steps.begin(), steps.end(), [&](ValueId step) {
+            const std::vector<ValueId>& args = graph_[step].args;
+            return std::find(args.begin(), args.end(), value) != args.end();
+        });
+    };
+    const auto used = [&](ValueId v) { return (v >= 0 && v == program.bias) || reads(program.steps, v); };
+    const auto before = [&](ValueId v) { return reads(program.prologue, v); };
     const auto& grid = program.around->plan.graph[program.around->pass.anchor].type.shape;
     int64_t pixels = 1;
     for (size_t k = 2; k < grid.size(); ++k) pixels *= grid[k];
     for (const Operand& o : reads_) {
-        const bool small =
-            used.count(o.value) > 0 && channels_ <= 2048 && !o.depends[2] && !o.depends[3] && !o.depends[4];
+        const bool small = used(o.value) && channels_ <= 2048 && !o.depends[2] && !o.depends[3] && !o.depends[4];
         table_of_.push_back(small && !o.depends[0] ? tables_++ : -1);
         image_table_of_.push_back(small && o.depends[0] && pixels >= 256 ? image_tables_++ : -1);
     }
@@ -38,8 +38,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     const int64_t channels_in = problem.groups * problem.cin, images = problem.axes[0].in;
     int prologue_entries = 0;
     for (const Operand& o : reads_) {
-        const bool small = before.count(o.value) > 0 && !o.depends[2] && !o.depends[3] && !o.depends[4] &&
-                           o.depends[1] &&
+        const bool small = before(o.value) && !o.depends[2] && !o.depends[3] && !o.depends[4] && o.depends[1] &&
                            (o.depends[0] ? !program.around->target.stated() && images * channels_in <= image_entries
                                          : channels_in <= image_entries);
         prologue_table_of_.push_back(small ? prologue_entries : -1);
@@ -121,8 +120,9 @@ std::string Epilogue::operands_made() const {
     return "const Operands operands{" + p + "};";
 }
 
-std::vector<Argument> Epilogue::arguments(int64_t partial_at, const std::vector<int64_t>& kept_at) const {
-    std::vector<Argument> list;
+void Epilogue::add_arguments(std::vector<Argument>& list, int64_t partial_at,
+                             const std::vector<int64_t>& kept_at) const {
+    list.reserve(list.size() + 2 * (reads_.size() + stores_.size()) + 2);
     for (const Operand& o : reads_) {
         list.push_back(Argument::of_value(o.root, o.offset * bytes(o.dtype)));
         list.push_back(Argument::of(o.strides));
@@ -134,7 +134,6 @@ std::vector<Argument> Epilogue::arguments(int64_t partial_at, const std::vector<
         list.push_back(Argument::of(o.strides));
     }
     if (stats_) list.push_back(Argument::of_scratch(partial_at));
-    return list;
 }
 
 std::string Epilogue::prologue(bool one_image) const {

@@ -40,7 +40,7 @@ public:
     std::string parameters() const;              // of the kernel, and how Operands is made of them
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
-    std::vector<Argument> arguments(int64_t partial_at, const std::vector<int64_t>& kept_at) const;
+    void add_arguments(std::vector<Argument>& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
     void leave_in_boxes(int64_t maps) {
         maps_ = maps;
     }  // the results, by so many tensor maps; 0: they are stored one by one

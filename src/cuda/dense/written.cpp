@@ -94,18 +94,19 @@ std::string schedule_key(const Problem& problem, const Needs& needs, const Confi
     return key.take();
 }
 
-std::string pack_key(std::string of_schedule, const TileProgram& program) {
-    KeyText key(std::move(of_schedule));
-    key.add(program.weight, program.spatial, program.around->number);
+std::string pack_key(const Schedule& schedule, const TileProgram& program) {
+    KeyText key;
+    key.add(reinterpret_cast<uintptr_t>(&schedule), program.weight, program.spatial, program.around->number);
     return key.take();
 }
 
-std::string text_key(std::string of_schedule, const Epilogue& epilogue) {
+std::string text_key(const Schedule& schedule, const Epilogue& epilogue) {
     const auto& [around, spatial, input, weight, prologue, steps, pool, pool_value, reads, bias, stores, grid,
                  grid_shape, channel_reductions, fold, before_fold, handed, before_handed, handed_biased, pixel_major,
                  vector, chain_instructions] = epilogue.program();
     const Graph& graph = epilogue.graph();
-    KeyText key(std::move(of_schedule));
+    KeyText key;
+    key.add(reinterpret_cast<uintptr_t>(&schedule));
     const Target& target = around->target;
     key.add(around->aligned, around->precision, around->pass.anchor, target.arch, target.any_size, target.general_only,
             target.portable_only);

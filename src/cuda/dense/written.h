@@ -14,11 +14,11 @@ namespace transfuse::cuda {
 
 // All that a schedule depends on.
 std::string schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
-// All that the packing of weights depends on, given the key of the schedule.
-std::string pack_key(std::string of_schedule, const TileProgram& program);
+// All that the packing of weights depends on. The schedule is one of those found by their keys, and stands for its own.
+std::string pack_key(const Schedule& schedule, const TileProgram& program);
 // All that a text depends on: where it sees sizes or strides, only what it may ask of these (whether they are 0 or 1,
 // which vectors divide them).
-std::string text_key(std::string of_schedule, const Epilogue& epilogue);
+std::string text_key(const Schedule& schedule, const Epilogue& epilogue);
 
 struct Written {
     struct Said {  // by the words of a known kernel
