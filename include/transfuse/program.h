@@ -46,7 +46,6 @@ struct Instance {
     std::vector<Sizes> output_strides;  // channels last where an operand of a convolution is, else contiguous
     std::unique_ptr<Executable> executable;
     size_t workspace_bytes = 0;
-    Plan plan;
 };
 
 struct ProgramStatistics {

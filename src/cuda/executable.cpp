@@ -41,7 +41,7 @@ struct Loaded {
 // Every size that a program meets is kept: arguments lie in the ready launches, and memory that is new takes as long to
 // get as to fill.
 void forget_what_is_ready(Assembly& assembly) {
-    const auto forget = [](auto& list) { std::remove_reference_t<decltype(list)>().swap(list); };
+    const auto forget = [](auto& list) { list = std::remove_reference_t<decltype(list)>(); };
     forget(assembly.strides), forget(assembly.configs), forget(assembly.taken);
     for (BoundLaunch& bound : assembly.launches) forget(bound.launch.arguments), forget(bound.addresses);
 }
@@ -71,8 +71,8 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
 
 class CudaExecutable final : public Executable {
 public:
-    CudaExecutable(const Plan& plan, CompileOptions options, std::shared_ptr<KnownKernels> known)
-        : plan_(plan),
+    CudaExecutable(Plan plan, CompileOptions options, std::shared_ptr<KnownKernels> known)
+        : plan_(std::move(plan)),
           options_(std::move(options)),
           device_(device(options_.device)),
           known_(std::move(known)),
@@ -218,11 +218,11 @@ std::unique_ptr<Executable> compile_cuda(const Plan& plan, const CompileOptions&
     return cuda::compile_knowing(plan, options, nullptr);
 }
 
-std::unique_ptr<Executable> cuda::compile_knowing(const Plan& plan, CompileOptions options,
+std::unique_ptr<Executable> cuda::compile_knowing(Plan plan, CompileOptions options,
                                                   std::shared_ptr<KnownKernels> known) {
     const std::string reason = cuda_unavailable_reason();
     if (!reason.empty()) fail("compile_cuda: ", reason);
-    return std::make_unique<CudaExecutable>(plan, std::move(options), std::move(known));
+    return std::make_unique<CudaExecutable>(std::move(plan), std::move(options), std::move(known));
 }
 
 std::shared_ptr<cuda::KnownKernels> cuda::no_kernels_yet() { return std::make_shared<KnownKernels>(); }

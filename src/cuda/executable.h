@@ -10,8 +10,7 @@ namespace transfuse::cuda {
 class KnownKernels;  // known.h
 
 // Sizes share the kernels in `known`, which grows; null: the best kernels for these sizes alone.
-std::unique_ptr<Executable> compile_knowing(const Plan& plan, CompileOptions options,
-                                            std::shared_ptr<KnownKernels> known);
+std::unique_ptr<Executable> compile_knowing(Plan plan, CompileOptions options, std::shared_ptr<KnownKernels> known);
 std::shared_ptr<KnownKernels> no_kernels_yet();
 
 }  // namespace transfuse::cuda

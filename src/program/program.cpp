@@ -57,7 +57,7 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
     auto instance = std::make_shared<Instance>();
     for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
     instance->output_strides = std::move(output_strides);
-    instance->plan = plan(rewritten, machine_for(mode.engine));
+    Plan planned = plan(rewritten, machine_for(mode.engine));
     CompileOptions options;
     options.precision = mode.precision;
     options.leaf_strides = std::move(leaf_strides);
@@ -67,13 +67,13 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
     options.autotune = mode.autotune;
     switch (mode.engine) {
         case Engine::cpu:
-            instance->executable = compile_cpu(instance->plan, options);
+            instance->executable = compile_cpu(planned, options);
             break;
         case Engine::cuda:
-            instance->executable = cuda::compile_knowing(instance->plan, std::move(options), kernels);
+            instance->executable = cuda::compile_knowing(std::move(planned), std::move(options), kernels);
             break;
         case Engine::reference:
-            instance->executable = compile_reference(instance->plan, options);
+            instance->executable = compile_reference(planned, options);
             break;
     }
     instance->workspace_bytes = instance->executable->workspace_bytes();
