@@ -1,6 +1,7 @@
 // A key under which something made is found again: plain values, one behind the other.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -13,27 +14,35 @@ namespace transfuse::cuda {
 
 class KeyText {
 public:
-    explicit KeyText(std::string begun = {}) : text_(std::move(begun)) { text_.reserve(usual); }
+    // room: a text whose memory may be used.
+    explicit KeyText(std::string room = {}) : text_(std::move(room)) {
+        if (text_.size() < usual) text_.resize(usual);
+    }
 
     template <class... Values>
     void add(const Values&... values) {
         (one(values), ...);
     }
-    std::string take() { return std::move(text_); }
+    std::string take() {
+        text_.resize(end_);
+        return std::move(text_);
+    }
 
 private:
     static constexpr size_t usual = 1000;  // bytes: as long as most become
 
+    // Keys of a plan have tens of thousands of values: most are a comparison and a store.
+    void put(const void* bytes, size_t count) {
+        if (text_.size() - end_ < count) text_.resize(2 * text_.size() + count);
+        std::memcpy(text_.data() + end_, bytes, count);
+        end_ += count;
+    }
     template <class T>
     requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-    void one(const T& value) {
-        char bytes[8] = {};
-        std::memcpy(bytes, &value, sizeof value);
-        text_.append(bytes, sizeof value);
-    }
+    void one(const T& value) { put(&value, sizeof value); }
     void one(const std::string& text) {
         one(text.size());
-        text_ += text;
+        put(text.data(), text.size());
     }
     void one(const std::vector<bool>& list) {
         one(list.size());
@@ -42,12 +51,15 @@ private:
     template <class T>
     void one(const std::vector<T>& list) {
         one(list.size());
-        for (const T& value : list) one(value);
+        if constexpr (std::is_arithmetic_v<T>)
+            put(list.data(), list.size() * sizeof(T));
+        else
+            for (const T& value : list) one(value);
     }
     template <class T, size_t count>
     void one(const std::array<T, count>& list) {
         if constexpr (std::is_same_v<T, std::byte>)
-            text_.append(reinterpret_cast<const char*>(list.data()), count);
+            put(list.data(), count);
         else
             for (const T& value : list) one(value);
     }
@@ -59,7 +71,8 @@ private:
         }
     }
 
-    std::string text_;
+    std::string text_;  // to its end_; what is behind is room
+    size_t end_ = 0;
 };
 
 }  // namespace transfuse::cuda

@@ -57,7 +57,6 @@ private:
 }  // namespace
 
 std::string pull_key(const PullRequest& request, std::string room) {
-    room.clear();
     return RequestKey(request, std::move(room)).text();
 }
 
