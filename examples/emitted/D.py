@@ -188,8 +188,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
             if (++slab == 2) { slab = 0; step++; }
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
-        if (tile >= s.total) continue;
-        if (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1)) continue;
+        if ((tile >= s.total) || (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1))) continue;
         Barrier& bar = b.raw_full[slot];
         barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(STORED));
         copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1], at.u[0],
@@ -452,7 +451,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_9e2622dbf249", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_553d21622bcd", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

@@ -123,6 +123,7 @@ TF_FUNCTION float tf_tanh(float x) {
 TF_FUNCTION float tf_expm1(float x) { return expm1f(x); }
 #endif
 template <class R> TF_FUNCTION R tf_sigmoid(R x) { return tf_quotient((R)1, (R)1 + tf_exp(-x)); }
+TF_FUNCTION float tf_logistic(float u) { return tf_quotient(1.0f, 1.0f + tf_exp2(u)); }  // u = -x log2(e)
 // Of x between 0 and 1: the odd series about 1/2, without the pipe of exponentials; errors below 5e-8.
 TF_FUNCTION float tf_sigmoid_of_share(float x) {
     float s = x * x;

@@ -128,38 +128,37 @@ void TurnedChain::declare_ahead() {
 
 void TurnedChain::load_ahead() {
     in_parts_ = true;
-    auto load = [&](ValueId v) {
+    auto load = [&](ValueId v, const std::string& to) {
         for (size_t k = 0; k < epilogue_.reads().size(); ++k)
             if (epilogue_.reads()[k].value == v)
-                load_channels("r" + num(v), "table + " + num(epilogue_.table_of(k) * epilogue_.channels()));
+                load_channels(to, "table + " + num(epilogue_.table_of(k) * epilogue_.channels()));
     };
-    for (ValueId v : ahead_) load(v);
-    if (affine_) {
-        std::string sum = literal(affine_.offset, epilogue_.real());
-        for (const auto& [v, factor] : affine_.terms) {
-            if (!has(ahead_, v)) {
-                t.line("REAL r" + num(v) + "[VECTOR];");
-                load(v);
-            }
-            const std::string term = "r" + num(v) + "[e] * " + literal(factor, epilogue_.real());
-            sum = affine_.offset == 0 && v == affine_.terms[0].first ? term : sum + " + " + term;
-        }
-        loops({true, false});
-        t.line("shift[e] = " + sum + ";");
-    }
+    for (ValueId v : ahead_) load(v, "r" + num(v));
+    if (affine_) shift(load);
     in_parts_ = false;
 }
 
+// What is added to a share: a sum of values per channel, the first of them in its place.
+void TurnedChain::shift(const std::function<void(ValueId, const std::string&)>& load) {
+    auto number = [&](double value) { return literal(value, epilogue_.real()); };
+    std::string sum = number(affine_.offset);
+    for (size_t k = 0; k < affine_.terms.size(); ++k) {
+        const auto& [v, factor] = affine_.terms[k];
+        const std::string name = k == 0 ? "shift" : "r" + num(v);
+        if (k > 0 && !has(ahead_, v)) t.line("REAL " + name + "[VECTOR];");
+        if (k == 0 || !has(ahead_, v)) load(v, name);
+        const std::string term = name + "[e] * " + number(factor);
+        sum = k == 0 && affine_.offset == 0 ? term : sum + " + " + term;
+    }
+    loops({true, false});
+    t.line("shift[e] = " + sum + ";");
+}
+
 // The steps from a share to the end of an affine chain, or to the sigmoid behind it.
-void TurnedChain::affine_steps() {
+std::string TurnedChain::affine_value() const {
     const std::string of = "v" + num(sum_of_share(affine_.of));
-    const ValueId v = affine_.sigmoid >= 0 ? affine_.sigmoid : affine_.value;
     const std::string value = of + "_exp[i][e] * " + of + "_share[i] + shift[e]";
-    define(v, "v" + num(v), {true, true});
-    t.line("REAL " + name(v) + "[BATCH][VECTOR];");
-    loops({true, true});
-    t.line(name(v) + "[i][e] = " +
-           (affine_.sigmoid >= 0 ? "tf_quotient((REAL)1, (REAL)1 + tf_exp2(" + value + "))" : value) + ";");
+    return affine_.sigmoid >= 0 ? "tf_logistic(" + value + ")" : value;
 }
 
 void TurnedChain::after(const std::string& block) {
@@ -175,9 +174,19 @@ void TurnedChain::after(const std::string& block) {
         loops({false, true});
         t.line(name + "[i] = kept_" + name + "[" + block + "][i];");
     }
-    if (affine_) affine_steps();
-    for (ValueId v : late_) step(v);
-    const std::string result = operand(result_);
+    std::string result;
+    if (const ValueId v = affine_.steps.empty() ? -1 : affine_.steps.back(); v == result_) {
+        result = affine_value();
+    } else {
+        if (affine_) {
+            define(v, "v" + num(v), {true, true});
+            t.line("REAL " + name(v) + "[BATCH][VECTOR];");
+            loops({true, true});
+            t.line(name(v) + "[i][e] = " + affine_value() + ";");
+        }
+        for (ValueId step_of : late_) step(step_of);
+        result = operand(result_);
+    }
     loops({true, true});
     t.line("acc[" + block + "][e / 2 * 4 + i * 2 + e % 2] = " + result + ";");
     for (const Operand& read : epilogue_.reads()) forget(read.value);

@@ -2,6 +2,7 @@
 // over them, then what follows, some channels at a time.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,10 @@ public:
     void functions();                       // that the steps call
     void declare();                         // what is carried from the first step to the second
     void before(const std::string& block);  // leaves in the accumulators what the second step begins with
-    void declare_ahead();                   // what the second step has of channels, whatever the pixel
-    void load_ahead();                      // that of columns FIRST_E up to LAST_E
-    void after(const std::string& block);   // the results of those columns, in their places
+    bool ahead() const { return affine_ || !ahead_.empty(); }
+    void declare_ahead();                  // what the second step has of channels, whatever the pixel
+    void load_ahead();                     // that of columns FIRST_E up to LAST_E
+    void after(const std::string& block);  // the results of those columns, in their places
 
 protected:
     void across(const std::string& result, Op op, const std::string& term) override;
@@ -29,7 +31,8 @@ protected:
 
 private:
     void find_affine();
-    void affine_steps();
+    std::string affine_value() const;
+    void shift(const std::function<void(ValueId, const std::string&)>& load);
     bool is_channel_table(ValueId v) const;
     bool varies_by_channel(ValueId v) const;
     void look_back(ValueId v);  // what the second step needs of the first to make v

@@ -69,18 +69,22 @@ bool TurnedRows::in_pieces() const {
            shape_.columns <= 512 && (!s_.unbroken || s_.run_pitch >= turned_pixels);
 }
 
+// The pointer goes on within the instruction's text: it would be found anew from counts of channels otherwise.
 void TurnedRows::store_where(int bytes) {
     const std::string word = word_of(bytes);
-    t.line("static __device__ __forceinline__ void store_where(bool taken, void* to, " + word + " v) {");
+    t.line("static __device__ __forceinline__ void store_where(bool taken, char*& to, long long further, " + word +
+           " v) {");
     t.line("#ifdef __CUDACC__");
-    const std::string to = bytes == 16 ? "v4.u32 [%1], {%2, %3, %4, %5}" : bytes == 4 ? "u32 [%1], %2" : "u16 [%1], %2";
+    const std::string to = bytes == 16 ? "v4.u32 [%0], {%3, %4, %5, %6}" : bytes == 4 ? "u32 [%0], %3" : "u16 [%0], %3";
     const std::string values = bytes == 16  ? "\"r\"(v.x), \"r\"(v.y), \"r\"(v.z), \"r\"(v.w)"
                                : bytes == 4 ? "\"r\"(v)"
                                             : "\"h\"(v)";
-    t.line("asm volatile(\"{.reg .pred p; setp.ne.u32 p, %0, 0; @p st.global." + to +
-           ";}\" ::\"r\"((unsigned)taken), \"l\"(to), " + values + " : \"memory\");");
+    t.line("asm volatile(\"{.reg .pred p; setp.ne.u32 p, %1, 0; @p st.global." + to +
+           "; add.s64 %0, %0, %2;}\" : \"+l\"(to) : \"r\"((unsigned)taken), \"l\"(further), " + values +
+           " : \"memory\");");
     t.line("#else");
     t.line("if (taken) *(" + word + "*)to = v;");
+    t.line("to += further;");
     t.line("#endif");
     t.line("}");
 }
@@ -92,7 +96,7 @@ void TurnedRows::columns() {
         "are "
         "not stored.");
     t.line("const int first_channel_of_lane = warp * (32 / ROW_SLOTS) + lane / ROW_SLOTS;   // of a part");
-    t.line(type_ + "* to[ROW_TURNS];");
+    t.line("char* to[ROW_TURNS];");
     t.line("bool there[ROW_TURNS];");
     t.unrolled("for (int turn = 0; turn < ROW_TURNS; turn++) {");
     t.line("const int q = (turn * ROW_SLOTS + lane % ROW_SLOTS) * ROW_VECTOR, pixel = first + q / PHASES_W;");
@@ -101,7 +105,9 @@ void TurnedRows::columns() {
         "const int h = PERIOD_H * (at.u[2] + row) + (code >> 8 & 255), w = PERIOD_W * column + (code & 255) + q % "
         "PHASES_W;");
     t.line("there[turn] = inside && h < s.out[2] && w < s.out[3];");
-    t.line("to[turn] = image + (first_channel_of_lane * channel_step + (int)operands.ys0.d * d + row_step * h + w);");
+    t.line(
+        "to[turn] = (char*)(image + (first_channel_of_lane * channel_step + (int)operands.ys0.d * d + row_step * h + "
+        "w));");
     t.line("}");
 }
 
@@ -110,11 +116,12 @@ void TurnedRows::stores_of_columns() {
     t.unrolled("for (int first = 0; first < LAID; first += ROWS) {");
     t.line("const int c = first + first_channel_of_lane;");
     t.line("const bool ok = (LAID % ROWS == 0 || c < LAID) && (COUT % LAID == 0 || part * LAID + c < COUT);");
-    t.unrolled("for (int turn = 0; turn < ROW_TURNS; turn++) {");
-    t.line("store_where(ok && there[turn], to[turn], *(const " + word_of(element_ * together()) +
+    t.line(
+        "const long long further = (LAID % ROWS == 0 || first + ROWS < LAID ? ROWS : LAID % ROWS) * (long "
+        "long)channel_step * sizeof(*image);");
+    t.unrolled("for (int turn = 0; turn < ROW_TURNS; turn++)");
+    t.line("store_where(ok && there[turn], to[turn], further, *(const " + word_of(element_ * together()) +
            "*)(half + min(c, LAID - 1) * LAID_PITCH + (turn * ROW_SLOTS + lane % ROW_SLOTS) * ROW_VECTOR));");
-    t.line("to[turn] += (LAID % ROWS == 0 || first + ROWS < LAID ? ROWS : LAID % ROWS) * (long long)channel_step;");
-    t.line("}");
     t.line("}");
 }
 
@@ -189,14 +196,6 @@ void TurnedRows::ends() {
     t.line("end_to[kind] = (char*)(plane_0 + (own.at + end_column[kind]));");
 }
 
-// One addition each: it would be found anew from counts of channels otherwise.
-void TurnedRows::go_on(const std::string& pointer) {
-    t.line(pointer + " += further;");
-    t.line("#ifdef __CUDACC__");
-    t.line("asm(\"\" : \"+l\"(" + pointer + "));");
-    t.line("#endif");
-}
-
 void TurnedRows::stores_of_pieces() {
     const bool within = wide_turns_ * 32 * shape_.vector <= shape_.pitch;
     const std::string column = "(turn * 32 + lane) * WIDE_OUT";
@@ -204,13 +203,11 @@ void TurnedRows::stores_of_pieces() {
     t.unrolled("for (int c = kind * 4; c < LAID; c += WIDE_OUT) {");
     t.line("if (COUT % LAID != 0 && part * LAID + c + warp >= COUT) continue;");
     t.line("const " + type_ + "* const own = half + (c + warp) * LAID_PITCH;");
-    t.unrolled("for (int turn = 0; turn < WIDE_TURNS; turn++) {");
-    t.line("store_where(wide_there[kind][turn], wide_to[kind][turn], *(const uint4*)(own + " +
+    t.unrolled("for (int turn = 0; turn < WIDE_TURNS; turn++)");
+    t.line("store_where(wide_there[kind][turn], wide_to[kind][turn], further, *(const uint4*)(own + " +
            (within ? column : "min(" + column + ", LAID_PITCH - WIDE_OUT)") + "));");
-    go_on("wide_to[kind][turn]");
-    t.line("}");
-    t.line("store_where(end_there[kind], end_to[kind], *(const " + word_of(element_) + "*)(own + end_column[kind]));");
-    go_on("end_to[kind]");
+    t.line("store_where(end_there[kind], end_to[kind], further, *(const " + word_of(element_) +
+           "*)(own + end_column[kind]));");
     t.line("}");
 }
 

@@ -39,7 +39,6 @@ private:
     void wholes();
     void ends();
     void stores_of_pieces();
-    void go_on(const std::string& pointer);
 
     Lines& t;
     const Problem& problem_;

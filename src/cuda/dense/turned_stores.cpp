@@ -96,13 +96,6 @@ private:
         t.line("}");
     }
 
-    void load_ahead(const std::string& first, const std::string& last) {
-        t.line("{");
-        t.line("const int FIRST_E = " + first + ", LAST_E = " + last + ";");
-        chain_.load_ahead();
-        t.line("}");
-    }
-
     // Some channels at a time: while they are stored, the chain goes on with the next.
     void in_rows() {
         auto end = [&](const std::string& parts) {
@@ -111,12 +104,17 @@ private:
         };
         rows_.window();
         chain_.declare_ahead();
-        load_ahead("0", end("1"));
+        if (chain_.ahead()) {
+            t.line("auto load_ahead = [&](int part) {");  // no barrier comes between it and what needs it
+            t.line("const int FIRST_E = part * (LAID / 4), LAST_E = " + end("(part + 1)") + ";");
+            chain_.load_ahead();
+            t.line("};");
+            t.line("load_ahead(0);");
+        }
         t.unrolled("for (int part = 0; part < LAID_PARTS; part++) {");
         t.line(type_ + "* const half = laid + part % 2 * (LAID * LAID_PITCH);");
         finish("part * (LAID / 4)", end("(part + 1)"));
-        t.line("if (part + 1 < LAID_PARTS)   // no barrier between them and what needs them");
-        load_ahead("(part + 1) * (LAID / 4)", end("(part + 2)"));
+        if (chain_.ahead()) t.line("if (part + 1 < LAID_PARTS) load_ahead(part + 1);");
         lay();
         t.line("barrier_named(8 + warpgroup, 128);");
         rows_.stores();
@@ -128,7 +126,10 @@ private:
     // makes vectors of 16 bytes.
     void in_pixels() {
         chain_.declare_ahead();
-        load_ahead("0", "VECTOR");
+        if (chain_.ahead()) {
+            t.line("const int FIRST_E = 0, LAST_E = VECTOR;");
+            chain_.load_ahead();
+        }
         finish("0", "VECTOR");
         const int pairs = vectors_of_channels() ? shape_.vector / 2 : 1;  // of channels, that a lane stores at once
         t.line("constexpr int PAIRS = " + num(pairs) + ", AT_ONCE = " + num(pairs > 1 || even_channels() ? 2 : 1) +
@@ -220,9 +221,8 @@ private:
         // Words: lanes of odd channels pairs take the other residue first, so that all banks are met.
         if (s_.phases_w == 2 && bytes(store_.dtype) == 4) {
             t.line("const REAL a = acc[set * 2][k], b = acc[set * 2 + 1][k];");
-            t.line("const int odd = lane & 1;");
-            t.line("tf_store(to + j * 8 * LAID_PITCH + odd, odd ? b : a);");
-            t.line("tf_store(to + j * 8 * LAID_PITCH + (odd ^ 1), odd ? a : b);");
+            t.line("tf_store(to + j * 8 * LAID_PITCH + (lane & 1), lane & 1 ? b : a);");
+            t.line("tf_store(to + j * 8 * LAID_PITCH + (~lane & 1), lane & 1 ? a : b);");
         } else {
             t.unrolled(
                 "for (int r = 0; r < PHASES_W; r++) tf_store(to + j * 8 * LAID_PITCH + r, acc[set * PHASES_W + "

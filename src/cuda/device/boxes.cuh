@@ -105,8 +105,7 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
             if (++slab == slab_count(w_at.variant)) { slab = 0; step++; }/*}*/
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
-        if (!RESIDENT && tile >= s.total) continue;
-        if (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1)) continue;
+        if ((!RESIDENT && tile >= s.total) || (turn > 0 && !barrier_done(shared_address(OPERAND ? &b.empty[slot] : &b.raw_empty[slot]), (turn - 1) & 1))) continue;
         const unsigned bar = shared_address(OPERAND ? &b.full[slot] : &b.raw_full[slot]);
         const int w = ADVANCE_W * (at.u[3] + FIRST_W), h = ADVANCE_H * (at.u[2] + FIRST_H), d = ADVANCE_D * (at.u[1] + FIRST_D), n = at.u[0];
         if (OPERAND) {

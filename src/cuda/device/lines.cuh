@@ -111,8 +111,7 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
     Place at = place_of(blockIdx.x, s);
     for (int tile = blockIdx.x, piece = 0, slot = 0, turn = 0; tile < s.total || (!RESIDENT && pump.tile < s.total);) {
         if (!RESIDENT) pump.ahead(b, shared, packed, s);
-        if (!RESIDENT && tile >= s.total) continue;
-        if (turn > 0 && !barrier_done(shared_address(&b.raw_empty[slot]), (turn - 1) & 1)) continue;
+        if ((!RESIDENT && tile >= s.total) || (turn > 0 && !barrier_done(shared_address(&b.raw_empty[slot]), (turn - 1) & 1))) continue;
         const unsigned bar = shared_address(&b.raw_full[slot]);
         unsigned to = shared_address(shared + RAW_AT + slot * RAW_BYTES);
         int begin = patch_begin(at, xs);

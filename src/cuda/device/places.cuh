@@ -7,9 +7,9 @@ static __device__ __forceinline__ Place place_of(int tile, const Sizes& s) {
     int part = tile % PARTS, rest = tile / PARTS;
     at.fixed = part % FIXED;/*{round*//*}*/
     at.variant = 0;
-    if (VARIANTS > 1) {                                       // a CTA meets every variant in turn: they differ in work
+    if (VARIANTS > 1) {
         /*{turn*/int turn = gridDim.x % PARTS == 0 ? tile / (int)gridDim.x : 0;/*}*/
-        at.variant = (part / FIXED + turn) % VARIANTS;
+        at.variant = (part / FIXED + turn) % VARIANTS;        // a CTA meets every variant in turn: they differ in work
     }
     constexpr int TILE[4] = {TILE_N, TILE_D, TILE_H, TILE_W};
 #pragma unroll
