@@ -40,7 +40,7 @@ public:
           target_(for_sizes_of(plan, target, known)),
           configs_(configs),
           parameters_(parameter_values(plan.graph)),
-          placement_(plan, options, aligned),
+          placement_(plan, options, aligned, target_.has_wgmma() && target_.texts() == Texts::own),
           context_{plan, options, target_, aligned, parameters_, placement_, known},
           first_(!plan.passes.empty() && plan.passes[0].kind == PassKind::prepare ? 1 : 0) {}
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "algebra/integer.h"
+#include "cuda/buffer_layout.h"
+#include "graph/layout.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -25,11 +27,12 @@ std::optional<Sizes> strides_without_ones(const Sizes& from, const Sizes& to, co
 
 }  // namespace
 
-Placement::Placement(const Plan& plan, const CompileOptions& options, bool aligned)
+Placement::Placement(const Plan& plan, const CompileOptions& options, bool aligned, bool last)
     : plan_(plan),
       graph_(plan.graph),
       options_(options),
       aligned_(aligned),
+      last_(last ? channels_last_buffers(plan) : std::vector<bool>(static_cast<size_t>(graph_.size()))),
       strides_(static_cast<size_t>(graph_.size())),
       addresses_(static_cast<size_t>(graph_.size())) {
     place_outputs();
@@ -78,7 +81,7 @@ void Placement::touch(ValueId v, size_t pass, bool prepares) {
     life.last = pass;
     const bool kept = options_.freeze && life.prepared;
     addresses_[at] = Address{kept ? Address::Kind::kept : Address::Kind::workspace, 0, 0};
-    strides_[at] = contiguous_strides(graph_[v].type.shape);
+    strides_[at] = last_[at] ? channels_last_strides(graph_[v].type.shape) : contiguous_strides(graph_[v].type.shape);
 }
 
 bool Placement::add_buffer(ValueId v, size_t pass) {

@@ -23,8 +23,8 @@ inline constexpr int64_t line_bytes = 256;
 
 class Placement {
 public:
-    // aligned: leaves and outputs begin on 16-byte boundaries.
-    Placement(const Plan& plan, const CompileOptions& options, bool aligned);
+    // aligned: leaves and outputs begin on 16-byte boundaries; last: buffers may lie channels last.
+    Placement(const Plan& plan, const CompileOptions& options, bool aligned, bool last);
 
     // Per value, in elements; empty for what lies nowhere.
     const std::vector<Sizes>& strides() const { return strides_; }
@@ -68,6 +68,7 @@ private:
     const Graph& graph_;
     const CompileOptions& options_;
     const bool aligned_;
+    const std::vector<bool> last_;  // per value
     std::vector<Sizes> strides_;
     std::vector<std::optional<Address>> addresses_;
     std::map<ValueId, Life> lives_;  // of the buffers

@@ -5,19 +5,6 @@
 
 namespace transfuse {
 
-Sizes channels_last_strides(const Sizes& shape) {
-    Sizes strides(shape.size());
-    int64_t step = 1;
-    const auto place = [&](size_t axis) {
-        strides[axis] = step;
-        step *= std::max<int64_t>(shape[axis], 1);
-    };
-    place(1);
-    for (size_t axis = shape.size() - 1; axis >= 2; --axis) place(axis);
-    place(0);
-    return strides;
-}
-
 bool channels_last(const TensorView& view) {
     const size_t rank = view.shape.size();
     if ((rank != 4 && rank != 5) || view.strides[1] == 0) return false;

@@ -4,13 +4,13 @@
 #include <span>
 #include <vector>
 
+#include "graph/layout.h"
 #include "transfuse/graph.h"
 
 namespace transfuse {
 
 // As PyTorch tells channels last from contiguous: by all strides, those of extents of one too.
 bool channels_last(const TensorView& view);
-Sizes channels_last_strides(const Sizes& shape);
 Sizes dense_like(const TensorView& view);  // its own strides if they are dense, else contiguous ones
 
 // One for each output: channels last where PyTorch's operators would hand that on from the leaves, else contiguous.
