@@ -20,6 +20,13 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         // Rows that begin anywhere, one by one in boxes.
         {"lines",
          "%x = input f32[2,40,9,37]\n  %w = param f32[40,72,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %z = silu(%y)"},
+        // Runs of eight columns and many rows, straight to memory or in boxes.
+        {"strips", "%x = input f32[66,128,28,8]\n  %w = param f32[128,128,3,3]\n  %z = conv_transpose(%x, %w) padding=[1,1]"},
+        // Dense passes behind one another, with buffers of rows that begin anywhere between them.
+        {"buffers",
+         "%x = input f32[3,40,5,7]\n  %w = param f32[48,40,3,3]\n  %u = param f32[48,64,2,2]\n  %v = param f32[8,64,1,1]\n  %y "
+         "= conv(%x, %w) padding=[1,1]\n  %r = relu(%y)\n  %t = conv_transpose(%r, %u) stride=[2,2]\n  %s = gelu(%t)\n  %z = "
+         "conv(%s, %v)"},
         // Images that lie one after another as one long row.
         {"small_images",
          "%x = input f32[9,64,4,4]\n  %w = param f32[64,32,4,4]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) "
@@ -162,7 +169,8 @@ inline const std::vector<Family>& families() {
         {"half_channels", f16, strict}, {"far_apart", f32, strict}, {"boxed", f32, tf32}, {"boxed", f32, strict},
         {"boxed", f16, strict}, {"boxed", f32, tf32, last}, {"small_images", f32, tf32}, {"small_images", bf16, strict},
         {"turned", f32, tf32}, {"turned", f16, strict, last}, {"turned", f32, tf32, last}, {"turned_anywhere", f32, tf32},
-        {"turned_anywhere", f16, strict},
+        {"turned_anywhere", f16, strict}, {"strips", f32, tf32}, {"strips", f32, tf32, last}, {"buffers", f32, tf32},
+        {"buffers", f16, strict},
         {"prologue", f32, tf32}, {"prologue", f16, strict, last}, {"strided", f32, tf32}, {"slices", f32, tf32}, {"many_phases", f32, tf32},
         {"over_space", f32, tf32}, {"pooled_cells", f32, strict}, {"grouped_cells", f32, strict},
         {"box_spread", f32, strict}, {"grouped_gradient", f32, strict}, {"taps_apart", f32, tf32},
