@@ -17,6 +17,9 @@
 //       median time with the L2 flushed, launches, resources
 //   check launches FILE.tf|ROW [last] [unaligned] [tf32]
 //       the time of every launch by itself, L2 flushed before the first
+//   check configs FILE.tf|ROW [last] [tf32] < LINES
+//       median times of the dense kernels in the configurations of LINES (as descriptions print them), side by side,
+//       and how far their results are from those of the chosen one
 //   check copy
 //       bandwidth of a copy
 //
@@ -29,6 +32,7 @@
 
 #include "cuda/build.h"
 #include "cuda/launch.h"
+#include "gpu/configs.h"
 #include "gpu/families.h"
 #include "gpu/trials.h"
 
@@ -219,13 +223,24 @@ int main(int argc, char** argv) {
             time_launches(argv[2], wanted.setting);
             return 0;
         }
+        if (verb == "configs" && argc >= 3) {
+            Session session(read(argv[2]), wanted.setting);
+            fill_leaves(session);
+            ConfigTimes times(session, !wanted.setting.unaligned);
+            times.read(std::cin);
+            times.measure(8);
+            std::printf("CONFIGS %s %s\n", argv[2], to_string(wanted.setting).c_str());
+            times.print();
+            return 0;
+        }
         if (verb == "copy") {
             time_copy();
             return 0;
         }
         std::printf(
             "usage: check random|gradient FIRST COUNT [dtype] [last] [tf32] [within SECONDS] | rows [within SECONDS] | "
-            "families | run families|random|gradient FIRST COUNT | file|time|launches FILE.tf|ROW [last] [tf32] | "
+            "families | run families|random|gradient FIRST COUNT | file|time|launches|configs FILE.tf|ROW [last] "
+            "[tf32] | "
             "copy\n");
         return 2;
     } catch (const std::exception& error) {
