@@ -280,9 +280,8 @@ Lanes Emitter::pointwise(const Node& node, const Index& index) {
 }
 
 Lanes Emitter::load(ValueId id, const Place& place, const Index& index) {
-    const Real real = place.storage == DType::f64 && (wide_ || graph_[id].type.dtype == DType::f64)
-                          ? Real::f64
-                          : real_of(graph_[id].type.dtype);
+    const bool fine = place.storage == DType::f64 && (wide_ || graph_[id].type.dtype == DType::f64);
+    const Real real = fine || widens_ ? Real::f64 : real_of(graph_[id].type.dtype);
     const std::string storage(storage_name(place.storage)), real_text(real_name(real));
     const std::string pointer = parameters_.pointer(place.base, "const " + storage, place.read_only);
     std::string offset = "0";

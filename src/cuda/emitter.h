@@ -78,6 +78,8 @@ public:
             Body& body, std::string& tables, bool wide_real, int vector);
 
     Lanes value(ValueId id, const Index& index);
+    // From here on what is loaded is widened to double, and so is all that is made of it.
+    void widen() { widens_ = true; }
     // What value(id, index) shall answer in this scope.
     void remember(ValueId id, const Index& index, const Lanes& lanes);
     // The index at which evaluating `from` pulls `to`, through pointwise and shape ops; nullopt where it does not.
@@ -160,7 +162,7 @@ private:
     Parameters& parameters_;
     Body& body_;
     std::string& tables_;
-    bool wide_;
+    bool wide_, widens_ = false;
     int vector_;
     std::vector<std::unordered_map<std::string, Lanes>> memo_{1};
 };

@@ -101,7 +101,8 @@ private:
     // Families that tiles_ahead has asked already. False where none takes the pass.
     bool ordinary_arithmetic() {
         if (auto thin = generate_thin(around_, places(), placement_.sinks_of(pass_))) {
-            take(std::move(*thin), "ordinary arithmetic; ");
+            if (thin->pack) result_.packed = {thin->packed_bytes, context_.options.freeze, std::move(thin->pack)};
+            take(std::move(thin->program), "ordinary arithmetic; ");
             for (const Store& store : pass_.stores) done_.insert(store.value);
             return true;
         }

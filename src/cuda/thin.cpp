@@ -9,6 +9,7 @@
 
 #include "cuda/around_product.h"
 #include "cuda/kernel_text.h"
+#include "cuda/thin_bias.h"
 #include "transfuse/error.h"
 
 namespace transfuse::cuda {
@@ -61,6 +62,10 @@ public:
         rows_ = s_.target.decide(rows_);
         return true;
     }
+
+    // What packs the bias; null where it is read as it lies.
+    std::shared_ptr<const ExtraJob> pack() const { return bias_in_parts() ? pack_bias(s_, bias_) : nullptr; }
+    int64_t packed_bytes() const { return bias_in_parts() ? packed_bias_bytes(cout_) : 0; }
 
     Launch write() {
         KernelText kernel(s_, places_);
@@ -280,7 +285,7 @@ private:
         if (cout_ % block_) emitter_->open("if (" + channel + " < " + number(cout_) + ")");
         Index at = at_;
         at[1] = {channel};
-        const std::string bias = bias_ >= 0 ? emitter_->value(bias_, {{channel}})[0] : "";
+        const std::string shift = shift_of(channel);
         for (const TileStep& step : s_.pass.steps)
             for (ValueId arg : graph_[step.value].args)
                 if (step.scope == Scope::tile && step.value != anchor_ && varies_with_channel_alone(arg)) {
@@ -294,7 +299,7 @@ private:
         const std::string row = let(plus(at_[h].text, "r"), "row");
         at[h] = {row};
         emitter_->open("if (" + row + " < " + integer(graph_[anchor_].type.shape[h]) + ")");
-        const std::string sum = emitter_->let("float", "sums[r][c]" + (bias.empty() ? "" : " + (float)" + bias), "v");
+        const std::string sum = emitter_->let("float", "sums[r][c]" + shift, "v");
         emitter_->remember(anchor_, at, Lanes{{sum}, {}, Real::f32});
         for (const Sink& sink : sinks_) {
             const Lanes lanes = emitter_->value(sink.value, at);
@@ -308,6 +313,19 @@ private:
         emitter_->close();
         if (cout_ % block_) emitter_->close();
         emitter_->close();
+    }
+
+    bool bias_in_parts() const { return bias_ >= 0 && loses_as_float(s_, bias_); }
+
+    // What is added to the sums of a channel: nothing, the bias, or its parts, the small one first.
+    std::string shift_of(const std::string& channel) {
+        if (bias_ < 0) return "";
+        if (!bias_in_parts()) return " + (float)" + emitter_->value(bias_, {{channel}})[0];
+        const std::string parts = parameters_->pointer(Argument::of_packed(s_.number), "const float", false);
+        const std::string low = body_->fresh("low"), high = body_->fresh("high");
+        body_->line("const float " + low + " = " + parts + "[" + plus(number(cout_), channel) + "], " + high + " = " +
+                    parts + "[" + channel + "];");
+        return " + " + low + " + " + high;
     }
 
     bool varies_with_channel_alone(ValueId v) const {
@@ -353,8 +371,8 @@ void stage_weights(Emitter& emitter, ValueId w, const std::vector<Lattice>& axes
     emitter.close();
 }
 
-std::optional<Program> generate_thin(const Surroundings& surroundings, const Places& places,
-                                     const std::vector<Sink>& sinks, std::string* why_not) {
+std::optional<ThinProgram> generate_thin(const Surroundings& surroundings, const Places& places,
+                                         const std::vector<Sink>& sinks, std::string* why_not) {
     ThinWriter writer(surroundings, places, sinks);
     for (const Sink& sink : sinks)
         if (surroundings.plan.graph[sink.value].type.shape !=
@@ -363,10 +381,10 @@ std::optional<Program> generate_thin(const Surroundings& surroundings, const Pla
             return std::nullopt;
         }
     if (!writer.arrange(why_not)) return std::nullopt;
-    Program program;
-    program.launches.push_back(writer.write());
-    program.note = program.launches[0].note;
-    return program;
+    ThinProgram thin{{}, writer.pack(), writer.packed_bytes()};
+    thin.program.launches.push_back(writer.write());
+    thin.program.note = thin.program.launches[0].note;
+    return thin;
 }
 
 }  // namespace transfuse::cuda

@@ -1,6 +1,8 @@
 // Thin products: executed on the CPU against the float64 reference, compiled for every architecture.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "cuda/runtime/nvrtc.h"
 #include "cuda_host/cases.h"
 #include "cuda_host/nvrtc.h"
@@ -61,6 +63,30 @@ TEST(CudaThin, HalfChainsToAPool) {
         }
     check({cases.begin(), cases.begin() + 2}, 1e-3);
     check({cases.begin() + 2, cases.end()}, 8e-3);
+}
+
+// A shift behind the convolution, about as large as the results: one rounding, as where it is added by itself.
+TEST(CudaThin, FoldedBiasIsNotRounded) {
+    const Graph graph = graph_of(
+        "%x = input f32[1,3,6,7,9]  %w = param f32[3,16,3,3,3]  %b = param f32[16]  %s = param f32[]  %p = param f32[16,1,1,1]  "
+        "%y = conv_transpose(%x, %w, %b) stride=[2,2,2] padding=[1,1,1]  %m = mul(%y, %s)  %a = avg_pool(%m) kernel=[2,2,2] "
+        "stride=[2,2,2]  %z = add(%a, %p)",
+        "f32");
+    auto leaves = random_leaves(graph, 19);
+    for (size_t i : {size_t{1}, size_t{2}})
+        for (double& v : leaves[i]) v /= 64;
+    const HostCase one = make(graph, leaves, false, true, Target{});
+    ASSERT_EQ(kernels_named(one.assembly, "tf_thin"), 1);
+    HostKernels kernels;
+    for (const BoundLaunch& bound : one.assembly.launches) kernels.add(bound.launch);
+    kernels.build(shim_folder);
+    const auto results = kernels.run(one.plan.graph, one.assembly, one.leaf_strides, one.output_strides, one.leaves)[0];
+    double worst = 0;  // in units of the last place
+    for (size_t e = 0; e < results.size(); ++e) {
+        const double exact = one.expected[0][e];
+        worst = std::max(worst, std::fabs(results[e] - exact) / std::ldexp(1.0, std::ilogb(exact) - 23));
+    }
+    EXPECT_LT(worst, 0.6);
 }
 
 // Few channels of many pixels: long sums, their weights in shared memory part by part; and few pixels, which tensor cores take.

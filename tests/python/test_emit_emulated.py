@@ -151,7 +151,7 @@ CASES = {
 DENSE = ("f8", "f4", "f5", "C", "f11")
 LONG = {
     "C": 790,
-    "f10": 831,
+    "f10": 832,
     "f5": 980,
 }  # lines of files that are longer than they should be; of others fewer than 600
 
