@@ -49,6 +49,26 @@ TEST(CudaBoxedStores, Half) { run("f16", 2e-3); }
 TEST(CudaBoxedStores, Bfloat) { run("bf16", 1.6e-2); }
 TEST(CudaBoxedStores, Tf32) { run("f32", 5e-3, Fp32Precision::tf32); }
 
+// Patches so large that few of them fit shared memory: rings of two and three stages, with results that are stored and
+// with sums that are kept.
+TEST(CudaBoxedStores, FewStages) {
+    std::vector<HostCase> cases;
+    Target target;
+    target.multiprocessors = 2;
+    target.shared_bytes = 80 << 10;
+    uint64_t seed = 5200;
+    for (const char* body :
+         {"%x = input f16[1,64,3,6,12]  %w = param f16[64,72,3,3,3]  %z = conv_transpose(%x, %w)",
+          "%x = input f16[1,64,3,6,12]  %w = param f16[64,72,3,3,3]  %g = param f16[72]  %h = param f16[72]  %y = "
+          "conv_transpose(%x, %w)  %n = batch_norm(%y, %g, %h) training=1  %z = mean(%n) dims=[2,3,4]"})
+        for (const char* stages : {" stages 2 ", " stages 3 "}) {
+            const Graph graph = graph_of(body);
+            cases.push_back(make(graph, random_leaves(graph, ++seed), true, true, target, Fp32Precision::strict, stages));
+            EXPECT_EQ(kernels_noted(cases.back().assembly, stages), 1) << body;
+        }
+    check(cases, 4e-3);
+}
+
 // Other layouts, outputs that boxes cannot meet, and chains that need more than their own channel go through the store role.
 TEST(CudaBoxedStores, NotEverything) {
     for (const auto& [body, last] : std::initializer_list<std::pair<const char*, bool>>{

@@ -52,7 +52,13 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
     Cost m{problem, needs, s, base};
     const int turns = m.load_turns(), step_tiles = s.tile_count() / s.variants;
     const bool direct = problem.load == LoadMode::direct || problem.load == LoadMode::operand;
-    m.c.stages = direct ? 4 : base.stages;
+    // Raw pieces and stages. Boxes that come straight into the operand have stages alone, of which large patches leave
+    // room for few; a ring may hold a whole tile.
+    const int stages = direct ? 4 : base.stages;
+    std::vector<std::pair<int, int>> rings{{4, stages}, {3, stages}, {2, stages}};
+    if (m.operand_without_stores()) rings = {{3, 4}, {3, 3}, {3, 2}};
+    if (problem.transposed() && problem.lanes() == 4 && s.k_stages > stages && s.k_stages <= most_stages)
+        rings.push_back({2, s.k_stages});
     // The whole patch in one piece where it is small: then a thread's place in it never changes.
     const int whole = std::max(1, 6 * 8 / (s.vectors * 4));
     m.c.piece = problem.transposed() ? s.vectors : turns <= whole ? turns : std::max(1, std::min(2 * whole / 3, 4));
@@ -104,15 +110,9 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
                 int piece = 0, stages = 0;
                 double cycles = 0;
             } counted;  // of boxes the number of raw pieces costs memory alone
-            for (auto [raw, stages] : {std::pair{4, 0}, {3, 0}, {2, 0}, {2, s.k_stages}}) {
-                if (stages > 0 && (!w.resident || !problem.transposed() || problem.lanes() != 4 ||
-                                   stages <= base.stages || stages > most_stages))
-                    continue;
-                m.c.raw = raw,
-                m.c.stages = stages > 0 ? stages
-                             : direct   ? 4
-                                        : base.stages,
-                m.c.store_groups = needs.fragments ? 0 : 1;
+            for (auto [raw, ring] : rings) {
+                if (ring > stages && !w.resident) continue;
+                m.c.raw = raw, m.c.stages = ring, m.c.store_groups = needs.fragments ? 0 : 1;
                 if (problem.transposed()) {  // a large patch comes vector by vector
                     m.c.piece = s.vectors;
                     if (m.bytes() > limit) m.c.piece = 1;
@@ -205,9 +205,11 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     std::erase_if(rough, [&](const Rough& r) {
         return ++taken[r.pixels > 120 ? 0 : r.pixels > 80 ? 1 : r.pixels > 48 ? 2 : 3] > runs_of_a_length;
     });
-    // Measured: channels last, without stride. Elsewhere for results that go straight, or to be measured.
+    // Measured: channels last, long sums, and in 16 bits any of images without phases. Elsewhere for results that go
+    // straight, or to be measured.
     const bool strips_leave_in_boxes =
-        needs.boxed && !needs.all_channels && problem.load == LoadMode::operand && problem.sums_are_long();
+        needs.boxed && !needs.all_channels && problem.load == LoadMode::operand &&
+        (problem.sums_are_long() || (problem.lanes() == 8 && !problem.has_phases() && !problem.has_planes()));
     if (problem.family == Family::wgmma && strip_width % w_grain == 0 && !tight &&
         (needs.straight || strips_leave_in_boxes || most > 1)) {
         std::vector<Rough> strips;
@@ -274,7 +276,8 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 const int groups = split == Split::phases ? 2 : 1;
                 if (bundles > 1 && (bundles - 1) * groups >= s->bundle_count) continue;
                 if (c.strip && most == 1 && s->blocks * s->run_pixels < shortest_strips) continue;
-                if (c.strip && most == 1 && needs.boxed && s->accumulators > longest_boxed) continue;
+                const bool chain = needs.epilogue_flops > 1;
+                if (c.strip && most == 1 && needs.boxed && chain && s->accumulators > longest_boxed) continue;
                 double tiles = static_cast<double>(s->fixed) * s->variants, useful = 1;
                 for (size_t a = 0; a < 4; ++a) {
                     const double along = std::ceil(static_cast<double>(u[a]) / static_cast<double>(s->tile[a]));

@@ -55,6 +55,7 @@ constexpr double piece_boxed = 300, piece_copied = 400,
                  stage_loaded = 250;                  // beside the pixels: each piece, each stage
 constexpr double line_asked = 90, line_brought = 18;  // where rows begin anywhere: a row of a lane's channels, and each
                                                       // of these
+constexpr double patch_latency = 2500;                // from asking for a stage to having it, without transposing
 constexpr double first_patch = 300;                   // a tile's, which the products wait for
 
 // Store role: per chunk, and per element.
@@ -86,6 +87,9 @@ constexpr double disturbance = 0.08;                        // of what the other
 constexpr double short_row = 6, short_row_one_by_one = 12;  // outputs' worth of sectors that a row fills badly
 constexpr double little_l1 = 1.06, much_shared = 200 * 1024;
 constexpr double boxes_in_pieces = 1.04, unlike_warpgroups = 1.05, long_stages = 1.05, two_slabs = 1.04;
+// Boxes that come straight into the operand, and no store role: each stage less than four, and weights that do not stay
+// (D in fp16, the same tiles: 0.734 ms, streamed 0.766; f3 in TF32 1.757, streamed 1.830).
+constexpr double few_stages = 0.04, streamed = 1.04;
 constexpr double short_runs = 0.12;   // of one accumulator: more hand-overs than are counted
 constexpr double tile_in_ring = 0.9;  // a ring of stages that holds a whole tile, beside resident weights: the
                                       // warpgroups hardly wait for one another (measured at d4 only: 0.511 -> 0.485 ms)
@@ -155,6 +159,10 @@ bool Cost::ring_holds_tile() const {
            c.stages >= s.k_stages;
 }
 
+bool Cost::operand_without_stores() const {
+    return problem.load == LoadMode::operand && needs.fragments && !needs.turned;
+}
+
 // Measured in TF32: in turn is 2 to 8 % faster where the buffers hold half of a tile's chunks or fewer (f1, f6, f8), 2
 // to 5 % slower where they hold more (d1, d3); and slower where rows that begin anywhere come in many pieces (f2, d6).
 // In 16 bits it was measured where the product warps reduce, and hand over late (f8: 0.246 -> 0.226 ms).
@@ -179,6 +187,10 @@ Cost::Parts Cost::parts() const {
         const double again =
             to_and_fro(problem, c, s) ? 1 - static_cast<double>(c.slabs) / s.k_stages : 1;  // of the weights
         step = std::max(step, again * tiles * s.tile_bytes / (needs.fragments ? l2_bytes : l2_bytes_with_stores));
+    }
+    if (operand_without_stores()) {  // so must patches that come straight into the operand
+        const double stage = c.k_steps * step;
+        step = std::max(stage, (patch_latency + stage) / c.stages) / c.k_steps;
     }
     // Loads: the raw pieces, and what is done with them.
     const double turn = turn_cycles(problem) * (s.vectors * problem.lanes() / 8.0 * (problem.lanes() == 8 ? 0.5 : 1.0));
@@ -265,6 +277,7 @@ double Cost::cycles() const {
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
     if (ring_holds_tile()) total *= tile_in_ring;
+    if (operand_without_stores()) total *= (1 + few_stages * (4 - c.stages)) * (c.resident ? 1 : streamed);
     total *= 1 + unlike_tiles * std::min(s.variants - 1, 2);
     return total;
 }

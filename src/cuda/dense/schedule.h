@@ -69,6 +69,10 @@ struct Problem {
     bool strided() const {
         return std::any_of(axes.begin(), axes.end(), [](const Lattice& axis) { return axis.advance() > 1; });
     }
+    bool has_planes() const { return axes[1].in > 1 || axes[1].out > 1; }
+    bool has_phases() const {
+        return std::any_of(axes.begin(), axes.end(), [](const Lattice& axis) { return axis.period() > 1; });
+    }
     // One product's accumulators, and what else it needs, fit the registers a launch gives a thread.
     int longest_strip(bool fragments) const {
         return std::min(fragments ? 256 : 200, 2 * accumulator_registers(1) / terms());
