@@ -107,7 +107,15 @@ class Statement:
             left = [tuple(w) for w in waiting]
 
     def _search(self, values: np.ndarray) -> Formula | None:
-        for find in (self._affine, self._product, self._rounded, self._quotient, self._bounded, self._padded, self._across):
+        for find in (
+            self._affine,
+            self._product,
+            self._rounded,
+            self._quotient,
+            self._bounded,
+            self._padded,
+            self._across,
+        ):
             if (found := find(values)) is not None:
                 return found
         return None
