@@ -54,25 +54,27 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #endif
 __device__ const int table_2[] = {0, 1, 1};
 __device__ const double tf_table_8[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
-// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
-template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
-    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
-    double sum = 0.0;
-#pragma unroll 4
-    for (int t = slice; t < count; t += slices) sum += term(t);
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-    return sum;
-}
-DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
-__device__ const int table_1[] = {2, 0, 3, 0};
 // f(i) for the elements i < count of a block.
 template <class F> DEVICE void tf_each(int block, int count, F f) {
     const int i = block * 256 + threadIdx.x;
     if (i < count) f(i);
 }
+// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
+template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
+    __shared__ double shared[256];
+    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
+    double sum = 0.0;
+#pragma unroll 8
+    for (int t = slice; t < terms; t += slices) sum += term(o, t);
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
+    if (slice == 0 && own < count) store(o, sum);
+    __syncthreads();
+}
+DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
+__device__ const int table_1[] = {2, 0, 3, 0};
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height, int width, int n13,
     int height_x_width, int n16, int n24, tf_divisor per_count_1) {
@@ -155,19 +157,11 @@ __global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict_
 
 __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3, int count_1, int n5,
     int count0, int count1, double scale) {
-    __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
-        const int i6 = o4 - i5 * 128;
-        const double a7 = tf_sum_slices<8>(256, tf_shared, [&](int t) {
-            double a9 = 0.0;
-            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 256 + t + r * n5];
-            return a9 * (double)p1[t * 128 + i6];
-        });
-        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
-        __syncthreads();
-    }
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 256 * count_1, [&](int o, int t) {
+        const int r = t / 256, term = t % 256;
+        return p0[o / 128 * 256 + term + r * n5] * (double)p1[term * 128 + o % 128];
+    }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
 __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n4, int height, int width, int n13,
@@ -227,15 +221,10 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
 
 __global__ void __launch_bounds__(256) forward_general_moments_tail(const double* p0, const float* p1, const float* p2, STORED* p3, int count0,
     int count1, double scale) {
-    __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
-        const int i6 = o4 - i5 * 128;
-        const double a = tf_sum_slices<8>(256, tf_shared, [&](int t) { return p0[i5 * 256 + t] * (double)p1[t * 128 + i6]; });
-        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a * scale) + (double)p2[i6];
-        __syncthreads();
-    }
+    for (int block = blockIdx.x; block < count0; block += gridDim.x)
+        tf_sums<8>(block, count1, 256, [&](int o, int t) { return p0[o / 128 * 256 + t] * (double)p1[t * 128 + o % 128]; },
+            [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
 __global__ void __launch_bounds__(256) backward_prepare(const STORED* __restrict__ p0, float* p1) {
@@ -266,21 +255,17 @@ __global__ void __launch_bounds__(256) backward_moments_tail(const double* p0, f
 
 __global__ void __launch_bounds__(256) backward_pointwise(const STORED* __restrict__ p0, float* p1, const float* p2, float* p3, STORED* p4, int batch,
     int count_2, int count_3, int count3, int count_4, int count6, float scale) {
-    __shared__ double tf_shared[256];
     TF_SEQUENCE();
     for (int block1 = blockIdx.x; block1 < count_2; block1 += gridDim.x) {
         if (block1 < count_3) tf_each(block1, count3, [&](int i) {
             const int i3 = i / 128, i4 = i - i3 * 128;
             p1[i3 * 128 + i4] = (float)((float)p0[i3 * 128 + i4] * scale);
         });
-        else if (block1 < count_4) {
-            const int block3 = block1 - count_3, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o10 = block3 * 8 + lane;
-            const int o11 = min(o10, count6 - 1), i12 = o11 / 256, i13 = o11 - i12 * 256;
-            const double a14 = tf_sum_slices<8>(128, tf_shared,
-                [&](int t2) { return (double)(float)((float)p0[i12 * 128 + t2] * scale) * (double)p2[t2 * 256 + i13]; });
-            if (slice == 0 && o10 < count6) p3[i12 * 256 + i13] = a14;
-            __syncthreads();
-        } else {
+        else if (block1 < count_4)
+            tf_sums<8>(block1 - count_3, count6, 128,
+                [&](int o, int t) { return (double)(float)((float)p0[o / 256 * 128 + t] * scale) * (double)p2[t * 256 + o % 256]; },
+                [&](int o, double sum) { p3[o] = sum; });
+        else {
             const int block4 = block1 - count_4, t3 = block4 * 256 + threadIdx.x;
             if (t3 < 128) {
                 double a25 = 0.0;
@@ -431,7 +416,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_52f10a860e3f", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_1b0d99dff6a3", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

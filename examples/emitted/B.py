@@ -76,27 +76,29 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_CLUSTER_BARRIER() __syncthreads()
 #endif
 static __device__ __forceinline__ int table_1(int i) { return 0; }
-// The sum of `count` terms: every output's are shared by the block's threads, OUTPUTS apart, and added up in a fixed order.
-template <int OUTPUTS, class Term> DEVICE double tf_sum_slices(int count, double* shared, Term term) {
-    const int slices = 256 / OUTPUTS, slice = threadIdx.x / OUTPUTS;
+// f(i) for the elements i < count of a block.
+template <class F> DEVICE void tf_each(int block, int count, F f) {
+    const int i = block * 256 + threadIdx.x;
+    if (i < count) f(i);
+}
+// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
+template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
+    __shared__ double shared[256];
+    const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
-#pragma unroll 4
-    for (int t = slice; t < count; t += slices) sum += term(t);
+#pragma unroll 8
+    for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
     for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
-        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * OUTPUTS];
-    return sum;
+        if (slice < half) shared[threadIdx.x] = sum += shared[threadIdx.x + half * N];
+    if (slice == 0 && own < count) store(o, sum);
+    __syncthreads();
 }
 // The sum over a warp in a fixed order: lane 0 has it.
 DEVICE double tf_warp_sum(double v) {
     for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
     return v;
-}
-// f(i) for the elements i < count of a block.
-template <class F> DEVICE void tf_each(int block, int count, F f) {
-    const int i = block * 256 + threadIdx.x;
-    if (i < count) f(i);
 }
 
 __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
@@ -158,17 +160,10 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     int count0, int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, count1 - 1), i5 = o4 / 128;
-        const int i6 = o4 - i5 * 128;
-        const double a7 = tf_sum_slices<8>(64, tf_shared, [&](int t) {
-            double a9 = 0.0;
-            for (int r = 0; r < count_1; ++r) a9 += p0[i5 * 64 + t + r * n5];
-            return a9 * (double)p1[t * 128 + i6];
-        });
-        if (slice == 0 && o3 < count1) p3[i5 * 128 + i6] = (a7 * scale) + (double)p2[i6];
-        __syncthreads();
-    }
+    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
+        const int r = t / 64, term = t % 64;
+        return p0[o / 128 * 64 + term + r * n5] * (double)p1[term * 128 + o % 128];
+    }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
 __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_3, int batch) {
@@ -197,6 +192,41 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
         }
         if (slice == 0 && o3 < batch) p1[o4] = ((double)(tf_pivot(a5) + tf_log(a6))) * 10.0;
         __syncthreads();
+    }
+}
+
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
+    int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
+    __shared__ double tf_warps[8];
+    TF_AFTER();
+    TF_BESIDE();
+    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
+    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, begin = chunk * 258;
+    const int end = min(begin + 258, count_2);
+    const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
+    const int rows = end - begin;
+    double sum = 0.0;
+    if (rows > 0)
+        for (int t = 0; t < rows; t += 8) {
+            float part[8];
+            UNROLL for (int u = 0; u < 8; ++u) {
+                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 256 + place;
+                const bool fits = row23 < rows && at25 < height_x_width;
+                const int at27 = min(at25, height_x_width - 1);
+                part[u] = fits ? (float)from[at27] : 0.0f;
+            }
+            UNROLL for (int step = 1; step < 8; step *= 2)
+                UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
+            sum += (double)part[0];
+        }
+    const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
+    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
+    __syncthreads();
+    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
+    if (threadIdx.x == 0) {
+        double total33 = 0.0;
+        for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
+        p1[to] = total33;
     }
 }
 
@@ -232,17 +262,10 @@ __global__ void __launch_bounds__(256) backward_moments_tail(const double* p0, f
             for (int r1 = 0; r1 < count_1; ++r1) a5 += p0[i3 * 64 + i4 + r1 * n5];
             p1[i3 * 64 + i4] = a5;
         });
-        else {
-            const int block3 = block1 - count_4, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o12 = block3 * 8 + lane;
-            const int o13 = min(o12, count - 1), i14 = o13 / 128, i15 = o13 - i14 * 128;
-            const double a16 = tf_sum_slices<8>(64, tf_shared, [&](int t2) {
-                double a18 = 0.0;
-                for (int r2 = 0; r2 < count_1; ++r2) a18 += p0[i14 * 64 + t2 + r2 * n5];
-                return a18 * (double)p2[t2 * 128 + i15];
-            });
-            if (slice == 0 && o12 < count) p3[i14 * 128 + i15] = a16;
-            __syncthreads();
-        }
+        else tf_sums<8>(block1 - count_4, count, 64 * count_1, [&](int o, int t) {
+            const int r2 = t / 64, term = t % 64;
+            return p0[o / 128 * 64 + term + r2 * n5] * (double)p2[term * 128 + o % 128];
+        }, [&](int o, double sum) { p3[o] = sum; });
     }
 }
 
@@ -300,17 +323,11 @@ __global__ void __launch_bounds__(256) backward_moments_tail_5(const float* p0, 
             const double v12 = p1[i17], v14 = p2[i17 * 128 + i18] * scale, v18 = tf_exp((double)(v14 + (double)p3[i18]) - v12);
             p6[i17 * 128 + i18] = ((double)v11 * v18) * scale;
         });
-        else {
-            const int block4 = block1 - count_7, lane = threadIdx.x % 8, slice = threadIdx.x / 8, o32 = block4 * 8 + lane;
-            const int o33 = min(o32, count8 - 1), i34 = o33 / 64, i35 = o33 - i34 * 64;
-            const double a36 = tf_sum_slices<8>(128, tf_shared, [&](int t3) {
-                const float v21 = p0[i34];
-                const double v22 = p1[i34], v24 = p2[i34 * 128 + t3] * scale, v28 = tf_exp((double)(v24 + (double)p3[t3]) - v22);
-                return (((double)v21 * v28) * scale) * (double)p7[t3 * 64 + i35];
-            });
-            if (slice == 0 && o32 < count8) p8[i34 * 64 + i35] = a36;
-            __syncthreads();
-        }
+        else tf_sums<8>(block1 - count_7, count8, 128, [&](int o, int t) {
+            const float v21 = p0[o / 64];
+            const double v22 = p1[o / 64], v24 = p2[o / 64 * 128 + t] * scale, v28 = tf_exp((double)(v24 + (double)p3[t]) - v22);
+            return (((double)v21 * v28) * scale) * (double)p7[t * 64 + o % 64];
+        }, [&](int o, double sum) { p8[o] = sum; });
     }
 }
 
@@ -376,13 +393,26 @@ static tf_divisor divisor(long long d) {
 extern "C" long long forward(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 4;
     const long long batch = size[0], height = size[1], width = size[2];
-    if (width % 16 != 0 || !aligned(leaf, 4)) return -2;
-    const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8, count_1 = ceil_div(height * width, 65536);
-    const long long count_2 = ceil_div(height * width, 1024);
+    if (width % 16 == 0 && aligned(leaf, 4)) {
+        const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8, count_1 = ceil_div(height * width, 65536);
+        const long long count_2 = ceil_div(height * width, 1024);
+        if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
+        const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512 * batch * count_1;
+        if (asks) return at_3 + 1024 * batch;
+        launch(forward_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
+            height * width, 64 * batch, divisor(count_1), divisor(batch));
+        launch(forward_prepare, 33, 256, 0, 1, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
+        launch(forward_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch, 128 * batch,
+            1.0 / (mid_height * mid_width));
+        launch(forward_moments_tail_3, count_3, 256, 0, 1, arch >= 90, stream, at_3, out[0], count_3, batch);
+        return (long long)cudaGetLastError();
+    }
+    const long long mid_height = height + 2, mid_width = width + 2, count_3 = (batch + 7) / 8, count_1 = ceil_div(height * width, 66048);
+    const long long count_2 = ceil_div(height * width, 256);
     if (128 * batch * mid_height * mid_width >= 1ll << 31) return -1;
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 32768, at_2 = at_1 + 512, at_3 = at_2 + 512 * batch * count_1;
     if (asks) return at_3 + 1024 * batch;
-    launch(forward_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
+    launch(forward_general_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_2, count_1, batch, count_2, 64 * height * width,
         height * width, 64 * batch, divisor(count_1), divisor(batch));
     launch(forward_prepare, 33, 256, 0, 1, arch >= 90, stream, leaf[1], at_0, leaf[2], leaf[3], at_1);
     launch(forward_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_2, at_0, at_1, at_3, count_1, 64 * batch, 16 * batch, 128 * batch,
@@ -430,7 +460,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_edafa4bdb24e", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d2f13d5cce50", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

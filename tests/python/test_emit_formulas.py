@@ -32,6 +32,8 @@ def test_formulas_are_found_and_hold():
     blocks, padded = [128 * min(132, a) for a in h], [2 * -(-a // 2) * b for a, b in zip(h, w)]
     assert statement.state(blocks).text == "128 * std::min<long long>(132, h)"
     assert statement.state(padded).text == "2 * w * ceil_div(h, 2)"
+    across = [-(-68 * (a + 1) // 128) for a in h]  # windows of 128 pixels, over rows of 68
+    assert statement.state(across).text == "(17 * h + 48) / 32"
 
 
 def test_where_other_sizes_ask_for_other_kernels_a_program_is_for_the_examples(monkeypatch):

@@ -188,4 +188,21 @@ def test_elements_of_a_longer_name_are_not_the_array_itself():
     UNROLL for (int i = 0; i < N; i++, to += step) *to = v7[i][0];
 }"""
     found = re.sub(r"\s+", " ", specialised(text, {}, True))
-    assert "*to = tf_sigmoid((v6_exp[i][0] * 2.0f));" in found and "v7" not in found
+    assert "*to = tf_sigmoid(v6_exp[i][0] * 2.0f);" in found and "v7" not in found
+
+
+def test_elements_of_some_turns_are_computed_where_they_are_read():
+    text = """void f() {
+    for (int b = 0; b < B; b++) {
+        const int FIRST = b * 2, LAST = b * 2 + 2;
+        float v3[N][M], share[N], v4[N][M];
+        UNROLL for (int i = 0; i < N; i++) UNROLL for (int e = FIRST; e < LAST; e++) v3[i][e] = acc[b][e * 2 + i];
+        UNROLL for (int i = 0; i < N; i++) share[i] = kept[b][i];
+        UNROLL for (int i = 0; i < N; i++) UNROLL for (int e = FIRST; e < LAST; e++) v4[i][e] = v3[i][e] * share[i];
+        UNROLL for (int i = 0; i < N; i++) UNROLL for (int e = FIRST; e < LAST; e++) acc[b][e * 2 + i] = v4[i][e];
+    }
+}"""
+    found = re.sub(r"\s+", " ", specialised(text, {}, True))
+    assert "acc[b][e * 2 + i] = acc[b][e * 2 + i] * kept[b][i];" in found and "float" not in found
+    other = text.replace("e = FIRST; e < LAST; e++) v4", "e = 0; e < LAST; e++) v4")
+    assert "v3[i][e] = acc" in specialised(other, {}, True)

@@ -32,13 +32,13 @@ template <int N, class Term, class Store> DEVICE void tf_sums(int block, int cou
 GOVERNED = r"(?:(?P<one>[^\n{}]*;)|\{\n(?P<many>(?:(?P=I)\ [^\n]*\n)+?)(?P=I)\})"
 ELEMENTS = re.compile(
     rf"""
-^(?P<I>\ +)const\ int\ (?P<t>\w+)\ =\ (?:\(?(?P<block>block\d*(?:\ -\ \d+)?)\)?\ \*\ {THREADS}\ \+\ )?threadIdx\.x;\n
+^(?P<I>\ +)const\ int\ (?P<t>\w+)\ =\ (?:\(?(?P<block>block\d*(?:\ -\ \w+)?)\)?\ \*\ {THREADS}\ \+\ )?threadIdx\.x;\n
 (?P=I)if\ \((?P=t)\ <\ (?P<count>\w+)\)\ {GOVERNED}\n""",
     re.X | re.M,
 )
 SUM = re.compile(
     rf"""
-^(?P<I>\ +)const\ int\ (?:(?P<alias>block\d*)\ =\ (?P<block>block\d*\ -\ \d+),\ )?(?P<lane>\w+)\ =\ threadIdx\.x\ %\ (?P<n>\d+),
+^(?P<I>\ +)const\ int\ (?:(?P<alias>block\d*)\ =\ (?P<block>block\d*\ -\ \w+),\ )?(?P<lane>\w+)\ =\ threadIdx\.x\ %\ (?P<n>\d+),
 \ (?P<slice>\w+)\ =\ threadIdx\.x\ /\ (?P=n),\ (?P<own>\w+)\ =\ (?P<of>block\d*|\(int\)blockIdx\.x)\ \*\ (?P=n)\ \+\ (?P=lane)
 (?:,|;\n(?P=I)const\ int)\ (?P<o>\w+)\ =\ min\((?P=own),\ (?P<last>[^\n()]*)\)
 (?P<indices>(?:(?:,|;\n(?P=I)const\ int)\ \w+\ =\ (?:tf_quotient_of\([^\n()]*\)|[^\n,;()]*))*);\n
