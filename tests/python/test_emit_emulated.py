@@ -85,8 +85,8 @@ INSTRUCTIONS = (
     (r'asm\("max\.NaN[^"]*"[^;]*;', "c = a != a ? a : b != b ? b : a > b ? a : b;"),
     (r'asm\("ex2[^"]*"[^;]*;', "c = exp2f(a);"),
     (r'asm\("rcp[^"]*"[^;]*;', "c = 1 / b;"),
-    (r'asm volatile\("[^"]*@p st\.global\.v4[^"]*"[^;]*;', "if (taken) *(uint4*)to = v;"),
-    (r'asm volatile\("[^"]*@p st\.global\.u32[^"]*"[^;]*;', "if (taken) *(unsigned*)to = v;"),
+    (r'asm volatile\("[^"]*@p st\.global\.v4[^"]*"[^;]*;', "if (taken) *(uint4*)to = v; to += further;"),
+    (r'asm volatile\("[^"]*@p st\.global\.u32[^"]*"[^;]*;', "if (taken) *(unsigned*)to = v; to += further;"),
     (r"if \([^;]* < 1600000000\) return -3;", ""),  # so small that they would be multiplied strictly
     *(
         (
