@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/has.h"
+
 namespace transfuse::cuda {
 
 namespace {
-
-bool has(const std::vector<ValueId>& list, ValueId v) { return std::find(list.begin(), list.end(), v) != list.end(); }
 
 // Channels fill vectors of 16 bytes and rows of pixels do not: these would come and go element by element.
 bool fits(const Type& type) {

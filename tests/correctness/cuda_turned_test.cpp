@@ -29,7 +29,7 @@ const char* const passes[] = {
     "padding=[1,1]  %s = softmax(%y) dims=[1]  %d = sub(%t, %s)  %q = div(%d, 3)  %a = add(%q, 0.5)  %z = neg(%a)",
     "%x = input f32[2,16,9,12]  %w = param f32[16,72,3,3]  %t = param f32[72,1,1]  %u = param f32[72,1,1]  %y = "
     "conv_transpose(%x, %w) stride=[2,2] padding=[1,1] output_padding=[1,0]  %s = softmax(%y) dims=[1]  %d = sub(%s, %t)  %m = "
-    "mul(%d, -4)  %a = add(%m, %u)  %g = sigmoid(%a)  %z = mul(%g, %t)",
+    "mul(%d, -4)  %n = add(%m, %u)  %a = sub(%n, %t)  %g = sigmoid(%a)  %z = mul(%g, %t)",
     // so many channels that a tile has one phase
     "%x = input f32[1,24,3,40]  %w = param f32[24,200,4,4]  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]  %z = "
     "softmax(%y) dims=[1]",

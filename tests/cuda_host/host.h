@@ -19,6 +19,7 @@
 
 #include "cuda/assemble.h"
 #include "cuda_host/tensor_map.h"
+#include "graph/layout.h"
 #include "transfuse/error.h"
 #include "transfuse/transfuse.h"
 
@@ -26,13 +27,7 @@ namespace transfuse::cuda {
 
 // Strides of a tensor whose channels lie together.
 inline Sizes channels_last(const Sizes& shape) {
-    if (shape.size() < 3) return contiguous_strides(shape);
-    Sizes strides(shape.size());
-    int64_t stride = 1;
-    strides[1] = stride, stride *= shape[1];
-    for (size_t a = shape.size() - 1; a >= 2; --a) strides[a] = stride, stride *= shape[a];
-    strides[0] = stride;
-    return strides;
+    return shape.size() < 3 ? contiguous_strides(shape) : channels_last_strides(shape);
 }
 
 // Storage of any dtype from and to doubles.

@@ -1,6 +1,6 @@
 #include "cuda/dense/affine.h"
 
-#include <algorithm>
+#include <cmath>
 #include <numbers>
 
 #include "transfuse/plan.h"
@@ -23,8 +23,7 @@ public:
             found_.steps.push_back(found_.sigmoid = next);
             scale(-std::numbers::log2e);
         }
-        found_.value = at;
-        return at == of && found_.sigmoid < 0 ? Affine{} : found_;
+        return found_.steps.size() > 1 ? found_ : Affine{};
     }
 
 private:
@@ -45,6 +44,12 @@ private:
         for (auto& term : found_.terms) term.second *= by;
     }
 
+    void add(ValueId term, double factor) {
+        for (auto& [other, so_far] : found_.terms)
+            if (other == term) return void(so_far += factor);
+        found_.terms.emplace_back(term, factor);
+    }
+
     // By a step on what is found so far, where that is a sum with or a product by something simple.
     bool extend(ValueId step, ValueId so_far) {
         const Node& node = graph_[step];
@@ -55,14 +60,15 @@ private:
         const bool number = is_literal(graph_, other);
         const double value = number ? graph_[other].attributes.number(Key::value) : 0;
         if (node.op == Op::mul && number) return scale(value), true;
-        if (node.op == Op::div && number && !second && value != 0) return scale(1 / value), true;
+        if (node.op == Op::div && number && !second && std::isnormal(static_cast<float>(1 / value)))
+            return scale(1 / value), true;
         if ((node.op != Op::add && node.op != Op::sub) || (!number && !is_term_(other))) return false;
         if (node.op == Op::sub && second) scale(-1);
         const double sign = node.op == Op::sub && !second ? -1 : 1;
         if (number)
             found_.offset += sign * value;
         else
-            found_.terms.emplace_back(other, sign);
+            add(other, sign);
         return true;
     }
 

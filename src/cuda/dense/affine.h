@@ -10,14 +10,14 @@
 
 namespace transfuse::cuda {
 
-// value = of·scale + Σ factor·term + offset.
+// of·scale + Σ factor·term + offset, each term once.
 struct Affine {
-    ValueId of = -1, value = -1;
-    ValueId sigmoid = -1;  // of it, where nothing else needs it: value then is the exponent of 2 in 1/(1 + 2^value)
+    ValueId of = -1;
+    ValueId sigmoid = -1;  // of it, where nothing else needs it: it then is the exponent u in 1/(1 + 2^u)
     double scale = 1, offset = 0;
     std::vector<std::pair<ValueId, double>> terms;
     std::vector<ValueId> steps;  // that it stands for, `of` and the sigmoid among them
-    explicit operator bool() const { return value >= 0; }
+    explicit operator bool() const { return !steps.empty(); }
 };
 
 // The longest such chain of steps that begins with `of`, each needed by the next alone; none where it is `of` itself.

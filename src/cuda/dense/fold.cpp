@@ -5,12 +5,11 @@
 
 #include "cuda/dense/fragment_chain.h"
 #include "cuda/expression.h"
+#include "graph/has.h"
 
 namespace transfuse::cuda {
 
 namespace {
-
-bool has(const std::vector<ValueId>& list, ValueId v) { return std::find(list.begin(), list.end(), v) != list.end(); }
 
 class FoldProgram {
 public:

@@ -5,6 +5,7 @@
 
 #include "cuda/dense/fragment_chain.h"
 #include "cuda/expression.h"
+#include "graph/has.h"
 
 namespace transfuse::cuda {
 
@@ -22,8 +23,6 @@ double products_of_output(const Problem& problem) {
         products *= static_cast<double>(axis.taps) / static_cast<double>(axis.period());
     return products;
 }
-
-bool has(const std::vector<ValueId>& list, ValueId v) { return std::find(list.begin(), list.end(), v) != list.end(); }
 
 // A lane has sixteen columns of two rows; over the other rows lanes and warps meet.
 class MeetingChain : public FragmentChain {

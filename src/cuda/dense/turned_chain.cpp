@@ -3,14 +3,9 @@
 #include <algorithm>
 
 #include "cuda/expression.h"
+#include "graph/has.h"
 
 namespace transfuse::cuda {
-
-namespace {
-
-bool has(const std::vector<ValueId>& list, ValueId v) { return std::find(list.begin(), list.end(), v) != list.end(); }
-
-}  // namespace
 
 TurnedChain::TurnedChain(const Epilogue& epilogue, Lines& lines)
     : Chain(epilogue, lines, true),
