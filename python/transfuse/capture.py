@@ -23,6 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 from torch.nn.utils.prune import BasePruningMethod
 
+from transfuse import precision
 from transfuse.guards import HOOKS, Watch
 from transfuse.reads import Reads, tensors_in
 from transfuse.trials import unseen
@@ -266,6 +267,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     changes = _note_changes(view, reads)
     _anchor_device_guard()
     with (
+        precision.of_one_mind(),
         torch.inference_mode(False),
         torch.enable_grad(),
         unseen(),

@@ -22,11 +22,11 @@ NOISE = 2.0**-20
 
 _get, _set = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
 _SWITCH = ("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
-_ABOVE = {
-    _SWITCH: ("cuda", "all"),
-    ("cuda", "all"): ("generic", "all"),
-}  # where a switch that is "none" looks next
-_one_at_a_time = threading.Lock()  # the switches belong to the process
+_RECURRENT = ("cuda", "rnn")
+_CUDNN = ("cuda", "all")
+_ABOVE = {_SWITCH: _CUDNN, _RECURRENT: _CUDNN, _CUDNN: ("generic", "all")}  # where a switch that is "none" looks next
+_one_at_a_time = threading.RLock()  # the switches belong to the process
+_said: bool | None = None  # what they said of convolutions, while they are changed here
 
 
 _old_switch = torch._C._get_cudnn_allow_tf32
@@ -38,6 +38,8 @@ def allows_tf32() -> bool:
     """What PyTorch's switches say of fp32 convolutions on CUDA. The old one is read in a fifth of the time, and says what the new
     ones say or refuses."""
     global _mixed
+    if _said is not None:
+        return _said
     if not _mixed:
         try:
             return _old_switch()
@@ -66,14 +68,38 @@ def _own_setting(switch: tuple[str, str]) -> str:
 
 
 @contextlib.contextmanager
+def _changed(settings: dict[tuple[str, str], str | None]):
+    """The switches so (None: as they are), and afterwards as they were set. Whoever asks `allows_tf32` meanwhile, in any thread,
+    hears what they said before."""
+    global _said
+    with _one_at_a_time:
+        outer, _said = _said, allows_tf32()
+        before = {switch: _own_setting(switch) for switch in settings}
+        for switch, setting in settings.items():
+            _set(*switch, setting or before[switch])
+        try:
+            yield
+        finally:
+            for switch, setting in before.items():
+                _set(*switch, setting)
+            _said = outer
+
+
 def without_tf32():
     """The older switches are read through this one and need no change."""
-    before = _own_setting(_SWITCH)
-    _set(*_SWITCH, "ieee")
-    try:
+    return _changed({_SWITCH: "ieee"})
+
+
+@contextlib.contextmanager
+def of_one_mind():
+    """torch.export reads the old switch, which refuses where the new ones say anything else, and writes to all of them what it read."""
+    with _changed({_CUDNN: None, _SWITCH: "tf32", _RECURRENT: "tf32"}):
+        try:
+            _old_switch()
+        except RuntimeError:  # the old one was switched off
+            _set(*_SWITCH, "ieee")
+            _set(*_RECURRENT, "ieee")
         yield
-    finally:
-        _set(*_SWITCH, before)
 
 
 def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int]) -> tuple[bool, bool]:

@@ -1,10 +1,12 @@
 """Where TF32 is allowed, ours uses it only where PyTorch does: a PyTorch that rounds like TF32 stands in for a GPU here."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import nn
+from torch.export._trace import _ignore_backend_decomps
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
@@ -31,9 +33,9 @@ def test_switches_are_restored_as_they_were_set(settings, switches):
     """What follows the switch above it follows it afterwards too."""
     for switch, setting in zip(SWITCHES, settings):
         torch._C._set_fp32_precision_setter(*switch, setting)
-    before = readings()
+    before, allowed = readings(), precision.allows_tf32()
     with precision.without_tf32():
-        assert not precision.allows_tf32()
+        assert readings()[2] == "ieee" and precision.allows_tf32() == allowed
     assert readings() == before
     for switch, changed in itertools.product(SWITCHES[:2], ("tf32", "ieee", "none")):
         torch._C._set_fp32_precision_setter(*switch, changed)
@@ -43,11 +45,36 @@ def test_switches_are_restored_as_they_were_set(settings, switches):
         assert readings() == now
 
 
+@pytest.mark.parametrize("allowed", (True, False))
+@pytest.mark.parametrize("settings", list(itertools.product(("none", "ieee", "tf32"), repeat=4)))
+def test_models_are_captured_whatever_the_switches_say(settings, allowed, switches):
+    """torch.export reads and writes the old switch, which refuses where the new ones differ."""
+    torch._C._set_cudnn_allow_tf32(allowed)
+    for switch, setting in zip(SWITCHES, settings):
+        torch._C._set_fp32_precision_setter(*switch, setting)
+    before = readings()
+    with precision.of_one_mind(), _ignore_backend_decomps():
+        pass
+    assert readings() == before
+
+
+def test_a_model_is_captured_where_convolutions_alone_are_strict(switches, no_fallback):
+    torch._C._set_fp32_precision_setter("cuda", "conv", "ieee")
+    before, model, x = readings(), nn.ConvTranspose1d(3, 4, 3), torch.randn(2, 3, 5)
+    assert torch.allclose(transfuse.optimize(model, (x,), never_slower=False)(x), model(x), atol=1e-6)
+    assert readings() == before
+
+
+def test_other_threads_hear_what_the_switches_were_set_to(switches):
+    with ThreadPoolExecutor(1) as thread, precision.without_tf32():
+        assert thread.submit(precision.allows_tf32).result()
+
+
 def test_the_older_switch_is_restored(switches):
     for allowed in (False, True):
         torch._C._set_cudnn_allow_tf32(allowed)
         with precision.without_tf32():
-            assert not precision.allows_tf32()
+            assert readings()[2] == "ieee"
         assert torch.backends.cudnn.allow_tf32 is allowed is precision.allows_tf32()
 
 
@@ -84,10 +111,11 @@ class Library(TorchDispatchMode):
 
     def __torch_dispatch__(self, operator, types, arguments=(), named=None):
         wanted = self.rounds.get(operator)
-        if wanted and precision.allows_tf32():
+        allowed = readings()[2] == "tf32"
+        if wanted and allowed:
             arguments = [rounded(a) if torch.is_tensor(a) and a.dim() == 4 else a for a in arguments]
         results = operator(*arguments, **(named or {}))
-        if wanted is None or precision.allows_tf32():
+        if wanted is None or allowed:
             return results
         return tree_map_only(torch.Tensor, lambda r: r * (1 + 2.0**-22), results)
 

@@ -1,7 +1,6 @@
 """The models of bench/models at sizes a test can afford, and the comparison with float64."""
 
 import copy
-import math
 from pathlib import Path
 
 import torch
@@ -66,30 +65,29 @@ def shuffled(t, generator):
 
 
 def verdict_of_draws(ours, module, inputs, run=outputs, draws=(3, 12, 48), fresh=uniform):
-    """`ours` and a copy of `module` on the same inputs, a few draws of them: our error against float64, pooled over the draws,
-    is like PyTorch's own (RMS at most 1.2 times, the worst element at most twice, a few units in the last place allowed). The
-    ratio of two errors of a few numbers is a matter of luck: where the first draws say no, more of them decide. Gives
+    """`ours` and a copy of `module` on the same inputs, a few draws of them: our error against float64, over the draws
+    together, is like PyTorch's own (RMS at most 1.2 times, the worst element at most twice, a few units in the last place allowed).
+    The ratio of two errors of a few numbers is a matter of luck: where the first draws say no, more of them decide. Gives
     the verdict, and the copy."""
     plain, wide = copy.deepcopy(module), copy.deepcopy(module).double()
-    found = []
+    found = []  # of each draw: our results, PyTorch's, the true ones
 
     def draw(number):
         generator = torch.Generator().manual_seed(number)
         drawn = [fresh(t, generator) if number and t.is_floating_point() else t for t in inputs]
         mine, theirs, truth = run(ours, drawn), run(plain, drawn), run(wide, [t.double() for t in drawn])
         assert [(t.shape, t.dtype) for t in mine] == [(t.shape, t.dtype) for t in theirs]
-        found.append((accuracy.errors(mine, truth), accuracy.errors(theirs, truth)))
-        return [t.dtype for t in theirs]
+        found.append((mine, theirs, truth))
 
-    def pooled(errors):
-        return accuracy.Error(math.sqrt(sum(e.rms**2 for e in errors) / len(errors)), max(e.worst for e in errors))
+    def together(which):
+        return [torch.cat([t.flatten() for t in several]) for several in zip(*(results[which] for results in found))]
 
     for count in draws:
         while len(found) < count:
-            dtypes = draw(len(found))
-        mine = [pooled(errors) for errors in zip(*(m for m, _ in found))]
-        theirs = [pooled(errors) for errors in zip(*(t for _, t in found))]
-        verdict = accuracy.verdict(mine, theirs, dtypes)
+            draw(len(found))
+        mine, theirs, truth = map(together, range(3))
+        dtypes = [t.dtype for t in theirs]
+        verdict = accuracy.verdict(accuracy.errors(mine, truth), accuracy.errors(theirs, truth), dtypes)
         if verdict == "right":
             break
     return verdict, plain
