@@ -416,19 +416,10 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_1b0d99dff6a3", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_c3c51aca36b9", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
-
-
-def call(function, index, addresses, sizes, arch, asks=False):
-    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
-    if index != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return call(function, index, addresses, sizes, arch, asks)
-    packed = struct.pack(f"{len(addresses)}P", *addresses)
-    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, at):
@@ -443,14 +434,17 @@ def prepared(name, leaves, at):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
     function, arch = compiled(name, leaves[0].dtype, leaves[0].device)
-    need = call(function, leaves[0].get_device(), at, counts, arch, True)
+    need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, outputs(**sizes), *rest
+    return function, counts, arch, need, [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)], *rest
 
 
 def run(name, *given, without=()):
     """Launches a program; what its kernels cannot take is computed as it is written. Outputs `without` are not computed."""
+    if given[0].is_cuda and given[0].get_device() != torch._C._cuda_getDevice():
+        with torch.cuda.device(given[0].device):
+            return run(name, *given, without=without)
     leaves = [leaf.contiguous() for leaf in given]
     at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
     key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
@@ -458,10 +452,10 @@ def run(name, *given, without=()):
     if need == -2:
         return written(None, *given)
     out = [leaves[0].new_empty(*((0,) if i in without else shape)) for i, shape in enumerate(shapes)]
-    workspace = leaves[0].new_empty(need)
-    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
+    at += [t.data_ptr() for t in out]
+    if code := function(struct.pack(f"{len(at)}P", *at), counts, torch._C._cuda_getCurrentRawStream(index), arch, False):
         raise RuntimeError(f"CUDA error {code}")
-    return out
+    return out[:-1]
 
 
 def taps(t, axis, matrix):
@@ -506,7 +500,7 @@ def backward_as_derived(_, *given):
     """What the kernels of "backward" compute, in PyTorch's operators: for other sizes, and where it is differentiated again."""
     again, (*leaves, gradient) = torch.is_grad_enabled(), given
     with torch.enable_grad():
-        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+        leaves = [t.view_as(t) for t in leaves]  # whatever one of them was computed from
         wanted = [t for t in leaves if t.requires_grad]
         found = iter(torch.autograd.grad(forward_as_derived(_, *leaves), wanted, gradient, create_graph=again, allow_unused=True))
     return [next(found) if t.requires_grad else None for t in leaves]

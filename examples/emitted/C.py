@@ -639,19 +639,10 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_b086be7f2f1e_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_ce15e6a9eee2_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
-
-
-def call(function, index, addresses, sizes, arch, asks=False):
-    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
-    if index != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return call(function, index, addresses, sizes, arch, asks)
-    packed = struct.pack(f"{len(addresses)}P", *addresses)
-    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, at):
@@ -666,14 +657,17 @@ def prepared(name, leaves, at):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
     function, arch = compiled(name, leaves[0].device)
-    need = call(function, leaves[0].get_device(), at, counts, arch, True)
+    need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, outputs(**sizes), *rest
+    return function, counts, arch, need, [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)], *rest
 
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written. Outputs behind `results` are fp32."""
+    if given[0].is_cuda and given[0].get_device() != torch._C._cuda_getDevice():
+        with torch.cuda.device(given[0].device):
+            return run(name, *given)
     dtype, half = given[0].dtype, {t.dtype for t in given} in ({torch.float16}, {torch.bfloat16})  # exact in TF32
     leaves = [(t.float() if half else t).contiguous() for t in given]
     at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
@@ -682,11 +676,11 @@ def run(name, *given):
     strict = name in ["train"] and not torch._C._get_cudnn_allow_tf32() and dtype == torch.float32
     if strict or need in (-2, -3):
         return written(torch.ops.aten.convolution if strict else convolve, *given)
-    out = [leaves[0].new_empty(*shape) for shape in shapes]
-    workspace = leaves[0].new_empty(need)
-    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
+    out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
+    at += [t.data_ptr() for t in out]
+    if code := function(struct.pack(f"{len(at)}P", *at), counts, torch._C._cuda_getCurrentRawStream(index), arch, False):
         raise RuntimeError(f"CUDA error {code}")
-    return [*(t.to(dtype) for t in out[:results]), *out[results:]]
+    return [*(t.to(dtype) for t in out[:results]), *out[results:-1]]
 
 
 def convolve(x, weight, bias, *how):
@@ -694,31 +688,16 @@ def convolve(x, weight, bias, *how):
     dtype, (x, weight, bias) = x.dtype, [t if t is None else t.float().contiguous() for t in (x, weight, bias)]
     y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
     function, arch = compiled("convolve", x.device)
-    at = [0 if t is None else t.data_ptr() for t in (x, weight, bias, y)]
-    call(function, x.get_device(), at, (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
+    at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
+    sizes = (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:])
+    function(at, sizes, torch._C._cuda_getCurrentRawStream(x.get_device()), arch, False)
     return y.to(dtype)
 
 
 def batch_norm(x, weight, bias, eps, *running):
     """The result, mean and variance: the running ones, or in training the batch's, its variance unbiased."""
-    mean, variance = running or x.new_zeros(2, x.shape[1])
-    cudnn = torch.backends.cudnn.enabled
-    return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, not running, 1.0, eps, cudnn), mean, variance
-
-
-def update(running, found, momentum):
-    """Running statistics, rounded once: found may be fp32 where they are 16 bits."""
-    if running[0].dtype == found[0].dtype:
-        return torch._foreach_lerp_(running, found, momentum)
-    return [mine.copy_(mine.float().lerp_(new, momentum)) for mine, new in zip(running, found)]
-
-
-def of(layer, path, *names):
-    """Parameters and buffers of a layer: nn.Module would take a microsecond to find each of them."""
-    for step in path.split("."):
-        layer = layer._modules[step]
-    own, state = layer._parameters, layer._buffers
-    return [own[name] if name in own else state[name] if name in state else getattr(layer, name) for name in names]
+    own = running or x.new_zeros(2, x.shape[1]).unbind()
+    return torch.ops.aten.batch_norm(x, weight, bias, *own, not running, 1.0, eps, torch.backends.cudnn.enabled), *own
 
 
 def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, *running):
@@ -729,11 +708,6 @@ def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, ba
     adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm_statistics[0], [1, 1, 1])
     return [adaptive_avg_pool3d, batch_norm_statistics[1], batch_norm_statistics[2]]
 
-
-def eval_as_written(convolve, *leaves):
-    """By the running statistics."""
-    return train_as_written(convolve, *[leaves[i] for i in (0, 1, 2, 5, 6, 3, 4)])[:1]
-
 # Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them; how many have gradients.
 PROGRAMS = {
     "train": ([("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
@@ -741,7 +715,8 @@ PROGRAMS = {
         lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)], train_as_written, 1),
     "eval": ([("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
              ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))],
-        lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)], eval_as_written, 1),
+        lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)],
+        lambda convolve, *leaves: train_as_written(convolve, *[leaves[i] for i in (0, 1, 2, 5, 6, 3, 4)])[:1], 1),
 }
 
 
@@ -757,10 +732,10 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        again, leaves = torch.is_grad_enabled(), ctx.saved_tensors
+        again = torch.is_grad_enabled()
         *_, written, results = PROGRAMS[ctx.name]
         with torch.enable_grad():
-            leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+            leaves = [t.view_as(t) for t in ctx.saved_tensors]  # whatever one of them was computed from
             found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
             found = iter(torch.autograd.grad(found[:results], wanted, gradients[:results], create_graph=again, allow_unused=True))
         return None, *[next(found) if t.requires_grad else None for t in leaves]
@@ -780,9 +755,10 @@ class ModelNew(nn.Module):
     def forward(self, x):
         compute = super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run
         if self.training:
-            y = compute("train", x, *of(self, "conv_transpose", "weight", "bias"), *of(self, "batch_norm", "weight", "bias"))
-            update(of(self, "batch_norm", "running_mean", "running_var"), [y[1], y[2]], 0.1)
+            y = compute("train", x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight, self.batch_norm.bias)
+            for mine, new in zip([self.batch_norm.running_mean, self.batch_norm.running_var], [y[1], y[2]]):  # rounded once: new ones are fp32
+                mine.copy_(mine.float().lerp_(new, 0.1))
             self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
-        return compute("eval", x, *of(self, "conv_transpose", "weight", "bias"), *of(self, "batch_norm", "running_mean", "running_var", "weight",
-                "bias"))[0]
+        return compute("eval", x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.running_mean, self.batch_norm.running_var,
+                self.batch_norm.weight, self.batch_norm.bias)[0]

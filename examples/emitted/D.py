@@ -451,20 +451,11 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_553d21622bcd", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_98a32166cbc3", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
-
-
-def call(function, index, addresses, sizes, arch, asks=False):
-    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
-    if index != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return call(function, index, addresses, sizes, arch, asks)
-    packed = struct.pack(f"{len(addresses)}P", *addresses)
-    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
 
 
 def prepared(name, leaves, at):
@@ -479,14 +470,17 @@ def prepared(name, leaves, at):
             raise ValueError(f"{label} must have shape {shape}, got {tuple(leaf.shape)}")
     counts = (ctypes.c_longlong * len(sizes))(*sizes.values())
     function, arch = compiled(name, leaves[0].dtype, leaves[0].device, "HALF" if leaves[0].dtype != torch.float32 else "TF32")
-    need = call(function, leaves[0].get_device(), at, counts, arch, True)
+    need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, outputs(**sizes), *rest
+    return function, counts, arch, need, [*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)], *rest
 
 
 def run(name, *given):
     """Launches a program; what its kernels cannot take is computed as it is written."""
+    if given[0].is_cuda and given[0].get_device() != torch._C._cuda_getDevice():
+        with torch.cuda.device(given[0].device):
+            return run(name, *given)
     leaves = [leaf.contiguous() for leaf in given]
     at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
     key = name, *[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
@@ -494,11 +488,11 @@ def run(name, *given):
     strict = not torch._C._get_cudnn_allow_tf32() and leaves[0].dtype == torch.float32
     if strict or need in (-2, -3):
         return written(torch.ops.aten.convolution if strict else convolve, *given)
-    out = [leaves[0].new_empty(*shape) for shape in shapes]
-    workspace = leaves[0].new_empty(need)
-    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
+    out = [leaves[0].new_empty(*shape) for shape in shapes]  # the last is workspace
+    at += [t.data_ptr() for t in out]
+    if code := function(struct.pack(f"{len(at)}P", *at), counts, torch._C._cuda_getCurrentRawStream(index), arch, False):
         raise RuntimeError(f"CUDA error {code}")
-    return out
+    return out[:-1]
 
 
 def convolve(x, weight, bias, *how):
@@ -506,8 +500,9 @@ def convolve(x, weight, bias, *how):
     x, weight = x.contiguous(), weight.contiguous()
     y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
     function, arch = compiled("convolve", x.dtype, x.device, "HALF" if x.dtype != torch.float32 else "TF32")
-    at = [0 if t is None else t.data_ptr() for t in (x, weight, bias, y)]
-    call(function, x.get_device(), at, (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
+    at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
+    sizes = (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:])
+    function(at, sizes, torch._C._cuda_getCurrentRawStream(x.get_device()), arch, False)
     return y
 
 
@@ -531,9 +526,9 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        again, leaves = torch.is_grad_enabled(), ctx.saved_tensors
+        again = torch.is_grad_enabled()
         with torch.enable_grad():
-            leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+            leaves = [t.view_as(t) for t in ctx.saved_tensors]  # whatever one of them was computed from
             found, wanted = forward_as_written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
             found = iter(torch.autograd.grad(found, wanted, gradients, create_graph=again, allow_unused=True))
         return None, *[next(found) if t.requires_grad else None for t in leaves]

@@ -150,9 +150,9 @@ CASES = {
 }
 DENSE = ("f8", "f4", "f5", "C", "f11")
 LONG = {
-    "C": 790,
-    "f10": 832,
-    "f5": 980,
+    "C": 765,
+    "f10": 807,
+    "f5": 964,
 }  # lines of files that are longer than they should be; of others fewer than 600
 
 
@@ -182,7 +182,7 @@ def test_kernels_of_a_file_compute_what_the_model_does(row, tmp_path, monkeypatc
             for mine, true in zip(model.buffers(), wide.buffers()):
                 near = 1e-4 if row in DENSE else 1e-6
                 torch.testing.assert_close(mine.double(), true.double(), rtol=near, atol=near)
-    left = {key[0] for key, (_, _, _, need, *_) in space["_calls"].items() if need <= 0}
+    left = {key[0] for key, (_, _, _, need, *_) in space["_calls"].items() if need < 0}
     assert not left  # no call was left to PyTorch
 
 
@@ -223,6 +223,6 @@ def test_gradients_by_kernels_of_a_file(row, tmp_path, monkeypatch):
         (twice,) = torch.autograd.grad(once.square().sum(), given)
         assert twice.shape == x.shape and twice.abs().max() > 0
     left = {
-        shape[1][0] for shape, (_, _, _, need, *_) in space["_calls"].items() if shape[0] == "backward" and need <= 0
+        shape[1][0] for shape, (_, _, _, need, *_) in space["_calls"].items() if shape[0] == "backward" and need < 0
     }
     assert left == {s for s in CASES[row] if s[-1] % 16}  # the kernels of gradients are for whole vectors

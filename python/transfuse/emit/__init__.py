@@ -60,7 +60,7 @@ class Part:
     @property
     def plain(self) -> bool:
         """Whether forward looks layers up where it uses them, as the model does; else once, by name, before."""
-        return self.rounds
+        return self.rounds or not self.derived
 
     @property
     def falls(self) -> bool:

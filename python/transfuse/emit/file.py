@@ -144,7 +144,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             not any("_as_written(" in text for text in regions),
         ),
         runtime.helpers("\n".join(regions), model),
-        *regions,
+        *(text for text in regions if text.startswith("def ")),
         functions.programs(parts, regions, statistics),
         gradients.function(backward[0].name, backward[0].programs["fp32"][0][1])
         if backward

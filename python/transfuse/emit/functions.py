@@ -33,7 +33,7 @@ def programs(parts, regions: list[str], statistics: bool) -> str:
         results = f", {at.region.differentiable}" if statistics else ""
         entries.append(
             f'    "{part.name}": ([{wrapped_list(expected, " " * (8 + len(part.name)))}],\n'
-            f"        {outputs}, {name_of(text)}{results}),"
+            f"        {outputs},{NEW if text.startswith('lambda ') else ' '}{name_of(text)}{results}),"
         )
     told = (
         "# Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them"
@@ -41,8 +41,11 @@ def programs(parts, regions: list[str], statistics: bool) -> str:
     return "\n".join([f"{told}{'; how many have gradients' * statistics}.", "PROGRAMS = {", *entries, "}"])
 
 
+NEW = "\n        "
+
+
 def name_of(region: str) -> str:
-    return re.search(r"def (\w+)\(", region)[1]
+    return region if region.startswith("lambda ") else re.search(r"def (\w+)\(", region)[1]
 
 
 def _tuple(items) -> str:
@@ -101,9 +104,7 @@ def by_one_function(train: str, evaluation: str) -> tuple[str, str]:
     order = ", ".join(str(all_.index(name)) for name in [*names, *running])
     said = mine[0].replace("):\n", ", *running):\n", 1).replace('."""', '. running: statistics of eval mode."""')
     return said + "\n".join(lines), (
-        f"def {other[1]}(convolve, *leaves):\n"
-        '    """By the running statistics."""\n'
-        f"    return {mine[1]}(convolve, *[leaves[i] for i in ({order})])[:1]"
+        f"lambda convolve, *leaves: {mine[1]}(convolve, *[leaves[i] for i in ({order})])[:1]"
     )
 
 

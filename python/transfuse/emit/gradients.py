@@ -67,7 +67,7 @@ def python(forward: str, backward: str) -> str:
     """What the kernels of "{backward}" compute, in PyTorch's operators: for other sizes, and where it is differentiated again."""
     again, (*leaves, gradient) = torch.is_grad_enabled(), given
     with torch.enable_grad():
-        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+        leaves = [t.view_as(t) for t in leaves]  # whatever one of them was computed from
         wanted = [t for t in leaves if t.requires_grad]
         found = iter(torch.autograd.grad({forward}(_, *leaves), wanted, gradient, create_graph=again, allow_unused=True))
     return [next(found) if t.requires_grad else None for t in leaves]'''

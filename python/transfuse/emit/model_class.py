@@ -31,9 +31,21 @@ def _forwards(ref: Reference, modes, network: bool) -> list[str]:
     calls = sum(line.count(runtime.COMPUTE) for line in lines)
     if calls > 1:
         lines = [f"compute = {runtime.COMPUTE[1:-1]}", *(line.replace(runtime.COMPUTE, "compute") for line in lines)]
-    if network or all(part.plain for mode in modes for part in mode.parts):
-        return lines
-    return [_found_at_once(line) for line in lines]
+    if not network and not all(part.plain for mode in modes for part in mode.parts):
+        lines = [_found_at_once(line) for line in lines]
+    updates = [i for i, line in enumerate(lines) if line.lstrip().startswith("update(")]
+    if len(updates) == 1:
+        lines[updates[0] : updates[0] + 1] = _updated(lines[updates[0]])
+    return lines
+
+
+def _updated(line: str) -> list[str]:
+    """The call of runtime.UPDATE, written out."""
+    call = ast.parse(line.strip()).body[0].value
+    text = runtime.UPDATED
+    for word, argument in zip(("@RUNNING@", "@FOUND@", "@MOMENTUM@"), call.args):
+        text = text.replace(word, ast.unparse(argument).replace("'", '"'))
+    return textwrap.indent(text, " " * (len(line) - len(line.lstrip()))).split("\n")
 
 
 def _guarded(found, init: str) -> str:

@@ -87,8 +87,9 @@ def convolve(x, weight, bias, *how):
     """What torch.ops.aten.convolution computes, by the portable kernel."""
 @WHOLE@    y = x.new_empty(torch.ops.aten.convolution(*[t if t is None else t.to("meta") for t in (x, weight, bias)], *how).shape)
     function, arch = compiled("convolve", @DTYPE@x.device@TOLD@)
-    at = [0 if t is None else t.data_ptr() for t in (x, weight, bias, y)]
-    call(function, x.get_device(), at, (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:]), arch)
+    at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
+    sizes = (ctypes.c_int * (2 * x.dim() - 3))(x.shape[0], *x.shape[2:], *y.shape[2:])
+    function(at, sizes, torch._C._cuda_getCurrentRawStream(x.get_device()), arch, False)
     return y@BACK@
 '''
 
@@ -153,8 +154,8 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, *rest):
     numbers = [n for fill, values in axes for n in [fill] * (5 - x.dim()) + list(values)]  # a missing axis is one long
     numbers += [x.shape[0], rest[1], x.shape[1] // rest[1], y.shape[1] // rest[1]@EITHER@]
     function, arch = compiled("convolve", @DTYPE@x.device@TOLD@)
-    at = [0 if t is None else t.data_ptr() for t in (x, weight, bias, y)]
-    call(function, x.get_device(), at, (ctypes.c_int * len(numbers))(*numbers), arch)
+    at = struct.pack("4P", *[0 if t is None else t.data_ptr() for t in (x, weight, bias, y)])
+    function(at, (ctypes.c_int * len(numbers))(*numbers), torch._C._cuda_getCurrentRawStream(x.get_device()), arch, False)
     return y@BACK@
 '''
 

@@ -10,17 +10,15 @@ from transfuse.emit import derived, portable
 BATCH_NORM = '''
 def batch_norm(x, weight, bias, eps):
     """In training: the result, the batch's mean and its unbiased variance."""
-    mean, variance = x.new_zeros(2, x.shape[1])
-    cudnn = torch.backends.cudnn.enabled
-    return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, True, 1.0, eps, cudnn), mean, variance
+    own = x.new_zeros(2, x.shape[1]).unbind()
+    return torch.ops.aten.batch_norm(x, weight, bias, *own, True, 1.0, eps, torch.backends.cudnn.enabled), *own
 '''
 
 BATCH_NORM_BY_EITHER = '''
 def batch_norm(x, weight, bias, eps, *running):
     """The result, mean and variance: the running ones, or in training the batch's, its variance unbiased."""
-    mean, variance = running or x.new_zeros(2, x.shape[1])
-    cudnn = torch.backends.cudnn.enabled
-    return torch.ops.aten.batch_norm(x, weight, bias, mean, variance, not running, 1.0, eps, cudnn), mean, variance
+    own = running or x.new_zeros(2, x.shape[1]).unbind()
+    return torch.ops.aten.batch_norm(x, weight, bias, *own, not running, 1.0, eps, torch.backends.cudnn.enabled), *own
 '''
 
 
@@ -65,13 +63,16 @@ def update(running, found, momentum):
         return torch._foreach_lerp_(running, found, momentum)
     return [mine.copy_(mine.float().lerp_(new, momentum)) for mine, new in zip(running, found)]
 '''
+# Of one batch norm, where its statistics are found: in fp32 `float()` is the buffer itself.
+UPDATED = """for mine, new in zip(@RUNNING@, @FOUND@):  # rounded once: new ones are fp32
+    mine.copy_(mine.float().lerp_(new, @MOMENTUM@))"""
 
 
 def helpers(regions: str, model: str) -> str:
     """What the regions as written and the model call beside torch's own operators."""
     statistics = BATCH_NORM if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
     statistics = BATCH_NORM_BY_EITHER if "*running" in regions else statistics
-    statistics += UPDATE if statistics else ""
+    statistics += UPDATE if re.search(r"(?<![.\w])update\(", model) else ""
     lookup = OF if re.search(r"(?<![.\w])of\(", model) else ""
     return (derived.HELPERS + "\n" if "_as_derived" in regions else "") + statistics + lookup
 
@@ -101,15 +102,6 @@ OPTIONS_AND_FLAGS = f"""        flags = [@ELEMENT_FLAG@@TOLD_FLAG@{ARCH}, "-diag
         options = {{"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}}"""
 
 RUN = '''
-def call(function, index, addresses, sizes, arch, asks=False):
-    """On the current stream of GPU `index`; asks: for the bytes of workspace the function needs."""
-    if index != torch._C._cuda_getDevice():
-        with torch.cuda.device(index):
-            return call(function, index, addresses, sizes, arch, asks)
-    packed = struct.pack(f"{len(addresses)}P", *addresses)
-    return function(packed, sizes, torch._C._cuda_getCurrentRawStream(index), arch, asks)
-
-
 def prepared(name, leaves, at):
     """Refuses what the kernels cannot take; else what a call with leaves like these needs."""
     sizes, (expected, outputs, *rest) = {}, PROGRAMS[name]
@@ -124,29 +116,32 @@ def prepared(name, leaves, at):
 @ASK@
     if need == -1:
         raise ValueError(f"{name}: at sizes {sizes} a tensor would have 2^31 elements or more, which these kernels cannot address")
-    return function, counts, arch, need if need < 0 else need // leaves[0].element_size() + 1, @SHAPES@, *rest
+    return function, counts, arch, need, @SHAPES@, *rest
 
 
 def run(name, *given@WITHOUT@):
     """Launches a program@ELSEWHERE@.@STATISTICS@@UNWANTED@"""
+    if given[0].is_cuda and given[0].get_device() != torch._C._cuda_getDevice():
+        with torch.cuda.device(given[0].device):
+            return run(name, *given@PASSED@)
 @LEAVES@
     at, index = [leaf.data_ptr() for leaf in leaves], leaves[0].get_device()
     key = name, @TF32@*[(t.shape, t.dtype, t.get_device(), a % 16) for t, a in zip(leaves, at)]
     function, counts, arch, need, shapes, @WRITTEN@@RESULTS@ = _calls.get(key) or _calls.setdefault(key, prepared(name, leaves, at))
-@PORTABLE@@OUT@    workspace = leaves[0].new_empty(need)
-    if code := call(function, index, [*at, *[t.data_ptr() for t in out], workspace.data_ptr()], counts, arch):
+@PORTABLE@@OUT@    at += [t.data_ptr() for t in out]
+    if code := function(struct.pack(f"{len(at)}P", *at), counts, torch._C._cuda_getCurrentRawStream(index), arch, False):
         raise RuntimeError(f"CUDA error {code}")
     return @RETURN@
 '''
 
 ASK = """    function, arch = compiled(name, @DTYPE@first.device)
-    need = call(function, leaves[0].get_device(), at, counts, arch, True)"""
+    need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)"""
 
 ASK_SEVERAL = """    need, told = None, @TOLD@
     while need is None or need in OTHERWISE:  # @OTHER@
         told = OTHERWISE.get(need, told)
         function, arch = compiled(name, @DTYPE@first.device, told)
-        need = call(function, leaves[0].get_device(), at, counts, arch, True)"""
+        need = function(struct.pack(f"{len(at)}P", *at), counts, None, arch, True)"""
 
 # What forward calls. Function.apply would first look for functorch's transforms, which kernels cannot serve, for some microseconds.
 COMPUTE = "(super(torch.autograd.Function, Differentiable).apply if torch.is_grad_enabled() else run)"
@@ -162,10 +157,10 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        again, leaves = torch.is_grad_enabled(), ctx.saved_tensors
+        again = torch.is_grad_enabled()
         @TAKEN@ = PROGRAMS[ctx.name]
         with torch.enable_grad():
-            leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+            leaves = [t.view_as(t) for t in ctx.saved_tensors]  # whatever one of them was computed from
             found, wanted = written(torch.ops.aten.convolution, *leaves), [t for t in leaves if t.requires_grad]
             found = iter(torch.autograd.grad(found@SOME@, wanted, gradients@SOME@, create_graph=again, allow_unused=True))
         return None, *[next(found) if t.requires_grad else None for t in leaves]
@@ -274,26 +269,26 @@ def text(
         "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
         "@RESULTS@": ", results" if statistics else "",
         "@STATISTICS@": " Outputs behind `results` are fp32." if statistics else "",
-        "@SHAPES@": "[(s, leaves[0].dtype if i < rest[-1] else torch.float32) for i, s in enumerate(outputs(**sizes))]"
-        if statistics and not floats
-        else "outputs(**sizes)",
+        "@SHAPES@": "[*outputs(**sizes), (max(need, 0) // leaves[0].element_size() + 1,)]",
         "@OUT@": (
-            "    out = [leaves[0].new_empty(@SHAPE@, dtype=type) for shape, type in shapes]\n"
+            "    kinds = [leaves[0].dtype] * results + [torch.float32] * len(shapes)\n"
+            "    out = [leaves[0].new_empty(@SHAPE@, dtype=kind) for shape, kind in zip(shapes, kinds)]  # the last is workspace\n"
             if statistics and not floats
-            else "    out = [leaves[0].new_empty(@SHAPE@) for shape in shapes]\n"
+            else "    out = [leaves[0].new_empty(@SHAPE@) for shape in shapes]  # the last is workspace\n"
             if not optional
             else "    out = [leaves[0].new_empty(@STAR@((0,) if i in without else shape)) for i, shape in enumerate(shapes)]\n"
         ),
         "@SHAPE@": "shape" if scalars else "*shape",
         "@STAR@": "" if scalars else "*",
         "@WITHOUT@": ", without=()" if optional else "",
+        "@PASSED@": ", without=without" if optional else "",
         "@UNWANTED@": " Outputs `without` are not computed." if optional else "",
         "@RETURN@": (
-            "[*(t.to(dtype) for t in out[:results]), *out[results:]]"
+            "[*(t.to(dtype) for t in out[:results]), *out[results:-1]]"
             if floats and statistics
-            else "[t.to(dtype) for t in out]"
+            else "[t.to(dtype) for t in out[:-1]]"
             if floats
-            else "out"
+            else "out[:-1]"
         ),
     }
     options = OPTIONS if floats and not several else OPTIONS_AND_FLAGS
