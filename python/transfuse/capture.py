@@ -25,6 +25,7 @@ from torch.nn.utils.prune import BasePruningMethod
 
 from transfuse import precision
 from transfuse.guards import HOOKS, Watch
+from transfuse.questions import PATH
 from transfuse.reads import Reads, tensors_in
 from transfuse.trials import unseen
 
@@ -54,6 +55,7 @@ class Capture:
     _inputs: list
     _relations: object  # (flat inputs) → bool, or None: what else must hold between sizes
     own_gradient: str | None = None  # what has a gradient that the graph does not know: it is for calls without one
+    looks: bool = False  # whether forward() asked how tensors lie, or whether they want gradients
     reads: frozenset = frozenset()  # what forward() read beside what Watch sees anyway: (path of a module, attribute)
 
     def inputs(self) -> list[str]:
@@ -207,10 +209,10 @@ def bare(cls: type) -> nn.Module:
 
 
 def plain_view(module: nn.Module, base: type) -> nn.Module:
-    """The same module seen through its original class: the same parameters, buffers and children. Its own hooks run around what
-    is captured, so the view has only those that compute a weight."""
+    """The same module seen through its original class: the same parameters, buffers and children. Its own hooks, and a forward()
+    that was set on the module later, run around what is captured, so the view has only hooks that compute a weight."""
     view = bare(base)
-    view.__dict__ = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse")}
+    view.__dict__ = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse") and k != "forward"}
     for kind in HOOKS:
         kept = [(key, hook) for key, hook in view.__dict__[kind].items() if _weight_hook(hook)]
         view.__dict__[kind] = OrderedDict(kept)
@@ -286,14 +288,37 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
                 f"control flow depends on the values of a tensor{_place(error)}; "
                 'torch.compile(…, backend="transfuse") takes the pieces before and after it'
             ) from error
+    if reads.questions.switches_on:
+        if not reads.questions.now["is_grad_enabled"]:
+            raise CaptureError("its forward() switches gradients on, where they are off")
+        reads.found[PATH, "is_grad_enabled"] = True
     if changes or reads.written:
         raise LastingError("its forward() changes attributes of the module")
     _forget_tensors(program.graph_module)
     captured = _lifted(program, dynamic, paths)
-    captured.reads, captured.own_gradient = frozenset(reads.found), reads.own_gradient
-    if _wants_gradients(captured.constants.values(), view):
+    asked = reads.questions
+    captured.reads, captured.own_gradient, captured.looks = frozenset(reads.found), asked.own_gradient, asked.looks
+    strangers = _name_registered(captured, view, asked.met)
+    if strangers or _wants_gradients(captured.constants.values(), view):
         captured.own_gradient = "a tensor that is no parameter of the model"
     return captured
+
+
+def _same_memory(tensor: torch.Tensor) -> tuple:
+    return tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _name_registered(captured: Capture, view: nn.Module, met: dict[int, torch.Tensor]) -> list[torch.Tensor]:
+    """Constants that are parameters or buffers of the model after all get their names: functions that know the model, such as a
+    forward() set on a part, lead to them past the copy that is traced. Returns the tensors that want gradients and have no name."""
+    named = [("parameter", name, tensor) for name, tensor in view.named_parameters() if id(tensor) in met]
+    named += [("buffer", name, tensor) for name, tensor in view.named_buffers() if id(tensor) in met]
+    places = {_same_memory(tensor): (kind, name) for kind, name, tensor in named}
+    for i, (kind, target) in enumerate(captured.sources):
+        if kind == "constant" and target.rpartition(".")[2].startswith("lifted_tensor"):
+            captured.sources[i] = places.get(_same_memory(captured.constants[target]), captured.sources[i])
+    registered = {id(tensor) for kind, name, tensor in named if (kind, name) in captured.sources}
+    return [tensor for key, tensor in met.items() if tensor.requires_grad and key not in registered]
 
 
 def _wants_gradients(constants, view: nn.Module) -> bool:

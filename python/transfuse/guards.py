@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from torch.autograd import forward_ad
 
-from transfuse.reads import is_plain, snapshot
+from transfuse.questions import PATH
+from transfuse.reads import is_plain, parts_of, snapshot
 
 # Hooks on all modules: they want to see every one called.
 _EVERYWHERE = [
@@ -44,7 +45,7 @@ class Watch:
                 if isinstance(value, list) and name[0] != "_" and all(map(is_plain, value))
             ]
             self.lists += [(table, name) for name in listed]
-        parts = dict(module.named_modules())
+        parts = parts_of(module)
         self.read = [(parts[path], name) for path, name in sorted(reads) if path in parts]
         # The root's own hooks run around forward(), outside of what is captured.
         self.hooks = [t[name] for t in tables[1:] for name in HOOKS]
@@ -123,6 +124,8 @@ class Watch:
 def attributes(module: nn.Module, reads) -> list[tuple[str, str, object]] | None:
     """The plain attributes of a module's parts and those that were read, as (path, name, value): what a tracer of Python code can
     compare. None: something was read that is no number, name or list of them."""
+    if any(path == PATH for path, _ in reads):
+        return None  # a tracer has modes of its own
     found = {}
     parts = dict(module.named_modules())
     for path, part in parts.items():

@@ -15,8 +15,9 @@ from transfuse import fallback
 from transfuse.account import Report, graph_report
 from transfuse.capture import CaptureError, LastingError, ValueDependent, bare, capture, plain_view
 from transfuse.guards import Watch, attributes, autocast_state, places, watched_from_outside
+from transfuse.questions import layout
 from transfuse.regions import Options, cut
-from transfuse.remembered import Bound, Entry, Recall, State
+from transfuse.remembered import Bound, Entry, Recall, State, ties
 
 MOST_VARIANTS = 8  # of a module whose attributes change: as many graphs as torch.compile would make
 
@@ -36,6 +37,12 @@ def _ranks(flat: list):
     return tuple([(a.dim(), a.dtype, a.device) if isinstance(a, torch.Tensor) else _value(a) for a in flat])
 
 
+def _looks(module: nn.Module, flat: list) -> tuple:
+    """What a forward() may see that asks how its tensors lie and whether they want gradients."""
+    inputs = [layout(a) if isinstance(a, torch.Tensor) else None for a in flat]
+    return tuple(inputs), tuple([p.requires_grad for p in module.parameters()])
+
+
 def _value(a):
     try:
         hash(a)
@@ -44,8 +51,8 @@ def _value(a):
     return (type(a), a)
 
 
-def _mode(module: nn.Module, state: State) -> tuple:
-    """What besides the inputs decides which graph holds."""
+def _mode(module: nn.Module, state: State, flat: list) -> tuple:
+    """What besides the sizes and types of inputs decides which graph holds."""
     watch = state.watch
     if watch is None or not watch.holds():
         with state.lock:
@@ -53,7 +60,7 @@ def _mode(module: nn.Module, state: State) -> tuple:
             state.watch = watch = Watch(module, state.reads)
             state.entries, state.captures, state.variants, state.barred = {}, {}, set(), {}
             state.bound, state.recalls, state.recall = {}, {}, None
-    return watch.state(), autocast_state()
+    return watch.state(), autocast_state(), _looks(module, flat) if state.looks else None
 
 
 def forward(module: nn.Module, args: tuple, kwargs: dict):
@@ -65,26 +72,26 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     flat, spec = _flatten(args, kwargs)
     if spec is not None and any([isinstance(a, torch.fx.Proxy) for a in flat]):  # torch.fx.symbolic_trace
         return _plain(module, state, args, kwargs)
-    return _in_mode(module, state, args, kwargs, flat, spec, _mode(module, state))
+    return _in_mode(module, state, args, kwargs, flat, spec, _mode(module, state, flat))
 
 
 def _in_mode(module: nn.Module, state: State, args, kwargs, flat: list, spec, mode: tuple):
     key = (mode, _shapes(flat), spec)
     entry = state.entries.get(key)
-    if entry is None or (entry.__class__ is Bound and entry.fixed and not entry.fits()):
+    if entry is None or (entry.__class__ is Bound and entry.conditional and not entry.fits()):
         loose = (mode, _ranks(flat), spec)
         with state.lock:
             entry = _admitted(module, state, flat, key, loose)
         if entry is None:
             entry = _find(module, state, args, kwargs, flat, spec, mode, key, loose)
-            mode = _mode(module, state)
+            mode = _mode(module, state, flat)
     if isinstance(entry, Refusal):
         result = _plain(module, state, args, kwargs)  # if PyTorch refuses as well, its error is the one to see
         entry.remember(state)
         return result
     if isinstance(entry, str):
         return _plain(module, state, args, kwargs)
-    if spec is None:
+    if spec is None and not state.looks:
         _remember(module, state, mode, flat, entry)
     return entry.call(*flat)
 
@@ -149,9 +156,7 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
         state.variants.add(mode)
         if len(state.variants) > MOST_VARIANTS and len(state.captures) > MOST_VARIANTS:
             reason = f"attributes of {type(module).__name__} take ever new values, each of which is another graph"
-            fallback.warn(reason)
-            state.failures.append(reason)
-            state.refused = reason
+            _refuse(module, reason)
             return reason
         try:
             entry = _capture(module, state, args, kwargs)
@@ -171,15 +176,17 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
             reason = f"{entry.capture.own_gradient} in {type(module).__name__} has a gradient of its own: where one is asked for"
             fallback.warn(reason)
             state.failures.append(reason)
-        if not entry.capture.reads <= state.reads:
+        if not entry.capture.reads <= state.reads or entry.capture.looks > state.looks:
             # From now on these are looked at as well: whatever was found without that is not found again.
             state.reads |= entry.capture.reads
+            state.looks |= entry.capture.looks
             state.watch = None
-            mode = _mode(module, state)
+            mode = _mode(module, state, flat)
             key, loose = (mode, *key[1:]), (mode, *loose[1:])
         entry.flags, entry.spec = [child.training for child in module.modules()], spec
         entry.places = places(module, entry.capture.constants.values())
-        entry.attributes = attributes(module, entry.capture.reads)
+        entry.attributes = None if entry.capture.looks else attributes(module, entry.capture.reads)
+        entry.ties = ties(module)
         state.captures.setdefault(loose, []).append(entry)
         state.entries[key] = _bound(module, state, entry)
         return state.entries[key]
@@ -375,13 +382,26 @@ def optimize(
         min_block_size=min_block_size, never_slower=never_slower, autotune=autotune, engine=engine,
     )  # fmt: skip
     module = _optimized(model, options, dynamic)
-    if example_inputs is not None:
+    if "forward" in model.__dict__:
+        _refuse(
+            module, f"forward() was set on this {type(model).__name__} itself, not on its class: optimise it before"
+        )
+    elif example_inputs is not None:
         args, kwargs = arguments(example_inputs)
         prepare(module, args, kwargs)
     if dryrun:
         print(account(module))
         return model
     return module
+
+
+def _refuse(module: nn.Module, reason: str) -> None:
+    state: State = module.__dict__["_transfuse"]
+    if state.options.require_full_compilation:
+        raise RuntimeError(f"transfuse: {reason}")
+    fallback.warn(reason)
+    state.failures.append(reason)
+    state.refused = reason
 
 
 def arguments(example_inputs) -> tuple[tuple, dict]:
@@ -396,7 +416,7 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
     """Captures for inputs like these in the module's present mode, without running it."""
     state: State = module.__dict__["_transfuse"]
     flat, spec = _flatten(args, kwargs)
-    mode = _mode(module, state)
+    mode = _mode(module, state, flat)
     key = (mode, _shapes(flat), spec)
     if key not in state.entries:
         found = _find(module, state, args, kwargs, flat, spec, mode, key, (mode, _ranks(flat), spec))

@@ -1,9 +1,9 @@
-"""What a forward() does while it is captured beside computing: attributes that it reads and writes, and gradients that it makes its
-own.
+"""What a forward() does while it is captured beside computing: attributes that it reads and writes, and autograd functions that it
+applies.
 
 What it reads is part of the graph as it was then, be it private, an entry of a dictionary or a field of a configuration: it has to
-be looked at before every call. What it writes would be lost. An autograd function's own backward, and hooks on tensors, are not in
-the graph: it holds where no gradient is asked for.
+be looked at before every call. What it writes would be lost. An autograd function's own backward is not in the graph: it holds where
+no gradient is asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import types
 
 import torch
 from torch import nn
+
+from transfuse.questions import MODES, PATH, Questions
 
 _OWN = set(nn.Module().__dict__) - {"training"}  # nn.Module's own tables
 # Hashable and compared by value, or functions: what forward() may branch on.
@@ -32,6 +34,11 @@ _PLAIN = (
     types.BuiltinFunctionType,
 )
 _DEEPEST, _MOST = 5, 500  # of what lies in what: levels, and things that hold others
+
+
+def parts_of(module: nn.Module) -> dict[str, object]:
+    """What attributes are read from, by path: the module's parts, and PyTorch's modes."""
+    return {**dict(module.named_modules()), PATH: MODES}
 
 
 def is_plain(value) -> bool:
@@ -55,7 +62,7 @@ class Same:
 
 def _fields(value) -> dict | None:
     """Of a plain object, such as a configuration, what it holds: of none of Python's own (a logger, a lock), but namespaces."""
-    if isinstance(value, (nn.Module, torch.Tensor, type, types.ModuleType)) or callable(value):
+    if isinstance(value, (nn.Module, torch.Tensor, type, types.ModuleType, types.FunctionType)):
         return None
     if isinstance(value, (types.SimpleNamespace, argparse.Namespace)):
         return value.__dict__
@@ -79,6 +86,8 @@ def _snapshot(value, depth: int, left: list[int]):
             return (value.__class__, *[_snapshot(part, depth - 1, left) for part in value])
         if isinstance(value, (set, frozenset)):
             return frozenset(value)
+        if isinstance(value, types.MethodType):
+            return Same(value.__func__), _snapshot(value.__self__, depth - 1, left)
         if (fields := _fields(value)) is not None:
             return Same(value), _snapshot(fields, depth - 1, left)
     return Same(value)
@@ -99,13 +108,13 @@ def tensors_in(value, depth: int = _DEEPEST) -> list[torch.Tensor]:
 
 
 class Reads:
-    """Collects (module, attribute) pairs, modules by their path, whether anything was written, and whether gradients were made."""
+    """Collects (module, attribute) pairs, modules by their path, whether anything was written, and what was asked."""
 
     def __init__(self):
         self.found: dict[tuple[str, str], object] = {}  # with a snapshot of the value when it was read first
         self.written = False
         self.in_forward = False  # what a tracer does around it does not count
-        self.own_gradient: str | None = None  # what has a gradient that the graph does not know
+        self.questions = Questions()
 
     @contextlib.contextmanager
     def of(self, root: nn.Module):
@@ -113,26 +122,21 @@ class Reads:
         that make gradients meanwhile are not noted.)"""
         thread = threading.get_ident()
         functions = torch.autograd.function
-        setup, register_hook = functions._is_setup_context_defined, torch.Tensor.register_hook
+        setup = functions._is_setup_context_defined
 
         def applied(context):
             # Function.apply asks this first. (`straight = Straight.apply` is bound long before: it cannot be replaced itself.)
             function = sys._getframe(1).f_locals.get("cls")
-            if threading.get_ident() == thread and not getattr(function, "__module__", "torch.").startswith("torch."):
-                self.own_gradient = f"the autograd function {function.__name__}"
+            if threading.get_ident() == thread and not _private_of_pytorch(function):
+                self.questions.own_gradient = f"the autograd function {function.__name__}"
             return setup(context)
 
-        def hooked(tensor, hook):
-            if threading.get_ident() == thread:
-                self.own_gradient = "a hook on a tensor"
-            return register_hook(tensor, hook)
-
-        functions._is_setup_context_defined, torch.Tensor.register_hook = applied, hooked
+        functions._is_setup_context_defined = applied
         try:
             with self._told(root):
                 yield
         finally:
-            functions._is_setup_context_defined, torch.Tensor.register_hook = setup, register_hook
+            functions._is_setup_context_defined = setup
 
     @contextlib.contextmanager
     def _told(self, root: nn.Module):
@@ -157,12 +161,14 @@ class Reads:
         self.found.clear()
         self.in_forward = True
         try:
-            yield
+            with self.questions.of_modes(), self.questions, self.questions.untouched():
+                yield
         finally:
             self.in_forward = False
         modules = dict(root.named_modules())
         for (path, name), before in self.found.items():
             self.written |= path not in modules or snapshot(getattr(modules[path], name, None)) != before
+        self.found.update({(PATH, name): self.questions.now[name] for name in self.questions.modes})
 
     def _telling(self, module: nn.Module, path: str) -> type:
         base = module.__class__
@@ -193,6 +199,12 @@ class Reads:
         return made
 
 
+def _private_of_pytorch(function) -> bool:
+    """What PyTorch applies inside itself is seen as operators; what it offers, as a reentrant checkpoint, is not."""
+    path = f"{getattr(function, '__module__', 'torch._')}.{getattr(function, '__name__', '_')}"
+    return path.startswith("torch.") and any(part[0] == "_" for part in path.split("."))
+
+
 def _of_class(base: type, name: str, value) -> bool:
     """A number or name that a class of the user's holds for all its modules."""
     if name.startswith("__") or callable(value) or not is_plain(value):
@@ -206,4 +218,4 @@ def _worth_watching(name: str, value) -> bool:
     if isinstance(value, (nn.Module, torch.Tensor)) or name.startswith(("__", "_transfuse")):
         return False
     listed = isinstance(value, list) and all(map(is_plain, value))
-    return name[0] == "_" or not (is_plain(value) or listed or callable(value))
+    return name[0] == "_" or not (is_plain(value) or listed)

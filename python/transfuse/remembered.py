@@ -27,11 +27,13 @@ class Entry:
         self.flags: list = []  # the training flags it was captured with
         self.spec = None
         self.places: list = []  # where constants of the graph were found in the module
+        self.ties: list = []  # pairs of names under which the module held one tensor: the graph reads it under one of them
         self.attributes: list | None = None  # the module's when it was captured; None: not all can be told
 
     def bind(self, module: nn.Module) -> Bound:
         owners = [self._owner(module, *source) for source in self.capture.sources]
-        return Bound(self, owners, weakref.ref(module) if self.capture.own_gradient else None)
+        ties = [(*held_at(module, a), *held_at(module, b)) for a, b in self.ties]
+        return Bound(self, owners, ties, weakref.ref(module) if self.capture.own_gradient else None)
 
     def describes(self, module: nn.Module) -> bool:
         """Whether the module has the attributes it was captured with. Plain comparisons alone: torch.compile traces them, and then
@@ -41,6 +43,10 @@ class Entry:
         for path, name, value in self.attributes:
             now = getattr(module.get_submodule(path), name)
             if (now is not value) if callable(value) else (now != value):
+                return False
+        for a, b in self.ties:
+            (table, name), (other, other_name) = held_at(module, a), held_at(module, b)
+            if table[name] is not other[other_name]:
                 return False
         return True
 
@@ -53,24 +59,42 @@ class Entry:
     def _owner(self, module: nn.Module, kind: str, target: str):
         if kind == "constant":
             return self.capture.constants, target
-        path, _, name = target.rpartition(".")
-        owner = module.get_submodule(path)
-        return (owner._parameters if name in owner._parameters else owner._buffers), name
+        return held_at(module, target)
+
+
+def held_at(module: nn.Module, target: str) -> tuple[dict, str]:
+    """The table that holds a parameter or buffer, and its name there."""
+    path, _, name = target.rpartition(".")
+    owner = module.get_submodule(path)
+    return (owner._parameters if name in owner._parameters else owner._buffers), name
+
+
+def ties(module: nn.Module) -> list[tuple[str, str]]:
+    """The names of tensors that the module holds more than once, each with the first name of the same tensor."""
+    first: dict[int, str] = {}
+    held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    pairs = [(first.setdefault(id(tensor), name), name) for name, tensor in held]
+    # A part that stands in two places holds its tensors once.
+    return [(a, b) for a, b in pairs if a != b and held_at(module, a)[0] is not held_at(module, b)[0]]
 
 
 class Bound:
     """An entry with the places where one module keeps its parameters and buffers."""
 
-    def __init__(self, entry: Entry, owners: list, module=None):
-        """`module`: whose own forward() is called where gradients are asked for, which the graph does not know."""
-        self.entry, self.owners = entry, owners
+    def __init__(self, entry: Entry, owners: list, ties: list, module=None):
+        """`ties`: (table, name, table, name) of places that must hold one tensor. `module`: whose own forward() is called where
+        gradients are asked for, which the graph does not know."""
+        self.entry, self.owners, self.ties = entry, owners, ties
         self.fixed, self.own_gradient = entry.places, module is not None
+        self.conditional = bool(self.fixed or ties)
         self._makers: dict = {}
         self.call = self._compiled() if module is None else self._without_gradients(module)
 
     def fits(self) -> bool:
-        """Whether the tensors that were captured as constants are still the ones in the module."""
-        return all([table.get(name) is tensor for table, name, tensor in self.fixed])
+        """Whether the tensors that were captured as constants are still the ones in the module, and what was one tensor still is."""
+        return all([table.get(name) is tensor for table, name, tensor in self.fixed]) and all(
+            [a.get(name) is b.get(other) for a, name, b, other in self.ties]
+        )
 
     def _without_gradients(self, module: weakref.ref):
         ours, spec = self._compiled(), self.entry.spec
@@ -201,7 +225,7 @@ def find(args):
         key = self.key(flat)
         if self.bound.get(key) is not bound:  # else it is there, and another state was met in between
             self.bound[key] = bound
-            self.calls[key] = bound.like(flat), bound if bound.fixed else None
+            self.calls[key] = bound.like(flat), bound if bound.conditional else None
 
 
 class State:
@@ -216,6 +240,7 @@ class State:
         self.recall: Recall | None = None  # the one that the last call found
         self.watch: Watch | None = None
         self.reads: frozenset = frozenset()  # what captured forwards read beside what Watch sees anyway
+        self.looks = False  # whether one asked how tensors lie, or whether they want gradients
         self.variants: set = set()  # states of the module that were met
         self.failures: list[str] = []
         self.refused: str | None = None  # why no call of this module can be ours

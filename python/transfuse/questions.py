@@ -1,0 +1,127 @@
+"""What a forward() asks of PyTorch and of its tensors while it is captured, and what it does to their gradients.
+
+A graph holds for the answers that were given: whether gradients are on (`torch.is_grad_enabled()`), whether a tensor wants one, how
+it lies in memory. So calls where these may differ must not find it. Gradients that forward() makes its own (hooks, leaves, tensors of
+other models) are not in the graph at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+
+import torch
+import torch.utils._pytree as pytree
+from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.utils._mode_utils import no_dispatch
+from torch.overrides import TorchFunctionMode
+
+_MODES = {"is_grad_enabled": torch.is_grad_enabled, "is_inference_mode_enabled": torch.is_inference_mode_enabled}
+
+
+class Modes:
+    """PyTorch's modes as the attributes of an object: they are watched as a module's are."""
+
+    def __getattr__(self, name: str) -> bool:
+        return _MODES[name]()
+
+
+MODES = Modes()
+PATH = ".modes"  # where they stand among the parts of a module, none of whose names begins with a dot
+
+_OWN_GRADIENT = {
+    torch.Tensor.register_hook: "a hook on a tensor",
+    torch.Tensor.retain_grad: "a tensor that keeps its gradient",
+    torch.Tensor.requires_grad_: "a tensor that is made to want a gradient",
+    torch.Tensor.requires_grad.__set__: "a tensor that is made to want a gradient",
+}
+_WANTS = torch.Tensor.requires_grad.__get__
+_ATTACHED = {_WANTS: False, torch.Tensor.is_leaf.__get__: True, torch.Tensor.grad_fn.__get__: None}
+_LAYOUT = (torch.Tensor.stride, torch.Tensor.is_contiguous, torch.Tensor.storage_offset)
+
+
+def by_user(depth: int = 1) -> bool:
+    """Whether the code so many calls above the asking one is none of PyTorch's."""
+    return not sys._getframe(depth + 1).f_globals.get("__name__", "").startswith("torch.")
+
+
+def layout(tensor: torch.Tensor):
+    """What a forward() that asks can be told of how a tensor lies, the same for all sizes of the usual layouts."""
+    if tensor.layout is not torch.strided:
+        return tensor.layout, tensor.requires_grad
+    usual = (
+        tensor.is_contiguous(),
+        tensor.dim() in (4, 5)
+        and tensor.is_contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d),
+    )
+    return usual if any(usual) else tensor.stride(), tensor.requires_grad
+
+
+class Questions(TorchFunctionMode):
+    """Made where the call is: it answers as PyTorch would there, though capturing switches gradients on."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = {name: ask() for name, ask in _MODES.items()}
+        self.modes: set[str] = set()  # those that were asked for
+        self.looks = False  # whether it asked how a tensor lies, or whether it wants a gradient
+        self.own_gradient: str | None = None  # what has a gradient that the graph does not know
+        self.switches_on = False  # gradients, which may be off
+        self.met: dict[int, torch.Tensor] = {}  # tensors that reached forward() by a way that the tracer does not know
+        self.numbers: dict[int, torch.Tensor] = {}  # what those of one element held
+
+    @contextlib.contextmanager
+    def of_modes(self):
+        thread = threading.get_ident()
+
+        def asked(name, ask):
+            def answer():
+                if threading.get_ident() != thread or not by_user():
+                    return ask()
+                self.modes.add(name)
+                return self.now[name] if name != "is_grad_enabled" else self.now[name] and ask()
+
+            return answer
+
+        for name, ask in _MODES.items():
+            setattr(torch, name, asked(name, ask))
+        try:
+            yield
+        finally:
+            for name, ask in _MODES.items():
+                setattr(torch, name, ask)
+
+    def __torch_function__(self, function, kinds, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if (made := _OWN_GRADIENT.get(function)) is not None:
+            self.own_gradient = made
+        elif function is torch._C._set_grad_enabled:
+            self.switches_on |= bool(args[0]) and _MODES["is_grad_enabled"]()
+        elif (function in _ATTACHED or function in _LAYOUT) and by_user():
+            self.looks = True
+            self.modes.add("is_grad_enabled")
+            if function in _ATTACHED and not self.now["is_grad_enabled"] and args[0].grad_fn is not None:
+                return _ATTACHED[function]
+        else:
+            self._note_met(args, kwargs)
+        return function(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def untouched(self):
+        """A tracer computes with single numbers that it meets, and writes to them: a batch norm's counter, say. They are put back."""
+        try:
+            yield
+        finally:
+            with torch._C.DisableTorchFunction(), torch.no_grad(), no_dispatch():
+                for key, number in self.numbers.items():
+                    self.met[key].copy_(number)
+
+    def _note_met(self, args, kwargs) -> None:
+        for value in pytree.tree_leaves((args, kwargs)):
+            if isinstance(value, torch.Tensor) and not isinstance(value, (FakeTensor, FunctionalTensor)):
+                if id(value) not in self.met and value.numel() == 1:
+                    with no_dispatch():
+                        self.numbers[id(value)] = value.detach().clone()
+                self.met[id(value)] = value
