@@ -14,7 +14,7 @@ from transfuse import library, problem
 from transfuse.capture import capture
 from transfuse.emit import cpu, file, gradients, runtime
 from transfuse.emit.formula import Unstated
-from transfuse.emit.model import Reference, reference
+from transfuse.emit.source import Reference, reference, undefined
 from transfuse.emit.launches import Programs
 from transfuse.emit.program import state
 from transfuse.emit.sizes import Sized, sized
@@ -207,6 +207,8 @@ def emit(path, device: str = "cuda", dtype: str = "float32") -> str:
         else:
             stated(mode, name)
     text = cpu.write(found, ref, modes) if device == "cpu" else file.write(found, ref, modes, dtype != "float32")
+    if missing := undefined(text):
+        raise ProblemError(f"{found.path}: {missing[0]} cannot be carried over into a file")
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return text.replace("@DIGEST@", digest)
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from transfuse import library
 from transfuse.emit import device, functions, gradients, header, host, portable, quotients, runtime
 from transfuse.emit.builds import merged, shared
-from transfuse.emit.model import Reference, lines_of
+from transfuse.emit.model import lines_of
+from transfuse.emit.source import Reference
 from transfuse.emit.model_class import WIDTH, model_class
 from transfuse.emit.formula import Unstated
 from transfuse.emit.launches import Kernel

@@ -143,7 +143,9 @@ def wrapped_list(items: list[str], indent: str) -> str:
 
 
 def leaf_name(name: str) -> str:
-    return re.sub(r"^[pb]_", "", name)
+    """As the model calls it, where that is a name: the first layer of a Sequential has a number."""
+    short = re.sub(r"^[pb]_", "", name)
+    return short if short.isidentifier() else name
 
 
 def extent_text(extent) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from transfuse.emit.model import Reference
+from transfuse.emit.source import Reference
 
 
 # Rules that move dimensions and no numbers: they are counted, not told.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import operator
-import re
-import textwrap
-from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
 
+from transfuse.emit.source import Reference
 from transfuse.problem import ProblemError
 from transfuse.regions import batch_norm_statistics, update_statistics
 
@@ -24,144 +21,8 @@ CONVOLUTIONS = {f"aten.conv_transpose{n}d.{'default' if n == 1 else 'input'}": (
 CONVOLUTIONS |= {f"aten.conv{n}d.default": (False, n) for n in (1, 2, 3)} | {"aten.convolution.default": (False, None)}
 
 
-@dataclass
-class Reference:
-    """A reference file's source, in the pieces that a new file needs."""
-
-    imports: str
-    helpers: str  # what the constructor uses
-    init: str
-    signature: str  # of forward, with self
-    names: list[str]  # of forward's parameters
-    star: str | None
-    written: str  # forward as written; the rest of the class is in `init`
-
-
 def lines_of(text: str) -> str:
     return text + "\n" if text else ""
-
-
-def reference(path, module) -> Reference:
-    source = path.read_text()
-    tree = ast.parse(source)
-    tops = {n.name: n for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
-    model = tops.get("Model")
-    if model is None:
-        raise ProblemError(f"{path}: Model must be a class of this file")
-    methods = {n.name: n for n in model.body if isinstance(n, ast.FunctionDef)}
-    if "forward" not in methods:
-        raise ProblemError(f"{path}: Model has no forward")
-    kept = [_text(source, n) for name, n in methods.items() if name not in ("forward", "__init__")]
-    init = (
-        _text(source, methods["__init__"]) if "__init__" in methods else "def __init__(self):\n    super().__init__()"
-    )
-    init = re.sub(r"\bModel\b", "ModelNew", "\n\n".join([init, *kept]))
-    helpers = _helpers(source, tree, _free(init))
-    imports = [_text(source, n) for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
-    plain = [
-        i
-        for i in imports
-        if not re.search(
-            r"torch\.nn\.functional|import torch$|import torch\.nn as nn$|from torch import nn$|__future__", i
-        )
-    ]
-    used = [i for i in plain if any(re.search(rf"\b{w}\b", init + helpers) for w in _bound(i))]
-    forward = methods["forward"]
-    arguments = forward.args
-    names = [a.arg for a in arguments.posonlyargs + arguments.args][1:]
-    fix = lambda text: re.sub(r"\btorch\.nn\.", "nn.", text)  # noqa: E731
-    return Reference(
-        "\n".join(used), fix(helpers), fix(init), f"def forward({ast.unparse(arguments)}):", names,
-        arguments.vararg.arg if arguments.vararg else None, _text(source, forward),
-    )  # fmt: skip
-
-
-def _free(text: str) -> set[str]:
-    """Names that a piece of code takes from its module."""
-    found = set()
-    for scope in ast.parse(text).body:
-        own = {
-            a.arg
-            for n in ast.walk(scope)
-            if isinstance(n, ast.arguments)
-            for a in n.posonlyargs + n.args + n.kwonlyargs
-        }
-        own |= {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        found |= {n.id for n in ast.walk(scope) if isinstance(n, ast.Name)} - own
-        defaults = [
-            d for n in ast.walk(scope) if isinstance(n, ast.arguments) for d in [*n.defaults, *n.kw_defaults] if d
-        ]
-        found |= {n.id for d in defaults for n in ast.walk(d) if isinstance(n, ast.Name)}
-    return found
-
-
-def _bound(statement: str) -> list[str]:
-    node = ast.parse(statement).body[0]
-    return [a.asname or a.name.split(".")[0] for a in node.names]
-
-
-def _text(source: str, node) -> str:
-    lines = source.splitlines()[node.lineno - 1 : node.end_lineno]
-    first = getattr(node, "body", [None])[0]
-    if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str) and len(node.body) > 1:
-        del lines[first.lineno - node.lineno : first.end_lineno - node.lineno + 1]
-    return _unbroken(textwrap.dedent("\n".join(lines)))
-
-
-WIDTH = 142
-
-
-def _unbroken(text: str) -> str:
-    """Lists that were broken to a line an item, on one line where there is room for them."""
-    out, opened, inside = (
-        [],
-        [],
-        0,
-    )  # opened: the lines of a list that has not ended; inside: how many brackets are open
-    for line in text.split("\n"):
-        opened.append(line)
-        code = re.sub(r"""("|')(?:\\.|(?!\1).)*\1""", "", line)
-        inside += sum(c in "([{" for c in code) - sum(c in ")]}" for c in code)
-        if inside <= 0:
-            out += _beside(opened)
-            opened, inside = [], 0
-    result = "\n".join([*out, *opened])
-    return result if ast.dump(ast.parse(result)) == ast.dump(ast.parse(text)) else text
-
-
-def _beside(lines: list[str]) -> list[str]:
-    whole = lines[0]
-    for line in lines[1:]:
-        closes = line.strip().startswith((")", "]", "}"))
-        whole = whole.removesuffix(",") if closes else whole + " " * whole.endswith(",")
-        whole += line.strip()
-    plain = not any("#" in line or '"""' in line for line in lines)
-    return [whole] if plain and len(whole) <= WIDTH else lines
-
-
-def _helpers(source: str, tree, words: set[str]) -> str:
-    """Classes, functions and constants of the file that the constructor reaches; modules lose their forward."""
-    found: dict[str, str] = {}
-    grew = True
-    while grew:
-        grew = False
-        for node in tree.body:
-            names = [node.name] if isinstance(node, (ast.ClassDef, ast.FunctionDef)) else []
-            if isinstance(node, ast.Assign):
-                names = [t.id for t in node.targets if isinstance(t, ast.Name)]
-            for name in names:
-                if name in words and name not in found and name not in ("Model", "get_inputs", "get_init_inputs"):
-                    text = _text(source, node)
-                    if isinstance(node, ast.ClassDef):
-                        for method in node.body:
-                            if isinstance(method, ast.FunctionDef) and method.name == "forward":
-                                text = text.replace("\n" + textwrap.indent(_text(source, method), "    "), "")
-                    found[name] = text
-                    words |= _free(text)
-                    grew = True
-    order = [n.name if hasattr(n, "name") else None for n in tree.body]
-    order += [t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
-    return "\n\n\n".join(found[n].rstrip() for n in dict.fromkeys(order) if n in found)
 
 
 SIGNS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.floordiv: "//", operator.mod: "%"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import math
 import re
 import textwrap
 
 from transfuse.emit import runtime
-from transfuse.emit.model import Printer, Reference, attribute, user_inputs
+from transfuse.emit.model import Printer, attribute, user_inputs
+from transfuse.emit.source import Reference
 from transfuse.problem import ProblemError
 
 WIDTH = 150
@@ -20,7 +22,7 @@ def model_class(found, ref: Reference, modes, network: bool = False) -> str:
     lines = [*_given(found, ref, modes[0]), *_forwards(ref, modes, network)]
     forward = f"{ref.signature}\n" + textwrap.indent("\n".join(lines), "    ")
     body = [textwrap.indent(_guarded(found, ref.init), "    "), textwrap.indent(forward, "    ")]
-    return "\nclass ModelNew(nn.Module):\n" + "\n\n".join(body)
+    return f"\nclass ModelNew({ref.bases}):\n" + "\n\n".join(body)
 
 
 def _forwards(ref: Reference, modes, network: bool) -> list[str]:
@@ -54,14 +56,13 @@ def _guarded(found, init: str) -> str:
     signature = inspect.signature(found.module.Model.__init__)
     bound = signature.bind(None, **given) if isinstance(given, dict) else signature.bind(None, *given)
     bound.apply_defaults()
-    tree = ast.parse(init)
-    first = tree.body[0].body[0]
+    first = next(n for n in ast.parse(init).body if getattr(n, "name", None) == "__init__").body[0]
     lines = init.splitlines()
     checks = []
     for name, value in list(bound.arguments.items())[1:]:
         if isinstance(value, list):
             value = tuple(value)
-        if not isinstance(value, (int, float, bool, str, tuple, type(None))):
+        if not _writable(value):
             continue
         mine = f"tuple({name})" if isinstance(value, tuple) else name
         checks.append((mine, value))
@@ -79,6 +80,13 @@ def _guarded(found, init: str) -> str:
         ]
         lines[first.lineno - 1 : first.lineno - 1] = guard
     return "\n".join(lines)
+
+
+def _writable(value) -> bool:
+    """Whether repr() of a value is the value."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_writable, value))
+    return isinstance(value, (bool, int, str, type(None))) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _given(found, ref: Reference, mode) -> list[str]:
