@@ -70,8 +70,6 @@ def backend(
         raise ValueError(
             f"transfuse: unknown option {sorted(unknown)[0]!r}; known: dryrun, {', '.join(Options.__dataclass_fields__)}"
         )
-    if "torch_executed_ops" in settings:
-        settings["torch_executed_ops"] = tuple(settings["torch_executed_ops"])
     chosen = Options(**settings)
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     fixed = [_is_parameter(n, v) for n, v in zip(placeholders, example_inputs)]

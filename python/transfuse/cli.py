@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import os
 import platform
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 USAGE = """transfuse: compiles transposed convolutions together with everything around them
@@ -53,6 +55,23 @@ def _device(wanted: str | None) -> str:
     return wanted or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def _present(device: str) -> str:
+    import torch
+
+    from transfuse.problem import ProblemError
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ProblemError("PyTorch finds no CUDA device here")
+    return device
+
+
+def _count(text: str) -> int:
+    """A whole number from one on, for argparse."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
+    return int(text)
+
+
 def explain(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="transfuse explain", description="What the algebra makes of a model.")
     parser.add_argument("file", help="a reference file (.py) or a graph (.tf)")
@@ -66,8 +85,24 @@ def explain(words: list[str]) -> int:
     model = reference.model()  # a plan for CUDA needs no GPU
     if options.eval:
         model.eval()
-    print(transfuse.explain(model, tuple(reference.inputs()), _device(options.device)))
+    with _one_sentence(options.file):
+        print(transfuse.explain(model, tuple(reference.inputs()), _device(options.device)))
     return 0
+
+
+@contextlib.contextmanager
+def _one_sentence(file: str):
+    """A model that cannot be captured or that does not run is said to be so, not traced back into PyTorch. (The warning before says
+    the same.)"""
+    from transfuse.fallback import Warned
+    from transfuse.problem import ProblemError, said
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Warned)
+            yield
+    except RuntimeError as error:
+        raise ProblemError(f"{file}: {said(error).removeprefix('RuntimeError: transfuse: ')}") from error
 
 
 def check(words: list[str]) -> int:
@@ -76,7 +111,7 @@ def check(words: list[str]) -> int:
     )
     parser.add_argument("file")
     parser.add_argument("--device", choices=("cpu", "cuda"))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=_count, default=3)
     parser.add_argument("--backward", action="store_true", help="gradients of inputs and parameters as well")
     options = parser.parse_args(words)
     import torch
@@ -86,7 +121,7 @@ def check(words: list[str]) -> int:
     from transfuse.bench import accuracy
 
     reference = problem.load(options.file)
-    device = _device(options.device)
+    device = _present(_device(options.device))
     wrong = 0
     print(f"{options.file} on {device}: error against float64, ours and PyTorch's own\n")
     print(f"{'mode':<8}{'seed':>5}{'ours rms':>12}{'torch rms':>12}{'ours worst':>12}{'torch worst':>13}  verdict")
@@ -94,11 +129,15 @@ def check(words: list[str]) -> int:
         for seed in range(options.seeds):
             model = reference.model(seed, device).train(mode == "train")
             inputs = reference.inputs(seed + 1, device)
-            _progress(f"{mode}, seed {seed}: capturing and compiling…")
-            optimized = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
             wide, wide_inputs = accuracy.clone64(model, inputs)
+            taken = copy.deepcopy(model)
+            try:
+                theirs = _results(model, inputs, options.backward)
+            except Exception as error:
+                raise problem.ProblemError(f"{options.file}: the model does not run: {problem.said(error)}") from error
+            _progress(f"{mode}, seed {seed}: capturing and compiling…")
+            optimized = transfuse.optimize(taken, tuple(inputs), never_slower=False)
             ours = _results(optimized, inputs, options.backward)
-            theirs = _results(model, inputs, options.backward)
             truth = _results(wide, wide_inputs, options.backward)
             mine, base = accuracy.errors(ours, truth), accuracy.errors(theirs, truth)
             verdict = accuracy.verdict(mine, base, [t.dtype for t in theirs])
@@ -198,7 +237,7 @@ def emit(words: list[str]) -> int:
         action="store_true",
         help="runs the written file in a fresh process beside the reference, and times both",
     )
-    parser.add_argument("--seeds", type=int, default=5, help="of --check")
+    parser.add_argument("--seeds", type=_count, default=5, help="of --check")
     parser.add_argument(
         "--dtype",
         choices=("float32", "float16", "bfloat16"),
@@ -211,6 +250,8 @@ def emit(words: list[str]) -> int:
 
     if options.check and not options.output:
         parser.error("--check needs a file to check: -o")
+    if options.check:
+        _present(options.device)
     text = emitter.emit(options.file, options.device, options.dtype)
     if not options.output:
         print(text, end="")

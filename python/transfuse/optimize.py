@@ -378,7 +378,7 @@ def optimize(
     if not isinstance(model, nn.Module):
         raise TypeError(f"transfuse.optimize: model must be a torch.nn.Module, got {type(model).__name__}")
     options = Options(
-        freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=tuple(torch_executed_ops),
+        freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=torch_executed_ops,
         min_block_size=min_block_size, never_slower=never_slower, autotune=autotune, engine=engine,
     )  # fmt: skip
     module = _optimized(model, options, dynamic)

@@ -37,6 +37,15 @@ class Options:
     autotune: bool = False
     engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
 
+    def __post_init__(self):
+        if isinstance(self.torch_executed_ops, str):
+            raise TypeError(f"transfuse: torch_executed_ops takes a list of operators, got {self.torch_executed_ops!r}")
+        self.torch_executed_ops = tuple(self.torch_executed_ops or ())
+        if not isinstance(self.min_block_size, int):
+            raise TypeError(f"transfuse: min_block_size takes a number of operators, got {self.min_block_size!r}")
+        if self.engine not in ("auto", "reference"):
+            raise ValueError(f"transfuse: unknown engine {self.engine!r}; known: auto, reference")
+
 
 @dataclass
 class Line:

@@ -18,6 +18,8 @@ def _(t, x, weight, bias, mean, var, training, momentum, eps, cudnn):
     affine = () if weight is None else (weight, bias)
     value = tensor(x)
     if training or mean is None:
+        if any(extent(size) == 0 for size in value.shape):
+            raise Unsupported("the statistics of no values")  # PyTorch leaves running averages as they are
         result = t.emit("batch_norm", x, *affine, training=1, eps=eps)
         if training and mean is not None:
             dims = [0, *range(2, value.dim())]

@@ -2,11 +2,15 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
+import torch
 import zoo
 
 from transfuse import cli, problem
+
+WITHOUT_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
 
 MODEL = """
 import torch
@@ -103,6 +107,62 @@ def test_bad_files_get_one_sentence(text, words, tmp_path, capsys):
     assert cli.main(["check", str(path)]) == 2
     err = capsys.readouterr().err
     assert words in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "--seeds", "0"],
+        ["check", "--seeds", "-1"],
+        ["emit", "--seeds", "0"],
+        ["bench", "--rounds", "0"],
+        ["bench", "--precision", "fp12"],
+        pytest.param(["check", "--device", "cuda"], marks=WITHOUT_GPU),
+        pytest.param(["bench", "--device", "cuda"], marks=WITHOUT_GPU),
+        pytest.param(["emit", "--check", "-o", "new.py"], marks=WITHOUT_GPU),
+    ],
+    ids=" ".join,
+)
+def test_options_that_cannot_be_get_one_sentence(words, model, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = cli.main([words[0], model, *words[1:]])
+        said = capsys.readouterr().err
+    except SystemExit as end:  # argparse says its usage first
+        said = str(end.code) if isinstance(end.code, str) else capsys.readouterr().err
+        code = 1 if isinstance(end.code, str) else end.code
+    assert code in (1, 2) and "Traceback" not in said
+    last = said.strip().splitlines()[-1]
+    assert any(word in last for word in ("from 1 on", "no CUDA device", "unknown precision"))
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "emit"])
+def test_a_model_that_does_not_run_gets_one_sentence(command, tmp_path, capsys):
+    path = tmp_path / "bad.py"
+    path.write_text(MODEL.replace("rand(2, 3", "rand(2, 7"))
+    assert path.read_text() != MODEL
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cli.main([command, str(path)]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1 and "to have 3 channels" in said[0]
+
+
+@pytest.mark.parametrize("words", [["bench", "--compare"], ["report"]])
+@pytest.mark.parametrize("text", [None, "no JSON", "{}"])
+def test_results_that_are_none_get_one_sentence(words, text, tmp_path):
+    path = tmp_path / "run.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SystemExit, match="is not a result of transfuse bench"):
+        cli.main([*words, str(path), *([str(path)] if words[0] == "bench" else [])])
+
+
+def test_a_page_that_cannot_be_written_gets_one_sentence(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text('{"rows": []}')
+    with pytest.raises(SystemExit, match="cannot be written"):
+        cli.main(["report", str(path), "-o", str(path / "page.html")])
 
 
 def test_unknown_command(capsys):

@@ -197,3 +197,20 @@ def test_whole_model_under_compile_of_pytorch():
     with torch.no_grad():
         close(torch.compile(ours, fullgraph=True, backend=look)(*inputs), model(*inputs))
     assert "ops.transfuse.run(" in graphs[0].code and "conv_transpose2d" not in graphs[0].code
+
+
+@pytest.mark.parametrize(
+    "option,words",
+    [
+        ({"torch_executed_ops": "aten.relu"}, "takes a list of operators"),
+        ({"min_block_size": "3"}, "takes a number of operators"),
+        ({"engine": "fast"}, "unknown engine 'fast'"),
+    ],
+)
+def test_options_of_the_wrong_kind_are_refused(option, words):
+    """Not taken for something else, nor for a failure to compile."""
+    model, x = torch.nn.Sequential(torch.nn.ConvTranspose2d(3, 4, 3), torch.nn.ReLU()), torch.randn(2, 3, 5, 6)
+    with pytest.raises((TypeError, ValueError), match=words):
+        transfuse.optimize(model, (x,), **option)
+    with pytest.raises(Exception, match=words):
+        torch.compile(model, backend="transfuse", options=option)(x)

@@ -134,3 +134,18 @@ def test_dropout_in_training_stays_with_pytorch():
     assert "dropout in training" in str(transfuse.report(ours))
     same(ours.eval()(x), plain.eval()(x))
     assert transfuse.report(ours).graphs[-1].lines[1].taken
+
+
+def test_a_batch_of_nothing_leaves_running_statistics_alone(no_fallback):
+    """As a detector's head has it where nothing was detected."""
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU())
+    plain, ours = copy.deepcopy(model), transfuse.optimize(model, never_slower=False)
+    for count in (2, 0, 3):
+        x = torch.randn(count, 3, 5, 6)
+        for each in (ours, plain):
+            each.zero_grad()
+            each(x).sum().backward()
+        for a, b in zip([*ours.buffers(), *ours.parameters()], [*plain.buffers(), *plain.parameters()]):
+            torch.testing.assert_close(a, b)
+            if a.requires_grad:
+                torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-3)

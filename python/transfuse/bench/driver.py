@@ -11,7 +11,7 @@ from . import compare, table
 from .peers import asked_peers
 from .rows import Row, find_rows
 from .processes import measured
-from .record import environment, write
+from .record import environment, read, write
 
 
 def parser() -> argparse.ArgumentParser:
@@ -93,6 +93,11 @@ def jobs(options, device: str) -> list[tuple[Row, dict]]:
     chosen = find_rows(wanted, options.models_folder)
     default = "tf32" if device == "cuda" else "fp32"
     peers = asked_peers(options.peers)
+    precisions = (options.precision or default).split(",")
+    if unknown := [p for p in precisions if p not in table.PRECISION]:
+        raise SystemExit(f"bench: unknown precision {unknown[0]!r}; known: {', '.join(table.PRECISION)}")
+    if options.rounds < 1:
+        raise SystemExit(f"bench: --rounds takes a number from 1 on, got {options.rounds}")
     shared = {
         "device": device, "backward": options.backward, "eval": options.eval,
         "batch_divisor": options.batch_divisor or (1 if device == "cuda" else 8),
@@ -102,13 +107,13 @@ def jobs(options, device: str) -> list[tuple[Row, dict]]:
         "launches": not options.no_launches, "peer_limit": options.peer_limit,
     }  # fmt: skip
     return [(row, {"path": row.path, "precision": precision, **shared})
-            for precision in (options.precision or default).split(",") for row in chosen]  # fmt: skip
+            for precision in precisions for row in chosen]  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.compare:
-        text, worse = compare.compare(*(json.loads(path.read_text()) for path in options.compare))
+        text, worse = compare.compare(*(read(path, "bench") for path in options.compare))
         print(text)
         return 1 if worse else 0
     if options.autotune:  # for the processes that run the rows
@@ -116,6 +121,8 @@ def main(arguments: list[str]) -> int:
     import torch
 
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("bench: PyTorch finds no CUDA device here")
     if options.scale:
         from . import scaling
 

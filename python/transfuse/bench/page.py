@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from html import escape
 from pathlib import Path
 
 from . import figures, table
 from .floors import floor_ms
+from .record import read, write
 
 STYLE = """
 :root { --ink: #1f2933; --faint: #616e7c; --paper: #ffffff; --card: #f5f7fa; --line: #d9dee4; --ours: #c53030; }
@@ -181,18 +181,8 @@ def main(arguments: list[str]) -> int:
         help="also write roofline.svg, bars.svg and scaling-*.svg of the first file into this folder",
     )
     options = p.parse_args(arguments)
-    reports = []
-    for path in options.json:
-        try:
-            reports.append(json.loads(path.read_text()))
-        except (OSError, ValueError) as problem:
-            raise SystemExit(f"report: {path} is not a result of transfuse bench --json: {problem}") from None
-        if not isinstance(reports[-1], dict) or not isinstance(
-            reports[-1].get("rows", reports[-1].get("scaling")), list
-        ):
-            raise SystemExit(f"report: {path} is not a result of transfuse bench --json: it has no list of rows")
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(page(reports))
+    reports = [read(path, "report") for path in options.json]
+    write(options.output, page(reports), "report")
     print(f"wrote {options.output}")
     if options.figures:
         options.figures.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import platform
 import subprocess
@@ -47,8 +48,22 @@ def environment(arguments: list[str], device: str) -> dict:
     }
 
 
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write(path: Path, text: str, who: str = "bench") -> None:
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text)
+        partial.replace(path)
+    except OSError as problem:
+        raise SystemExit(f"{who}: {path} cannot be written: {problem.strerror}") from None
+
+
+def read(path: Path, who: str) -> dict:
+    """The result of a run."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as problem:
+        raise SystemExit(f"{who}: {path} is not a result of transfuse bench --json: {problem}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("rows", found.get("scaling")), list):
+        raise SystemExit(f"{who}: {path} is not a result of transfuse bench --json: it has no list of rows")
+    return found
