@@ -197,6 +197,7 @@ _IDLE = ("clone", "contiguous", "alias", "detach", "dropout", "to", "_to_copy", 
          "permute", "transpose", "expand")  # fmt: skip
 # Part of a tensor: what else there is of it need not be computed, unless somebody asks for it too.
 _PARTS = ("slice", "select", "narrow")
+_SPLITS = ("split", "split_with_sizes", "chunk")
 
 
 def trim(nodes: list[Node]) -> list[Node]:
@@ -205,6 +206,9 @@ def trim(nodes: list[Node]) -> list[Node]:
     for node in reversed(nodes):
         name = op_name(node).split(".")[1:2]
         source = node.args[0] if node.args else None
+        if name and name[0] in _SPLITS and source in kept and len(node.users) > 1:
+            if not any(user in kept for part in node.users for user in part.users):
+                kept -= {node, *node.users}
         if not name or source not in kept or any(user in kept for user in node.users):
             continue
         shared = any(user not in kept for user in _written_as(source).users)

@@ -152,6 +152,27 @@ def test_parts_of_outputs_stay_views(no_fallback):
         assert not any(part.any() for part in results)
 
 
+@pytest.mark.parametrize(
+    "cut", [lambda y: y.chunk(2, 1), lambda y: y.split([1, 3], 1), lambda y: torch.split(y, 3, -1)]
+)
+def test_all_parts_of_a_result_are_views_of_it(cut, no_fallback):
+    """mean, log_variance = encoder(x).chunk(2, 1)"""
+
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose2d(3, 4, 3)
+
+        def forward(self, x):
+            return cut(self.up(x).relu())
+
+    model = Split()
+    ours, x = optimized(model), torch.randn(2, 3, 4, 4)
+    for a, b in zip(ours(x), model(x), strict=True):
+        same(a, b)
+        assert a.stride() == b.stride()
+
+
 def test_torch_jit_trace_sees_pytorchs_operators(no_fallback):
     model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()).eval()
     x = torch.randn(2, 3, 5, 5)
