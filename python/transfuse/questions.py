@@ -43,8 +43,8 @@ _LAYOUT = (torch.Tensor.stride, torch.Tensor.is_contiguous, torch.Tensor.storage
 
 
 def by_user(depth: int = 1) -> bool:
-    """Whether the code so many calls above the asking one is none of PyTorch's."""
-    return not sys._getframe(depth + 1).f_globals.get("__name__", "").startswith("torch.")
+    """Whether the code so many calls above the asking one is none of PyTorch's, and none of ours."""
+    return not sys._getframe(depth + 1).f_globals.get("__name__", "").startswith(("torch.", "transfuse."))
 
 
 def layout(tensor: torch.Tensor):
@@ -74,11 +74,11 @@ class Questions(TorchFunctionMode):
 
     @contextlib.contextmanager
     def of_modes(self):
-        thread = threading.get_ident()
+        thread: int | None = threading.get_ident()
 
         def asked(name, ask):
             def answer():
-                if threading.get_ident() != thread or not by_user():
+                if threading.get_ident() != thread or not by_user():  # whoever keeps the function may ask it later
                     return ask()
                 self.modes.add(name)
                 return self.now[name] if name != "is_grad_enabled" else self.now[name] and ask()
@@ -90,6 +90,7 @@ class Questions(TorchFunctionMode):
         try:
             yield
         finally:
+            thread = None
             for name, ask in _MODES.items():
                 setattr(torch, name, ask)
 

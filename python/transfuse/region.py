@@ -111,7 +111,7 @@ class Region:
         handle, eager, count = self.handle, self.eager, self.leaf_count
         choices, modes = self.choices, self.modes
         never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
-        program, grad_enabled = self.differentiable_program, torch.is_grad_enabled
+        program, grad_enabled = self.differentiable_program, torch._C.is_grad_enabled
 
         def call(*arguments):
             if self.failure is not None:

@@ -139,7 +139,7 @@ class Bound:
         """Makes such calls, each with its own table of modes. `switched`: TF32 may be allowed or not."""
         region, takes, gives = self.entry.alone
         names = {"region": region.caller(), "gave_up": region.gave_up, "mode_of": region.mode_of}
-        names |= {"handle": region.handle, "grad": torch.is_grad_enabled}
+        names |= {"handle": region.handle, "grad": torch._C.is_grad_enabled}
         if region.outputs == 1:
             names["run"], run = library.run_one, "run(leaves, handle, mode)"
         else:

@@ -107,6 +107,42 @@ def test_each_answer_is_captured_once(no_fallback):
     assert sum(map(len, ours.__dict__["_transfuse"].captures.values())) == 2
 
 
+def test_a_question_that_is_kept_is_answered_later(no_fallback):
+    kept = []
+
+    def how(up, x):
+        kept.append(torch.is_grad_enabled)
+        return up(x)
+
+    ours, _ = pair(With(how))
+    with torch.no_grad():
+        ours(X)
+    assert kept and all(ask() for ask in kept)
+    with torch.no_grad():
+        assert not any(ask() for ask in kept)
+
+
+class Nested(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.last = inner, nn.Conv2d(4, 2, 3)
+
+    def forward(self, x):
+        return self.last(self.inner(x))
+
+
+def test_an_optimised_part_asks_nothing(no_fallback):
+    inner = transfuse.optimize(With(lambda up, x: up(x).relu()), (X,), never_slower=False)
+    ours = transfuse.optimize(Nested(inner), never_slower=False)
+    plain = Nested(inner)
+    plain.last = ours.last
+    for _ in range(2):
+        same(gradients(ours), gradients(plain))
+        with torch.no_grad():
+            same([ours(X)], [plain(X)])
+    assert sum(map(len, ours.__dict__["_transfuse"].captures.values())) == 1
+
+
 def enabled(up, x):
     with torch.enable_grad():
         return up(x).tanh()
