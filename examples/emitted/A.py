@@ -88,19 +88,19 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     const int end = min(begin + 64, height), rows = end - begin, lane5 = (int)threadIdx.x % 32, line = (int)threadIdx.x / 32, vectors = width / 4;
     for (int t1 = 0; t1 < rows; t1 += 32) {
         float sum12[4][2] = {};
-        if (lane5 < vectors) {
-            const int column = lane5 * 4;
+        for (int v1 = lane5; v1 < vectors; v1 += 32) {
+            const int column = v1 * 4;
             float value[4][4];
             UNROLL for (int u = 0; u < 4; ++u) {
-                const int row16 = min(t1 + line + u * 8, rows - 1), i17 = begin + row16, q18 = q0 / 64, outer19 = q0 - q18 * 64;
-                const auto pack = *(const tf_vector<STORED, 4>*)(p0 + (column + i17 * width + q18 * n13 + outer19 * height_x_width));
+                const int row17 = min(t1 + line + u * 8, rows - 1), i18 = begin + row17, q19 = q0 / 64, outer20 = q0 - q19 * 64;
+                const auto pack = *(const tf_vector<STORED, 4>*)(p0 + (column + i18 * width + q19 * n13 + outer20 * height_x_width));
                 UNROLL for (int l = 0; l < 4; ++l) value[u][l] = (float)pack.lane[l];
             }
             bool in14[2][4];
             UNROLL for (int l = 0; l < 4; ++l) {
-                const int i21 = column + l;
-                in14[0][l] = i21 >= 1 && i21 <= n16;
-                in14[1][l] = i21 <= n16;
+                const int i22 = column + l;
+                in14[0][l] = i22 >= 1 && i22 <= n16;
+                in14[1][l] = i22 >= 0 && i22 <= n16;
             }
             UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j11 = 0; j11 < 2; ++j11) {
@@ -116,25 +116,25 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             }
     }
     __syncthreads();
-    const int warp = (int)threadIdx.x / 32, lane25 = (int)threadIdx.x % 32, task27 = min(warp, 2 - 1), at30 = task27 * 3;
-    const int lo = tf_cells[at30], hi = tf_cells[at30 + 1], step = tf_cells[at30 + 2];
+    const int warp = (int)threadIdx.x / 32, lane26 = (int)threadIdx.x % 32, task28 = min(warp, 2 - 1), at31 = task28 * 3;
+    const int lo = tf_cells[at31], hi = tf_cells[at31 + 1], step = tf_cells[at31 + 2];
     const int first = begin <= lo ? lo : lo + (begin - lo + step - 1) / step * step, last = min(hi, end - 1);
     const int count = last < first ? 0 : (last - first) / step + 1;
-    double sum38[2] = {};
-    for (int t2 = lane25; t2 < count; t2 += 32) {
-        const int i40 = first + t2 * step, at41 = (i40 - begin) * 2;
-        sum38[0] += tf_rows[at41]; sum38[1] += tf_rows[at41 + 1];
+    double sum39[2] = {};
+    for (int t2 = lane26; t2 < count; t2 += 32) {
+        const int i41 = first + t2 * step, at42 = (i41 - begin) * 2;
+        sum39[0] += tf_rows[at42]; sum39[1] += tf_rows[at42 + 1];
     }
-    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum38[j] += __shfl_down_sync(0xffffffffu, sum38[j], d);
-    if (lane25 == 0) { tf_sums[task27 * 2] = sum38[0]; tf_sums[task27 * 2 + 1] = sum38[1]; }
+    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum39[j] += __shfl_down_sync(0xffffffffu, sum39[j], d);
+    if (lane26 == 0) { tf_sums[task28 * 2] = sum39[0]; tf_sums[task28 * 2 + 1] = sum39[1]; }
     __syncthreads();
-    for (int task43 = (int)threadIdx.x; task43 < 4; task43 += 256) {
-        const int which = task43 % 2, rest = task43 / 2;
-        double sum48 = 0.0;
+    for (int task44 = (int)threadIdx.x; task44 < 4; task44 += 256) {
+        const int which = task44 % 2, rest = task44 / 2;
+        double sum49 = 0.0;
         for (int c = 0; c < 2; ++c)
-            if (table_1[2 * c] >> rest & 1) sum48 += tf_sums[c * 2 + which];
-        const int q50 = q0 / 64, outer51 = q0 - q50 * 64;
-        p1[task43 + q50 * 256 + outer51 * 4 + (begin / 64) * n24] = sum48;
+            if (table_1[2 * c] >> rest & 1) sum49 += tf_sums[c * 2 + which];
+        const int q51 = q0 / 64, outer52 = q0 - q51 * 64;
+        p1[task44 + q51 * 256 + outer52 * 4 + (begin / 64) * n24] = sum49;
     }
 }
 
@@ -369,6 +369,7 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
             0.25 / (height * width));
         return (long long)cudaGetLastError();
     }
+    if (height > 256) return -2;
     if (512 * batch * height * width >= 1ll << 31) return -1;
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
     if (asks) return at_2 + 2048 * batch;
@@ -416,7 +417,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_c3c51aca36b9", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_5e20c34d5aa8", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -136,23 +136,23 @@ def rms(found, truth) -> float:
     return ((found.double() - truth).pow(2).mean().sqrt() / truth.pow(2).mean().sqrt()).item()
 
 
-# Of A and B several chunks of rows, one chunk, and sizes that only the general kernels take; of f10 parts of the image that
-# are empty at the example's sizes, and none.
+# Of A and B several chunks of rows, one chunk, rows longer than the example's, and sizes that only the general kernels take; of
+# f10 parts of the image that are empty at the example's sizes, and none, and longer rows; of f5 tiles that a border cuts, and none.
 CASES = {
-    "A": ((2, 64, 130, 32), (1, 64, 70, 16), (1, 64, 9, 7)),
+    "A": ((2, 64, 130, 32), (1, 64, 70, 16), (1, 64, 9, 256), (1, 64, 9, 7)),
     "B": ((2, 64, 130, 32), (1, 64, 9, 7)),
-    "f10": ((2, 3, 8, 12, 16), (1, 3, 9, 33, 32)),
+    "f10": ((2, 3, 8, 12, 16), (1, 3, 9, 33, 32), (1, 3, 4, 9, 64)),
     "f8": ((1, 32, 2, 3, 16),),
     "f4": ((1, 16, 4, 3, 16),),
-    "f5": ((2, 16, 3, 5, 16),),
+    "f5": ((2, 16, 3, 5, 16), (1, 16, 2, 9, 48)),
     "C": ((2, 64, 1, 2, 32),),
     "f11": ((2, 64, 3, 64), (1, 64, 6, 64)),
 }
 DENSE = ("f8", "f4", "f5", "C", "f11")
 LONG = {
     "C": 765,
-    "f10": 807,
-    "f5": 964,
+    "f10": 809,
+    "f5": 967,
 }  # lines of files that are longer than they should be; of others fewer than 600
 
 
@@ -226,3 +226,18 @@ def test_gradients_by_kernels_of_a_file(row, tmp_path, monkeypatch):
         shape[1][0] for shape, (_, _, _, need, *_) in space["_calls"].items() if shape[0] == "backward" and need < 0
     }
     assert left == {s for s in CASES[row] if s[-1] % 16}  # the kernels of gradients are for whole vectors
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+def test_sizes_beyond_a_kernels_room_are_left_to_pytorch(tmp_path, monkeypatch):
+    """Box sums by rows keep so many of them: of a higher image a block would have more."""
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+    path = root / "bench" / "models" / "f10.py"
+    space, theirs = emulated(emit.emit(path), tmp_path, 80), namespace(path.read_text())
+    torch.manual_seed(0)
+    reference = theirs["Model"](*theirs["get_init_inputs"]())
+    torch.manual_seed(0)
+    model, x = space["ModelNew"](*theirs["get_init_inputs"]()), torch.rand(1, 3, 7, 64, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), reference(x))
+    assert [need for _, _, _, need, *_ in space["_calls"].values()] == [-2]

@@ -65,7 +65,7 @@ class Part:
     @property
     def falls(self) -> bool:
         """Whether sizes remain that no variant takes."""
-        return all(condition for condition, _ in self.programs["fp32"])
+        return all(condition or program.beyond for condition, program in self.programs["fp32"])
 
 
 @dataclass

@@ -137,7 +137,7 @@ def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[
         asked = [f"if ({w}) " for k in program.optional if (w := f"out[{k}]") in written(launch)]
         calls.append(f"{''.join(asked)}launch({launch.kernel.name}, {how}{arguments});")
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
-    used = " ".join([*calls, program.bytes, most, program.flops])
+    used = " ".join([*calls, program.bytes, most, program.flops, *program.beyond])
     begins = (
         [("at_0", f"asks ? 0 : (long long)out[{len(program.outputs)}]"), *program.workspace[1:]]
         if program.workspace
@@ -146,6 +146,7 @@ def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[
     statements = _used([*program.extents, *begins], used)
     return [
         *_declared([(n, f) for n, f in statements if not n.startswith("at_")]),
+        *([f"if ({' || '.join(program.beyond)}) return -2;"] if program.beyond else []),
         f"if ({most} >= 1ll << 31) return -1;",
         *([f"if ({program.flops} < {SMALL}) return -3;"] if program.flops else []),
         *_declared([(n, f) for n, f in statements if n.startswith("at_")]),

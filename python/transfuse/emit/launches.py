@@ -52,6 +52,7 @@ class Program:
     entries: list[str] = field(default_factory=list)  # what the generators call the kernels
     largest: list[str] = field(default_factory=list)  # elements of the largest tensors: offsets have 32 bits
     flops: str = ""  # of the convolutions that are computed in TF32
+    beyond: list[str] = field(default_factory=list)  # conditions: a block would keep more than its text has room for
     optional: list[int] = field(
         default_factory=list
     )  # outputs that a caller may go without: launches for them alone are left out

@@ -17,6 +17,9 @@ FLOAT = re.compile(r"(?<![\w.])(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)f?(?
 WIDTH = {"int": 4, "unsigned": 4, "float": 4, "long long": 8, "double": 8, "tf_divisor": 8}
 
 
+KEPT = re.compile(r"(\d+) of (\d+) rows kept")
+
+
 class Stating:
     def __init__(self, sized: Sized, found: list, prefix: str):
         self.sized, self.prefix = sized, prefix
@@ -107,7 +110,17 @@ class Stating:
             [source["entry"] for source in first["sources"]],
             self._largest(),
             self._flops(),
+            self._beyond(),
         )
+
+    def _beyond(self) -> list[str]:
+        """Where a block would keep more rows than its text has room for: how many it does the launches' notes say."""
+        rooms = {}
+        for i, launch in enumerate(self.made[0]["launches"]):
+            if match := KEPT.search(launch["note"]):
+                kept = [int(KEPT.search(made["launches"][i]["note"])[1]) for made in self.made]
+                rooms[self.statement.state(kept).text] = match[2]
+        return [f"{kept} > {room}" for kept, room in rooms.items() if not kept.isdigit()]
 
     def _flops(self) -> str:
         texts = [source["text"] for source in self.made[0]["sources"]]
