@@ -38,8 +38,8 @@ public:
     bool chance(double probability) { return uniform() < probability; }
     double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
     double uniform(double lo, double hi) { return lo + (hi - lo) * uniform(); }
-    template <class T>
-    T pick(const std::vector<T>& list) {
+    template <class List>
+    typename List::value_type pick(const List& list) {
         return list[static_cast<size_t>(between(0, static_cast<int64_t>(list.size()) - 1))];
     }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,7 +59,7 @@ enum class Key : uint8_t {
     rows, matrix, counts, los, his, steps, sizes,
 };
 
-using Number = std::variant<int64_t, double, std::vector<int64_t>, std::vector<double>>;
+using Number = std::variant<int64_t, double, Sizes, std::vector<double>>;
 
 // A small sorted set of (key, value). Booleans are int64 0/1; dtypes are int64 of the enum. Copies share it until one
 // is set anew.
@@ -74,7 +73,7 @@ public:
     int64_t integer(Key key) const;                    // throws Error if absent or of another kind
     double number(Key key) const;                      // accepts an integer
     bool flag(Key key) const { return integer(key) != 0; }
-    const std::vector<int64_t>& integers(Key key) const;
+    const Sizes& integers(Key key) const;
     const std::vector<double>& numbers(Key key) const;
     const Items& items() const;
     size_t hash() const { return held_ ? held_->hash : 0; }
@@ -92,9 +91,11 @@ private:
 
 using ValueId = int32_t;  // index of a node in its graph; a node has one result
 
+using Operands = Few<ValueId, 4>;
+
 struct Node {
     Op op;
-    std::vector<ValueId> args;
+    Operands args;
     Attributes attributes;  // complete: defaults are filled in, negative dims made positive, scalars spread per axis
     Type type;
     std::string name;       // leaves: required and unique; others: optional, printed when present
@@ -141,21 +142,22 @@ public:
     ValueId param(std::string name, Type type);
     ValueId scalar(double value);                                    // rank 0, weak dtype, as a Python number in PyTorch
     ValueId full(Type type, double value);
-    ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}, std::string name = {});
+    ValueId add(Op op, Operands args, Attributes attributes = {}, std::string name = {});
     // A node of another graph again, on operands that are what its own are there: of their types, numbers where they are
     // numbers. Nothing is inferred.
-    ValueId again(const Node& node, std::vector<ValueId> args) {
+    ValueId again(const Node& node, Operands args) {
         return append({node.op, std::move(args), node.attributes, node.type, node.name});
     }
     const Node& operator[](ValueId id) const { return nodes_[static_cast<size_t>(id)]; }
     ValueId size() const { return static_cast<ValueId>(nodes_.size()); }
+    void expect(size_t nodes) { known_.expect(nodes); }  // so many will be appended
 
     // Shorthands used by rules and gradients.
     ValueId binary(Op op, ValueId a, ValueId b) { return add(op, {a, b}); }
     ValueId binary(Op op, ValueId a, double b) { return add(op, {a, scalar(b)}); }
     ValueId reduce(Op op, ValueId x, Sizes dims, bool keepdim = true);
     ValueId reshape(ValueId x, Sizes shape);
-    ValueId lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes, int64_t groups);
+    ValueId lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const Lattices& axes, int64_t groups);
 
     // Drops nodes no output needs (leaves are always kept, in order) and seals the graph.
     Graph finish(std::vector<ValueId> outputs, std::vector<std::string> output_names = {});
@@ -167,15 +169,29 @@ private:
         template <class Same>
         ValueId find(size_t hash, const Same& same) const;  // the value it is true of, or -1
         void add(size_t hash, ValueId value);
+        void expect(size_t values);
 
     private:
+        void make_room(size_t slots);
         std::vector<std::pair<size_t, ValueId>> slots_;  // a power of two; -1: empty
         size_t taken_ = 0;
     };
     ValueId append(Node node);
     bool take_name(const std::string& name, ValueId value);  // false: another value has it
     std::string name_;
-    std::deque<Node> nodes_;  // references to nodes stay valid while others are appended
+    // References to nodes stay valid while others are appended.
+    class Nodes {
+    public:
+        size_t size() const { return parts_.empty() ? 0 : (parts_.size() - 1) * part + parts_.back().size(); }
+        Node& operator[](size_t i) { return parts_[i / part][i % part]; }
+        const Node& operator[](size_t i) const { return parts_[i / part][i % part]; }
+        void push_back(Node node);
+
+    private:
+        static constexpr size_t part = 64;
+        std::vector<std::vector<Node>> parts_;  // each has room for `part` nodes
+    };
+    Nodes nodes_;
     std::vector<ValueId> leaves_;
     Index known_, names_;
 };
@@ -189,8 +205,8 @@ bool is_binary(Op op);      // pointwise with two operands
 bool is_pointwise(Op op);   // any pointwise, select, cast, identity, detach
 bool is_reduction(Op op);   // sum … var
 // The per-axis lattices of a `lattice` node (or, with the x and w types given, of conv_transpose/conv/avg_pool/upsample).
-std::vector<Lattice> lattices(const Graph& graph, ValueId id);
-std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spatial_tap_axis, const Type& w);
+Lattices lattices(const Graph& graph, ValueId id);
+Lattices lattices(const Node& node, const Type& x, int64_t first_spatial_tap_axis, const Type& w);
 // The first index a `slice` of a tensor of type x takes. Its attributes start and end stay as written (negative: from the
 // end), so that the slice holds for other extents; the number of elements is the extent of the result.
 int64_t slice_start(const Node& slice, const Type& x);

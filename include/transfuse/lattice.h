@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "transfuse/few.h"
+
 namespace transfuse {
 
 // One residue class of outputs, o = period·u + residue. All its taps read the input with unit structure:
@@ -69,6 +71,7 @@ struct Lattice {
     bool never_cut() const;
     bool trivial() const { return in == 1 && out == 1 && taps == 1 && offset == 0; }
 };
+using Lattices = Few<Lattice, 3>;  // one an axis
 std::string to_string(const Lattice& lattice);
 
 // Divides by g = gcd(up, down, dil·k structure): drops taps that can never contribute and normalises the relation.

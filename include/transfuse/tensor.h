@@ -6,9 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "transfuse/few.h"
+
 namespace transfuse {
 
-using Sizes = std::vector<int64_t>;
+using Sizes = Few<int64_t, 6>;  // a weight [groups, in, out, d, h, w] has the most axes
 
 enum class DType : uint8_t { f64, f32, f16, bf16 };
 

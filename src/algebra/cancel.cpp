@@ -57,7 +57,7 @@ ValueId factor_scale(Rewriter& r, ValueId id) {
 // The value without a per-channel shift by `bias`, if it ends in one: lattice(…, bias), or v + bias.
 ValueId without_bias(Rewriter& r, ValueId v, ValueId bias) {
     if (r.is(v, Op::lattice) && bias_of(r, v) == bias) {
-        const std::vector<Lattice> axes = axes_of(r, v);
+        const Lattices axes = axes_of(r, v);
         return lattice(r, r.arg(v, 0), r.arg(v, 1), -1, axes);
     }
     if (!r.is(v, Op::add)) return -1;

@@ -68,7 +68,7 @@ ValueId boxes_as_channels(Rewriter& r, ValueId w, const Sizes& tap_axes) {
 // Σ over the given tensor axes of lattice `y`, times `factor`, plus bias·bias_factor; in f32 for 16-bit operands.
 // −1 where it has too many boxes to be worth a look.
 ValueId collapsed(Rewriter& r, ValueId y, const Sizes& dims, double factor, double bias_factor) {
-    std::vector<Lattice> axes = axes_of(r, y);
+    Lattices axes = axes_of(r, y);
     if (has_long_taps(axes)) return -1;
     const std::optional<Separable> pool = separable(r, y);
     const DType dtype = wide(r.dtype(y));
@@ -159,7 +159,7 @@ ValueId sum_of_channels(Rewriter& r, ValueId id) {
         return -1;
     const Node node = r[id];
     if (is_sixteen_bit(node.type.dtype)) return -1;  // the summed weights would be rounded
-    const std::vector<Lattice> axes = axes_of(r, y);
+    const Lattices axes = axes_of(r, y);
     const ValueId x = r.arg(y, 0), bias = bias_of(r, y);
     ValueId w = reduce(r, Op::sum, r.arg(y, 1), {2});
     Sizes shape = r.shape(w);
@@ -184,7 +184,7 @@ ValueId sum_of_batch(Rewriter& r, ValueId id) {
         return -1;
     const Node node = r[id];
     if (is_sixteen_bit(node.type.dtype)) return -1;
-    const std::vector<Lattice> axes = axes_of(r, y);
+    const Lattices axes = axes_of(r, y);
     const ValueId x = r.arg(y, 0), w = r.arg(y, 1), bias = bias_of(r, y);
     const double batch = static_cast<double>(r.shape(y)[0]);
     r.say(name(node.op), " over the batch of ", r[y].type, " moves before the convolution");

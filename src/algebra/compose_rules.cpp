@@ -15,12 +15,12 @@ size_t at(int64_t axis) { return static_cast<size_t>(axis); }
 // Two lattices of which one is depthwise, separable and the same for all channels: per axis, the other's taps are
 // convolved with its kernel. 16-bit operands are composed in f32, so no weight is rounded twice.
 struct Composition {
-    std::vector<Lattice> axes;
+    Lattices axes;
     std::vector<std::vector<double>> matrix;  // per axis, taps of the result × taps of the kept weight
 };
 
-std::optional<Composition> composition(const std::vector<Lattice>& first, const std::vector<Lattice>& second, bool bias,
-                                       const Separable& thin, bool thin_is_first) {
+std::optional<Composition> composition(const Lattices& first, const Lattices& second, bool bias, const Separable& thin,
+                                       bool thin_is_first) {
     Composition result;
     if (has_long_taps(first) || has_long_taps(second)) return std::nullopt;
     for (size_t a = 0; a < first.size(); ++a) {
@@ -49,8 +49,7 @@ ValueId mapped_weight(Rewriter& r, ValueId w, const Composition& composition) {
 
 // Composed weights need f32. In 16 bits that costs tensor cores six products for one (three, at half the rate), except
 // where a product is so thin that it runs in ordinary arithmetic.
-bool worth_widening(const Rewriter& r, DType narrow, ValueId w, const std::vector<Lattice>& apart,
-                    const std::vector<Lattice>& composed) {
+bool worth_widening(const Rewriter& r, DType narrow, ValueId w, const Lattices& apart, const Lattices& composed) {
     if (!is_sixteen_bit(narrow)) return true;
     constexpr double thin = 1400, dearer = 6;
     double products = 1, before = 1, work = static_cast<double>(r.shape(w)[1] * r.shape(w)[2]);
@@ -63,7 +62,7 @@ bool worth_widening(const Rewriter& r, DType narrow, ValueId w, const std::vecto
 
 // The lattice y and the pool `id` behind it as one, of the type 16 bits are widened to; −1 where they are none.
 ValueId composed_with_pool(Rewriter& r, ValueId y, ValueId id, const Separable& pool) {
-    const std::vector<Lattice> first = axes_of(r, y), second = axes_of(r, id);
+    const Lattices first = axes_of(r, y), second = axes_of(r, id);
     const ValueId bias = bias_of(r, y);
     std::optional<double> passes = 1.0;
     if (bias >= 0) passes = gain(second, pool);
@@ -123,7 +122,7 @@ ValueId pool_of_affine(Rewriter& r, ValueId id) {
     const std::optional<Separable> pool = separable(r, id);
     if (!pool) return -1;
     const Node node = r[id], inner = r[y];
-    const std::vector<Lattice> axes = axes_of(r, id);
+    const Lattices axes = axes_of(r, id);
     for (size_t side = 0; side < 2; ++side) {
         if (op == Op::div && side == 1) break;
         const ValueId u = inner.args[side];
@@ -192,7 +191,7 @@ ValueId pool_before_cast(Rewriter& r, ValueId id) {
     const std::optional<Separable> pool = separable(r, id);
     if (!pool || bias_of(r, id) >= 0) return -1;
     const DType narrow = r.dtype(id), wider = r.dtype(r.arg(x));
-    const std::vector<Lattice> axes = axes_of(r, id);
+    const Lattices axes = axes_of(r, id);
     const ValueId w = r.arg(id, 1), v = r.arg(x);
     r.say("the pool before the cast to ", name(narrow));
     return cast(r, lattice(r, v, pool_weight(r, w, *pool, wider), -1, axes), narrow);
@@ -208,7 +207,7 @@ ValueId slice_of_lattice(Rewriter& r, ValueId id) {
     const int64_t start = slice_bound(node.attributes.integer(Key::start), r.shape(y)[at(axis)]);
     const int64_t extent = node.type.shape[at(axis)];
     if (extent == 0) return -1;
-    std::vector<Lattice> axes = axes_of(r, y);
+    Lattices axes = axes_of(r, y);
     if (has_long_taps(axes)) return -1;
     ValueId x = r.arg(y, 0), w = r.arg(y, 1), bias = bias_of(r, y);
     auto sliced = [&](ValueId value, int64_t along) {
@@ -244,7 +243,7 @@ ValueId pad_before_lattice(Rewriter& r, ValueId id) {
     const Sizes &start = pad.attributes.integers(Key::start), &end = pad.attributes.integers(Key::end);
     for (size_t axis = 0; axis < start.size(); ++axis)
         if (start[axis] < 0 || end[axis] < 0 || (axis < 2 && (start[axis] != 0 || end[axis] != 0))) return -1;
-    std::vector<Lattice> axes = axes_of(r, id);
+    Lattices axes = axes_of(r, id);
     for (size_t a = 0; a < axes.size(); ++a) {
         axes[a].offset -= axes[a].up * start[a + 2];
         axes[a].in = r.shape(pad.args[0])[a + 2];

@@ -29,7 +29,7 @@ double product(const Sizes& sizes) {
 }
 
 // 2 · N · Cin · Cout/G · Π (pairs of output and tap that meet an input)
-double convolution_flops(const Node& node, Operands args) {
+double convolution_flops(const Node& node, OperandNodes args) {
     const Type &x = args[0]->type, &w = args[1]->type;
     const int64_t tap_axis = node.op == Op::lattice ? 3 : node.op == Op::correlate ? 0 : 2;
     double flops = 2;
@@ -53,7 +53,7 @@ double convolution_flops(const Node& node, Operands args) {
 
 // Each product of two inputs some lag apart once, two flops.
 double covariance_flops(const Node& node, const Type& x) {
-    const std::vector<Lattice> axes = lattices(node, x, 0, Type{});
+    const Lattices axes = lattices(node, x, 0, Type{});
     const int64_t groups = node.attributes.integer(Key::groups);
     return 2 * elements(x) / static_cast<double>(x.shape[1]) * static_cast<double>(groups) *
            lag_products(axes, x.shape[1] / groups);
@@ -63,7 +63,7 @@ double window(const Node& node) {
     return node.attributes.has(Key::kernel) ? product(node.attributes.integers(Key::kernel)) : 1;
 }
 
-double flops(const Node& node, Operands args) {
+double flops(const Node& node, OperandNodes args) {
     const double out = elements(node.type);
     const double in = args.empty() ? 0 : elements(args[0]->type);
     switch (node.op) {
@@ -146,7 +146,7 @@ Cost& Cost::operator+=(const Cost& other) {
     return *this;
 }
 
-Cost node_cost(const Node& node, Operands args) {
+Cost node_cost(const Node& node, OperandNodes args) {
     Cost result;
     if (moves_no_memory(node.op)) return result;
     result.flops = flops(node, args);

@@ -9,9 +9,9 @@
 
 namespace transfuse {
 
-using Operands = std::span<const Node* const>;
+using OperandNodes = std::span<const Node* const>;
 
-Cost node_cost(const Node& node, Operands args);
+Cost node_cost(const Node& node, OperandNodes args);
 
 template <class Nodes>
 Cost node_cost(const Nodes& nodes, const Node& node) {

@@ -43,7 +43,7 @@ ValueId convolution_weight(Rewriter& r, ValueId w, int64_t groups) {
 
 ValueId expand_convolution(Rewriter& r, ValueId id) {
     const Node node = r[id];
-    const std::vector<Lattice> axes = lattices(node, r[node.args[0]].type, 2, r[node.args[1]].type);
+    const Lattices axes = lattices(node, r[node.args[0]].type, 2, r[node.args[1]].type);
     const int64_t groups = node.attributes.integer(Key::groups);
     const ValueId x = batched(r, node.args[0], axes.size());
     const ValueId w =
@@ -54,7 +54,7 @@ ValueId expand_convolution(Rewriter& r, ValueId id) {
 
 ValueId expand_upsample(Rewriter& r, ValueId id) {
     const Node node = r[id];
-    const std::vector<Lattice> axes = lattices(node, r[node.args[0]].type, 0, {});
+    const Lattices axes = lattices(node, r[node.args[0]].type, 0, {});
     const ValueId x = batched(r, node.args[0], axes.size());
     Sizes shape = {r.shape(x)[1], 1, 1};
     for (const Lattice& axis : axes) shape.push_back(axis.taps);

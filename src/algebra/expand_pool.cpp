@@ -86,7 +86,7 @@ ValueId expand_avg_pool(Rewriter& r, ValueId id) {
         shape.insert(shape.begin(), 1);
         x = reshape(r, x, std::move(shape));
     }
-    std::vector<Lattice> axes;
+    Lattices axes;
     Sizes taps = {r.shape(x)[1], 1, 1};
     for (const PoolAxis& axis : pool) {
         axes.push_back({.up = 1,

@@ -45,7 +45,7 @@ ValueId sink_reshape(Rewriter& r, ValueId id) {
         const Sizes inner = r.shape(v);
         const auto blocks = reshape_blocks(inner, r.shape(x));
         if (!blocks) continue;
-        std::vector<ValueId> args = node.args;
+        Operands args = node.args;
         args[side] = v;
         bool moves_on = true;
         for (size_t i = 0; i < args.size(); ++i) {
@@ -91,9 +91,9 @@ Sizes without_axes(const Sizes& shape, const Sizes& axes, int64_t first) {
 
 ValueId drop_trivial_axes(Rewriter& r, ValueId id) {
     if (std::find(r.shape(id).begin() + 2, r.shape(id).end(), 1) == r.shape(id).end()) return -1;
-    const std::vector<Lattice> axes = axes_of(r, id);
+    const Lattices axes = axes_of(r, id);
     Sizes trivial;
-    std::vector<Lattice> kept;
+    Lattices kept;
     for (size_t a = 0; a < axes.size(); ++a) {
         if (axes[a].trivial())
             trivial.push_back(static_cast<int64_t>(a));

@@ -44,7 +44,7 @@ ValueId fold_scale(Rewriter& r, ValueId id) {
         if (!r.is_parameter(operand) || !weights_can_hold(r, node.type.dtype, operand)) continue;
         const ValueId scale = channel_vector(r, operand, node.type.shape);
         if (scale < 0) continue;
-        const std::vector<Lattice> axes = axes_of(r, y);
+        const Lattices axes = axes_of(r, y);
         const ValueId x = r.arg(y, 0), w = r.arg(y, 1), bias = bias_of(r, y);
         const ValueId scaled = binary(r, op, w, against_weight(r, scale, w, true));
         if (r[scaled].type != r[w].type) continue;
@@ -71,7 +71,7 @@ ValueId fold_shift(Rewriter& r, ValueId id) {
         if (!r.is_parameter(operand) && node.op != Op::sub) continue;
         ValueId t = channel_vector(r, operand, node.type.shape);
         if (t < 0) continue;
-        const std::vector<Lattice> axes = axes_of(r, y);
+        const Lattices axes = axes_of(r, y);
         const DType dtype = wide(node.type.dtype);
         const ValueId x = r.arg(y, 0), w = r.arg(y, 1);
         ValueId bias = bias_of(r, y);
@@ -104,7 +104,7 @@ ValueId fold_input_scale(Rewriter& r, ValueId id) {
             continue;
         const ValueId scale = channel_vector(r, operand, inner.type.shape);
         if (scale < 0) continue;
-        const std::vector<Lattice> axes = axes_of(r, id);
+        const Lattices axes = axes_of(r, id);
         const ValueId w = node.args[1];
         const ValueId scaled = times(r, w, against_weight(r, scale, w, false));
         if (r[scaled].type != r[w].type) continue;

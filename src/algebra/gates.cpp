@@ -37,7 +37,7 @@ ValueId replaced(Rewriter& r, ValueId v, const Parts& parts, const std::vector<V
     const auto found = std::find(parts.slices.begin(), parts.slices.end(), v);
     if (found != parts.slices.end()) return by[static_cast<size_t>(found - parts.slices.begin())];
     const Node node = r[v];
-    std::vector<ValueId> args = node.args;
+    Operands args = node.args;
     for (ValueId& arg : args)
         if (r.shape(arg) == node.type.shape) arg = replaced(r, arg, parts, by);
     return r.add(node.op, std::move(args), node.attributes);
@@ -52,7 +52,7 @@ ValueId parts_of_lattice(Rewriter& r, ValueId id) {
     const ValueId y = parts.whole;
     if (r.uses(y) != static_cast<int>(parts.slices.size()) || r.shape(r.arg(y, 1))[0] != 1) return -1;
     if (!cheaper(product(r.shape(r.arg(y, 0))) < product(r.shape(y)))) return -1;
-    const std::vector<Lattice> axes = axes_of(r, y);
+    const Lattices axes = axes_of(r, y);
     std::vector<ValueId> made;
     for (ValueId s : parts.slices) {
         const Node slice = r[s];

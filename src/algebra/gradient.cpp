@@ -149,7 +149,7 @@ Graph gradient(const Graph& given, const GradientRequest& request) {
     for (ValueId id = 0; id < forward.size(); ++id) {
         const Node& node = forward[id];
         if (is_leaf(node.op)) continue;
-        std::vector<ValueId> args;
+        Operands args;
         for (ValueId arg : node.args) args.push_back(now[static_cast<size_t>(arg)]);
         now[static_cast<size_t>(id)] = b.add(node.op, std::move(args), node.attributes, node.name);
     }

@@ -26,7 +26,7 @@ public:
     void accumulate(ValueId id, ValueId g);
 
     // Terms.
-    ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}) {
+    ValueId add(Op op, Operands args, Attributes attributes = {}) {
         return b_.add(op, std::move(args), std::move(attributes));
     }
     ValueId mul(ValueId a, ValueId c) { return add(Op::mul, {a, c}); }

@@ -24,7 +24,7 @@ ValueId transposed_weight(Adjoints& a, ValueId w) {
 }
 
 // The gradient of lattice(x, w) with respect to x: the transposed lattice.
-ValueId back_to_input(Adjoints& a, ValueId g, ValueId w, std::vector<Lattice> axes) {
+ValueId back_to_input(Adjoints& a, ValueId g, ValueId w, Lattices axes) {
     for (Lattice& axis : axes) axis = axis.transposed();
     const int64_t groups = a[w].type.shape[0];
     return a.add(Op::lattice, {g, transposed_weight(a, w)}, lattice_attributes(axes, groups));
@@ -32,7 +32,7 @@ ValueId back_to_input(Adjoints& a, ValueId g, ValueId w, std::vector<Lattice> ax
 
 void differentiate_lattice(Adjoints& a, const Node& node, ValueId g) {
     const ValueId x = node.args[0], w = node.args[1];
-    const std::vector<Lattice> axes = lattices(node, a[x].type, 3, a[w].type);
+    const Lattices axes = lattices(node, a[x].type, 3, a[w].type);
     const int64_t groups = node.attributes.integer(Key::groups);
     if (a.needs(x)) a.accumulate(x, back_to_input(a, g, w, axes));
     if (a.needs(w)) {
@@ -57,7 +57,7 @@ void differentiate_lattice(Adjoints& a, const Node& node, ValueId g) {
 // c = Σ x[i]·y[o] for each tap: linear in both.
 void differentiate_correlate(Adjoints& a, const Node& node, ValueId g) {
     const ValueId x = node.args[0], y = node.args[1];
-    const std::vector<Lattice> axes = lattices(node, a[x].type, 0, a[y].type);
+    const Lattices axes = lattices(node, a[x].type, 0, a[y].type);
     if (a.needs(x)) a.accumulate(x, back_to_input(a, y, g, axes));
     if (a.needs(y))
         a.accumulate(y, a.add(Op::lattice, {x, g}, lattice_attributes(axes, node.attributes.integer(Key::groups))));

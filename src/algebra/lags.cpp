@@ -62,7 +62,7 @@ AxisLags lags(const Lattice& axis, bool borders) {
     return result;
 }
 
-double lag_products(const std::vector<Lattice>& axes, int64_t channels) {
+double lag_products(const Lattices& axes, int64_t channels) {
     double count = static_cast<double>(channels) * static_cast<double>(channels);
     for (const Lattice& axis : axes) count *= static_cast<double>(2 * ((axis.taps - 1) / period(axis)) + 1);
     return (count + static_cast<double>(channels)) / 2;

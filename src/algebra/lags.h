@@ -37,6 +37,6 @@ AxisLags lags(const Lattice& axis,
               bool borders = false);  // down must be 1; borders: edges where a partner leaves x, too
 
 // Multiply-adds for each sample and input position of a group: lags and pairs of channels, each counted once.
-double lag_products(const std::vector<Lattice>& axes, int64_t channels);
+double lag_products(const Lattices& axes, int64_t channels);
 
 }  // namespace transfuse

@@ -119,6 +119,7 @@ std::vector<Phase> Lattice::phases() const {
         Phase& phase = result[static_cast<size_t>(r)];
         phase.residue = r;
         phase.count = out > r ? (out - 1 - r) / p + 1 : 0;
+        phase.taps.reserve(static_cast<size_t>(taps / p + 1));
         for (int64_t k = 0; k < taps; ++k) {
             const int64_t position = down * r + offset - dil * k;
             if (floor_mod(position, up) == 0) phase.taps.push_back({.tap = k, .shift = floor_div(position, up)});

@@ -117,7 +117,7 @@ ValueId after_max(Rewriter& r, ValueId id, const Sizes& dims) {
     if (direction == Trend::none) return -1;
     const Node inner = r[v];
     const Op op = direction == Trend::rising ? node.op : mirrored(node.op);
-    std::vector<ValueId> args = inner.args;
+    Operands args = inner.args;
     args[side] = r.add(op, {inner.args[side]}, node.attributes);
     r.say(direction == Trend::rising ? "rising " : "falling ", name(inner.op), " moves behind ", name(node.op),
           direction == Trend::rising ? "" : ", which turns into its opposite");

@@ -65,7 +65,7 @@ private:
         const Node node = r_[v];
         if (is_reduction(node.op)) return reduced(node);
         if (!is_pointwise(node.op)) return moves ? -1 : reshape(r_, v, std::move(shape));
-        std::vector<ValueId> args;
+        Operands args;
         for (ValueId arg : node.args)
             if (args.emplace_back(before(arg)) < 0) return -1;
         const ValueId u = r_.add(node.op, std::move(args), node.attributes);

@@ -135,11 +135,12 @@ void Rewriter::bury(ValueId id) {
 void Rewriter::copy() {
     if (copied_) return;
     copied_ = true;
+    builder_.expect(2 * graph_.nodes().size());
     for (ValueId id = 0; id < static_cast<ValueId>(known_.size()); ++id)
         if (builder_.again(graph_[id], graph_[id].args) != id) fail("rewrite: two values of the graph are the same");
 }
 
-ValueId Rewriter::add(Op op, std::vector<ValueId> args, Attributes attributes, std::string name) {
+ValueId Rewriter::add(Op op, Operands args, Attributes attributes, std::string name) {
     copy();
     const ValueId id = builder_.add(op, std::move(args), std::move(attributes), std::move(name));
     while (static_cast<ValueId>(known_.size()) < builder_.size()) learn(static_cast<ValueId>(known_.size()));
@@ -164,7 +165,7 @@ ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
         revive(id);
         if (is_leaf(node.op)) hold(id);  // leaves stay, used or not
     } else {
-        std::vector<ValueId> args;
+        Operands args;
         args.reserve(node.args.size());
         bool alike = true;
         for (ValueId arg : node.args) {

@@ -39,7 +39,7 @@ public:
     bool is_loaded() const { return candidate_is_loaded_; }
 
     // What rules build with.
-    ValueId add(Op op, std::vector<ValueId> args, Attributes attributes = {}, std::string name = {});
+    ValueId add(Op op, Operands args, Attributes attributes = {}, std::string name = {});
     ValueId scalar(double value) { return add(Op::scalar, {}, {{Key::value, value}}); }
 
     // What the step says of itself; called by a rule that is about to succeed.

@@ -130,7 +130,7 @@ ValueId broadcast_unexpanded(Rewriter& r, ValueId id) {
         if (!r.is(e, Op::expand) || r.shape(other) != node.type.shape) continue;
         ValueId x = r.arg(e);
         if (r.rank(x) == 0 && r.rank(e) > 0) x = reshape(r, x, {1});  // rank 0 would promote differently
-        std::vector<ValueId> args = node.args;
+        Operands args = node.args;
         args[i] = x;
         r.say(name(node.op), " broadcasts by itself");
         return r.add(node.op, std::move(args), node.attributes);

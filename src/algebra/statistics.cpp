@@ -71,7 +71,7 @@ ValueId variance_of_input(Rewriter& r, ValueId id) {
     dims.insert(dims.begin(), 0);
     const ValueId y = shifted_lattice(r, d, dims);
     if (y < 0 || r[e].attributes.integers(Key::dims) != dims) return -1;
-    const std::vector<Lattice> axes = axes_of(r, y);
+    const Lattices axes = axes_of(r, y);
     const Sizes in = r.shape(r.arg(y, 0)), out = r.shape(y), w = r.shape(r.arg(y, 1));
     const Prices& prices = r.prices();
     double multiplied = static_cast<double>(out[0]) * static_cast<double>(w[0] * w[1] * w[2]);

@@ -109,13 +109,13 @@ ValueId taps(Rewriter& r, ValueId w, int64_t axis, int64_t rows, std::vector<dou
     return r.add(Op::taps, {w}, {{Key::axis, axis}, {Key::rows, rows}, {Key::matrix, std::move(matrix)}});
 }
 
-ValueId lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias, const std::vector<Lattice>& axes) {
-    std::vector<ValueId> args = {x, w};
+ValueId lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias, const Lattices& axes) {
+    Operands args = {x, w};
     if (bias >= 0) args.push_back(bias);
     return r.add(Op::lattice, std::move(args), lattice_attributes(axes, r.shape(w)[0]));
 }
 
-std::vector<Lattice> axes_of(const Rewriter& r, ValueId id) {
+Lattices axes_of(const Rewriter& r, ValueId id) {
     return lattices(r[id], r[r.arg(id, 0)].type, 3, r[r.arg(id, 1)].type);
 }
 
@@ -199,7 +199,7 @@ std::optional<Separable> separable(const Rewriter& r, ValueId id) {
     return result;
 }
 
-std::optional<double> gain(const std::vector<Lattice>& axes, const Separable& weight) {
+std::optional<double> gain(const Lattices& axes, const Separable& weight) {
     double result = 1;
     for (size_t a = 0; a < axes.size(); ++a) {
         if (!axes[a].never_cut()) return std::nullopt;
@@ -217,7 +217,7 @@ std::optional<double> gain(const std::vector<Lattice>& axes, const Separable& we
     return result;
 }
 
-bool has_long_taps(const std::vector<Lattice>& axes) {
+bool has_long_taps(const Lattices& axes) {
     return std::any_of(axes.begin(), axes.end(), [](const Lattice& axis) { return axis.taps > 1024; });
 }
 

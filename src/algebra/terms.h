@@ -28,10 +28,10 @@ ValueId reduce(Rewriter& r, Op op, ValueId x, Sizes dims);  // keeps the dims
 ValueId taps(Rewriter& r, ValueId w, int64_t axis, int64_t rows, std::vector<double> matrix);
 // Of so many rows and columns.
 bool is_identity(const std::vector<double>& matrix, int64_t rows, int64_t columns);
-ValueId lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes);
+ValueId lattice(Rewriter& r, ValueId x, ValueId w, ValueId bias_or_minus_one, const Lattices& axes);
 
 // --- looking --------------------------------------------------------------------------------------------------------
-std::vector<Lattice> axes_of(const Rewriter& r, ValueId lattice);
+Lattices axes_of(const Rewriter& r, ValueId lattice);
 ValueId bias_of(const Rewriter& r, ValueId lattice);          // −1: none
 std::optional<double> number(const Rewriter& r, ValueId id);  // a scalar, or a tensor filled with one number
 bool is_sixteen_bit(DType dtype);
@@ -56,10 +56,10 @@ struct Separable {
 };
 std::optional<Separable> separable(const Rewriter& r, ValueId lattice);
 // Σ of the taps that one output meets, if all outputs meet the same sum inside; the factor by which a constant passes.
-std::optional<double> gain(const std::vector<Lattice>& axes, const Separable& weight);
+std::optional<double> gain(const Lattices& axes, const Separable& weight);
 
 // Kernels so long that tables of their taps would be a burden: the rules that make such tables leave them alone.
-bool has_long_taps(const std::vector<Lattice>& axes);
+bool has_long_taps(const Lattices& axes);
 
 // Sizes with `extent` put at `axis`.
 Sizes with_extent(Sizes shape, int64_t axis, int64_t extent);

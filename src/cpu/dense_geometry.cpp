@@ -162,7 +162,7 @@ std::vector<PairTerm> plain_terms(const Phase& phase, int64_t least) {
 
 }  // namespace
 
-DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, const Sizes& y, int64_t groups,
+DenseGeometry dense_geometry(const Lattices& axes, const Sizes& x, const Sizes& y, int64_t groups,
                              const DenseDemands& demands) {
     DenseGeometry g;
     for (size_t a = 0; a < axes.size(); ++a) g.axis[a + 3 - axes.size()] = axes[a];

@@ -108,7 +108,7 @@ struct DenseDemands {
     bool pairs = true;                       // rows may come in pairs
 };
 
-DenseGeometry dense_geometry(const std::vector<Lattice>& axes, const Sizes& x, const Sizes& y, int64_t groups,
+DenseGeometry dense_geometry(const Lattices& axes, const Sizes& x, const Sizes& y, int64_t groups,
                              const DenseDemands& demands);
 
 }  // namespace transfuse::cpu

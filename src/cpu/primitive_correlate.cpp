@@ -56,7 +56,7 @@ struct Axis {
 template <class T>
 class Correlation {
 public:
-    Correlation(const std::vector<Lattice>& axes, const TensorView& x, const TensorView& g, const TensorView& out)
+    Correlation(const Lattices& axes, const TensorView& x, const TensorView& g, const TensorView& out)
         : axes_{Axis(axes[0]), Axis(axes[1]), Axis(axes[2])},
           x_(Placed::under(x, x.shape)),
           g_(Placed::under(g, g.shape)),
@@ -239,7 +239,7 @@ void evaluate_correlate(const Node& node, std::span<const TensorView> args, cons
     const TensorView &x = args[0], &g = args[1];
     const Attributes& a = node.attributes;
     require(x.shape.size() <= 5, "correlate: at most 3 spatial axes, got x ", to_string(x.shape));
-    std::vector<Lattice> axes(5 - x.shape.size());
+    Lattices axes(5 - x.shape.size());
     for (size_t d = 0; d + 2 < x.shape.size(); ++d)
         axes.push_back({a.integers(Key::up)[d], a.integers(Key::down)[d], a.integers(Key::dil)[d],
                         a.integers(Key::offset)[d], x.shape[d + 2], g.shape[d + 2], out.shape[d + 3]});

@@ -31,7 +31,7 @@ double dot(const double* a, const double* b, int64_t n) {
 
 class Covariance {
 public:
-    Covariance(const Node& node, const std::vector<Lattice>& axes, const TensorView& x, const TensorView& out)
+    Covariance(const Node& node, const Lattices& axes, const TensorView& x, const TensorView& out)
         : axes_{lags(axes[0]), lags(axes[1]), lags(axes[2])},
           x_(Placed::under(x, x.shape)),
           extent_(to_five(x.shape, 1)),
@@ -176,7 +176,7 @@ private:
 void evaluate_covariance(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
     const TensorView& x = args[0];
     require(x.shape.size() <= 5, "covariance: at most 3 spatial axes, got x ", to_string(x.shape));
-    std::vector<Lattice> axes(5 - x.shape.size());
+    Lattices axes(5 - x.shape.size());
     for (const Lattice& axis : lattices(node, Type{x.dtype, x.shape}, 0, Type{})) axes.push_back(axis);
     Covariance(node, axes, x, out).run(threads);
 }

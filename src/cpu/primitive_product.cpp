@@ -12,9 +12,9 @@
 namespace transfuse::cpu {
 namespace {
 
-std::vector<Lattice> axes_of(const Node& node, const Sizes& x, const Sizes& y, const Sizes& taps) {
+Lattices axes_of(const Node& node, const Sizes& x, const Sizes& y, const Sizes& taps) {
     const Attributes& a = node.attributes;
-    std::vector<Lattice> axes(taps.size());
+    Lattices axes(taps.size());
     for (size_t d = 0; d < taps.size(); ++d)
         axes[d] = {a.integers(Key::up)[d],
                    a.integers(Key::down)[d],
@@ -31,8 +31,8 @@ struct Meeting {  // (tap, input) of one output, as offsets into w and x
 };
 
 // All (tap, input) pairs of an output position, over all axes, tap-major.
-void meetings(const std::vector<Lattice>& axes, const Odometer& at, size_t lead, const Sizes& w_strides,
-              const Sizes& x_strides, std::vector<Meeting>& found) {
+void meetings(const Lattices& axes, const Odometer& at, size_t lead, const Sizes& w_strides, const Sizes& x_strides,
+              std::vector<Meeting>& found) {
     found.assign(1, {0, 0});
     std::vector<Meeting> longer;
     for (size_t d = 0; d < axes.size(); ++d) {
@@ -48,8 +48,7 @@ void meetings(const std::vector<Lattice>& axes, const Odometer& at, size_t lead,
 // On extents of 1 the convolution is a product of small matrices: y[n, co] = Σ_ci x[n, ci]·w[ci, co], rows of w at a
 // time.
 template <class T>
-void small_product(const std::vector<Lattice>& axes, std::span<const TensorView> args, const TensorView& out,
-                   int threads) {
+void small_product(const Lattices& axes, std::span<const TensorView> args, const TensorView& out, int threads) {
     const TensorView &x = args[0], &w = args[1];
     const Kernels<T>& k = kernels<T>();
     const int64_t groups = w.shape[0], in = w.shape[1], outs = w.shape[2];
@@ -92,7 +91,7 @@ void small_product(const std::vector<Lattice>& axes, std::span<const TensorView>
 
 void evaluate_lattice(const Node& node, std::span<const TensorView> args, const TensorView& out, int threads) {
     const TensorView &x = args[0], &w = args[1];
-    const std::vector<Lattice> axes = axes_of(node, x.shape, out.shape, Sizes(w.shape.begin() + 3, w.shape.end()));
+    const Lattices axes = axes_of(node, x.shape, out.shape, Sizes(w.shape.begin() + 3, w.shape.end()));
     const int64_t in = w.shape[1], outs = w.shape[2];
     if (std::all_of(axes.begin(), axes.end(), [](const Lattice& a) { return a.taps == 1 && a.out == 1; })) {
         if (out.dtype == DType::f64) return small_product<double>(axes, args, out, threads);

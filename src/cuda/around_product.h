@@ -41,7 +41,7 @@ protected:
     const Graph& graph_;
     const std::vector<Sink>& sinks_;
     const ValueId anchor_, x_, w_, bias_;  // bias: -1 where there is none
-    const std::vector<Lattice> axes_;
+    const Lattices axes_;
     const int64_t cin_, cout_, taps_;  // channels of a group, taps of all axes
 };
 

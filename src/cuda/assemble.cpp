@@ -47,11 +47,8 @@ public:
     Assembly run() {
         // Weights are packed by the launch that prepares them, so every other pass is generated first.
         std::vector<Program> programs(plan_.passes.size());
-        std::map<size_t, Tiles> ahead = all_tiles_ahead();
-        for (size_t p = first_; p < plan_.passes.size(); ++p) {
-            auto tiles = ahead.extract(p);
-            programs[p] = generate(p, tiles ? std::optional(std::move(tiles.mapped())) : std::nullopt);
-        }
+        std::vector<std::optional<Tiles>> ahead = all_tiles_ahead();
+        for (size_t p = first_; p < plan_.passes.size(); ++p) programs[p] = generate(p, std::move(ahead[p]));
         bind_in_order(std::move(programs));
         copy_repeated_outputs();
         assembly_.workspace_bytes += scratch_bytes_;
@@ -66,19 +63,18 @@ private:
     }
 
     // Tiles of a pass depend on nothing that is decided for another: where there are many, and choosing a tile and
-    // writing its text takes long, several threads generate them. (Decisions are recorded in order.)
-    std::map<size_t, Tiles> all_tiles_ahead() const {
+    // writing its text takes long, several threads generate them. (Decisions are recorded in order.) By pass.
+    std::vector<std::optional<Tiles>> all_tiles_ahead() const {
         constexpr size_t few = 4;
+        std::vector<std::optional<Tiles>> tiles(plan_.passes.size());
         std::vector<size_t> passes;
+        passes.reserve(plan_.passes.size());
         for (size_t p = first_; p < plan_.passes.size(); ++p)
             if (takes_tiles(context_, p, config_of(p))) passes.push_back(p);
-        if (target_.stated() || passes.size() < few) return {};
-        std::vector<std::optional<Tiles>> made(passes.size());
-        side_by_side_when_long(passes.size(),
-                               [&](size_t k) { made[k] = tiles_ahead(context_, passes[k], config_of(passes[k])); });
-        std::map<size_t, Tiles> tiles;
-        for (size_t k = 0; k < passes.size(); ++k)
-            if (made[k]) tiles.emplace(passes[k], std::move(*made[k]));
+        if (target_.stated() || passes.size() < few) return tiles;
+        side_by_side_when_long(passes.size(), [&](size_t k) {
+            tiles[passes[k]] = tiles_ahead(context_, passes[k], config_of(passes[k]));
+        });
         return tiles;
     }
 
@@ -160,10 +156,12 @@ private:
             }
         }
         std::vector<bool> seen(static_cast<size_t>(graph_.size()));
+        std::vector<ValueId> open;
         for (const auto& [pass, packed] : packed_) {
             if (!packed.weights.job) continue;
             request.extras.push_back(packed.weights.job);
-            place_leaves_below(packed.weights.job->root, request.places, seen);
+            open.push_back(packed.weights.job->root);
+            place_leaves_below(open, request.places, seen);
         }
         if (request.sinks.empty() && request.extras.empty()) return {};
         Program program = context_.known ? *context_.known->prepared(request) : pull(request);
@@ -180,8 +178,7 @@ private:
     }
 
     // Those that were not seen yet.
-    void place_leaves_below(ValueId root, Places& places, std::vector<bool>& seen) const {
-        std::vector<ValueId> open = {root};
+    void place_leaves_below(std::vector<ValueId>& open, Places& places, std::vector<bool>& seen) const {
         while (!open.empty()) {
             const ValueId v = open.back();
             open.pop_back();
@@ -218,6 +215,7 @@ private:
         for (Launch& launch : program.launches) {
             BoundLaunch bound{std::move(launch), {}, pass};
             if (!options_.freeze) bound.launch.parameters_only = false;
+            bound.addresses.reserve(bound.launch.arguments.size());
             for (const Argument& argument : bound.launch.arguments)
                 if (argument.kind != Argument::Kind::bytes) bound.addresses.push_back(address_of(argument, scratch_at));
             assembly_.launches.push_back(std::move(bound));

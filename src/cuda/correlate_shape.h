@@ -60,8 +60,8 @@ public:
     int64_t barriers_at() const { return turned_bytes() + slots * slot_bytes(); }
 
     const ValueId x, g;
-    const Sizes sizes;           // of the gradient: groups, channels of x and of g, taps
-    std::vector<Lattice> outer;  // all axes but the last, whose taps are other blocks' business
+    const Sizes sizes;  // of the gradient: groups, channels of x and of g, taps
+    Lattices outer;     // all axes but the last, whose taps are other blocks' business
     Lattice row;
     TapBundles taps;
     std::vector<std::vector<TapRange>> ranges;  // per outer axis and tap

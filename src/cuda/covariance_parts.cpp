@@ -33,7 +33,7 @@ CovarianceParts::CovarianceParts(const Surroundings& s, const Places& places, DT
     groups_ = graph_[id_].attributes.integer(Key::groups);
     channels_ = type.shape[1] / groups_;
     batch_ = type.shape[0];
-    std::vector<Lattice> axes(static_cast<size_t>(5 - type.rank()));
+    Lattices axes(static_cast<size_t>(5 - type.rank()));
     for (const Lattice& axis : lattices(graph_, id_)) axes.push_back(axis);
     constexpr int64_t most_parts = 64;
     int64_t parts = 1;

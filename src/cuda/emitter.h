@@ -32,7 +32,7 @@ struct Place {
     std::optional<Partials> partials;
     // A convolution, by what its taps make of its inputs: [N, Cout·taps, in…], channel by channel; whoever reads an
     // output adds up the products that meet in it. Empty: the value itself.
-    std::vector<Lattice> taps_apart = {};
+    Lattices taps_apart = {};
 };
 using Places = std::unordered_map<ValueId, Place>;
 

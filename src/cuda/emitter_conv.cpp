@@ -10,11 +10,11 @@ namespace transfuse::cuda {
 namespace {
 
 // The lattices of a correlate node: taps come from its attributes, extents from x and g.
-std::vector<Lattice> correlate_axes(const Graph& graph, ValueId id) {
+Lattices correlate_axes(const Graph& graph, ValueId id) {
     const Node& node = graph[id];
     const Sizes &x = graph[node.args[0]].type.shape, &g = graph[node.args[1]].type.shape;
     const auto& a = node.attributes;
-    std::vector<Lattice> axes(x.size() - 2);
+    Lattices axes(x.size() - 2);
     for (size_t i = 0; i < axes.size(); ++i) {
         axes[i].up = a.integers(Key::up)[i], axes[i].down = a.integers(Key::down)[i],
         axes[i].dil = a.integers(Key::dil)[i];
@@ -58,7 +58,7 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
     const ValueId x = node.args[0], w = node.args[1];
     const Sizes& weight = graph_[w].type.shape;
     const int64_t groups = weight[0], ci = weight[1], co = weight[2];
-    const std::vector<Lattice> axes = lattices(graph_, id);
+    const Lattices axes = lattices(graph_, id);
     Fold fold;
     for (const Lattice& axis : axes) fold.loops.push_back({axis.taps, false});
     fold.loops.push_back({ci, false});
@@ -91,7 +91,7 @@ Fold Emitter::lattice_fold(ValueId id, const Index& index) {
 // y[n, co, o] = Σ p[n, co·taps + k, i] over the taps k that o meets an input through: every up-th from the first on
 // where none are left out between them, else all are asked.
 Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
-    const std::vector<Lattice>& axes = place.taps_apart;
+    const Lattices& axes = place.taps_apart;
     Fold fold;
     std::vector<Coordinate> first(axes.size()), whole(axes.size());  // tap, and the input it meets
     for (size_t a = 0; a < axes.size(); ++a) {
@@ -137,7 +137,7 @@ Fold Emitter::correlate_fold(ValueId id, const Index& index) {
     const Node& node = graph_[id];
     const ValueId x = node.args[0], g = node.args[1];
     const Sizes& shape = node.type.shape;
-    const std::vector<Lattice> axes = correlate_axes(graph_, id);
+    const Lattices axes = correlate_axes(graph_, id);
     Fold fold;
     fold.loops.push_back({graph_[x].type.shape[0], dynamic(x, 0)});
     for (size_t a = 0; a < axes.size(); ++a) fold.loops.push_back({axes[a].out, dynamic(g, a + 2)});

@@ -304,7 +304,7 @@ private:
     const Graph& graph_;
     const ValueId id_, x_, g_;
     const Sizes& shape_;
-    const std::vector<Lattice> axes_;
+    const Lattices axes_;
     const std::string type_;
     KernelText kernel_;
     Body& body_;

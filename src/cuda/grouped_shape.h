@@ -10,7 +10,7 @@ namespace transfuse::cuda {
 
 struct GroupedShape {
     ValueId x = -1, w = -1, bias = -1;
-    std::vector<Lattice> axes;
+    Lattices axes;
     int64_t groups = 1, cin = 1, cout = 1;  // channels of a group
     std::vector<ValueId> reductions;        // over channels, in order
     std::vector<ValueId> grid;              // over all of space

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "cuda/dense/said.h"
 #include "cuda/dense/written.h"
 #include "cuda/runtime/cache.h"
 
@@ -39,8 +40,8 @@ void add(std::string& text, const Lattice& axis) {
 
 // Made for rows that are no multiple of 16 bytes.
 bool for_odd_rows(const KnownKernel& kernel) {
-    const auto loads = [&](const char* how) { return kernel.words.find(how) != std::string::npos; };
-    return loads("loads planar") || loads("loads pairs") || loads("loads singles");
+    const auto loads = [&](LoadMode how) { return kernel.said && kernel.said->manner.load == how; };
+    return loads(LoadMode::planar) || loads(LoadMode::pairs) || loads(LoadMode::singles);
 }
 
 std::string disk_key(const std::string& structure) { return "known-1|" + structure; }
@@ -50,8 +51,10 @@ std::vector<KnownKernel> on_disk(const std::string& structure) {
     if (const auto kept = cache_load(disk_key(structure))) {
         std::istringstream lines(*kept);
         KnownKernel kernel;
-        while (lines >> kernel.outputs && lines.get() == ' ' && std::getline(lines, kernel.words))
+        while (lines >> kernel.outputs && lines.get() == ' ' && std::getline(lines, kernel.words)) {
+            kernel.said = said_by(kernel.words);
             kernels.push_back(kernel);
+        }
     }
     return kernels;
 }
@@ -78,14 +81,13 @@ std::optional<DenseProgram> fastest(const Surroundings& around, const std::vecto
         order.push_back({.kernel = kernels.data()});
     else
         for (const KnownKernel& kernel : kernels)
-            if (auto reading = read_dense_as(around, kernel.words))
+            if (auto reading = read_dense_as(around, kernel.said))
                 order.push_back({seconds_of(around, *reading), &kernel, std::move(reading)});
     std::sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
         return std::pair(a.seconds, a.kernel) < std::pair(b.seconds, b.kernel);
     });
     for (const auto& [seconds, kernel, reading] : order) {
-        auto program =
-            reading ? generate_dense_as(around, kernel->words, *reading) : generate_dense_as(around, kernel->words);
+        auto program = reading ? generate_dense_as(around, *reading) : generate_dense_as(around, kernel->said);
         if (!program) continue;
         std::shared_ptr<const Source>& source = program->program.launches[0].source;
         if (kernel->source && source != kernel->source && source->text != kernel->source->text) continue;
@@ -142,26 +144,16 @@ bool KnownKernels::first_met(const Graph& graph) {
                       [&](const Sizes& shape, ValueId leaf) { return shape == graph[leaf].type.shape; });
 }
 
-std::shared_ptr<const KnownKernels::KernelList> KnownKernels::of(const std::string& structure) {
+KnownKernels::Standing KnownKernels::of(const std::string& structure, int size_class) {
     const std::lock_guard lock(mutex_);
     const auto [at, fresh] = entries_.try_emplace(structure);
-    if (fresh) at->second.kernels = std::make_shared<const KernelList>(on_disk(structure));
-    return at->second.kernels;
-}
-
-bool KnownKernels::weighed(const std::string& structure, int size_class) const {
-    const std::lock_guard lock(mutex_);
-    const auto at = entries_.find(structure);
-    return at != entries_.end() && at->second.weighed.contains(size_class);
-}
-
-bool KnownKernels::settled(const std::string& structure) const {
-    const std::lock_guard lock(mutex_);
-    const auto at = entries_.find(structure);
-    return at != entries_.end() && at->second.settled;
+    Entry& entry = at->second;
+    if (fresh) entry.kernels = std::make_shared<const KernelList>(on_disk(structure));
+    return {entry.kernels, entry.weighed.contains(size_class), entry.settled};
 }
 
 void KnownKernels::remember(const Taken& taken) {
+    if (!taken.news) return;
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[taken.structure];
     entry.weighed.insert(taken.size_class);
@@ -181,6 +173,7 @@ void KnownKernels::remember(const Taken& taken) {
     }
     std::vector<KnownKernel> more = kernels;
     more.push_back(taken.kernel);
+    more.back().said = said_by(taken.kernel.words);
     if (more.size() > 1) to_disk(taken.structure, more);
     replace(std::move(more));
 }
@@ -228,15 +221,15 @@ std::shared_ptr<const Program> KnownKernels::prepared(const PullRequest& request
 std::optional<DenseProgram> generate_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,
                                                  std::string* why_not) {
     const double outputs = outputs_of(around);
-    taken = {structure_of(around), static_cast<int>(std::bit_width(static_cast<uint64_t>(outputs))), false, {}};
+    taken = {structure_of(around), static_cast<int>(std::bit_width(static_cast<uint64_t>(outputs))), false, {}, true};
     const auto take = [&](std::optional<DenseProgram> program) {
-        if (program) taken.kernel = {program->words, outputs, program->program.launches[0].source};
+        if (program) taken.kernel = {program->words, outputs, program->program.launches[0].source, nullptr};
         return program;
     };
     // A configuration that was asked for, be it because another one failed, is as good as any to know.
     if (!around.config.empty()) return take(generate_dense(around, why_not));
-    const auto all_known = known.of(taken.structure);
-    const std::vector<KnownKernel>& kernels = *all_known;
+    const KnownKernels::Standing standing = known.of(taken.structure, taken.size_class);
+    const std::vector<KnownKernel>& kernels = *standing.kernels;
     if (kernels.empty()) return take(generate_dense(around, why_not));
     auto best = fastest(around, kernels);
     // Where rows of odd lengths were met, others will be: then the text shall be right for any.
@@ -255,9 +248,11 @@ std::optional<DenseProgram> generate_dense_among(const Surroundings& around, Kno
     }
     const Slack& worth = kernels.size() == 1 ? second : further;
     const bool doubtful = kernels.size() == 1 && best->busy < full && best->seconds * (1 - best->busy) > worth.seconds;
-    if (known.settled(taken.structure) ||
-        (known.weighed(taken.structure, taken.size_class) && !(doubtful && known.doubted_again(taken.structure))))
+    if (standing.settled || (standing.weighed && !(doubtful && known.doubted_again(taken.structure)))) {
+        const auto compiled = [](const KnownKernel& kernel) { return kernel.source != nullptr; };
+        taken.news = !standing.weighed || !std::all_of(kernels.begin(), kernels.end(), compiled);
         return take(std::move(best));
+    }
     auto own = generate_dense_for_many(around, 1, any_size);
     if (!own || !worth.exceeded(best->seconds, own->seconds)) return take(std::move(best));
     taken.needless = true;

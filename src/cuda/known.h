@@ -19,9 +19,10 @@
 namespace transfuse::cuda {
 
 struct KnownKernel {
-    std::string words;                     // DenseProgram::words
-    double outputs = 0;                    // of the pass it was made for
-    std::shared_ptr<const Source> source;  // null: compiled by another process
+    std::string words;                           // DenseProgram::words
+    double outputs = 0;                          // of the pass it was made for
+    std::shared_ptr<const Source> source;        // null: compiled by another process
+    std::shared_ptr<const Said> said = nullptr;  // by the words, once it is known; null: nothing
 };
 
 // What was taken for a pass: to be remembered when it has been compiled.
@@ -30,6 +31,7 @@ struct Taken {
     int size_class = 0;     // sizes alike within a factor of two
     bool needless = false;  // a known kernel would do
     KnownKernel kernel;
+    bool news = true;  // false: there is nothing to remember, it was all known
 };
 
 class KnownKernels {
@@ -41,13 +43,15 @@ public:
     bool first_met(const Graph& graph);
     // Also those that other processes compiled for many sizes: they are kept on disk, beside the kernels.
     using KernelList = std::vector<KnownKernel>;
-    std::shared_ptr<const KernelList> of(const std::string& structure);
-    // Whether sizes of this class were weighed against their own best.
-    bool weighed(const std::string& structure, int size_class) const;
+    struct Standing {
+        std::shared_ptr<const KernelList> kernels;
+        bool weighed;  // sizes of the class, against their own best
+        bool settled;
+    };
+    Standing of(const std::string& structure, int size_class);
     void remember(const Taken& taken);
     bool doubted_again(const std::string& structure);  // true for the first few times only: a search takes long
     void settle(const std::string& structure);         // nothing is weighed any more
-    bool settled(const std::string& structure) const;
     // The source that a text had when it was compiled: sizes that share it need not compare it again. Null: it is new.
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);

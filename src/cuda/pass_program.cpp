@@ -1,7 +1,6 @@
 #include "cuda/pass_program.h"
 
 #include <algorithm>
-#include <set>
 
 #include "cuda/cells.h"
 #include "cuda/correlate.h"
@@ -13,6 +12,7 @@
 #include "cuda/moments.h"
 #include "cuda/pull.h"
 #include "cuda/thin.h"
+#include "graph/has.h"
 #include "plan/pass_name.h"
 
 namespace transfuse::cuda {
@@ -103,7 +103,7 @@ private:
         if (auto thin = generate_thin(around_, places(), placement_.sinks_of(pass_))) {
             if (thin->pack) result_.packed = {thin->packed_bytes, context_.options.freeze, std::move(thin->pack)};
             take(std::move(thin->program), "ordinary arithmetic; ");
-            for (const Store& store : pass_.stores) done_.insert(store.value);
+            for (const Store& store : pass_.stores) done_.push_back(store.value);
             return true;
         }
         if (auto ordinary = ordinary_product()) {
@@ -142,7 +142,7 @@ private:
         const std::string how = result_.config ? "tensor-core kernel" : "ordinary arithmetic";
         take(std::move(product), how + " for the product alone (" + why_not_ + "), then the general kernel; ");
         places().insert_or_assign(pass_.anchor, placement_.place_of(pass_.anchor));
-        done_.insert(pass_.anchor);
+        done_.push_back(pass_.anchor);
     }
 
     void moments() {
@@ -153,7 +153,7 @@ private:
         if (!moments) return left_to_the_general_kernel();
         take(std::move(moments->program));
         place(moments->grid);
-        done_.insert(moments->stored.begin(), moments->stored.end());
+        done_.insert(done_.end(), moments->stored.begin(), moments->stored.end());
     }
 
     void correlate() {
@@ -172,7 +172,7 @@ private:
         if (!loop) return;
         result_.note = loop->note;
         result_.program.launches.push_back(std::move(*loop));
-        for (const Store& store : pass_.stores) done_.insert(store.value);
+        for (const Store& store : pass_.stores) done_.push_back(store.value);
     }
 
     // What the pass stores beside, by the general kernel; behind the main one it is the pass's tail.
@@ -188,7 +188,7 @@ private:
                         std::all_of(pass_.steps.begin(), pass_.steps.end(),
                                     [](const TileStep& step) { return step.scope == Scope::tail; });
         for (const Store& store : pass_.stores)
-            if (!done_.contains(store.value)) request.sinks.push_back(placement_.sink_of(store));
+            if (!has(done_, store.value)) request.sinks.push_back(placement_.sink_of(store));
         if (request.sinks.empty()) return;
         request.places = std::move(places());
         Program rest = pull(request);
@@ -256,7 +256,7 @@ private:
     }
     void tiles_are_done() {
         for (const TileStep& step : pass_.steps)
-            if (step.scope == Scope::tile || step.scope == Scope::prologue) done_.insert(step.value);
+            if (step.scope == Scope::tile || step.scope == Scope::prologue) done_.push_back(step.value);
     }
     void left_to_the_general_kernel() { result_.note = "general kernel: " + why_not_; }
 
@@ -268,7 +268,7 @@ private:
     const Surroundings around_;
     std::optional<Tiles> ahead_;
     std::optional<Places> places_;  // once they are asked for: most dense passes leave nothing to the general kernel
-    std::set<ValueId> done_;        // stored by the main kernel already
+    Few<ValueId, 8> done_;          // stored by the main kernel already
     bool apart_ = false;            // the main kernel leaves the products of each tap
     std::string why_not_;
     PassProgram result_;

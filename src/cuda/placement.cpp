@@ -102,6 +102,7 @@ Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apar
         Life life;
     };
     std::vector<Region> taken;
+    std::vector<std::pair<int64_t, int64_t>> busy;
     Room room;
     for (const auto& [value, life] : lives_) {
         if (!met[static_cast<size_t>(value)]) continue;
@@ -114,7 +115,7 @@ Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apar
             continue;
         }
         // First fit among the regions alive at the same time.
-        std::vector<std::pair<int64_t, int64_t>> busy;
+        busy.clear();
         for (const Region& region : taken)
             if (apart || (region.life.first <= life.last && life.first <= region.life.last))
                 busy.emplace_back(region.begin, region.end);

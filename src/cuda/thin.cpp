@@ -348,7 +348,7 @@ private:
 
 }  // namespace
 
-void stage_weights(Emitter& emitter, ValueId w, const std::vector<Lattice>& axes, const WeightBlock& block,
+void stage_weights(Emitter& emitter, ValueId w, const Lattices& axes, const WeightBlock& block,
                    const std::string& count) {
     Body& body = emitter.body();
     auto let = [&](const std::string& text, std::string_view prefix) { return emitter.let("int", text, prefix); };

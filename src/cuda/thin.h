@@ -25,7 +25,7 @@ struct WeightBlock {
     int64_t channels = 4, all_channels = 4, threads = 128;
     std::string first = "0", first_input = "";
 };
-void stage_weights(Emitter& emitter, ValueId w, const std::vector<Lattice>& axes, const WeightBlock& block,
+void stage_weights(Emitter& emitter, ValueId w, const Lattices& axes, const WeightBlock& block,
                    const std::string& count);
 
 }  // namespace transfuse::cuda

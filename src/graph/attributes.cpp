@@ -107,9 +107,7 @@ double Attributes::number(Key key) const {
     return get<double>(items(), key, "a number");
 }
 
-const std::vector<int64_t>& Attributes::integers(Key key) const {
-    return get<std::vector<int64_t>>(items(), key, "a list of integers");
-}
+const Sizes& Attributes::integers(Key key) const { return get<Sizes>(items(), key, "a list of integers"); }
 
 const std::vector<double>& Attributes::numbers(Key key) const {
     return get<std::vector<double>>(items(), key, "a list of numbers");
@@ -129,7 +127,7 @@ bool same(const Number& a, const Number& b) {
         a);
 }
 
-Attributes lattice_attributes(const std::vector<Lattice>& axes, int64_t groups) {
+Attributes lattice_attributes(const Lattices& axes, int64_t groups) {
     Sizes up, down, dil, offset, out;
     for (const Lattice& axis : axes) {
         up.push_back(axis.up);

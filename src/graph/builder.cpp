@@ -1,6 +1,7 @@
 // Building graphs: checked, hash-consed, and without dead code once finished.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <unordered_set>
 
 #include "graph/infer.h"
@@ -40,18 +41,29 @@ ValueId Builder::Index::find(size_t hash, const Same& same) const {
 }
 
 void Builder::Index::add(size_t hash, ValueId value) {
-    constexpr size_t smallest = 64;
-    if (2 * (taken_ + 1) > slots_.size()) {  // half of them stay empty
-        std::vector<std::pair<size_t, ValueId>> fewer(std::max(smallest, 2 * slots_.size()), {0, -1});
-        fewer.swap(slots_);
-        taken_ = 0;
-        for (const auto& [other, id] : fewer)
-            if (id >= 0) add(other, id);
-    }
+    if (2 * (taken_ + 1) > slots_.size()) make_room(2 * slots_.size());  // half of them stay empty
     size_t at = hash & (slots_.size() - 1);
     while (slots_[at].second >= 0) at = (at + 1) & (slots_.size() - 1);
     slots_[at] = {hash, value};
     ++taken_;
+}
+
+void Builder::Index::expect(size_t values) {
+    if (2 * values > slots_.size()) make_room(std::bit_ceil(2 * values));
+}
+
+void Builder::Index::make_room(size_t slots) {
+    constexpr size_t smallest = 64;
+    std::vector<std::pair<size_t, ValueId>> fewer(std::max(smallest, slots), {0, -1});
+    fewer.swap(slots_);
+    taken_ = 0;
+    for (const auto& [other, id] : fewer)
+        if (id >= 0) add(other, id);
+}
+
+void Builder::Nodes::push_back(Node node) {
+    if (parts_.empty() || parts_.back().size() == part) parts_.emplace_back().reserve(part);
+    parts_.back().push_back(std::move(node));
 }
 
 bool Builder::take_name(const std::string& name, ValueId value) {
@@ -110,7 +122,7 @@ ValueId Builder::full(Type type, double value) {
         {{Key::dtype, static_cast<int64_t>(type.dtype)}, {Key::shape, std::move(type.shape)}, {Key::value, value}});
 }
 
-ValueId Builder::add(Op op, std::vector<ValueId> args, Attributes attributes, std::string name) {
+ValueId Builder::add(Op op, Operands args, Attributes attributes, std::string name) {
     if (is_leaf(op)) fail(transfuse::name(op), ": leaves are declared with a name and a type");
     bool numbers_alone = is_unary(op) || is_binary(op) || op == Op::select;
     for (ValueId arg : args) {
@@ -128,8 +140,9 @@ ValueId Builder::add(Op op, std::vector<ValueId> args, Attributes attributes, st
         args[1] = reshape(args[1], std::move(shape));
     }
 
-    Node node{op, std::move(args), std::move(attributes), {}, is_name(name) ? std::move(name) : std::string()};
-    std::vector<const Node*> operands(node.args.size());
+    if (!is_name(name)) name.clear();
+    Node node{op, std::move(args), std::move(attributes), {}, std::move(name)};
+    Few<const Node*, 4> operands(node.args.size());
     std::transform(node.args.begin(), node.args.end(), operands.begin(), [&](ValueId arg) { return &(*this)[arg]; });
     infer(node, operands);
 
@@ -148,9 +161,8 @@ ValueId Builder::reduce(Op op, ValueId x, Sizes dims, bool keepdim) {
 
 ValueId Builder::reshape(ValueId x, Sizes shape) { return add(Op::reshape, {x}, {{Key::shape, std::move(shape)}}); }
 
-ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const std::vector<Lattice>& axes,
-                         int64_t groups) {
-    std::vector<ValueId> args{x, w};
+ValueId Builder::lattice(ValueId x, ValueId w, ValueId bias_or_minus_one, const Lattices& axes, int64_t groups) {
+    Operands args{x, w};
     if (bias_or_minus_one >= 0) args.push_back(bias_or_minus_one);
     const ValueId id = add(Op::lattice, std::move(args), lattice_attributes(axes, groups));
     for (size_t j = 0; j < axes.size(); ++j) {

@@ -38,9 +38,9 @@ std::optional<int64_t> as_integer(const Number& value) {
     return std::nullopt;
 }
 
-std::optional<std::vector<int64_t>> as_integers(const Number& value) {
+std::optional<Sizes> as_integers(const Number& value) {
     if (const auto* doubles = std::get_if<std::vector<double>>(&value)) {
-        std::vector<int64_t> list;
+        Sizes list;
         for (double element : *doubles) {
             auto integer = integral(element);
             if (!integer) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<std::vector<int64_t>> as_integers(const Number& value) {
         }
         return list;
     }
-    if (auto integer = as_integer(value)) return std::vector<int64_t>{*integer};
+    if (auto integer = as_integer(value)) return Sizes{*integer};
     return std::nullopt;
 }
 
@@ -65,7 +65,7 @@ bool fits(Kind kind, const Number& value) {
         case Kind::number:
             return std::holds_alternative<double>(value);
         case Kind::integers:
-            return std::holds_alternative<std::vector<int64_t>>(value);
+            return std::holds_alternative<Sizes>(value);
         case Kind::numbers:
             return std::holds_alternative<std::vector<double>>(value);
     }
@@ -78,8 +78,7 @@ std::optional<Number> convert(Kind kind, const Number& value) {
     if (kind == Kind::integers) {
         if (auto list = as_integers(value)) converted = std::move(*list);
     } else if (kind == Kind::numbers) {
-        if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
-            converted = std::vector<double>(list->begin(), list->end());
+        if (const auto* list = std::get_if<Sizes>(&value)) converted = std::vector<double>(list->begin(), list->end());
     } else if (kind == Kind::number) {
         if (const auto* integer = std::get_if<int64_t>(&value)) converted = static_cast<double>(*integer);
     } else if (auto integer = as_integer(value)) {

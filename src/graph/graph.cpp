@@ -54,7 +54,7 @@ Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
         } else if (node.op == Op::param) {
             moved.push_back(builder.param(node.name, types[leaf++]));
         } else {
-            std::vector<ValueId> args;
+            Operands args;
             args.reserve(node.args.size());
             bool alike = true;  // what parameters alone make does not change
             for (ValueId arg : node.args) {
@@ -70,7 +70,7 @@ Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
     return builder.finish(std::move(given), output_names());
 }
 
-std::vector<Lattice> lattices(const Graph& graph, ValueId id) {
+Lattices lattices(const Graph& graph, ValueId id) {
     const Node& node = graph[id];
     const Type& x = graph[node.args.at(0)].type;
     switch (node.op) {
@@ -86,7 +86,7 @@ std::vector<Lattice> lattices(const Graph& graph, ValueId id) {
     }
 }
 
-std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spatial_tap_axis, const Type& w) {
+Lattices lattices(const Node& node, const Type& x, int64_t first_spatial_tap_axis, const Type& w) {
     auto get = [&](Key key, size_t j) { return node.attributes.integers(key)[j]; };
     auto taps = [&](size_t j) { return w.shape[static_cast<size_t>(first_spatial_tap_axis) + j]; };
     const Key counted = node.op == Op::lattice                                  ? Key::out
@@ -95,7 +95,7 @@ std::vector<Lattice> lattices(const Node& node, const Type& x, int64_t first_spa
                         : node.op == Op::avg_pool                               ? Key::kernel
                                                                                 : Key::stride;
     const size_t d = node.attributes.integers(counted).size();
-    std::vector<Lattice> axes(d);
+    Lattices axes(d);
     for (size_t j = 0; j < d; ++j) {
         const int64_t in = x.shape[x.shape.size() - d + j];
         switch (node.op) {

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
 #include "transfuse/graph.h"
 
 namespace transfuse {
 
-inline bool has(const std::vector<ValueId>& list, ValueId v) {
+template <class List>
+bool has(const List& list, ValueId v) {
     return std::find(list.begin(), list.end(), v) != list.end();
 }
 

@@ -19,10 +19,10 @@ AttributeSchema number(Key key) { return {key, Kind::number, {}}; }
 AttributeSchema number(Key key, double value) { return {key, Kind::number, value}; }
 AttributeSchema list(Key key) { return {key, Kind::integers, {}}; }
 // One integer an axis; a list of one is spread over all of them by inference.
-AttributeSchema axes(Key key, int64_t value) { return {key, Kind::integers, std::vector<int64_t>{value}}; }
+AttributeSchema axes(Key key, int64_t value) { return {key, Kind::integers, Sizes{value}}; }
 AttributeSchema numbers(Key key) { return {key, Kind::numbers, {}}; }
 AttributeSchema dtype() { return {Key::dtype, Kind::dtype, {}}; }
-AttributeSchema all_dims() { return {Key::dims, Kind::integers, std::vector<int64_t>{}}; }
+AttributeSchema all_dims() { return {Key::dims, Kind::integers, Sizes{}}; }
 AttributeSchema optional(AttributeSchema schema) {
     schema.optional = true;
     return schema;

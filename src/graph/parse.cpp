@@ -100,7 +100,7 @@ private:
             id = at(op_token.place,
                     [&] { return *op == Op::input ? builder.input(given, type) : builder.param(given, type); });
         } else {
-            std::vector<ValueId> args = operands(builder);
+            Operands args = operands(builder);
             Attributes attributes = this->attributes(transfuse::schema(*op));
             id = at(op_token.place, [&] { return builder.add(*op, std::move(args), std::move(attributes), given); });
             annotation(builder[id].type);
@@ -108,8 +108,8 @@ private:
         values_.emplace(target.text, id);
     }
 
-    std::vector<ValueId> operands(Builder& builder) {
-        std::vector<ValueId> args;
+    Operands operands(Builder& builder) {
+        Operands args;
         expect('(', "'('");
         if (lexer_.take(')')) return args;
         do args.push_back(operand(builder));

@@ -29,8 +29,8 @@ void write(std::string& text, int64_t value) {
     text.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
 }
 
-template <class Element>
-void write(std::string& text, const std::vector<Element>& list) {
+template <class List>
+void write(std::string& text, const List& list) {
     text += '[';
     for (size_t i = 0; i < list.size(); ++i) {
         if (i) text += ',';

@@ -47,6 +47,6 @@ bool same(const Number& a, const Number& b);
 Attributes complete(const Schema& schema, Attributes given);
 
 // Those of a lattice with these axes; input extents and taps are its operands' own.
-Attributes lattice_attributes(const std::vector<Lattice>& axes, int64_t groups);
+Attributes lattice_attributes(const Lattices& axes, int64_t groups);
 
 }  // namespace transfuse

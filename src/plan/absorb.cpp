@@ -96,7 +96,7 @@ void Draft::absorb_into_readers(int q) {
     const DraftPass& pass = passes[static_cast<size_t>(q)];
     bool stays = pass.kind != PassKind::pointwise || !pass.row.empty();
     for (ValueId v = 0; v < facts.graph.size(); ++v) {
-        if (slot(q, v) == Slot::absent || home[Facts::at(v)] != q) continue;
+        if (home[Facts::at(v)] != q || slot(q, v) == Slot::absent) continue;
         const bool tile = slot(q, v) == Slot::tile || slot(q, v) == Slot::pooled;
         Move move;
         move.first = readers.size();

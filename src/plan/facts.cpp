@@ -1,7 +1,6 @@
 #include "plan/facts.h"
 
 #include <algorithm>
-#include <set>
 
 namespace transfuse {
 
@@ -23,16 +22,18 @@ double row_padding(const Graph& graph, ValueId v, int64_t channels) {
     int64_t together = rows / own;  // phases
     double made = static_cast<double>((channels + own - 1) / own),
            asked = static_cast<double>(channels) / static_cast<double>(own);
-    const std::vector<Lattice> axes = lattices(graph, v);
+    const Lattices axes = lattices(graph, v);
     for (size_t a = axes.size(); a-- > 0;) {
         const std::vector<Phase> phases = axes[a].phases();
         const auto beside = std::min<int64_t>(together, static_cast<int64_t>(phases.size()));
         double products = 0, windows = 0;
         for (size_t first = 0; first < phases.size(); first += static_cast<size_t>(beside)) {
-            std::set<int64_t> shifts;
+            Few<int64_t, 32> shifts;
             for (size_t r = first; r < std::min(phases.size(), first + static_cast<size_t>(beside)); ++r)
-                for (const PhaseTap& tap : phases[r].taps) products += 1, shifts.insert(tap.shift);
-            windows += static_cast<double>(shifts.size() * static_cast<size_t>(beside));
+                for (const PhaseTap& tap : phases[r].taps) products += 1, shifts.push_back(tap.shift);
+            std::sort(shifts.begin(), shifts.end());
+            const auto different = static_cast<size_t>(std::unique(shifts.begin(), shifts.end()) - shifts.begin());
+            windows += static_cast<double>(different * static_cast<size_t>(beside));
         }
         together /= beside;
         made *= windows, asked *= products;

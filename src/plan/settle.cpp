@@ -125,27 +125,30 @@ private:
         plan.passes.push_back(std::move(pass));
     }
 
-    void collect_reads(Pass& pass) const {
-        std::vector<char> here(n_, 0);
-        for (const TileStep& step : pass.steps) here[Facts::at(step.value)] = 1;
+    void collect_reads(Pass& pass) {
+        here_.assign(n_, false);
+        Few<ValueId, 32> reads;
+        for (const TileStep& step : pass.steps) here_[Facts::at(step.value)] = true;
         auto read = [&](ValueId a) {
-            if (facts_.literal[Facts::at(a)] || here[Facts::at(a)]) return;
-            here[Facts::at(a)] = 2;
-            pass.reads.push_back(a);
+            if (facts_.literal[Facts::at(a)] || here_[Facts::at(a)]) return;
+            here_[Facts::at(a)] = true;
+            reads.push_back(a);
         };
         for (const TileStep& step : pass.steps)
             for (ValueId a : facts_.graph[step.value].args) read(a);
         for (const Store& store : pass.stores) read(store.value);
-        std::sort(pass.reads.begin(), pass.reads.end());
+        std::sort(reads.begin(), reads.end());
+        pass.reads = reads;
     }
 
-    Pass pass(int p) const {
+    Pass pass(int p) {
         const DraftPass& draft = draft_.passes[static_cast<size_t>(p)];
         Pass pass;
         pass.kind = draft.kind;
         pass.anchor = draft.anchor;
         pass.why = draft.why;
         pass.stores = stores_[static_cast<size_t>(p)];
+        pass.steps.reserve(values_[static_cast<size_t>(p)].size());
         for (ValueId v : values_[static_cast<size_t>(p)]) pass.steps.push_back({v, scope_of(draft_.slot(p, v))});
         for (const Store& store : pass.stores)
             if (facts_.literal[Facts::at(store.value)]) pass.steps.push_back({store.value, Scope::tile});
@@ -246,6 +249,7 @@ private:
     const Facts& facts_;
     size_t n_;
     std::vector<bool> needed_, prepared_;
+    std::vector<bool> here_;                    // made or read by the pass at hand
     std::vector<std::vector<bool>> live_;       // [pass][value]
     std::vector<std::vector<ValueId>> values_;  // [pass]: those that are live, ascending
     std::vector<std::vector<Store>> stores_;    // [pass]

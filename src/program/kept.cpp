@@ -16,8 +16,8 @@ std::optional<size_t> leaf_position(const Graph& graph, ValueId id) {
     return static_cast<size_t>(found - leaves.begin());
 }
 
-std::vector<ValueId> moved_args(const Node& node, const std::vector<ValueId>& moved) {
-    std::vector<ValueId> args;
+Operands moved_args(const Node& node, const std::vector<ValueId>& moved) {
+    Operands args;
     for (ValueId arg : node.args) args.push_back(moved[static_cast<size_t>(arg)]);
     return args;
 }

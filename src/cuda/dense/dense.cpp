@@ -235,26 +235,21 @@ std::optional<DenseProgram> generate_dense_apart(const Surroundings& around, dou
     return std::nullopt;
 }
 
-// Null where the words say nothing.
-static std::shared_ptr<const Written::Said> said_by(const std::string& words, Written* written) {
-    const auto read = [&]() -> std::shared_ptr<const Written::Said> {
-        const size_t between = words.find(words_between);
-        if (between == std::string::npos) return nullptr;
-        std::string config_words = words.substr(0, between);
-        const auto manner = manner_named(words.substr(between + words_between.size()));
-        const auto config = config_named(config_words);
-        if (!manner || !config) return nullptr;
-        return std::make_shared<const Written::Said>(Written::Said{std::move(config_words), *config, *manner});
-    };
-    return written ? written->said.get(words, read) : read();
+std::shared_ptr<const Said> said_by(const std::string& words) {
+    const size_t between = words.find(words_between);
+    if (between == std::string::npos) return nullptr;
+    std::string config_words = words.substr(0, between);
+    const auto manner = manner_named(words.substr(between + words_between.size()));
+    const auto config = config_named(config_words);
+    if (!manner || !config) return nullptr;
+    return std::make_shared<const Said>(Said{words, std::move(config_words), *config, *manner});
 }
 
-std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::string& words) {
-    const auto said = said_by(words, around.written);
+std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::shared_ptr<const Said>& said) {
     if (!said) return std::nullopt;
     for (Family family : families(around))
         if (auto program = generate(around, family, nullptr, {.said = said}))
-            return program->words == words ? std::move(program) : std::nullopt;
+            return program->words == said->words ? std::move(program) : std::nullopt;
     return std::nullopt;
 }
 
@@ -264,9 +259,9 @@ struct DenseReading {
     Wish wish;
 };
 
-std::shared_ptr<const DenseReading> read_dense_as(const Surroundings& around, const std::string& words) {
-    Wish wish{.said = said_by(words, around.written)};
-    if (!wish.said) return nullptr;
+std::shared_ptr<const DenseReading> read_dense_as(const Surroundings& around, const std::shared_ptr<const Said>& said) {
+    if (!said) return nullptr;
+    Wish wish{.said = said};
     for (Family family : families(around)) {
         auto request = read_request(around, family, nullptr, wish);
         if (!request) continue;
@@ -281,11 +276,10 @@ double seconds_of(const Surroundings& around, const DenseReading& reading) {
     return estimate(request->problem, request->needs, cut.config, *cut.schedule, around.target.multiprocessors);
 }
 
-std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const std::string& words,
-                                              const DenseReading& reading) {
+std::optional<DenseProgram> generate_dense_as(const Surroundings& around, const DenseReading& reading) {
     auto program = generate(around, *reading.request, reading.cut, reading.wish, nullptr);
-    if (!program) return generate_dense_as(around, words);  // another family may take it
-    return program->words == words ? std::move(program) : std::nullopt;
+    if (!program) return generate_dense_as(around, reading.wish.said);  // another family may take it
+    return program->words == reading.wish.said->words ? std::move(program) : std::nullopt;
 }
 
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& around, int larger, bool any_size) {

@@ -13,6 +13,8 @@
 
 namespace transfuse::cuda {
 
+struct Said;
+
 struct DenseProgram {
     Program program;  // the tiles; all tile stores are done
     Places
@@ -37,15 +39,19 @@ inline constexpr std::string_view portable_config =
 // the pass, overrides the heuristic.
 std::optional<DenseProgram> generate_dense(const Surroundings& surroundings, std::string* why_not = nullptr);
 
-// The same by what another size was given (DenseProgram::words); nullopt where that does not fit this size.
-std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const std::string& words);
+// What the words of a kernel (DenseProgram::words) say. Null where they say nothing.
+std::shared_ptr<const Said> said_by(const std::string& words);
+
+// The same by what another size was given; nullopt where that does not fit this size.
+std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings,
+                                              const std::shared_ptr<const Said>& said);
 // In two steps, where several are to be compared: read, which is enough for an estimate, and written. Null where what
 // the other size was given does not fit.
 struct DenseReading;
-std::shared_ptr<const DenseReading> read_dense_as(const Surroundings& surroundings, const std::string& words);
+std::shared_ptr<const DenseReading> read_dense_as(const Surroundings& surroundings,
+                                                  const std::shared_ptr<const Said>& said);
 double seconds_of(const Surroundings& surroundings, const DenseReading& reading);
-std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const std::string& words,
-                                              const DenseReading& reading);
+std::optional<DenseProgram> generate_dense_as(const Surroundings& surroundings, const DenseReading& reading);
 // The same with a text for other sizes as well: good for some `larger` times as large, or right for any.
 std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surroundings, int larger, bool any_size);
 

@@ -18,7 +18,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     channels_ = problem.groups * problem.cout;
     const auto reads = [&](const std::vector<ValueId>& steps, ValueId value) {
         return std::any_of(steps.begin(), steps.end(), [&](ValueId step) {
-            const std::vector<ValueId>& args = graph_[step].args;
+            const Operands& args = graph_[step].args;
             return std::find(args.begin(), args.end(), value) != args.end();
         });
     };
@@ -27,6 +27,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     const auto& grid = program.around->plan.graph[program.around->pass.anchor].type.shape;
     int64_t pixels = 1;
     for (size_t k = 2; k < grid.size(); ++k) pixels *= grid[k];
+    for (auto* tables : {&table_of_, &image_table_of_, &prologue_table_of_}) tables->reserve(reads_.size());
     for (const Operand& o : reads_) {
         const bool small = used(o.value) && channels_ <= 2048 && !o.depends[2] && !o.depends[3] && !o.depends[4];
         table_of_.push_back(small && !o.depends[0] ? tables_++ : -1);

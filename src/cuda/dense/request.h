@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cuda/dense/epilogue.h"
+#include "cuda/dense/said.h"
 #include "cuda/dense/written.h"
 
 namespace transfuse::cuda {
@@ -37,7 +38,7 @@ struct Request {
 struct Wish {
     int larger = 0;
     bool loose = false;
-    std::shared_ptr<const Written::Said> said = nullptr;
+    std::shared_ptr<const Said> said = nullptr;
     bool apart = false;  // taps apart
 };
 

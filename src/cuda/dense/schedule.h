@@ -62,6 +62,7 @@ struct Problem {
     // Else some outputs have no accumulator: nobody multiplies there.
     bool every_phase_has_taps() const {
         return std::all_of(axes.begin(), axes.end(), [](const Lattice& axis) {
+            if (axis.up == 1) return axis.taps > 0;
             const auto phases = axis.phases();
             return std::none_of(phases.begin(), phases.end(), [](const Phase& phase) { return phase.taps.empty(); });
         });

@@ -10,7 +10,7 @@ namespace {
 
 // The axis of a lattice that an axis of weights became: reshapes drop and add axes of one tap, the others keep their
 // order.
-std::optional<size_t> lattice_axis(const Sizes& weights, size_t axis, const std::vector<Lattice>& axes) {
+std::optional<size_t> lattice_axis(const Sizes& weights, size_t axis, const Lattices& axes) {
     const auto first = weights.begin() + 3;
     auto before =
         std::count_if(first, weights.begin() + static_cast<ptrdiff_t>(axis), [](int64_t taps) { return taps > 1; });
@@ -22,7 +22,7 @@ std::optional<size_t> lattice_axis(const Sizes& weights, size_t axis, const std:
 // True where an output sums what PyTorch multiplies one by one: a pool became part of the convolution, and a tap meets
 // several inputs. What nearest upsampling repeats meets each tap once: its weights are added, their roundings with
 // them.
-bool sums_products(const Graph& graph, ValueId w, const std::vector<Lattice>& axes) {
+bool sums_products(const Graph& graph, ValueId w, const Lattices& axes) {
     const Node& node = graph[w];
     if (node.op == Op::taps && node.attributes.integer(Key::rows) > 1) {
         const std::vector<double>& matrix = node.attributes.numbers(Key::matrix);
@@ -51,7 +51,7 @@ bool tf32_allowed(const Surroundings& around, const Problem& problem) {
     if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
-    const std::vector<Lattice> axes = lattices(graph, around.pass.anchor);
+    const Lattices axes = lattices(graph, around.pass.anchor);
     if (axes.size() < 3 && (problem.cout <= 8 || problem.cin <= 4)) return false;
     ValueId x = anchor.args[0];
     if (graph[x].type.dtype != DType::f32) return false;

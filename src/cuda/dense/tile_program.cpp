@@ -279,7 +279,7 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const Refusal no{why_not};
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
-    const std::vector<Lattice> axes = lattices(graph, around.pass.anchor);
+    const Lattices axes = lattices(graph, around.pass.anchor);
     Problem problem;
     problem.family = family;
     const int64_t batch = anchor.type.shape[0];

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "cuda/key_text.h"
 #include "plan/facts.h"
 
 namespace transfuse::cuda {
@@ -81,7 +80,7 @@ void add_steps(KeyText& key, const Graph& graph, const std::vector<ValueId>& ste
 
 }  // namespace
 
-std::string schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
+KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit) {
     const auto& [axes, groups, cin, cout, apart, arithmetic, family, load, wide_offsets, rows_adjoin, any_size] =
         problem;
     KeyText key;
@@ -91,16 +90,16 @@ std::string schedule_key(const Problem& problem, const Needs& needs, const Confi
     add(key, needs);
     // Rows that share their padding, come as one or are gone through by turned products have the image's width.
     if (config.shared_padding || config.flat || config.turned) key.add(axes[3].in, axes[3].out);
-    return key.take();
+    return key;
 }
 
-std::string pack_key(const Schedule& schedule, const TileProgram& program) {
+KeyText pack_key(const Schedule& schedule, const TileProgram& program) {
     KeyText key;
     key.add(reinterpret_cast<uintptr_t>(&schedule), program.weight, program.spatial, program.around->number);
-    return key.take();
+    return key;
 }
 
-std::string text_key(const Schedule& schedule, const Epilogue& epilogue) {
+KeyText text_key(const Schedule& schedule, const Epilogue& epilogue) {
     const auto& [around, spatial, input, weight, prologue, steps, pool, pool_value, reads, bias, stores, grid,
                  grid_shape, channel_reductions, fold, before_fold, handed, before_handed, handed_biased, pixel_major,
                  vector, chain_instructions] = epilogue.program();
@@ -133,7 +132,7 @@ std::string text_key(const Schedule& schedule, const Epilogue& epilogue) {
         add(key, graph, reduction.value);
     }
     for (const auto* list : {&prologue, &steps}) add_steps(key, graph, *list, around->pass.anchor);
-    return key.take();
+    return key;
 }
 
 }  // namespace transfuse::cuda

@@ -7,31 +7,26 @@
 
 #include "cuda/dense/epilogue.h"
 #include "cuda/dense/manner.h"
+#include "cuda/key_text.h"
 #include "cuda/pull.h"
 #include "cuda/remembered.h"
 
 namespace transfuse::cuda {
 
 // All that a schedule depends on.
-std::string schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
+KeyText schedule_key(const Problem& problem, const Needs& needs, const Config& config, int shared_limit);
 // All that the packing of weights depends on. The schedule is one of those found by their keys, and stands for its own.
-std::string pack_key(const Schedule& schedule, const TileProgram& program);
+KeyText pack_key(const Schedule& schedule, const TileProgram& program);
 // All that a text depends on: where it sees sizes or strides, only what it may ask of these (whether they are 0 or 1,
 // which vectors divide them).
-std::string text_key(const Schedule& schedule, const Epilogue& epilogue);
+KeyText text_key(const Schedule& schedule, const Epilogue& epilogue);
 
 struct Written {
-    struct Said {  // by the words of a known kernel
-        std::string config_words;
-        Config config;
-        Manner manner;
-    };
     Remembered<Schedule> schedules;
     Remembered<ExtraJob> packs;
     Remembered<Source> texts;
     Remembered<Source> sources;    // by their texts: what is equal is one
     Remembered<Source> wholes[2];  // of other kernels, by their own part of the text: of short and of long indices
-    Remembered<Said> said;
 };
 
 }  // namespace transfuse::cuda
