@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import operator
+import re
 from dataclasses import dataclass, field
 
 import torch
@@ -350,9 +351,7 @@ def _replace(
             results[i] = f"%out{i}"
             lines.append(f"  %out{i} = identity({result})")
     text = f"graph {name} {{\n" + "\n".join(lines) + f"\n  return {', '.join(results)}\n}}\n"
-    example = text
-    for k, node in enumerate(sizes):
-        example = example.replace(f"${k}", str(value_of(node).node.hint))
+    example = re.sub(r"\$(\d+)", lambda number: str(value_of(sizes[int(number[1])]).node.hint), text)
     _agree(library.infer(example), outputs)
 
     region = Region(

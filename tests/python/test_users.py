@@ -169,6 +169,32 @@ def test_pads_to_the_size_of_a_skip_connection(no_fallback):
     assert captures(ours) == 1
 
 
+def test_pads_on_every_level_of_a_decoder(no_fallback):
+    """More numbers that only the call tells than there are digits."""
+
+    class Levels(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down = nn.ModuleList(nn.Conv2d(c, 4, 3, 2, 1) for c in (3, 4, 4))
+            self.up = nn.ModuleList(nn.ConvTranspose2d(4, 4, 2, 2) for _ in range(3))
+            self.out = nn.Conv2d(4, 2, 1)
+
+        def forward(self, x):
+            skips = []
+            for down in self.down:
+                skips.append(x)
+                x = down(x).relu()
+            for up, skip in zip(self.up, reversed(skips)):
+                x = up(x)
+                h, w = skip.size(2) - x.size(2), skip.size(3) - x.size(3)
+                x = F.pad(x, [w // 2, w - w // 2, h // 2, h - h // 2]) + skip.mean(1, keepdim=True)
+            return self.out(x)
+
+    inputs = [torch.randn(size) for size in ((2, 3, 21, 30), (2, 3, 22, 31), (3, 3, 17, 40), (2, 3, 33, 24))]
+    ours = beside(Levels(), lambda m: [[m(x), gradients(m, x)] for x in inputs], 1e-2)
+    assert captures(ours) == 1 and transfuse.report(ours).left == 0
+
+
 @pytest.mark.parametrize("name", ["A", "f1", "f5", "f3", "f9"])
 def test_random_sizes(name, no_fallback):
     """Sizes, batches and layouts in any order, some of them again: what was planned for one serves no other."""
