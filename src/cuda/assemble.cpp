@@ -26,7 +26,8 @@ Target for_sizes_of(const Plan& plan, Target target, KnownKernels* known) {
 void add_met(const Program& program, std::vector<bool>& met) {
     for (const Launch& launch : program.launches)
         for (const Argument& argument : launch.arguments)
-            if (argument.kind == Argument::Kind::value || argument.kind == Argument::Kind::boxes)
+            if (argument.kind == Argument::Kind::value ||
+                (argument.kind == Argument::Kind::boxes && argument.value != Argument::in_scratch))
                 met[static_cast<size_t>(argument.value)] = true;
 }
 
@@ -229,7 +230,7 @@ private:
             address = {Address::Kind::output, argument.value, 0};
         else if (argument.kind == Argument::Kind::packed)
             address = packed_.at(static_cast<size_t>(argument.value)).at;
-        else if (argument.kind != Argument::Kind::scratch)
+        else if (argument.kind != Argument::Kind::scratch && argument.value != Argument::in_scratch)
             address = placement_.address(argument.value);
         address.offset += argument.offset;
         return address;

@@ -80,10 +80,13 @@ struct BoxedTensor {
 
 // One kernel parameter: the address of a value's memory (a leaf's tensor, else an output's, else its buffer), of an
 // output by position, an address in the pass's scratch, of a pass's packed weights, plain bytes, or the map of a tensor
-// that lies at a value's address.
+// that lies at a value's address or in the scratch.
 struct Argument {
     enum class Kind : uint8_t { value, output, scratch, packed, bytes, boxes } kind = Kind::bytes;
-    ValueId value = -1;  // value: a leaf, an output or a buffer of the plan; output: the position; packed: the pass
+    // value: a leaf, an output or a buffer of the plan; output: the position; packed: the pass; boxes: as value, or the
+    // tensor lies in the pass's scratch.
+    ValueId value = -1;
+    static constexpr ValueId in_scratch = -2;
     int64_t offset = 0;  // bytes added to the address
     int size = 8;        // bytes: how many (also the alignment, at most 16)
     std::array<std::byte, 96> data{};

@@ -32,8 +32,8 @@ Surroundings surroundings_of(const PassContext& context, const Pass& pass, size_
             &context.parameters};
 }
 
-// Where adding them up afterwards is estimated faster, the products of each tap: for the first size of a program, by
-// the heuristic's configuration, where tiles make all of the pass.
+// Where adding them up afterwards is estimated faster, the products of each tap; or all of them, of an input that is
+// laid anew: for the first size of a program, by the heuristic's configuration, where tiles make all of the pass.
 Tiles generate_tiles(const PassContext& context, const Surroundings& around, bool all_of_pass) {
     Tiles tiles;
     if (context.known) {
@@ -46,6 +46,8 @@ Tiles generate_tiles(const PassContext& context, const Surroundings& around, boo
     if (!tiles.dense || !all_of_pass || target.stated() || target.any_size || !around.config.empty()) return tiles;
     if (auto products = generate_dense_apart(around, tiles.dense->seconds))
         tiles.dense = std::move(products), tiles.apart = true, tiles.taken.reset();
+    else if (auto relaid = generate_dense_relaid(around, tiles.dense->seconds))
+        tiles.dense = std::move(relaid), tiles.taken.reset();
     return tiles;
 }
 

@@ -27,6 +27,12 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
          "%x = input f32[3,40,5,7]\n  %w = param f32[48,40,3,3]\n  %u = param f32[48,64,2,2]\n  %v = param f32[8,64,1,1]\n  %y "
          "= conv(%x, %w) padding=[1,1]\n  %r = relu(%y)\n  %t = conv_transpose(%r, %u) stride=[2,2]\n  %s = gelu(%t)\n  %z = "
          "conv(%s, %v)"},
+        // Rows that begin anywhere, too short for lines: the input is laid channels last first.
+        {"relaid",
+         "%x = input f32[9,72,5,7]\n  %w = param f32[72,136,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  "
+         "%z = silu(%y)"},
+        // The same of few channels: two pixels of 16 bits at a time.
+        {"pairs", "%x = input f32[2,24,6,10]\n  %w = param f32[24,40,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %z = silu(%y)"},
         // Images that lie one after another as one long row.
         {"small_images",
          "%x = input f32[9,64,4,4]\n  %w = param f32[64,32,4,4]\n  %b = param f32[32]\n  %y = conv_transpose(%x, %w, %b) "
@@ -181,6 +187,7 @@ inline const std::vector<Family>& families() {
         {"f4", f32, tf32, planes, aligned, later}, {"f5", f32, tf32, planes, aligned, later}, {"f9", f32, strict, planes, aligned, later},
         {"shared_positions", f32, tf32}, {"shared_channels", f16, tf32}, {"shared_channels", f32, tf32, planes, aligned, later},
         {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later}, {"lines", f32, tf32}, {"lines", f32, strict}, {"lines", f16, strict},
+        {"relaid", f32, tf32}, {"relaid", f16, strict}, {"pairs", f16, strict},
     };
     return list;
 }

@@ -59,6 +59,9 @@ std::optional<DenseProgram> generate_dense_for_many(const Surroundings& surround
 // are read. than: the estimate of what it would replace.
 std::optional<DenseProgram> generate_dense_apart(const Surroundings& surroundings, double than);
 
+// The same where it is estimated clearly faster with its input laid anew before it (relaid.h).
+std::optional<DenseProgram> generate_dense_relaid(const Surroundings& surroundings, double than);
+
 // Configurations worth a try, unlike one another, best estimate first; empty where no family takes the pass.
 std::vector<std::string> dense_configs(const Surroundings& surroundings, size_t most);
 

@@ -1,0 +1,23 @@
+// The input of a dense pass laid anew before it: channels last. Where rows of pixels begin anywhere, planes would come
+// element by element, in every tile anew; a copy of the tensor whose pixels are vectors of channels comes in boxes, and
+// is made once.
+#pragma once
+
+#include <optional>
+
+#include "cuda/dense/tile_program.h"
+
+namespace transfuse::cuda {
+
+// The value to lay anew, where the pass reads it in planes and element by element.
+std::optional<ValueId> relaid_input(const Surroundings& around);
+
+int64_t relaid_bytes(const Type& type);
+double relaying_seconds(const Surroundings& around, const Type& type);  // an estimate
+
+// The copy, to so many bytes behind the pass's scratch.
+Launch relay(const Type& type, ValueId from, int64_t to);
+// What a launch reads of the value, it reads of the copy.
+void read_relaid(Launch& launch, ValueId value, int64_t at);
+
+}  // namespace transfuse::cuda
