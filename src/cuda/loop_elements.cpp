@@ -1,5 +1,6 @@
 // Elements: a thread takes vectors in the order of the walk. Where vectors do not divide a row they cross into the
-// next.
+// next. Where a tensor is read across the rows, a block takes a piece of several rows: what it reads of that tensor are
+// whole sectors of memory.
 #include <algorithm>
 
 #include "algebra/integer.h"
@@ -17,7 +18,12 @@ private:
     int64_t total() const { return loop_.rows() * loop_.row; }
     bool ragged() const { return total() % shape_.vector != 0 || any_size(); }  // the last vector may be cut
     int64_t vectors() const { return ceil_div(total(), shape_.vector); }
-    int64_t blocks() const override { return ceil_div(vectors(), int64_t{shape_.threads} * shape_.vectors); }
+    int64_t row_vectors() const { return loop_.row / shape_.vector; }
+    int64_t block_vectors() const { return int64_t{shape_.threads} * shape_.vectors; }
+    int64_t blocks() const override {
+        if (piece_ == 0) return ceil_div(vectors(), block_vectors());
+        return ceil_div(loop_.rows(), block_vectors() / piece_) * (row_vectors() / piece_);
+    }
     std::string note() const override { return "elements, " + number(shape_.vector) + " at once"; }
 
     bool shape() override {
@@ -25,7 +31,16 @@ private:
         shape_.crosses = loop_.row % shape_.vector != 0;
         if (shape_.crosses && loop_.row < shape_.vector) shape_.vector = 1, shape_.crosses = false;
         shape_.vectors = total() >= 1 << 22 ? 2 : 1;
+        if (!any_size() && !shape_.crosses && reads_across())
+            for (const int64_t vectors : {4, 8, 16})
+                if (row_vectors() % vectors == 0) piece_ = vectors;
         return true;
+    }
+    // A tensor whose neighbours are those of the next row.
+    bool reads_across() const {
+        return std::any_of(loop_.reads.begin(), loop_.reads.end(), [](const LoopTensor& t) {
+            return t.row() > 1 && t.strides.size() > 1 && t.strides[t.strides.size() - 2] == 1;
+        });
     }
 
     // A tensor that is read, and its numbers: one of each vector, or one for each lane.
@@ -39,14 +54,13 @@ private:
     void body() override {
         const std::string count = parameters_.count(vectors());
         const std::vector<Read> reads = declare_reads();
-        body_.line("const tf_index first = (tf_index)blockIdx.x * " + number(int64_t{shape_.threads} * shape_.vectors) +
-                   " + threadIdx.x;");
+        body_.line("const tf_index first = " + first() + ";");
         open_vectors();
         place_elements(count);
         for (const Read& read : reads) load(read);
         body_.close();
         open_vectors();
-        body_.line("if (first + u * " + number(shape_.threads) + " >= " + count + ") break;");
+        body_.line("if (first + u * " + number(step()) + " >= " + count + ") break;");
         place_elements(count);
         std::map<ValueId, LoopValue> values;
         for (const Read& r : reads)
@@ -56,6 +70,16 @@ private:
         for (const LoopTensor& t : loop_.stores) store(t, values.at(t.value));
         body_.close();
     }
+
+    // A thread's first vector, and how far its next is from it.
+    std::string first() const {
+        if (piece_ == 0) return "(tf_index)blockIdx.x * " + number(block_vectors()) + " + threadIdx.x";
+        const std::string pieces = number(row_vectors() / piece_), piece = number(piece_);
+        return "(blockIdx.x / " + pieces + " * (tf_index)" + number(block_vectors() / piece_) + " + threadIdx.x / " +
+               piece + ") * " + number(row_vectors()) + " + blockIdx.x % " + pieces + " * " + piece +
+               " + threadIdx.x % " + piece;
+    }
+    int64_t step() const { return piece_ == 0 ? shape_.threads : shape_.threads / piece_ * row_vectors(); }
 
     std::string lanes() const { return number(shape_.vector); }
     std::string each_lane() const { return "_Pragma(\"unroll\") for (int e = 0; e < " + lanes() + "; e++) "; }
@@ -140,7 +164,7 @@ private:
     // Where vector u lies: a0, a1, … and off along the row; where vectors cross, b0, b1, … of the next row, from lane
     // `cut` on.
     void place_elements(const std::string& count) {
-        body_.line("const tf_index vector = min(first + u * " + number(shape_.threads) + ", (tf_index)(" + count +
+        body_.line("const tf_index vector = min(first + u * " + number(step()) + ", (tf_index)(" + count +
                    " - 1)), at = vector * " + number(shape_.vector) + ";");
         body_.line("const tf_index line_length = " + parameters_.integer(loop_.row, true) +
                    ", line = " + parameters_.quotient("at", loop_.row, true) + ", off = at - line * line_length;");
@@ -154,6 +178,7 @@ private:
     }
 
     std::string total_;
+    int64_t piece_ = 0;  // vectors of a row that a block takes, of several rows; 0: as the walk goes
 };
 
 }  // namespace

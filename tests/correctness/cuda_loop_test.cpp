@@ -62,6 +62,28 @@ TEST(CudaLoop, Unaligned) { check_loops(DType::f32, 1e-5, false, false); }
 TEST(CudaLoop, Half) { check_loops(DType::f16, 2e-2, false, true); }
 
 // Sums of positive numbers, as after an activation: added in one row of additions, 64 of them are off by up to 4e-7.
+// Planes in, channels last out: blocks take pieces of several rows where vectors divide them.
+TEST(CudaLoop, ReadsAcrossRows) {
+    std::vector<HostCase> cases;
+    size_t pieces = 0;
+    uint64_t seed = 7;
+    for (const char* dtype : {"f32", "f16"})
+        for (const char* shape : {"3,64,9,11", "2,48,5,7,9", "5,96,131", "3,40,9,11", "3,17,9,11"}) {
+            std::string ones = std::string(shape).substr(2, 2);
+            for (const char* c = shape + 4; *c; ++c)
+                if (*c == ',') ones += ",1";
+            const std::string text = "graph loop {\n%x = input f32[" + std::string(shape) + "]\n%a = param f32[" +
+                                     ones + "]\n%y = mul(%x, %a)\n%o = tanh(%y)\nreturn %o\n}";
+            const Graph graph = parse(with(text, "f32", dtype));
+            cases.push_back(
+                make(graph, random_leaves(graph, seed++), false, true, Target{}, Fp32Precision::strict, "", true));
+            for (const BoundLaunch& bound : cases.back().assembly.launches)
+                pieces += bound.launch.source->text.find("threadIdx.x % ") != std::string::npos;
+        }
+    EXPECT_EQ(pieces, 5u);  // not of ten vectors, six or five, nor of single elements
+    check(cases, 2e-2);
+}
+
 TEST(CudaLoop, SumsRoundLittle) {
     std::vector<HostCase> cases;
     uint64_t seed = 60;
@@ -77,8 +99,9 @@ TEST(CudaLoop, SumsRoundLittle) {
 // exp(x - logsumexp(x)) of large x would be off by the rounding of the sum: 1e-4 of these values, which fp32 holds
 // exactly. Rows, channels, and sums of one tap each.
 TEST(CudaLoop, SharesOfLargeValues) {
-    const std::string up = "%x = input f32[2,21,9,9]  %w = param f32[21,1,2,2]  %y = conv_transpose(%x, %w) stride=[2,2] "
-                           "groups=21  %o = softmax(%y) dims=[1]";
+    const std::string up =
+        "%x = input f32[2,21,9,9]  %w = param f32[21,1,2,2]  %y = conv_transpose(%x, %w) stride=[2,2] "
+        "groups=21  %o = softmax(%y) dims=[1]";
     std::vector<HostCase> cases;
     for (const std::string& body : {std::string(loops[10]), std::string(loops[14]), up}) {
         ASSERT_NE(body.find("softmax"), std::string::npos);
@@ -107,10 +130,10 @@ TEST(CudaLoop, PoolsWithAChain) {
     EXPECT_EQ(cases[0].plan.passes.size(), 2u) << print(cases[0].plan);
     // Rows that are normalised where they are pooled.
     for (const char* pool : {"max_pool(%n) kernel=[2,2]", "avg_pool(%n) kernel=[3,2]"}) {
-        const Graph graph = parse(
-            std::string("graph rows {\n%x = input f32[8,40,26,34]\n%a = param f32[34]\n%b = param f32[34]"
-                        "\n%n = layer_norm(%x, %a, %b) normalized_shape=[34]\n%p = ") +
-            pool + "\n%o = gelu(%p)\nreturn %o\n}");
+        const Graph graph =
+            parse(std::string("graph rows {\n%x = input f32[8,40,26,34]\n%a = param f32[34]\n%b = param f32[34]"
+                              "\n%n = layer_norm(%x, %a, %b) normalized_shape=[34]\n%p = ") +
+                  pool + "\n%o = gelu(%p)\nreturn %o\n}");
         cases.push_back(make(graph, random_leaves(graph, seed++), false, true, Target{}));
         const Pass& last = cases.back().plan.passes.back();
         EXPECT_EQ(last.steps.front().scope, Scope::prologue) << print(cases.back().plan);
