@@ -11,10 +11,9 @@ namespace {
 
 // Channels fill vectors of 16 bytes and rows of pixels do not: these would come and go element by element.
 bool fits(const Type& type) {
-    constexpr int64_t fewest = 32;  // channels, for boxes whose rows are long enough
     const int64_t vector = 16 / bytes(type.dtype);
-    return type.shape.size() >= 3 && vector >= 4 && type.shape[1] >= fewest && type.shape[1] % vector == 0 &&
-           type.shape.back() > 1 && type.shape.back() % vector != 0;
+    return type.shape.size() >= 3 && vector >= 4 && type.shape[1] >= fewest_boxed_channels &&
+           type.shape[1] % vector == 0 && type.shape.back() > 1 && type.shape.back() % vector != 0;
 }
 
 class Reader {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cuda/buffer_layout.h"
 #include "cuda/dense/request.h"
 #include "cuda/expression.h"
 
@@ -12,7 +13,6 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr int tile = 32;            // pixels and channels of a block
-constexpr int64_t fewest = 32;      // channels, for boxes whose rows are long enough
 constexpr double copy_share = 0.5;  // of the memory's bandwidth
 
 int64_t blocks_of(const Type& type, int64_t pixels) {
@@ -72,7 +72,7 @@ std::optional<ValueId> relaid_input(const Surroundings& around) {
     if (!request || !comes_in_elements(request->problem.load) || !may_be_operand(*request)) return std::nullopt;
     const ValueId v = request->program.input.value;
     const Type& type = around.plan.graph[v].type;
-    if (view_root(around.plan, v) != v || type.shape[1] < fewest || type.shape.back() == 1 ||
+    if (view_root(around.plan, v) != v || type.shape[1] < fewest_boxed_channels || type.shape.back() == 1 ||
         around.strides[static_cast<size_t>(v)] != contiguous_strides(type.shape))
         return std::nullopt;
     constexpr int64_t most = int64_t{1} << 31;
