@@ -107,7 +107,7 @@ def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int]) -> tuple[bo
     backward for the gradients wanted. Only PyTorch's operators run, one call after the other, and of their results a sample is
     kept: no more memory than PyTorch takes."""
     own = [leaf.detach().requires_grad_(i in wanted) for i, leaf in enumerate(leaves)]
-    with _one_at_a_time, _Convolutions() as seen, torch.set_grad_enabled(bool(wanted)):
+    with _Convolutions() as seen, torch.set_grad_enabled(bool(wanted)):
         reached = [output for output in eager(*own, *sizes) if output.requires_grad]
         if reached:
             given = [torch.ones_like(output) for output in reached]
@@ -132,9 +132,11 @@ class _Convolutions(TorchDispatchMode):
             arguments = (_telling(arguments[0]), *arguments[1:])
         else:
             return operator(*arguments, **named)
-        with without_tf32():
-            exact = _samples(_products(operator(*arguments, **named)))
-        result = operator(*arguments, **named)
+        # Held for the two calls alone: a backward on CUDA runs in a thread of autograd's, while the caller's waits for it.
+        with _one_at_a_time:
+            with without_tf32():
+                exact = _samples(_products(operator(*arguments, **named)))
+            result = operator(*arguments, **named)
         noticed += _differ(_samples(_products(result)), exact)
         return result
 

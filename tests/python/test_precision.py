@@ -1,6 +1,7 @@
 """Where TF32 is allowed, ours uses it only where PyTorch does: a PyTorch that rounds like TF32 stands in for a GPU here."""
 
 import itertools
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -141,6 +142,46 @@ def test_whether_pytorch_uses_tf32_is_seen(forward, backward, chain, switches):
         assert precision.uses_tf32(eager, (x, w), (), []) == (forward, False)
     assert torch.equal(torch.random.get_rng_state(), drawn) and not torch.equal(state, drawn)
     assert x.grad is None and w.grad is None and precision.allows_tf32()
+
+
+def test_a_backward_in_another_thread_is_not_waited_for_by_itself(switches):
+    """On CUDA autograd has threads of its own, which meet the same mode, while the caller's waits for them."""
+    met, uses_tf32 = [], Library(True, True)
+
+    class Elsewhere(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return nn.functional.conv_transpose2d(x, w)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            mode = torch.utils._python_dispatch._get_current_dispatch_mode()
+            arguments = (
+                gradient,
+                *ctx.saved_tensors,
+                None,
+                [1, 1],
+                [0, 0],
+                [1, 1],
+                True,
+                [0, 0],
+                1,
+                [True, True, False],
+            )
+
+            def work():
+                with uses_tf32, mode:
+                    met.append(torch.ops.aten.convolution_backward.default(*arguments)[:2])
+
+            thread = threading.Thread(target=work, daemon=True)
+            thread.start()
+            thread.join(20)
+            return met.pop()  # nothing: it still waits
+
+    x, w = torch.randn(1, 3, 4, 4, requires_grad=True), torch.randn(3, 2, 3, 3, requires_grad=True)
+    with uses_tf32:
+        assert precision.uses_tf32(lambda x, w: [Elsewhere.apply(x, w)], (x, w), (), [0, 1]) == (True, True)
 
 
 def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
