@@ -143,7 +143,8 @@ void Statistics::exponentials(const Partial& p) {
     t.line("__syncwarp();");
 }
 
-// Counts, sums and squares about a pivot: the channel's first value of the tile, as far from their mean as any other.
+// Counts, sums and squares about a pivot: the mean of the channel's first values of the tile. (About the first one, which
+// may lie far from the others, the variance of a short row would be the small difference of large squares.)
 void Statistics::moments(const Partial& p) {
     const std::string value = chain_.operand(p.reduction.of), count = slot(p.first_stat, "channel");
     t.line("int valid = count > 0 ? (count < VECTOR ? count : VECTOR) : 0;");
@@ -153,15 +154,13 @@ void Statistics::moments(const Partial& p) {
         t.line("for (int k = 1; k < LANES_W; k *= 2) valid += __shfl_xor_sync(~0u, valid, k);");
     t.line("REAL pivot[BATCH], part[STAT_ROWS], squares[STAT_ROWS];");
     t.line("if (__any_sync(~0u, " + slot(p.first_stat, "group * COUT + CHANNEL(0)") + " == 0.f && valid > 0)) {");
-    t.line("int first = count > 0 ? t % 32 : 32;");
-    t.line("for (int k = 1; k < LANES_W; k *= 2) first = min(first, __shfl_xor_sync(~0u, first, k));");
-    t.unrolled("for (int i = 0; i < BATCH; i++) {");
-    t.line("const int e = 0;");
-    t.line("(void)e;");
-    t.line("const REAL found = __shfl_sync(~0u, " + value + ", first % 32);");
-    t.line("if (lane_column == 0 && valid > 0 && CHANNEL_OK(i) && " + slot(p.first_stat, "group * COUT + CHANNEL(i)") +
-           " == 0.f) " + slot(p.pivot, "group * COUT + CHANNEL(i)") + " = found;");
+    t.unrolled("for (int i = 0; i < STAT_ROWS; i++) {");
+    t.line("part[i] = 0.f;");
+    t.line("if (i >= BATCH) continue;");
+    t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += " + value + ";");
     t.line("}");
+    t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
+    own_rows("if (" + count + " == 0.f && valid > 0) " + slot(p.pivot, "channel") + " = part[j] / (REAL)valid;");
     t.line("__syncwarp();");
     t.line("}");
     t.line("load_rows(pivot, &" + slot(p.pivot, "group * COUT + CHANNEL(0)") + ");");
