@@ -105,7 +105,7 @@ def _decision(key: tuple, choice) -> str:
 
 def _precision(key: tuple, mode: int) -> str:
     """TF32 is allowed: who uses it where."""
-    forward = "TF32" if mode & library.TF32 else "full fp32"
+    forward = "TF32" if mode & library.TF32 else "full fp32"  # at least in part
     backward = "TF32" if mode & library.TF32_BACKWARD else "full fp32"
     if key[0] & library.INFERENCE:
         return f"{_call(key)}: PyTorch multiplies in {forward} here, ours too"

@@ -3,7 +3,8 @@
 Where TF32 is allowed, cuDNN still multiplies many problems in full fp32: small ones, those of few channels, some kernel sizes; no rule
 says which. Errors must be like PyTorch's own, so a region's PyTorch version is run once, and each of its convolutions, forward and
 backward, with TF32 allowed and with it forbidden: where both give the same numbers, ours does without TF32 too. Where they differ,
-ours uses TF32 for those products that it makes faster. (The region's results would not tell: a sigmoid or a clamp behind the
+ours uses TF32 for those products that it makes faster. Where some of a region's convolutions use TF32 and others do not, ours does
+if its results are as exact as PyTorch's all the same. (The region's results would not tell: a sigmoid or a clamp behind the
 convolution can hide what TF32 did, for the numbers of this one call.)
 """
 
@@ -19,6 +20,8 @@ SAMPLES = 1 << 16  # numbers looked at of each result: TF32 changes nearly all o
 # Two fp32 algorithms differ by a few units of 2⁻²⁴; TF32 rounds operands at 2⁻¹¹, of which sums of thousands of products with
 # one sign keep more than this.
 NOISE = 2.0**-20
+
+MORE = 1.15  # of PyTorch's error, that ours may have; what is tested is 1.2, over other numbers
 
 _get, _set = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
 _SWITCH = ("cuda", "conv")  # torch.backends.cudnn.conv.fp32_precision
@@ -102,17 +105,31 @@ def of_one_mind():
         yield
 
 
-def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int]) -> tuple[bool, bool]:
-    """Whether PyTorch's convolutions of these leaves use TF32 where it is allowed: any of them in the forward, all of them in the
-    backward for the gradients wanted. Only PyTorch's operators run, one call after the other, and of their results a sample is
-    kept: no more memory than PyTorch takes."""
+def uses_tf32(eager, leaves: tuple, sizes: tuple, wanted: list[int], ours) -> tuple[bool, bool]:
+    """Whether PyTorch's convolutions of these leaves use TF32 where it is allowed: all of them in the backward for the gradients
+    wanted; in the forward any of them, if that makes `ours` (a function of the leaves, with TF32) as exact. One call runs after the
+    other, and of its results a sample is kept: no more memory than PyTorch takes."""
     own = [leaf.detach().requires_grad_(i in wanted) for i, leaf in enumerate(leaves)]
     with _Convolutions() as seen, torch.set_grad_enabled(bool(wanted)):
         reached = [output for output in eager(*own, *sizes) if output.requires_grad]
         if reached:
             given = [torch.ones_like(output) for output in reached]
             torch.autograd.grad(reached, [own[i] for i in wanted], given, materialize_grads=True)
-    return any(seen.forward), bool(seen.backward) and all(seen.backward)
+    forward = any(seen.forward) and (all(seen.forward) or _as_exact(ours, eager, leaves, sizes))
+    return forward, bool(seen.backward) and all(seen.backward)
+
+
+def _as_exact(ours, eager, leaves: tuple, sizes: tuple) -> bool:
+    """Whether ours errs no more than PyTorch, which uses TF32 in part."""
+    own = [leaf.detach() for leaf in leaves]
+    with torch.no_grad(), _one_at_a_time:
+        with without_tf32():
+            exact = _spread(eager(*own, *sizes))
+        theirs, made = _spread(eager(*own, *sizes)), _spread(ours(own))
+    return all(
+        (m - e).square().sum().item() <= MORE**2 * (t - e).square().sum().item()
+        for m, t, e in zip(made, theirs, exact, strict=True)
+    )
 
 
 class _Convolutions(TorchDispatchMode):
@@ -162,6 +179,16 @@ def _samples(tensors) -> list[torch.Tensor]:
             spread = torch.arange(SAMPLES, device=tensor.device) * 2654435761 % numbers.numel()
             numbers = numbers[spread]
         found.append(numbers.detach().double())
+    return found
+
+
+def _spread(tensors) -> list[torch.Tensor]:
+    """As `_samples`, but the same elements whatever the layout."""
+    found = []
+    for tensor in tensors:
+        count = min(tensor.numel(), SAMPLES)
+        at = torch.arange(count, device=tensor.device) * 2654435761 % max(tensor.numel(), 1)
+        found.append(torch.take(tensor, at).double())
     return found
 
 

@@ -193,6 +193,10 @@ class Region:
     def as_pytorch_multiplies(self, key: tuple, leaves: tuple, grad: bool) -> int:
         """The mode of a call, without TF32 where PyTorch does without it though it is allowed."""
         mode, _, sizes, _ = key
+
+        def ours(leaves):
+            return library.run_detached(leaves, self.handle, sizes, mode)
+
         settled = self.measured.near("mode", key)
         if settled is None:
             if torch.cuda.is_current_stream_capturing():
@@ -200,7 +204,7 @@ class Region:
             try:
                 wanted = [i for i in self.multiplied if grad and leaves[i].requires_grad]
                 with unseen():
-                    forward, backward = uses_tf32(self.eager, leaves, sizes, wanted)
+                    forward, backward = uses_tf32(self.eager, leaves, sizes, wanted, ours)
                 # Backward computes the convolution again where it needs its sign: as exactly as PyTorch, which kept it.
                 backward = backward and forward
             except RuntimeError:  # PyTorch cannot run it here, for want of memory say: the switches decide

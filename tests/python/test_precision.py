@@ -138,10 +138,35 @@ def test_whether_pytorch_uses_tf32_is_seen(forward, backward, chain, switches):
         return [nn.functional.gelu(y - 1e4) if chain == "saturated" else y.to(memory_format=torch.channels_last)]
 
     with Library(forward, backward):
-        assert precision.uses_tf32(eager, (x, w), (), [0, 1]) == (forward, backward)
-        assert precision.uses_tf32(eager, (x, w), (), []) == (forward, False)
+        assert precision.uses_tf32(eager, (x, w), (), [0, 1], None) == (forward, backward)
+        assert precision.uses_tf32(eager, (x, w), (), [], None) == (forward, False)
     assert torch.equal(torch.random.get_rng_state(), drawn) and not torch.equal(state, drawn)
     assert x.grad is None and w.grad is None and precision.allows_tf32()
+
+
+@pytest.mark.parametrize("wide", [3, 5])
+def test_where_pytorch_uses_tf32_in_part(wide, switches):
+    """Two convolutions, TF32 in the wide one alone: ours does as well, in both, where that is as exact."""
+    torch.manual_seed(0)
+    leaves = torch.randn(2, 16, 12, 12), torch.randn(16, 16, 3, 3) / 12, torch.randn(16, 16, 5, 5) / 20
+
+    def eager(x, first, second):
+        y = nn.functional.conv_transpose2d(nn.functional.conv_transpose2d(x, first), second)
+        return [y.to(memory_format=torch.channels_last), y.mean((0, 2, 3))]
+
+    class InPart(Library):
+        def __torch_dispatch__(self, operator, types, arguments=(), named=None):
+            if operator is torch.ops.aten.convolution.default:
+                self.rounds[operator] = arguments[1].shape[-1] == wide
+            return super().__torch_dispatch__(operator, types, arguments, named)
+
+    def everywhere(own):
+        with Library(True, True):
+            return [y.contiguous() for y in eager(*own)]
+
+    for ours, uses in ((everywhere, False), (lambda own: eager(*own), True)):
+        with InPart(True, True):
+            assert precision.uses_tf32(eager, leaves, (), [], ours) == (uses, False)
 
 
 def test_a_backward_in_another_thread_is_not_waited_for_by_itself(switches):
@@ -181,7 +206,7 @@ def test_a_backward_in_another_thread_is_not_waited_for_by_itself(switches):
 
     x, w = torch.randn(1, 3, 4, 4, requires_grad=True), torch.randn(3, 2, 3, 3, requires_grad=True)
     with uses_tf32:
-        assert precision.uses_tf32(lambda x, w: [Elsewhere.apply(x, w)], (x, w), (), [0, 1]) == (True, True)
+        assert precision.uses_tf32(lambda x, w: [Elsewhere.apply(x, w)], (x, w), (), [0, 1], None) == (True, True)
 
 
 def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
@@ -193,7 +218,7 @@ def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
     region.call_mode = lambda _, grad: allowed if grad else library.TF32 | library.INFERENCE
     probes, seen, capturing = [], [], [True]
 
-    def uses(eager, leaves, sizes, wanted):
+    def uses(eager, leaves, sizes, wanted, ours):
         probes.append(len(wanted))
         return False, True
 
