@@ -74,7 +74,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
     }
     int slots = stats_;
     for (Partial& p : partials_)
-        if (p.reduction.whole && p.reduction.op == Op::var) p.pivot = slots++;
+        if (p.reduction.whole && p.reduction.op == Op::var) p.pivot = slots, slots += 3;
     per_tile_ = batch_kept;
     slots_at_ = (slots_at_ + 15) / 16 * 16;
     images_at_ = (slots * static_cast<int>(channels_) * problem.real_bytes() + 15) / 16 * 16;

@@ -12,7 +12,7 @@ namespace transfuse::cuda {
 struct Partial {  // of a grid reduction
     GridReduction reduction;
     int first_stat = 0, stats = 1;
-    int pivot = -1;  // var: the slots of what sums and squares are taken about
+    int pivot = -1;  // var: the slots of what sums and squares are taken about; then of what rounding took from the two
     int store = -1;  // not whole: the store that keeps the value itself
 };
 

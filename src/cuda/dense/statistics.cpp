@@ -50,6 +50,16 @@ void Statistics::helpers() {
     t.line("join_lanes<HALF / 2, STEP * 2>(p, lane, join);");
     t.line("}");
     t.line("}");
+    const auto& partials = epilogue_.partials();
+    if (std::none_of(partials.begin(), partials.end(), [](const Partial& p) { return p.pivot >= 0; })) return;
+    t.line(
+        "// a + b; what rounding takes from it is kept in `rest`: a tile adds hundreds of such sums, one after "
+        "another.");
+    t.line("static __device__ __forceinline__ void add_with_rest(REAL& a, REAL& rest, REAL b) {");
+    t.line("const REAL both = a + b, of_b = both - a;");
+    t.line("rest += (a - (both - of_b)) + (b - of_b);");
+    t.line("a = both;");
+    t.line("}");
 }
 
 void Statistics::begin() {
@@ -143,8 +153,8 @@ void Statistics::exponentials(const Partial& p) {
     t.line("__syncwarp();");
 }
 
-// Counts, sums and squares about a pivot: the mean of the channel's first values of the tile. (About the first one, which
-// may lie far from the others, the variance of a short row would be the small difference of large squares.)
+// Counts, sums and squares about a pivot: the mean of the channel's first values of the tile. (About the first one,
+// which may lie far from the others, the variance of a short row would be the small difference of large squares.)
 void Statistics::moments(const Partial& p) {
     const std::string value = chain_.operand(p.reduction.of), count = slot(p.first_stat, "channel");
     t.line("int valid = count > 0 ? (count < VECTOR ? count : VECTOR) : 0;");
@@ -160,7 +170,9 @@ void Statistics::moments(const Partial& p) {
     t.unrolled("for (int e = 0; e < VECTOR; e++) if (VALID(e)) part[i] += " + value + ";");
     t.line("}");
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
-    own_rows("if (" + count + " == 0.f && valid > 0) " + slot(p.pivot, "channel") + " = part[j] / (REAL)valid;");
+    const std::string sum_rest = slot(p.pivot + 1, "channel"), squares_rest = slot(p.pivot + 2, "channel");
+    own_rows("if (" + count + " == 0.f && valid > 0) " + slot(p.pivot, "channel") + " = part[j] / (REAL)valid, " +
+             sum_rest + " = " + squares_rest + " = 0.f;");
     t.line("__syncwarp();");
     t.line("}");
     t.line("load_rows(pivot, &" + slot(p.pivot, "group * COUT + CHANNEL(0)") + ");");
@@ -175,8 +187,8 @@ void Statistics::moments(const Partial& p) {
     t.line("}");
     t.line("join_lanes<STAT_ROWS / 2, 1>(part, lane_column, [](REAL a, REAL b) { return a + b; });");
     t.line("join_lanes<STAT_ROWS / 2, 1>(squares, lane_column, [](REAL a, REAL b) { return a + b; });");
-    own_rows(count + " += (REAL)valid; " + slot(p.first_stat + 1, "channel") + " += part[j]; " +
-             slot(p.first_stat + 2, "channel") + " += squares[j];");
+    own_rows(count + " += (REAL)valid; add_with_rest(" + slot(p.first_stat + 1, "channel") + ", " + sum_rest +
+             ", part[j]); add_with_rest(" + slot(p.first_stat + 2, "channel") + ", " + squares_rest + ", squares[j]);");
     t.line("__syncwarp();");
 }
 
@@ -238,12 +250,12 @@ void Statistics::flush(const std::string& row) {
         const bool rows = chain_.kind(p.reduction.of).c;
         if (p.reduction.op == Op::var && rows) {
             t.line("{");
-            t.line("const REAL n = " + slot(p.first_stat, "c") + ", sum = " + slot(p.first_stat + 1, "c") +
-                   ", pivot = " + slot(p.pivot, "c") + ", share = n > 0 ? sum / n : (REAL)0;");
+            t.line("const REAL n = " + slot(p.first_stat, "c") + ", sum = " + slot(p.first_stat + 1, "c") + " + " +
+                   slot(p.pivot + 1, "c") + ", pivot = " + slot(p.pivot, "c") + ", share = n > 0 ? sum / n : (REAL)0;");
             leave(p.first_stat, "n");
             leave(p.first_stat + 1, "n > 0 ? pivot + share : (REAL)0");
-            leave(p.first_stat + 2,
-                  "n > 0 ? tf_max(" + slot(p.first_stat + 2, "c") + " - sum * share, (REAL)0) : (REAL)0");
+            leave(p.first_stat + 2, "n > 0 ? tf_max(" + slot(p.first_stat + 2, "c") + " + " + slot(p.pivot + 2, "c") +
+                                        " - sum * share, (REAL)0) : (REAL)0");
             for (const Partial& other : epilogue_.partials())
                 if (other.reduction.whole && other.reduction.of == p.reduction.of && derived(other))
                     leave(other.first_stat, "n > 0 ? n * pivot + sum : (REAL)0");
