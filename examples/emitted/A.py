@@ -52,7 +52,7 @@ DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigne
 #define TF_BESIDE()
 #define TF_AFTER()
 #endif
-__device__ const int table_2[] = {0, 1, 1};
+__device__ const int table_1[] = {0, 1, 1};
 __device__ const double tf_table_8[] = {1.0, 0.0, 0.0, 0.0, 1.0, 1.0};
 // f(i) for the elements i < count of a block.
 template <class F> DEVICE void tf_each(int block, int count, F f) {
@@ -74,14 +74,10 @@ template <int N, class Term, class Store> DEVICE void tf_sums(int block, int cou
     __syncthreads();
 }
 DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
-__device__ const int table_1[] = {2, 0, 3, 0};
 
-__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int n4, int count_1, int height, int width, int n13,
-    int height_x_width, int n16, int n24, tf_divisor per_count_1) {
-    __shared__ double tf_sums[4];  // [plane][cell][interval]
+__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_1, int height, int width, int n7,
+    int height_x_width, int n10, int n18, int n20, tf_divisor per_count_1) {
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
-    __shared__ int tf_cells[6];
-    if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1; }
     TF_AFTER();
     TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), begin = chunk * 64;
@@ -93,14 +89,14 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             float value[4][4];
             UNROLL for (int u = 0; u < 4; ++u) {
                 const int row17 = min(t1 + line + u * 8, rows - 1), i18 = begin + row17, q19 = q0 / 64, outer20 = q0 - q19 * 64;
-                const auto pack = *(const tf_vector<STORED, 4>*)(p0 + (column + i18 * width + q19 * n13 + outer20 * height_x_width));
+                const auto pack = *(const tf_vector<STORED, 4>*)(p0 + (column + i18 * width + q19 * n7 + outer20 * height_x_width));
                 UNROLL for (int l = 0; l < 4; ++l) value[u][l] = (float)pack.lane[l];
             }
             bool in14[2][4];
             UNROLL for (int l = 0; l < 4; ++l) {
                 const int i22 = column + l;
-                in14[0][l] = i22 >= 1 && i22 <= n16;
-                in14[1][l] = i22 >= 0 && i22 <= n16;
+                in14[0][l] = i22 >= 1 && i22 <= n10;
+                in14[1][l] = i22 >= 0 && i22 <= n10;
             }
             UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j11 = 0; j11 < 2; ++j11) {
@@ -116,25 +112,19 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             }
     }
     __syncthreads();
-    const int warp = (int)threadIdx.x / 32, lane26 = (int)threadIdx.x % 32, task28 = min(warp, 2 - 1), at31 = task28 * 3;
-    const int lo = tf_cells[at31], hi = tf_cells[at31 + 1], step = tf_cells[at31 + 2];
-    const int first = begin <= lo ? lo : lo + (begin - lo + step - 1) / step * step, last = min(hi, end - 1);
-    const int count = last < first ? 0 : (last - first) / step + 1;
-    double sum39[2] = {};
-    for (int t2 = lane26; t2 < count; t2 += 32) {
-        const int i41 = first + t2 * step, at42 = (i41 - begin) * 2;
-        sum39[0] += tf_rows[at42]; sum39[1] += tf_rows[at42 + 1];
-    }
-    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum39[j] += __shfl_down_sync(0xffffffffu, sum39[j], d);
-    if (lane26 == 0) { tf_sums[task28 * 2] = sum39[0]; tf_sums[task28 * 2 + 1] = sum39[1]; }
-    __syncthreads();
-    for (int task44 = (int)threadIdx.x; task44 < 4; task44 += 256) {
-        const int which = task44 % 2, rest = task44 / 2;
-        double sum49 = 0.0;
-        for (int c = 0; c < 2; ++c)
-            if (table_1[2 * c] >> rest & 1) sum49 += tf_sums[c * 2 + which];
-        const int q51 = q0 / 64, outer52 = q0 - q51 * 64;
-        p1[task44 + q51 * 256 + outer52 * 4 + (begin / 64) * n24] = sum49;
+    const int lane24 = (int)threadIdx.x % 32;
+    for (int task = (int)threadIdx.x / 32; task < 2; task += 8) {
+        const int q30 = q0 / 64, outer31 = q0 - q30 * 64, to = task * 2 + q30 * 256 + outer31 * 4 + (begin / 64) * n18;
+        double sum26[2] = {};
+        for (int t2 = lane24; t2 < rows; t2 += 32) {
+            const int i33 = begin + t2;
+            if (task == 0 ? i33 >= 1 && i33 <= n20 : i33 >= 0 && i33 <= n20)
+                UNROLL for (int j = 0; j < 2; ++j) sum26[j] += tf_rows[t2 * 2 + j];
+        }
+        UNROLL for (int j28 = 0; j28 < 2; ++j28) {
+            for (int d = 16; d > 0; d /= 2) sum26[j28] += __shfl_down_sync(0xffffffffu, sum26[j28], d);
+            if (lane24 == 0) p1[to + j28] = sum26[j28];
+        }
     }
 }
 
@@ -164,12 +154,9 @@ __global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, co
     }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int n4, int height, int width, int n13,
-    int height_x_width, int n16) {
-    __shared__ double tf_sums[4];  // [plane][cell][interval]
+__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int height, int width, int n7,
+    int height_x_width, int n10, int n18) {
     __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
-    __shared__ int tf_cells[6];
-    if (threadIdx.x == 0) { tf_cells[0] = 0; tf_cells[1] = 0; tf_cells[2] = 1; tf_cells[3] = 1; tf_cells[4] = n4; tf_cells[5] = 1; }
     TF_AFTER();
     TF_BESIDE();
     const int q0 = (int)blockIdx.x, lane5 = (int)threadIdx.x % 32, line = (int)threadIdx.x / 32;
@@ -179,11 +166,11 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
             float value[4][1];
             UNROLL for (int u = 0; u < 4; ++u) {
                 const int row17 = min(t1 + line + u * 8, height - 1), q19 = q0 / 64, outer20 = q0 - q19 * 64;
-                value[u][0] = (float)p0[v1 + row17 * width + q19 * n13 + outer20 * height_x_width];
+                value[u][0] = (float)p0[v1 + row17 * width + q19 * n7 + outer20 * height_x_width];
             }
             bool in14[2][1];
-            in14[0][0] = v1 >= 1 && v1 <= n16;
-            in14[1][0] = v1 >= 0 && v1 <= n16;
+            in14[0][0] = v1 >= 1 && v1 <= n10;
+            in14[1][0] = v1 >= 0 && v1 <= n10;
             UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j11 = 0; j11 < 2; ++j11) {
                     float part = in14[j11][0] ? value[u][0] : 0.0f;
@@ -197,25 +184,17 @@ __global__ void __launch_bounds__(256) forward_general_moments(const STORED* __r
             }
     }
     __syncthreads();
-    const int warp = (int)threadIdx.x / 32, lane26 = (int)threadIdx.x % 32, task28 = min(warp, 2 - 1), at31 = task28 * 3;
-    const int lo = tf_cells[at31], hi = tf_cells[at31 + 1], step = tf_cells[at31 + 2];
-    const int first = 0 <= lo ? lo : lo + (0 - lo + step - 1) / step * step, last = min(hi, height - 1);
-    const int count = last < first ? 0 : (last - first) / step + 1;
-    double sum39[2] = {};
-    for (int t2 = lane26; t2 < count; t2 += 32) {
-        const int i = first + t2 * step, at42 = i * 2;
-        sum39[0] += tf_rows[at42]; sum39[1] += tf_rows[at42 + 1];
-    }
-    UNROLL for (int j = 0; j < 2; ++j) for (int d = 16; d > 0; d /= 2) sum39[j] += __shfl_down_sync(0xffffffffu, sum39[j], d);
-    if (lane26 == 0) { tf_sums[task28 * 2] = sum39[0]; tf_sums[task28 * 2 + 1] = sum39[1]; }
-    __syncthreads();
-    for (int task44 = (int)threadIdx.x; task44 < 4; task44 += 256) {
-        const int which = task44 % 2, rest = task44 / 2;
-        double sum49 = 0.0;
-        for (int c = 0; c < 2; ++c)
-            if (table_1[2 * c] >> rest & 1) sum49 += tf_sums[c * 2 + which];
-        const int q51 = q0 / 64, outer52 = q0 - q51 * 64;
-        p1[task44 + q51 * 256 + outer52 * 4] = sum49;
+    const int lane24 = (int)threadIdx.x % 32;
+    for (int task = (int)threadIdx.x / 32; task < 2; task += 8) {
+        const int q30 = q0 / 64, outer31 = q0 - q30 * 64, to = task * 2 + q30 * 256 + outer31 * 4;
+        double sum26[2] = {};
+        for (int t2 = lane24; t2 < height; t2 += 32)
+            if (task == 0 ? t2 >= 1 && t2 <= n18 : t2 >= 0 && t2 <= n18)
+                UNROLL for (int j = 0; j < 2; ++j) sum26[j] += tf_rows[t2 * 2 + j];
+        UNROLL for (int j28 = 0; j28 < 2; ++j28) {
+            for (int d = 16; d > 0; d /= 2) sum26[j28] += __shfl_down_sync(0xffffffffu, sum26[j28], d);
+            if (lane24 == 0) p1[to + j28] = sum26[j28];
+        }
     }
 }
 
@@ -291,8 +270,8 @@ __global__ void __launch_bounds__(256) backward_correlate_5(const double* p0, ST
     TF_SEQUENCE();
     const int t = (int)blockIdx.x * 256 + threadIdx.x;
     if (t < 73728) {
-        const int i2 = t / 3, i3 = t - i2 * 3, i4 = i2 / 3, i5 = i2 - i4 * 3, i6 = i4 / 128, i7 = i4 - i6 * 128, i9 = table_2[i5];
-        const int i11 = table_2[i3], i12 = (i6 * 2 + i9) * 2 + i11;
+        const int i2 = t / 3, i3 = t - i2 * 3, i4 = i2 / 3, i5 = i2 - i4 * 3, i6 = i4 / 128, i7 = i4 - i6 * 128, i9 = table_1[i5];
+        const int i11 = table_1[i3], i12 = (i6 * 2 + i9) * 2 + i11;
         p1[i6 * 1152 + i7 * 9 + i5 * 3 + i3] = (float)((float)p0[i12 * 128 + i7] * 0.5f);
     }
 }
@@ -362,8 +341,8 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
         if (512 * batch * height * width >= 1ll << 31) return -1;
         const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
         if (asks) return at_2 + 2048 * batch * count_1;
-        launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_2, height - 1, count_1, height, width,
-            64 * height * width, height * width, width - 1, 256 * batch, divisor(count_1));
+        launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_2, count_1, height, width, 64 * height * width,
+            height * width, width - 1, 256 * batch, height - 1, divisor(count_1));
         launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[2], at_1, leaf[1], at_0);
         launch(forward_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], count_1, 256 * batch, 16 * batch, 128 * batch,
             0.25 / (height * width));
@@ -373,8 +352,8 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     if (512 * batch * height * width >= 1ll << 31) return -1;
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 131072, at_2 = at_1 + 512;
     if (asks) return at_2 + 2048 * batch;
-    launch(forward_general_moments, 64 * batch, 256, 0, arch >= 90, stream, leaf[0], at_2, height - 1, height, width, 64 * height * width,
-        height * width, width - 1);
+    launch(forward_general_moments, 64 * batch, 256, 0, arch >= 90, stream, leaf[0], at_2, height, width, 64 * height * width, height * width,
+        width - 1, height - 1);
     launch(forward_prepare, 129, 256, 0, arch >= 90, stream, leaf[2], at_1, leaf[1], at_0);
     launch(forward_general_moments_tail, 16 * batch, 256, 0, arch >= 90, stream, at_2, at_0, at_1, out[0], 16 * batch, 128 * batch,
         0.25 / (height * width));
@@ -391,8 +370,8 @@ extern "C" long long backward(void* const* leaf, const long long* size, cudaStre
     const long long at_0 = asks ? 0 : (long long)out[3], at_1 = at_0 + 1024 * batch, at_2 = at_1 + 512 * batch, at_3 = at_2 + 131072;
     const long long at_4 = at_3 + 1024 * batch, at_5 = at_4 + 2048 * batch * count_1;
     if (asks) return at_5 + 262144;
-    launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_4, height - 1, count_1, height, width, 64 * height * width,
-        height * width, width - 1, 256 * batch, divisor(count_1));
+    launch(forward_moments, 64 * batch * count_1, 256, 0, arch >= 90, stream, leaf[0], at_4, count_1, height, width, 64 * height * width,
+        height * width, width - 1, 256 * batch, height - 1, divisor(count_1));
     launch(backward_prepare, 128, 256, 0, arch >= 90, stream, leaf[1], at_2);
     launch(backward_moments_tail, batch, 256, 0, arch >= 90, stream, at_4, at_0, count_1, 256 * batch, batch);
     launch(backward_pointwise, count_2, 256, 0, false, stream, leaf[3], at_1, at_2, at_3, out[2], batch, count_2, count_3, 128 * batch, count_4,
@@ -417,7 +396,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_5e20c34d5aa8", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_b10849796860", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -92,11 +92,11 @@ DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round
 DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned blocks) {
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
-constexpr int THREADS = 384, COUT = 128, TILE_N = 1, RUN_N = 1, TILE_D = 1, RUN_D = 1, EXTENT_D = 5, FIRST_D = -4, TILE_H = 4, RUN_H = 4;
-constexpr int EXTENT_H = 8, FIRST_H = -4, TILE_W = 36, RUN_W = 36, EXTENT_W = 36, FIRST_W = -4, PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448;
-constexpr int LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2, SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048;
-constexpr int OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592;
-constexpr int TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96, WORDS = 1440, WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2;
+constexpr int THREADS = 384, COUT = 128, TILE_N = 1, TILE_D = 1, FIRST_D = -4, TILE_H = 4, FIRST_H = -4, TILE_W = 36, EXTENT_W = 36, FIRST_W = -4;
+constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2;
+constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336;
+constexpr int RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96, WORDS = 1440;
+constexpr int WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2;
 DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
 DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
@@ -163,21 +163,16 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
 DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece, int t) {
     constexpr int AT_ONCE = HELD_VALUES / LANES;
     const float* in = (const float*)raw;
-    stage += piece * PLANE * 16;
-#pragma unroll 1
-    for (int first = piece * LANES; first < (piece + 1) * LANES; first += LANES, in += LANES * WORDS, stage += PLANE * 16)
-        UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
-            float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
-            UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) {
-                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
-                UNROLL for (int j = 0; j < LANES; j++) word[f][j] = in[j * WORDS + p];
-            }
-            UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = p;
-                if (p >= WORDS) continue;
-                *(uint4*)(stage + to * 16) = rounded(word[f]);
-            }
+    unsigned char* const vectors = stage + piece * PLANE * 16;
+    UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
+        float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
+            UNROLL for (int j = 0; j < LANES; j++) word[f][j] = in[j * WORDS + ((turn + f) * TRANSPOSERS + t)];
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) {
+            const int p = (turn + f) * TRANSPOSERS + t;
+            *(uint4*)(vectors + p * 16) = rounded(word[f]);
         }
+    }
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
@@ -271,80 +266,21 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
     if (!met) held.release(b);
     held.stage = slot;
 }
-// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.
-DEVICE constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N << 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }
-// Whether result k of some lane lies in the last column or in the padding between rows.
-DEVICE constexpr bool at_the_end(int k) {
-    for (int p = k / 2 * 8 + k % 2, r = p / EXTENT_W; p < k / 2 * 8 + 8; p += 2, r = p / EXTENT_W)
-        if (p % EXTENT_W + 1 >= RUN_W || r % EXTENT_H >= RUN_H || r / EXTENT_H % EXTENT_D >= RUN_D || r / (EXTENT_H * EXTENT_D) >= RUN_N) return true;
-    return false;
-}
-typedef unsigned long long Mask;
-// The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
-template <int WG> struct Fragments {
-    const float* table;
-    const Sizes& s;
-    const Operands& operands;
-    int warpgroup, column, channel;  // of the lane: first column; first row's channel and segment
-    struct Inside { unsigned ends, other_ends; Mask mask, other; };  // of this tile and of the last one with other ends
-    Inside inside = {};  // bit k: result k lies in the output
-    float sums[RESULT_ROWS][STATS] = {};
-    DEVICE Fragments(const unsigned char* shared, const Sizes& sizes, const Operands& given, int warpgroup, int t)
-        : table((const float*)(shared + TABLES_AT)), s(sizes), operands(given), warpgroup(warpgroup), column(t % 32 % 4 * 2),
-        channel(warpgroup * 64 + (t / 32 * 16 + t % 32 / 4)) {}
-    DEVICE Mask find_inside(const Place& at) {
-        const unsigned end_N = max(0, min(RUN_N, s.out[0] - at.u[0])), end_D = max(0, min(RUN_D, s.out[1] - at.u[1]));
-        const unsigned end_H = max(0, min(RUN_H, s.out[2] - at.u[2])), end_W = max(0, min(RUN_W, s.out[3] - at.u[3]));
-        const unsigned now = end_N << 24 | end_D << 16 | end_H << 8 | end_W;
-        if (now == inside.ends) return inside.mask;
-        const bool back = now == inside.other_ends;
-        Mask mask = back ? inside.other : 0;
-        inside.other = inside.mask; inside.other_ends = inside.ends;
-        if (!back)
-#pragma unroll 1
-            for (int k = 0; k < RESULTS; k += 2) {
-                const unsigned p = k * 4 + column, r = p / EXTENT_W, w = p % EXTENT_W;
-                const unsigned row = (r % EXTENT_H < end_H) & (r / EXTENT_H % EXTENT_D < end_D) & (r / (EXTENT_H * EXTENT_D) < end_N);
-                mask |= (Mask)(row & (w < end_W) | (row & (w + 1 < end_W)) << 1) << k;
-            }
-        inside.ends = now;
-        return inside.mask = mask;
-    }
-    // Of a tile that no border cuts, only results at the ends of rows are looked at one by one.
-    template <bool WHOLE> DEVICE void count(float (&acc)[BLOCKS][ACCUMULATORS], Mask mask, float (&parts)[RESULT_ROWS][STATS]) {
-        const float r1[] = {table[channel], table[channel + 8]};
-        UNROLL for (int e = 0; e < RESULTS; e++)
-            UNROLL for (int i = 0; i < 2; i++)
-                if ((WHOLE && !at_the_end(e)) || mask >> e & 1) {
-                    const float v1 = acc[0][e / 2 * 4 + i * 2 + e % 2] + r1[i];
-                    parts[i][0] += v1 * v1;
-                    parts[i][1] += v1;
-                }
-    }
-    DEVICE void tile(float (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {
-        float parts[RESULT_ROWS][STATS] = {};
-        const Mask mask = find_inside(at);
-        if (is_whole(inside.ends)) count<true>(acc, mask, parts);
-        else count<false>(acc, mask, parts);
-        UNROLL for (int i = 0; i < RESULT_ROWS; i++) UNROLL for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
-    }
-    DEVICE void finish() {
-        const long long rows = gridDim.x, row = blockIdx.x;
-        UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
-            UNROLL for (int k = 0; k < STATS; k++) UNROLL for (int d = 1; d < 4; d *= 2) sums[i][k] += __shfl_xor_sync(~0u, sums[i][k], d);
-            if (column == 0 && channel + i * 8 < COUT)
-                UNROLL for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel + i * 8] = sums[i][k];
-        }
-    }
-};
 // Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. WG: which of the texts;
 // `warpgroup`: which of the two that take the role.
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup,
     int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, warpgroup};
-    Fragments<WG> fragments(shared, s, operands, warpgroup, t);
-    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
+    const float* table = (const float*)(shared + TABLES_AT);
+    const int column = t % 32 % 4 * 2, channel = warpgroup * 64 + (t / 32 * 16 + t % 32 / 4);  // of the lane: first column; first row's channel and segment
+    float sums[RESULT_ROWS][STATS] = {};
+    // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
+    const auto is_inside = [&](int e, const Place& at) {
+        const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
+        return at.u[2] + r < s.out[2] && at.u[3] + p % EXTENT_W < s.out[3];
+    };
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         float acc[BLOCKS][ACCUMULATORS];
@@ -358,9 +294,23 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         products_wait<0>();
         UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[0][i]);
         held.release(b);
-        fragments.tile(acc, at, tile);
+        float parts[RESULT_ROWS][STATS] = {};
+        const float r1[] = {table[channel], table[channel + 8]};
+        UNROLL for (int e = 0; e < RESULTS; e++)
+            UNROLL for (int i = 0; i < 2; i++)
+                if (is_inside(e, at)) {
+                    const float v1 = acc[0][e / 2 * 4 + i * 2 + e % 2] + r1[i];
+                    parts[i][0] += v1 * v1;
+                    parts[i][1] += v1;
+                }
+        UNROLL for (int i = 0; i < RESULT_ROWS; i++) UNROLL for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
     }
-    fragments.finish();
+    const long long rows = gridDim.x, row = blockIdx.x;
+    UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
+        UNROLL for (int k = 0; k < STATS; k++) UNROLL for (int d = 1; d < 4; d *= 2) sums[i][k] += __shfl_xor_sync(~0u, sums[i][k], d);
+        if (column == 0 && channel + i * 8 < COUT)
+            UNROLL for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel + i * 8] = sums[i][k];
+    }
 }
 // The sum over a warp in a fixed order: lane 0 has it.
 DEVICE double tf_warp_sum(double v) {
@@ -639,7 +589,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_ce15e6a9eee2_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_82d7f9a62272_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

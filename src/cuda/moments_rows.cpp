@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t block_bytes = 32 * 1024;  // of the input that a block reads, about
 constexpr int64_t shared_doubles = 4096;    // for the sums of its rows
-constexpr int64_t cell_doubles = 1536;      // for those of its cells
+constexpr int64_t most_boxes = 1536;
 
 }  // namespace
 
@@ -50,10 +50,8 @@ bool RowSumsWriter::arrange() {
     if (reach >= (int64_t{1} << 31) - 65536) return false;
     for (const Axis& row : rows_) {
         if (row.intervals.size() > 60) return false;
-        cells_.push_back(cells_of(row.intervals, row.extent));
-        cell_count_ *= static_cast<int64_t>(cells_.back().size());
     }
-    if (cell_count_ == 0 || cell_count_ * static_cast<int64_t>(inner_.intervals.size()) > cell_doubles) return false;
+    if (boxes() > most_boxes) return false;
     if (s_.target.decide(row_count() * inner_.extent < 512)) return false;
     storage_ = direct_ ? places_.at(x_).storage : type.dtype;
     real_ = real_of(type.dtype);
@@ -69,8 +67,8 @@ void RowSumsWriter::choose_shape() {
     columns_ = s_.target.decide(columns_);
     long_rows_ = s_.target.decide(vectors > columns_);
     const int64_t plane_bytes = row_count() * row_bytes, most_rows = shared_doubles / inner_boxes();
-    planes_ = std::max<int64_t>(1, std::min({block_bytes / 2 / plane_bytes, outer_count(), most_rows / row_count(),
-                                             cell_doubles / (cell_count_ * inner_boxes())}));
+    planes_ = std::max<int64_t>(
+        1, std::min({block_bytes / 2 / plane_bytes, outer_count(), most_rows / row_count(), most_boxes / boxes()}));
     planes_ = s_.target.decide(planes_);
     row_extent_ = rows_[0].extent;
     const int64_t slice_rows = row_count() / row_extent_;
@@ -103,7 +101,7 @@ Launch RowSumsWriter::write() {
                           " rows kept",  // emit reads this
 
                       "", any_size() && !long_rows_ && inner_boxes() <= 4 ? 8 : 0);
-    if (any_size()) launch.shared_bytes = static_cast<uint32_t>(8 * inner_boxes() * (planes_ * cell_count_ + room_));
+    if (any_size()) launch.shared_bytes = static_cast<uint32_t>(8 * inner_boxes() * room_);
     return launch;
 }
 
@@ -122,18 +120,13 @@ std::string RowSumsWriter::planes_here() {
 
 void RowSumsWriter::write_body() {
     Body& body = *body_;
-    const std::string what_sums = "  // [plane][cell][interval]",
-                      what_rows = "  // [row][interval of the contiguous axis]";
+    const std::string what_rows = "  // [row][interval of the contiguous axis]";
     if (any_size()) {
         body.line("extern __shared__ __align__(1024) unsigned char shared[];");
-        body.line("double* const tf_sums = (double*)shared;" + what_sums);
-        body.line("double* const tf_rows = tf_sums + " + integer(planes_ * cell_count_ * inner_boxes()) + ";" +
-                  what_rows);
+        body.line("double* const tf_rows = (double*)shared;" + what_rows);
     } else {
-        body.line("__shared__ double tf_sums[" + number(planes_ * cell_count_ * inner_boxes()) + "];" + what_sums);
         body.line("__shared__ double tf_rows[" + number(room_ * inner_boxes()) + "];" + what_rows);
     }
-    declare_cells(false);
     body.line("TF_AFTER();");  // first: the preparation beside it starts where all blocks have come past TF_BESIDE
     body.line("TF_BESIDE();");
     std::string chunk = "0";
@@ -157,8 +150,6 @@ void RowSumsWriter::write_body() {
         }
     }
     sum_rows();
-    body.line("__syncthreads();");
-    sum_cells();
     body.line("__syncthreads();");
     sum_boxes();
 }

@@ -1,7 +1,6 @@
 // Box sums by way of row sums: where boxes cut rows and columns, every row of the contiguous axis is first summed over
-// each of that axis' intervals, into shared memory; rows that all boxes treat alike are a cell, and a box is a few
-// cells. Memory is read once, in order, whatever the boxes; a block takes a few planes where they are small, a part of
-// one where they are large.
+// each of that axis' intervals, into shared memory; a box is the sum of the rows that lie in it. Memory is read once,
+// in order, whatever the boxes; a block takes a few planes where they are small, a part of one where they are large.
 #pragma once
 
 #include "cuda/box_sums.h"
@@ -45,18 +44,20 @@ private:
     Lanes load(const std::string& row, const std::string& column);
     std::string pointer();  // to x
 
-    void sum_cells();
-    std::vector<CellText> cell_texts(const std::string& cell);
+    int64_t row_boxes() const;  // choices of an interval of every row axis
     void sum_boxes();
-    std::vector<std::string> cell_masks();
-    std::vector<std::string> intervals_of(const std::string& box);
-    void store_box(const std::string& plane, const std::string& box, const std::string& sum);
+    std::string rows_of_slice();  // rows of one index of the outermost row axis
+    std::vector<std::string> intervals_of(const std::string& chosen);
+    std::string lies_in_box(const std::vector<std::string>& which, const std::string& t);
+    int64_t step_of(const Axis& axis) const;
+    std::string box_of(const std::string& chosen, const std::vector<std::string>& which) const;
+    std::string first_box(const std::string& plane, const std::string& box);
 
-    bool long_rows_ = false;                                   // more vectors than lanes
-    int64_t columns_ = 1;                                      // lanes that share a row
-    int64_t planes_ = 1;                                       // of a block
-    int64_t room_ = 1;                                         // rows of a block, at most
-    std::string group_, begin_, end_, rows_here_, first_row_;  // texts
+    bool long_rows_ = false;                                        // more vectors than lanes
+    int64_t columns_ = 1;                                           // lanes that share a row
+    int64_t planes_ = 1;                                            // of a block
+    int64_t room_ = 1;                                              // rows of a block, at most
+    std::string group_, begin_, end_, rows_here_, first_row_, to_;  // texts
 };
 
 }  // namespace transfuse::cuda

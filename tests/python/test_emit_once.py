@@ -4,6 +4,8 @@ import re
 
 from transfuse.emit.alike import one_text
 from transfuse.emit.builds import shared
+from transfuse.emit.chunks import Chunk
+from transfuse.emit.dissolved import dissolved
 from transfuse.emit.header import _steps
 from transfuse.emit.said_once import equal_tables
 from transfuse.emit.text import specialised
@@ -168,3 +170,41 @@ def test_tables_that_several_kernels_have_are_the_files():
     assert text.count("first[] =") == 1 and text.startswith("__device__ const int first[] = {0, 1, 2};\n")
     other = kernel.format("f") + kernel.format("g").replace("2}", "3}")
     assert equal_tables(other) == other
+
+
+HELD_BY_ONE = [
+    """// Sums of a tile.
+template <int WG> struct Fragments {
+    const float* table;
+    const Sizes& s;
+    int column, channel;  // of the lane
+    float sums[2] = {};
+    DEVICE Fragments(const char* at, const Sizes& size, int t) : table((const float*)(at + 16)), s(size), column(t % 4), channel(t / 4) {}
+    DEVICE bool is_inside(int e) {
+        return e + column < s.out[3];
+    }
+    DEVICE void tile(float (&acc)[8]) {
+        for (int e = 0; e < 8; e++) if (is_inside(e)) sums[0] += acc[e] + table[channel];
+    }
+};
+""",
+    """static __device__ void product_role(char* shared, const Sizes& s, int t) {
+    Fragments<WG> fragments(shared, s, t);
+    for (int tile = 0; tile < s.total; tile++) {
+        float sum[8];
+        fragments.tile(sum);
+    }
+}
+""",
+]
+
+
+def test_a_struct_that_one_function_has_one_of_is_dissolved():
+    source = [Chunk(HELD_BY_ONE[0], {"Fragments"}), Chunk(HELD_BY_ONE[1], {"product_role"}, function=True)]
+    (found,) = dissolved(source)
+    assert "    const float* table = (const float*)(shared + 16);\n" in found.text
+    assert "    const int column = t % 4, channel = t / 4;  // of the lane\n    float sums[2] = {};\n" in found.text
+    assert "    const auto is_inside = [&](int e) {\n        return e + column < s.out[3];\n    };\n" in found.text
+    assert "        for (int e = 0; e < 8; e++) if (is_inside(e)) sums[0] += sum[e] + table[channel];\n" in found.text
+    twice = Chunk(HELD_BY_ONE[1].replace("product_role", "other"), {"other"}, function=True)
+    assert dissolved([*source, twice]) == [*source, twice]

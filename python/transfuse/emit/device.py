@@ -8,6 +8,7 @@ from dataclasses import replace
 from transfuse.emit.alike import one_text, read_together
 from transfuse.emit.chunks import Chunk, chunks, declared_first, macros_within, needed, overloads, unused_macros_gone
 from transfuse.emit.compiler import refused
+from transfuse.emit.dissolved import dissolved
 from transfuse.emit.conversions import CONVERSIONS, converted, tables_as_functions
 from transfuse.emit.passes import (
     aliases_gone,
@@ -148,7 +149,7 @@ def _reduced(every: list[list[Chunk]]) -> None:
     one_overload(every)
     used_once(every, _constants(every))
     for source in every:
-        source[:] = needed(fragments(arrays_by_extents(sums_begun(overloads_chosen(places_said(source))))))
+        source[:] = needed(dissolved(fragments(arrays_by_extents(sums_begun(overloads_chosen(places_said(source)))))))
         constants_together(source)
         comments_of_its_own(source)
         operands_given(source)

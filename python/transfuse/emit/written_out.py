@@ -37,7 +37,7 @@ LOADED = re.compile(
     r"\n    template <int N> DEVICE void load_rows\(float \(&r\)\[N\], const float\* from\) "
     r"\{ UNROLL for \(int i = 0; i < N; i\+\+\) r\[i\] = from\[(?P<row>0|i \* \d+)\]; \}"
 )
-CALLED = re.compile(r"\n +load_rows\((?P<rows>\w+), (?P<table>\w+) \+ (?P<first>\w+)\);")
+CALLED = re.compile(r"(?P<I>\n +)load_rows\((?P<rows>\w+), (?P<table>\w+) \+ (?P<first>\w+)\);")
 
 
 def rows_from_tables(text: str) -> str:
@@ -50,7 +50,7 @@ def rows_from_tables(text: str) -> str:
     same = loaded["row"] == "0"
     values = [f"{table}]", f"{table} + {loaded['row'].removeprefix('i * ')}]"]
     said = f"{rows} = {values[0]};" if same else f"{rows}[] = {{{', '.join(values)}}};"
-    text = text.replace(loaded[0], "").replace(call[0], f"\n        const float {said}")
+    text = text.replace(loaded[0], "").replace(call[0], f"{call['I']}const float {said}")
     text = re.sub(rf", {rows}\[BATCH\](?=[,;])", "", text, count=1)
     return re.sub(rf"\b{rows}\[i\]", rows, text) if same else text
 

@@ -4,8 +4,15 @@
 
 namespace transfuse::cuda {
 
-FragmentPlaces::FragmentPlaces(const Epilogue& epilogue, const Schedule& s, const Config& config, Lines& lines)
-    : s_(s), t(lines), needs_(epilogue.program().needs(s.phases_w)), pooled_(epilogue.program().pool.has_value()) {
+FragmentPlaces::FragmentPlaces(const Epilogue& epilogue, const Schedule& s, const Config& config, bool asked,
+                               Lines& lines)
+    : s_(s),
+      c_(config),
+      t(lines),
+      needs_(epilogue.program().needs(s.phases_w)),
+      pooled_(epilogue.program().pool.has_value()),
+      asked_(asked && !pooled_ && all_have_results()),
+      whole_apart_(asked_ && !epilogue.problem().sums_are_long()) {
     for (size_t a = 0; a < 4; ++a) reach_[a] = static_cast<int>(std::max<int64_t>(1, needs_.pool[a] / s.period[a]));
     find_columns(config);
 }
@@ -49,17 +56,100 @@ void FragmentPlaces::tables() {
         for (const Column& c : columns_) pixels.push_back(c.group * 8 + c.pixel);
         t.line("__constant__ short result_pixels[] = {" + listed(pixels) +
                "};   // each result's first pixel, but for the lane's own");
-    } else {
-        std::vector<int> codes;
-        for (size_t part = 0; part < s_.phase_table.size(); ++part)
-            for (int block = 0; block < s_.blocks; ++block)
-                for (int segment = 0; segment < s_.segments; ++segment)
-                    codes.push_back(s_.phase_of(part, block, segment).code());
-        t.line("__constant__ int segment_phases[] = {" + listed(codes) +
+    } else if (!asked_ || !alike()) {
+        t.line("__constant__ int segment_phases[] = {" + listed(codes()) +
                "};   // [variant][warpgroup][accumulator][segment]: residue along d * 65536 + h * 256 + w");
-        whole_tiles();
     }
+    if (whole_apart_) at_the_end();
+    if (asked_) return;
+    if (!pooled_) whole_tiles();
     t.line(std::string("typedef ") + (columns_.size() > 32 ? "unsigned long long" : "unsigned") + " Mask;");
+}
+
+std::vector<int> FragmentPlaces::codes() const {
+    std::vector<int> codes;
+    for (size_t part = 0; part < s_.phase_table.size(); ++part)
+        for (int block = 0; block < s_.blocks; ++block)
+            for (int segment = 0; segment < s_.segments; ++segment)
+                codes.push_back(s_.phase_of(part, block, segment).code());
+    return codes;
+}
+
+bool FragmentPlaces::phased() const {
+    const std::vector<int> all = codes();
+    return std::any_of(all.begin(), all.end(), [](int code) { return code != 0; });
+}
+
+bool FragmentPlaces::alike() const {
+    const std::vector<int> all = codes();
+    const auto own = static_cast<size_t>(s_.blocks * s_.segments);
+    for (size_t i = own; i < all.size(); ++i)
+        if (all[i] != all[i % own]) return false;
+    return true;
+}
+
+bool FragmentPlaces::all_have_results() const {
+    const std::vector<int> all = codes();
+    return std::all_of(all.begin(), all.end(), [](int code) { return code >= 0; });
+}
+
+void FragmentPlaces::phases() {
+    if (!phased() || !alike()) return;
+    std::vector<int> own = codes();
+    own.resize(static_cast<size_t>(s_.blocks * s_.segments));
+    t.line("static constexpr int phases[] = {" + listed(own) + "};   // residue along d * 65536 + h * 256 + w");
+}
+
+std::string FragmentPlaces::inside() const {
+    if (!phased()) return "is_inside(e, at)";
+    const std::string of = "b * SEGMENTS + segment + (SEGMENTS > 1 ? i : 0)]";
+    return "is_inside(e, at, " +
+           (alike() ? "phases[" : std::string("segment_phases[(at.variant * 2 + warpgroup) * BLOCKS * SEGMENTS + ")) +
+           of + ")";
+}
+
+void FragmentPlaces::functions() {
+    asked_ ? is_inside() : find_inside();
+    if (!pooled_ && !asked_) ends_elsewhere();
+    if (whole_apart_) is_whole();
+}
+
+// Columns of the patch beyond the run and outputs beyond the border; an axis whose tiles have one place is never cut.
+void FragmentPlaces::is_inside() {
+    const int64_t last = s_.run_pixels - 1, row = last / s_.extent[3], plane = row / s_.extent[2];
+    const std::array<int64_t, 4> most{plane / s_.extent[1], std::min(plane, s_.extent[1] - 1),
+                                      std::min(row, s_.extent[2] - 1), std::min(last, s_.extent[3] - 1)};
+    const std::array<std::string, 4> place{"r / (EXTENT_H * EXTENT_D)", plane == 0 ? "0" : "r / EXTENT_H % EXTENT_D",
+                                           row < s_.extent[2] ? "r" : "r % EXTENT_H", "p % EXTENT_W"},
+        residue{"", " + (code >> 16)", " + (code >> 8 & 255)", " + (code & 255)"};
+    std::string found;
+    for (size_t a = 0; a < 4; ++a) {
+        const std::string x = axis_names[a], k = num(static_cast<int64_t>(a));
+        if (most[a] >= c_.run[a]) found += " && " + place[a] + " < RUN_" + x;
+        if (s_.period[a] == 1 && s_.tile[a] == 1) continue;
+        const std::string at =
+            "(at.u[" + k + "] + warpgroup * SECOND_" + x + (most[a] > 0 ? " + " + place[a] : "") + ")";
+        found += " && " + (s_.period[a] > 1 ? "PERIOD_" + x + " * " + at + residue[a] : at) + " < s.out[" + k + "]";
+    }
+    t.line("// Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.");
+    t.line("__device__ __forceinline__ bool is_inside(int e, const Place& at" +
+           std::string(phased() ? ", int code" : "") + ") {");
+    t.line("const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;");
+    t.line("return " + (found.empty() ? "true" : found.substr(4)) + ";");
+    t.line("}");
+}
+
+void FragmentPlaces::is_whole() {
+    std::string found;
+    for (size_t a = 0; a < 4; ++a) {
+        if (s_.period[a] == 1 && s_.tile[a] == 1) continue;
+        const std::string x = axis_names[a], k = num(static_cast<int64_t>(a));
+        found += " && PERIOD_" + x + " * (at.u[" + k + "] + warpgroup * SECOND_" + x + " + RUN_" + x +
+                 (a == 3 ? " - 1" : "") + ") <= s.out[" + k + "]";
+    }
+    t.line("// A tile that no border cuts, but for the last column: rows of an odd length end so in every tile.");
+    t.line("__device__ __forceinline__ bool is_whole(const Place& at) { return " +
+           (found.empty() ? "true" : found.substr(4)) + "; }");
 }
 
 void FragmentPlaces::whole_tiles() {
@@ -67,6 +157,10 @@ void FragmentPlaces::whole_tiles() {
     t.line(
         "static __device__ __forceinline__ constexpr bool is_whole(unsigned ends) { return ends >> 8 == (RUN_N "
         "<< 16 | RUN_D << 8 | RUN_H) && (ends & 255) + 1 >= RUN_W; }");
+    at_the_end();
+}
+
+void FragmentPlaces::at_the_end() {
     t.line("// Whether result k of some lane lies in the last column or in the padding between rows.");
     t.line("static __device__ __forceinline__ constexpr bool at_the_end(int k) {");
     t.line("for (int p = k / 2 * 8 + k % 2, r = p / EXTENT_W; p < k / 2 * 8 + 8; p += 2, r = p / EXTENT_W)");
@@ -78,6 +172,7 @@ void FragmentPlaces::whole_tiles() {
 }
 
 void FragmentPlaces::fields() {
+    if (asked_) return;
     t.line(
         "struct Inside { unsigned ends, other_ends; Mask mask, other; };   // of this tile and of the last one "
         "with other ends");
@@ -123,7 +218,6 @@ void FragmentPlaces::find_inside() {
     t.line("known.ends = now;");
     t.line("return known.mask = mask;");
     t.line("}");
-    if (!pooled_) ends_elsewhere();
 }
 
 void FragmentPlaces::ends_elsewhere() {

@@ -42,9 +42,9 @@ void FragmentSums::functions() {
     t.line("}");
 }
 
-// All statistics of a result at once, so that its mask is looked at once.
-void FragmentSums::add(Chain& chain, const std::string& mask, const std::string& row, const std::string& unless) {
-    const std::string part = "parts[" + row + "]", inside = unless + mask + " >> e & 1";
+// All statistics of a result at once, so that it is asked once whether it is inside.
+void FragmentSums::add(Chain& chain, const std::string& inside, const std::string& row, const std::string& mask) {
+    const std::string part = "parts[" + row + "]";
     std::vector<std::string> values;
     bool one_number = false;
     each([&](const Partial& p, const std::string&) {

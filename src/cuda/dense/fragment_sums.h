@@ -17,9 +17,10 @@ public:
     void declare(const std::string& name);  // name[RESULT_ROWS][STATS]
     void clear(const std::string& name);    // where declaring it was not enough
     void functions();                       // device functions that the others call
+    bool are_sums() const { return are_sums_; }
 
-    // The chain's results to parts[row], where the mask has them; `unless`: conditions for which it is not asked.
-    void add(Chain& chain, const std::string& mask, const std::string& row, const std::string& unless = "");
+    // The chain's results to parts[row], where result e of row i is inside; `mask`: of variances, a bit for each e.
+    void add(Chain& chain, const std::string& inside, const std::string& row, const std::string& mask = "");
     // Another lane's or tile's statistics to `to`.
     using Other = std::function<std::string(const std::string& statistic)>;
     void join(const std::string& to, const Other& other);

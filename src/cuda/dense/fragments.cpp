@@ -17,8 +17,9 @@ public:
           s_(s),
           c_(c),
           chain_(epilogue, t),
-          places_(epilogue, s, c, t),
-          sums_(epilogue, t) {}
+          sums_(epilogue, t),
+          once_(program_.chain_instructions > long_chain),
+          places_(epilogue, s, c, sums_.are_sums() && (!once_ || epilogue.problem().sums_are_long()), t) {}
 
     std::string text() {
         constants();
@@ -27,7 +28,7 @@ public:
             "columns 8j + 2(lane % 4) + {0, 1}.");
         t.line("template <int WG> struct Fragments {");
         members();
-        places_.find_inside();
+        places_.functions();
         tile();
         finish();
         t.line("};");
@@ -77,14 +78,19 @@ private:
         t.line("}");
     }
 
-    void tile() {
-        t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {");
+    void channels_of_tile() {
         t.line(
             "const int group = at.fixed / MGROUPS, first_channel = at.fixed % MGROUPS * (BLOCKS_PER_TILE * 64) + "
             "channel, image = at.u[0];");
         t.line("(void)group, (void)first_channel, (void)image;");
         t.line("#define CHANNEL(i) (first_channel + (SEGMENTS > 1 ? 0 : (i) * 8))");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
+    }
+
+    void tile() {
+        if (places_.whole_tiles_apart()) whole_tiles_apart();
+        t.line("__device__ __forceinline__ void tile(REAL (&acc)[BLOCKS][ACCUMULATORS], const Place& at, int tile) {");
+        channels_of_tile();
         sums_.declare("parts");
         sums_.clear("parts");
         places_.pooled() ? pooled_tile() : plain_tile();
@@ -104,7 +110,37 @@ private:
     }
 
     void plain_tile() {
+        if (!places_.whole_tiles_apart()) t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
+        if (places_.whole_tiles_apart())
+            t.line("if (is_whole(at)) count<true>(acc, at, parts); else count<false>(acc, at, parts);");
+        else
+            places_.asked() ? asked_results("") : masked_tile();
+    }
+
+    // Inside the image only results that may lie at the end of a row are looked at one by one.
+    void whole_tiles_apart() {
+        t.line("// Of a tile that no border cuts, only results at the ends of rows are looked at one by one.");
+        t.line(
+            "template <bool WHOLE> __device__ __forceinline__ void count(REAL (&acc)[BLOCKS][ACCUMULATORS], const "
+            "Place& "
+            "at, REAL (&parts)[RESULT_ROWS][STATS]) {");
+        channels_of_tile();
         t.line("constexpr int BATCH = 2, VECTOR = RESULTS;");
+        asked_results("(WHOLE && !at_the_end(e)) || ");
+        t.line("#undef CHANNEL");
+        t.line("#undef CHANNEL_OK");
+        t.line("}");
+    }
+
+    void asked_results(const std::string& unless) {
+        places_.phases();
+        t.unrolled("for (int b = 0; b < BLOCKS; b++) {");
+        chain_.on_accumulators("b");
+        sums_.add(chain_, unless + places_.inside(), "SEGMENTS > 1 ? 0 : i");
+        t.line("}");
+    }
+
+    void masked_tile() {
         t.line("if (ends_elsewhere(at))");
         t.unrolled("for (int b = 0; b < BLOCKS; b++)");
         t.unrolled(
@@ -114,19 +150,18 @@ private:
         t.line("Mask mask[MASK_ROWS];");
         t.unrolled("for (int i = 0; i < MASK_ROWS; i++) mask[i] = inside[b][i].mask;");
         // Inside the image only results that may lie at the end of a row are looked at one by one.
-        const std::string mask = "mask[SEGMENTS > 1 ? i : 0]", row = "SEGMENTS > 1 ? 0 : i";
-        // A long chain is written out once.
-        const bool once = program_.chain_instructions > long_chain;
-        if (!once) {
+        const std::string mask = "mask[SEGMENTS > 1 ? i : 0]", inside = mask + " >> e & 1",
+                          row = "SEGMENTS > 1 ? 0 : i";
+        if (!once_) {
             t.line("if (is_whole(inside[b][0].ends) && is_whole(inside[b][MASK_ROWS - 1].ends)) {");
             chain_.on_accumulators("b");
-            sums_.add(chain_, mask, row, "!at_the_end(e) || ");
+            sums_.add(chain_, "!at_the_end(e) || " + inside, row, mask);
             t.line("} else {");
             chain_.forget();
         }
         chain_.on_accumulators("b");
-        sums_.add(chain_, mask, row);
-        if (!once) t.line("}");
+        sums_.add(chain_, inside, row, mask);
+        if (!once_) t.line("}");
         t.line("}");
     }
 
@@ -159,7 +194,7 @@ private:
         chain_.begin_after_pool(pooled);
         chain_.steps(true);
         t.line("const Mask mask = find_inside(inside[0][0], at, 0);");
-        sums_.add(chain_, "mask", "i");
+        sums_.add(chain_, "mask >> e & 1", "i", "mask");
     }
 
     // What a lane itself has of its windows.
@@ -220,8 +255,9 @@ private:
     const Config& c_;
     Lines t;
     FragmentChain chain_;
-    FragmentPlaces places_;
     FragmentSums sums_;
+    const bool once_;  // a long chain is written out once
+    FragmentPlaces places_;
 };
 
 }  // namespace

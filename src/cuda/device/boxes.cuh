@@ -32,15 +32,20 @@ static __device__ __forceinline__ unsigned words_inside(const Place& at, const S
 static __device__ __forceinline__ bool group_has(int channel) { return CIN % STAGE_CHANNELS == 0 || channel < CIN; }
 static __device__ __forceinline__ int first_of_group(const Place& at) { return at.fixed / MGROUPS * CIN; }
 
+// A thread's word in a turn; where turns and words do not match, some have none in the last one.
+constexpr bool EVEN = WORDS % TRANSPOSERS == 0;
+static __device__ __forceinline__ int word_of(int turn, int t) { return EVEN ? turn * TRANSPOSERS + t : min(turn * TRANSPOSERS + t, WORDS - 1); }
+
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
 // reads something for every channel, one vector after another, so that it is read once for all pixels.
 static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, unsigned words, int t) {
     constexpr int CHANNELS = PROLOGUE ? LANES : PIECE * LANES, TURNS = WORD_TURNS;
     constexpr int AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / CHANNELS;
-    const unsigned* in = (const unsigned*)raw;
-    stage += piece * PIECE * PLANE * 16;
 #pragma unroll 1
-    for (int first = piece * PIECE * LANES; first < (piece + 1) * PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16) {
+    for (int part = 0; part < PIECE * LANES / CHANNELS; part++) {
+        const unsigned* in = (const unsigned*)raw + part * CHANNELS * WORDS;
+        unsigned char* const vectors = stage + (piece * PIECE + part * CHANNELS / LANES) * PLANE * 16;
+        const int first = piece * PIECE * LANES + part * CHANNELS;
         OfChannel of[PROLOGUE ? CHANNELS : 1];
         if (PROLOGUE)
 #pragma unroll
@@ -49,14 +54,13 @@ static __device__ __forceinline__ void transpose(const unsigned char* raw, unsig
         for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
             unsigned word[AT_ONCE][CHANNELS];                 // all reads of a batch before its writes: one latency, not one a pixel
 #pragma unroll
-            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
+            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++)
 #pragma unroll
-                for (int j = 0; j < CHANNELS; j++) word[f][j] = group_has(channels + first + j) ? in[j * WORDS + p] : 0u;
-            }
+                for (int j = 0; j < CHANNELS; j++) word[f][j] = group_has(channels + first + j) ? in[j * WORDS + word_of(turn + f, t)] : 0u;
 #pragma unroll
             for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(WORD * p), beside = in_patch(WORD * p + WORD - 1);
+                const int p = (turn + f) * TRANSPOSERS + t;
+                const int to = in_patch(WORD * p), beside = in_patch(WORD * p + WORD - 1);
                 if (PROLOGUE) {
                     Pixel left = {}, right = {};
                     if (PROLOGUE_PLACED || TURNS > 32) left = pixel(to, at, s), right = pixel(beside, at, s);
@@ -69,14 +73,15 @@ static __device__ __forceinline__ void transpose(const unsigned char* raw, unsig
                         else word[f][j] = left.inside && inside ? __float_as_uint(prologue(__uint_as_float(word[f][j]), of[j], channel, left, shared, operands)) : 0u;
                     }
                 }
-                if (p >= WORDS) continue;
-                if constexpr (WORD == 2) {
-                    put_pairs(stage, to, beside, word[f]);
-                } else {
-                    float v[CHANNELS];
+                if (EVEN || p < WORDS) {
+                    if constexpr (WORD == 2) {
+                        put_pairs(vectors, to, beside, word[f]);
+                    } else {
+                        float v[CHANNELS];
 #pragma unroll
-                    for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-                    put(stage, to, v);
+                        for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+                        put(vectors, to, v);
+                    }
                 }
             }
         }
