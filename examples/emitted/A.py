@@ -24,6 +24,7 @@ from torch.utils.cpp_extension import load_inline
 
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
 SOURCE = r"""
+#define PICK(fp32, half) (sizeof(STORED) == 4 ? fp32 : half)
 #define UNROLL _Pragma("unroll")
 #define DEVICE __device__ __forceinline__
 struct Half {
@@ -81,19 +82,20 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
     TF_AFTER();
     TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), begin = chunk * 64;
-    const int end = min(begin + 64, height), rows = end - begin, lane5 = (int)threadIdx.x % 32, line = (int)threadIdx.x / 32, vectors = width / 4;
-    for (int t1 = 0; t1 < rows; t1 += 32) {
+    const int end = min(begin + 64, height), rows = end - begin, lane5 = (int)threadIdx.x % PICK(32, 16), line = (int)threadIdx.x / PICK(32, 16);
+    const int vectors = width / PICK(4, 8);
+    for (int t1 = 0; t1 < rows; t1 += PICK(32, 64)) {
         float sum12[4][2] = {};
-        for (int v1 = lane5; v1 < vectors; v1 += 32) {
-            const int column = v1 * 4;
-            float value[4][4];
+        for (int v1 = lane5; v1 < vectors; v1 += PICK(32, 16)) {
+            const int column = v1 * PICK(4, 8);
+            float value[4][PICK(4, 8)];
             UNROLL for (int u = 0; u < 4; ++u) {
-                const int row17 = min(t1 + line + u * 8, rows - 1), i18 = begin + row17, q19 = q0 / 64, outer20 = q0 - q19 * 64;
-                const auto pack = *(const tf_vector<STORED, 4>*)(p0 + (column + i18 * width + q19 * n7 + outer20 * height_x_width));
-                UNROLL for (int l = 0; l < 4; ++l) value[u][l] = (float)pack.lane[l];
+                const int row17 = min(t1 + line + u * PICK(8, 16), rows - 1), i18 = begin + row17, q19 = q0 / 64, outer20 = q0 - q19 * 64;
+                const auto pack = *(const tf_vector<STORED, PICK(4, 8)>*)(p0 + (column + i18 * width + q19 * n7 + outer20 * height_x_width));
+                UNROLL for (int l = 0; l < PICK(4, 8); ++l) value[u][l] = (float)pack.lane[l];
             }
-            bool in14[2][4];
-            UNROLL for (int l = 0; l < 4; ++l) {
+            bool in14[2][PICK(4, 8)];
+            UNROLL for (int l = 0; l < PICK(4, 8); ++l) {
                 const int i22 = column + l;
                 in14[0][l] = i22 >= 1 && i22 <= n10;
                 in14[1][l] = i22 >= 0 && i22 <= n10;
@@ -101,14 +103,14 @@ __global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict_
             UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j11 = 0; j11 < 2; ++j11) {
                     float part = in14[j11][0] ? value[u][0] : 0.0f;
-                    UNROLL for (int l = 1; l < 4; ++l) part += in14[j11][l] ? value[u][l] : 0.0f;
+                    UNROLL for (int l = 1; l < PICK(4, 8); ++l) part += in14[j11][l] ? value[u][l] : 0.0f;
                     sum12[u][j11] += part;
                 }
         }
         UNROLL for (int u = 0; u < 4; ++u)
             UNROLL for (int j11 = 0; j11 < 2; ++j11) {
-                UNROLL for (int d = 16; d > 0; d /= 2) sum12[u][j11] += __shfl_down_sync(0xffffffffu, sum12[u][j11], d, 32);
-                if (lane5 == 0 && t1 + line + u * 8 < rows) tf_rows[(t1 + line + u * 8) * 2 + j11] = (double)sum12[u][j11];
+                UNROLL for (int d = PICK(16, 8); d > 0; d /= 2) sum12[u][j11] += __shfl_down_sync(0xffffffffu, sum12[u][j11], d, PICK(32, 16));
+                if (lane5 == 0 && t1 + line + u * PICK(8, 16) < rows) tf_rows[(t1 + line + u * PICK(8, 16)) * 2 + j11] = (double)sum12[u][j11];
             }
     }
     __syncthreads();
@@ -396,7 +398,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_b10849796860", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_eb4703dbca2c", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -16,7 +16,13 @@ from transfuse import emit
 # What the shim has not: the runtime's launches, and instructions that the text names itself.
 RUNTIME = r"""
 #include "shim.h"
-#define STORED float
+struct Bfloat {
+    unsigned short bits;
+    Bfloat() = default;
+    Bfloat(float f) { unsigned u; memcpy(&u, &f, 4); bits = (u + 0x7fff + (u >> 16 & 1)) >> 16; }
+    operator float() const { const unsigned u = bits << 16; float f; memcpy(&f, &u, 4); return f; }
+};
+#define STORED @STORED@
 #define __constant__ static
 typedef void* cudaStream_t;
 struct dim3 { unsigned x; dim3(unsigned n) : x(n) {} };
@@ -98,12 +104,12 @@ INSTRUCTIONS = (
 )
 
 
-def emulated(text: str, folder, arch: int) -> dict:
-    """The file, its kernels on the CPU. Plain ones are told of a GPU that has no clusters of blocks."""
+def emulated(text: str, folder, arch: int, stored: str = "float") -> dict:
+    """The file, its kernels on the CPU, for elements of a type. Plain ones are told of a GPU that has no clusters of blocks."""
     source = namespace(text)["SOURCE"]
     for instruction, by in INSTRUCTIONS:
         source = re.sub(instruction, by, source, flags=re.S)
-    (folder / "file.cpp").write_text(RUNTIME + source)
+    (folder / "file.cpp").write_text(RUNTIME.replace("@STORED@", stored) + source)
     flags = ["-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-w", "-fpermissive", "-fPIC", "-shared", "-ffp-contract=off"]
     command = [
         "c++",
@@ -184,6 +190,28 @@ def test_kernels_of_a_file_compute_what_the_model_does(row, tmp_path, monkeypatc
                 torch.testing.assert_close(mine.double(), true.double(), rtol=near, atol=near)
     left = {key[0] for key, (_, _, _, need, *_) in space["_calls"].items() if need < 0}
     assert not left  # no call was left to PyTorch
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+def test_elements_of_16_bits_are_read_by_as_many_bytes(tmp_path, monkeypatch):
+    """A's rows: vectors of eight, twice as many rows at once; what is summed is the same."""
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: -1, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+    path = root / "bench" / "models" / "A.py"
+    text = emit.emit(path)
+    assert "tf_vector<STORED, PICK(4, 8)>" in text
+    space, theirs = emulated(text, tmp_path, 80, "Bfloat"), namespace(path.read_text())
+    for shape in CASES["A"]:
+        torch.manual_seed(0)
+        reference = theirs["Model"](*theirs["get_init_inputs"]()).bfloat16()
+        model = space["ModelNew"](*theirs["get_init_inputs"]()).bfloat16()
+        model.load_state_dict(reference.state_dict())
+        x = torch.rand(shape).bfloat16()
+        with torch.no_grad():
+            found, truth = model(x), copy.deepcopy(reference).double()(x.double())
+        assert found.dtype == torch.bfloat16
+        torch.testing.assert_close(found.double(), truth, rtol=2**-8, atol=0)  # rounded once
+    assert all(need >= 0 for _, _, _, need, *_ in space["_calls"].values())
 
 
 def gradients(model, x) -> dict:

@@ -16,7 +16,7 @@ from transfuse.emit import cpu, file, gradients, runtime
 from transfuse.emit.formula import Unstated
 from transfuse.emit.source import Reference, reference, undefined
 from transfuse.emit.launches import Programs
-from transfuse.emit.program import state
+from transfuse.emit.program import in_16_bits, state
 from transfuse.emit.sizes import Sized, sized
 from transfuse.problem import ProblemError
 from transfuse.regions import Cut, Options, cut
@@ -171,6 +171,7 @@ def programs_of(at: Sized, name: str, fixed: tuple[str, ...]) -> Programs:
     conditions = [f"{s} == {at.example[s]}" for s in fixed]
     conditions += [f"{s} % {g} == 0" for s, g in fast.grains.items() if g > 1 and s not in fixed]
     if not fast.dense:
+        fast = in_16_bits(fast, at, rows, f"{name}_", fixed)
         if len(fast.kernels) > FEW or fixed:  # as many again for all other sizes would be too much to read
             return Programs({"fp32": [(" && ".join([*conditions, "aligned"]), fast)]})
         general = state(at, "general unaligned", False, "f32", f"{name}_general_")

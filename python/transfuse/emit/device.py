@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from transfuse.emit import widths
 from transfuse.emit.alike import one_text, read_together
 from transfuse.emit.chunks import Chunk, chunks, declared_first, macros_within, needed, overloads, unused_macros_gone
 from transfuse.emit.compiler import refused
@@ -74,8 +75,9 @@ def assembled(
     refuses."""
     code, unread = ({}, {}) if plainly else _briefly(builds)
     stored = {key: "Half" if key == "half" else "float" for key in builds}
+    code = {key: widths.said(text) for key, text in code.items()}
     if not code or any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):
-        code, unread = _plainly(builds), {}
+        code, unread = {key: widths.said(text) for key, text in _plainly(builds).items()}, {}
         if errors := [e for key, text in code.items() if (e := refused(text, f"-DSTORED={stored[key]}"))]:
             raise ProblemError(f"no file can be written: the compiler refuses its kernels ({errors[0]})")
     return code, unread

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from transfuse import library
-from transfuse.emit import device, functions, gradients, header, host, portable, quotients, runtime
+from transfuse.emit import device, functions, gradients, header, host, portable, quotients, runtime, widths
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.model import lines_of
 from transfuse.emit.source import Reference
@@ -24,6 +24,8 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
     """With kernels of their own for as many sizes and arithmetics as leave the file short enough to read. Without them rows of another
     length than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
     PyTorch's operators. half: kernels for 16 bits alone, where tensor cores have them."""
+    if any(part.rounds for mode in modes for part in mode.parts):
+        modes = [replace(mode, parts=[_less(part, [_fp32_alone]) for part in mode.parts]) for mode in modes]
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
     if half and "half" in every:
         return _file(found, ref, modes, ["half"])
@@ -60,6 +62,10 @@ def _less(part, ways):
     for way in ways:
         part = way(part)
     return part
+
+
+def _fp32_alone(part):
+    return replace(part, programs=part.programs.changed(widths.fp32))
 
 
 def _without_general(part):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import sympy
 
 from transfuse import library
+from transfuse.emit import widths
 from transfuse.emit.formula import Unstated
 from transfuse.emit.launches import Program, Programs, written
 from transfuse.emit.program import state
@@ -36,6 +37,7 @@ def differentiated(part):
         return None
     if program.dense:
         return None
+    program = widths.as_in(program, part.programs["fp32"][0][1])
     when = " && ".join([*(f"{s} % {g} == 0" for s, g in program.grains.items() if g > 1), "aligned"])
     own = replace(own, shapes=[*at.shapes, result], names=[*at.names, "gradient"])
     program = replace(program, optional=optional(program, at.region.inputs))

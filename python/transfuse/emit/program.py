@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from transfuse import library
+from transfuse.emit import widths
 from transfuse.emit.formula import Unstated
 from transfuse.emit.launches import Kernel, Parameter, Program
 from transfuse.emit.sizes import Sized, grains, samples
@@ -41,6 +42,14 @@ def state(
         if sorted(_divisors(program)) == edges:
             break
     return _counted(program)
+
+
+def in_16_bits(program: Program, sized: Sized, options: str, prefix: str, fixed: tuple[str, ...] = ()) -> Program:
+    """A program without tensor cores, with the numbers that its kernels have for 16 bits beside those for fp32."""
+    try:
+        return widths.both(program, state(sized, options, True, "f16", prefix, fixed))
+    except (Unstated, ValueError, library.CompileError):  # other kernels: fp32's read 16 bits too
+        return program
 
 
 COUNT = re.compile(r"count_(\d+)")
