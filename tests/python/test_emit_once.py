@@ -2,7 +2,7 @@
 
 import re
 
-from transfuse.emit.alike import one_text
+from transfuse.emit.alike import EACH, one_text, said_for_each
 from transfuse.emit.builds import shared
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.dissolved import dissolved
@@ -144,6 +144,12 @@ def test_kernels_of_tensor_cores_are_one_text():
     assert "struct Operands { const float* r0; };" in begin and "g(operands.r0, n);" in begin
     assert "PICK(train_dense, eval_dense)(" in begin and "using eval_dense_::eval_dense;" in text
     assert one_text(f"\n{first}") == f"\n{first}"
+    defined, source = said_for_each(text)
+    assert source == f"\nint before;\n{EACH}\n\nint between;\n"
+    space: dict = {}
+    exec(f"{defined}found = {EACH}", space)
+    assert space["found"].replace(space["ROLES"], f"{begin}\n") in f"{text}\n"
+    assert said_for_each(first) == ("", first)
 
 
 def test_a_run_of_lines_may_hold_conditions_with_heads_of_their_own():

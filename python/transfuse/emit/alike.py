@@ -7,6 +7,7 @@ PICK(…), one number for each of them; other lines stand between #if and #endif
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Sequence
 
@@ -15,6 +16,10 @@ from transfuse.emit.chunks import Chunk
 from transfuse.emit.text.tokens import tokens
 
 SPACE = re.compile(r"\nnamespace (\w+)_ \{\n(.*?)\n\}\nusing \1_::\1;((?:\n#undef \w+)*)", re.S)
+# Of a kernel's name, all names and the text for all of them: the text for this one.
+SPACE_OF = "namespace {0}_ {{\n#define PICK({1}) {0}\n{2}#undef PICK\n}}\nusing {0}_::{0};\n"
+BEGIN = re.compile(r"namespace (\w+)_ \{\n#define PICK\(([^)]*)\) \1\n")
+EACH = '"".join(SPACE.format(kernel, ", ".join(KERNELS), ROLES) for kernel in KERNELS)'
 NAME = "KERNEL"  # in place of the kernel's own
 
 
@@ -42,10 +47,25 @@ def one_text(text: str) -> str:
     names = [m[1] for m in spaces]
     merged = _merged([_operands_counted(re.sub(rf"\b{m[1]}\b", NAME, m[2])).split("\n") for m in spaces], names)
     merged = re.sub(rf"\b{NAME}\b", f"PICK({', '.join(names)})", merged)
-    for m in spaces:
-        begin, end = f"#define PICK({', '.join(names)}) {m[1]}", "#undef PICK"
-        text = text.replace(m[0], f"\nnamespace {m[1]}_ {{\n{begin}\n{merged}\n{end}\n}}\nusing {m[1]}_::{m[1]};{m[3]}")
-    return text
+    compiled = [SPACE_OF.format(m[1], ", ".join(names), merged + "\n").rstrip("\n") + m[3] for m in spaces]
+    for m in spaces[1:]:  # side by side, where the first was: they need nothing of what stood between them
+        text = text.replace(m[0], "")
+    return text.replace(spaces[0][0], "\n" + "\n".join(compiled))
+
+
+def said_for_each(source: str) -> tuple[str, str]:
+    """What Python defines of the text that several kernels have, and the source, in which an expression stands for all of them."""
+    begun = BEGIN.search(source)
+    if not begun:
+        return "", source
+    names = begun[2].split(", ")
+    roles = source[begun.end() : source.index("#undef PICK", begun.end())]
+    every = "".join(SPACE_OF.format(name, begun[2], roles) for name in names).rstrip("\n")
+    if every not in source:
+        return "", source
+    why = "each compiled from ROLES in a namespace of its own, where PICK(…) chooses for it"
+    defined = f'KERNELS = {json.dumps(names)}  # {why}\nSPACE = {json.dumps(SPACE_OF)}\nROLES = r"""\n{roles}"""\n'
+    return defined, source.replace(every, EACH)
 
 
 def _operands_counted(text: str) -> str:

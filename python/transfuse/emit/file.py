@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from transfuse import library
 from transfuse.emit import device, functions, gradients, header, host, portable, quotients, runtime, widths
+from transfuse.emit.alike import EACH, said_for_each
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.model import lines_of
 from transfuse.emit.source import Reference
@@ -191,11 +192,11 @@ def folded(line: str) -> str:
 
 
 def _strings(source: str) -> str:
+    defined, source = said_for_each(source)
     named, pieces = shared(source)
     quoted = [p if p in named else f'r"""\n{p.strip(chr(10))}\n"""' for p in pieces if p.strip()]
-    return "\n".join(
-        [*(f'{name} = r"""\n{text}\n"""' for name, text in named.items()), f"SOURCE = {' + '.join(quoted)}"]
-    )
+    joined = re.sub(rf"\n+{re.escape(EACH)}\n+", f'\n""" + {EACH} + r"""\n', " + ".join(quoted))
+    return defined + "\n".join([*(f'{name} = r"""\n{text}\n"""' for name, text in named.items()), f"SOURCE = {joined}"])
 
 
 BETWEEN = "// between device and host code"
