@@ -158,7 +158,7 @@ DENSE = ("f8", "f4", "f5", "C", "f11")
 LONG = {
     "C": 715,
     "f10": 796,
-    "f5": 923,
+    "f5": 889,
 }  # lines of files that are longer than they should be; of others fewer than 600
 
 

@@ -214,3 +214,7 @@ def test_a_struct_that_one_function_has_one_of_is_dissolved():
     assert "        for (int e = 0; e < 8; e++) if (is_inside(e)) sums[0] += sum[e] + table[channel];\n" in found.text
     twice = Chunk(HELD_BY_ONE[1].replace("product_role", "other"), {"other"}, function=True)
     assert dissolved([*source, twice]) == [*source, twice]
+    told = HELD_BY_ONE[0].replace("DEVICE bool is_inside(", "template <bool WHOLE> DEVICE bool is_inside(")
+    (found,) = dissolved([Chunk(told.replace("is_inside(e)", "is_inside<true>(e)"), {"Fragments"}), source[1]])
+    assert "const auto is_inside = [&](bool WHOLE, int e) __attribute__((always_inline)) {\n" in found.text
+    assert "if (is_inside(true, e)) sums[0]" in found.text

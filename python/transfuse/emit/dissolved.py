@@ -9,7 +9,8 @@ from transfuse.emit.chunks import Chunk
 
 STRUCT = re.compile(r"(?P<said>(?://[^\n]*\n)*)template <int WG> struct (?P<name>\w+) \{\n(?P<body>.*)\n\};\s*", re.S)
 METHOD = re.compile(
-    r"(?P<said>(?:    //[^\n]*\n)*)    DEVICE (?P<type>\w+) (?P<name>\w+)\((?P<taken>[^\n]*)\) \{\n(?P<body>(?: {8}[^\n]*\n)*)    \}\n"
+    r"(?P<said>(?:    //[^\n]*\n)*)    (?:template <(?P<told>bool \w+)> )?DEVICE (?P<type>\w+) (?P<name>\w+)\((?P<taken>[^\n]*)\) \{\n"
+    r"(?P<body>(?: {8}[^\n]*\n)*)    \}\n"
 )
 MADE = re.compile(r"    DEVICE (?P<name>\w+)\((?P<taken>[^\n]*)\) : (?P<begun>[^\n]*) \{\}\n")
 MEMBER = re.compile(
@@ -20,6 +21,7 @@ MEMBER = re.compile(
 @dataclass
 class Method:
     said: str
+    told: str | None  # in <…>
     type: str
     name: str
     taken: str
@@ -61,10 +63,19 @@ def _within(struct: re.Match, user: str) -> str | None:
             inside = _renamed(method.body, dict(zip(_names(method.taken), call[2].split(", "))))
             text = text.replace(call[0], "\n" + re.sub(r"^ {8}", call[1], inside, flags=re.M).rstrip("\n"))
         else:
-            head = f"{method.said}    const auto {method.name} = [&]({method.taken}) {{\n"
-            lines.append(f"{head}{method.body}    }};")
+            lines.append(_lambda(method))
     text = text.replace(object_[0], "\n" + "\n".join([*_comment(struct["said"]), *lines]))
+    for method in methods:
+        if method.told:
+            text = re.sub(rf"\b{method.name}<(\w+)>\(", rf"{method.name}(\1, ", text)
     return None if re.search(rf"\b{object_[1]}\.|\breturn;", text) else text
+
+
+def _lambda(method: Method) -> str:
+    """What was told in <…> is a parameter like others: the text stands where it is called, and knows it there."""
+    taken = f"{method.told}, {method.taken}" if method.told else method.taken
+    inlined = "__attribute__((always_inline)) " if method.told else ""
+    return f"{method.said}    const auto {method.name} = [&]({taken}) {inlined}{{\n{method.body}    }};"
 
 
 def _comment(said: str) -> list[str]:
