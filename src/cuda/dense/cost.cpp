@@ -39,6 +39,8 @@ double turn_cycles(const Problem& problem) {
             return problem.lanes() == 8 ? 430 : 290;
         case LoadMode::lines:
             return problem.lanes() == 8 ? 520 : 330;
+        case LoadMode::vector_boxes:
+            return problem.lanes() == 8 ? 300 : 220;
         case LoadMode::rows:
             return 150;
         case LoadMode::operand:

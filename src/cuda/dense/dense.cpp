@@ -36,7 +36,7 @@ struct KernelSizes {
 // channels each.
 BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, const Config& config, const Schedule& s) {
     BoxedTensor tensor;
-    const bool operand = problem.load == LoadMode::operand;
+    const bool operand = problem.load == LoadMode::operand || problem.load == LoadMode::vector_boxes;
     tensor.dtype = program.input.dtype;
     if (problem.load == LoadMode::lines) {  // rows of every so many channels; the image's planes one behind the other
         const auto& stride = program.input.strides;
@@ -48,7 +48,7 @@ BoxedTensor boxed_input(const TileProgram& program, const Problem& problem, cons
         tensor.stride = {lanes * stride[1] * element, problem.axes[0].in > 1 ? stride[0] * element : 16, 16, 16};
         return tensor;
     }
-    tensor.rounds_to_tf32 = operand && problem.lanes() == 4;
+    tensor.rounds_to_tf32 = problem.load == LoadMode::operand && problem.lanes() == 4;
     // Axes n, d, h, w of the lattice are axes 3, 2, 1, 0 of the box, or one further where the channels come first.
     const size_t channels = operand ? 0 : 4;
     auto set = [&](size_t at, int64_t extent, int64_t box, int64_t stride) {

@@ -39,6 +39,9 @@ constexpr std::string_view boxes =
 constexpr std::string_view lines =
 #include "cuda/device/lines.cuh"
     ;
+constexpr std::string_view vector_boxes =
+#include "cuda/device/vector_boxes.cuh"
+    ;
 constexpr std::string_view transposers =
 #include "cuda/device/transposers.cuh"
     ;
@@ -100,6 +103,8 @@ std::string boxed_loads(const Problem& problem, const Config& config, const Sche
     const bool by_lines = problem.load == LoadMode::lines;
     const std::string text = "\n" + std::string(by_lines ? lines : boxes) + std::string(transposers);
     if (by_lines) return hooked(text, hooks_of_lines());
+    if (problem.load == LoadMode::vector_boxes)
+        return hooked(text, {{"word", "1"}, {"transpose", std::string(vector_boxes)}, {"bring", "bring_vectors"}});
     return hooked(text, to_and_fro(problem, config, s) ? loads_to_and_fro(s) : Hooks());
 }
 
@@ -215,7 +220,8 @@ private:
 
 std::string dense_source(const std::string& entry, const Problem& problem, const Config& config, const Schedule& s,
                          const Epilogue& epilogue) {
-    std::string text = head(problem, config, s, epilogue.program()) + dense_constants(problem, config, s, epilogue) + machine(problem, s);
+    std::string text = head(problem, config, s, epilogue.program()) + dense_constants(problem, config, s, epilogue) +
+                       machine(problem, s);
     text.append(sizes).append(epilogue.operands());
     text.append(tile_places(problem, config, s)).append(epilogue.prologue(s.tile[0] == 1));
     text.append(patches).append(load_role).append(boxed_loads(problem, config, s));

@@ -8,7 +8,7 @@ namespace transfuse::cuda {
 namespace {
 
 constexpr const char* loads[] = {"planar", "vectors", "direct",  "pairs", "singles",
-                                 "rows",   "boxes",   "operand", "lines"};
+                                 "rows",   "boxes",   "operand", "lines", "vector_boxes"};
 constexpr const char* arithmetics[] = {"tf32", "strict", "f16", "bf16", "f64"};
 
 template <class Names>

@@ -22,8 +22,9 @@ enum class Family : uint8_t {
 };  // whose products: sm_90a's warpgroups (device/hopper.cuh), any warp's (device/portable.cuh)
 // How the patch comes: element by element, by vectors of channels, those straight into the operand, two 16-bit pixels
 // at once, one at once, 16 bytes of a row at once (device/patches.cuh); or in boxes, to be transposed or (operand) as
-// they lie (device/boxes.cuh), or rows that begin anywhere, each in a box of its own (device/lines.cuh).
-enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, boxes, operand, lines };
+// they lie (device/boxes.cuh), or rows that begin anywhere, each in a box of its own (device/lines.cuh), or vectors of
+// channels in boxes, to be rounded in two terms or changed by a prologue (device/vector_boxes.cuh).
+enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, boxes, operand, lines, vector_boxes };
 
 // The product: axes n, d, h, w (missing spatial axes and the batch are trivial lattices).
 struct Problem {
@@ -82,9 +83,14 @@ struct Problem {
         return load == LoadMode::boxes || load == LoadMode::rows ? lanes() : load == LoadMode::pairs ? 2 : 1;
     }  // pixels along w that come together; boxes begin on 16 bytes
     bool boxed() const { return transposed() || load == LoadMode::operand; }
-    bool transposed() const { return load == LoadMode::boxes || load == LoadMode::lines; }  // boxes that are
+    bool transposed() const {
+        return load == LoadMode::boxes || load == LoadMode::lines || load == LoadMode::vector_boxes;
+    }  // boxes that are, or are changed otherwise
     int word_pixels() const {
-        return lanes() == 8 && load != LoadMode::direct && load != LoadMode::operand && load != LoadMode::lines ? 2 : 1;
+        return lanes() == 8 && load != LoadMode::direct && load != LoadMode::operand && load != LoadMode::lines &&
+                       load != LoadMode::vector_boxes
+                   ? 2
+                   : 1;
     }  // a load thread's
 };
 

@@ -326,6 +326,8 @@ std::optional<Problem> read_problem(const Surroundings& around, const TileProgra
     const bool narrow = problem.lanes() == 8;
     if (vectors && boxes && unit && program.prologue.empty() && problem.terms() == 1)
         problem.load = LoadMode::operand;
+    else if (vectors && boxes && (!narrow || !program.prologue.empty()))
+        problem.load = LoadMode::vector_boxes;
     else if (vectors && (!narrow || program.prologue.empty()))
         problem.load = narrow ? LoadMode::direct : LoadMode::vectors;
     else if (boxes && multiple(problem.lanes()) && (!narrow || program.prologue.empty() || problem.axes[3].in % 2 == 0))

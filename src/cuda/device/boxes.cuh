@@ -5,7 +5,7 @@ constexpr int TRANSPOSERS = LOADERS - 32;
 
 // Pixels of a raw box and where they go in the patch. Rows that lie one after another in memory come as one (FLAT): the columns
 // between them in the patch are zeros that nobody writes.
-constexpr int WORD = sizeof(ELEMENT) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;   // a word: one pixel or two
+constexpr int WORD = /*{word*/sizeof(ELEMENT) == 2 ? 2 : 1/*}*/, WORDS = RAW_PIXELS / WORD;   // a word: one pixel or two
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
 constexpr int ADVANCE = ADVANCE_D * ADVANCE_H * ADVANCE_W;
 static __device__ __forceinline__ int in_patch(int raw) {
@@ -32,20 +32,15 @@ static __device__ __forceinline__ unsigned words_inside(const Place& at, const S
 static __device__ __forceinline__ bool group_has(int channel) { return CIN % STAGE_CHANNELS == 0 || channel < CIN; }
 static __device__ __forceinline__ int first_of_group(const Place& at) { return at.fixed / MGROUPS * CIN; }
 
-// A thread's word in a turn; where turns and words do not match, some have none in the last one.
-constexpr bool EVEN = WORDS % TRANSPOSERS == 0;
-static __device__ __forceinline__ int word_of(int turn, int t) { return EVEN ? turn * TRANSPOSERS + t : min(turn * TRANSPOSERS + t, WORDS - 1); }
-
-// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
+/*{transpose*/// A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together, or, where a prologue
 // reads something for every channel, one vector after another, so that it is read once for all pixels.
 static __device__ __forceinline__ void transpose(const unsigned char* raw, unsigned char* stage, int channels, int piece, const Place& at, const unsigned char* shared, const Sizes& s, const Operands& operands, unsigned words, int t) {
     constexpr int CHANNELS = PROLOGUE ? LANES : PIECE * LANES, TURNS = WORD_TURNS;
     constexpr int AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : (PROLOGUE ? HELD_VALUES / 2 : HELD_VALUES) / CHANNELS;
+    const unsigned* in = (const unsigned*)raw;
+    stage += piece * PIECE * PLANE * 16;
 #pragma unroll 1
-    for (int part = 0; part < PIECE * LANES / CHANNELS; part++) {
-        const unsigned* in = (const unsigned*)raw + part * CHANNELS * WORDS;
-        unsigned char* const vectors = stage + (piece * PIECE + part * CHANNELS / LANES) * PLANE * 16;
-        const int first = piece * PIECE * LANES + part * CHANNELS;
+    for (int first = piece * PIECE * LANES; first < (piece + 1) * PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16) {
         OfChannel of[PROLOGUE ? CHANNELS : 1];
         if (PROLOGUE)
 #pragma unroll
@@ -54,13 +49,14 @@ static __device__ __forceinline__ void transpose(const unsigned char* raw, unsig
         for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
             unsigned word[AT_ONCE][CHANNELS];                 // all reads of a batch before its writes: one latency, not one a pixel
 #pragma unroll
-            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++)
+            for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
 #pragma unroll
-                for (int j = 0; j < CHANNELS; j++) word[f][j] = group_has(channels + first + j) ? in[j * WORDS + word_of(turn + f, t)] : 0u;
+                for (int j = 0; j < CHANNELS; j++) word[f][j] = group_has(channels + first + j) ? in[j * WORDS + p] : 0u;
+            }
 #pragma unroll
             for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t;
-                const int to = in_patch(WORD * p), beside = in_patch(WORD * p + WORD - 1);
+                const int p = (turn + f) * TRANSPOSERS + t, to = in_patch(WORD * p), beside = in_patch(WORD * p + WORD - 1);
                 if (PROLOGUE) {
                     Pixel left = {}, right = {};
                     if (PROLOGUE_PLACED || TURNS > 32) left = pixel(to, at, s), right = pixel(beside, at, s);
@@ -73,21 +69,20 @@ static __device__ __forceinline__ void transpose(const unsigned char* raw, unsig
                         else word[f][j] = left.inside && inside ? __float_as_uint(prologue(__uint_as_float(word[f][j]), of[j], channel, left, shared, operands)) : 0u;
                     }
                 }
-                if (EVEN || p < WORDS) {
-                    if constexpr (WORD == 2) {
-                        put_pairs(vectors, to, beside, word[f]);
-                    } else {
-                        float v[CHANNELS];
+                if (p >= WORDS) continue;
+                if constexpr (WORD == 2) {
+                    put_pairs(stage, to, beside, word[f]);
+                } else {
+                    float v[CHANNELS];
 #pragma unroll
-                        for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-                        put(vectors, to, v);
-                    }
+                    for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+                    put(stage, to, v);
                 }
             }
         }
     }
 }
-
+/*}*/
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
     constexpr bool OPERAND = LOAD == LOAD_OPERAND;            // vectors of channels in memory are the operand's: boxes go straight there
@@ -120,7 +115,7 @@ static __device__ __forceinline__ void ask(unsigned char* shared, Barriers& b, c
                 copy_box(to + v * PLANE * 16, boxes, group_has(/*{box*/box/*}*/ * STAGE_CHANNELS + v * LANES) ? first_of_group(at) + /*{box*/box/*}*/ * STAGE_CHANNELS + v * LANES : GROUPS * CIN, w, h, d, n, bar);
         } else {
             barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(ELEMENT));
-            copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + /*{box*/box/*}*/ * (PIECE * LANES), bar);
+            /*{bring*/copy_box/*}*/(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, FLAT ? h * IN_W : w, FLAT ? 0 : h, d, n, first_of_group(at) + /*{box*/box/*}*/ * (PIECE * LANES), bar);
         }
         if (++slot == RING) { slot = 0; turn++; }
         if (++box == BOXES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }

@@ -6,7 +6,8 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     Held held;
     held.group = warpgroup;
     Fragments<WG> fragments(shared, s, operands, warpgroup, t);
-    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;   // each warpgroup's own
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    const int first_slot = JOINT ? 0 : warpgroup * BUFFERS_0, end_slot = JOINT || warpgroup ? BUFFERS : BUFFERS_0;
     int slot = first_slot, chunk_turn = 0;
     const int warp_n = (t >> 5) % WARPS_N, row = (t >> 5 & 3) / WARPS_N * (16 * WARPS_N) + (t & 31) / 4, column = (t & 3) * 2;
     if (RESIDENT && (int)blockIdx.x < s.total) barrier_wait(shared_address(&b.weights_full[0]), 0);
