@@ -140,22 +140,21 @@ DEVICE int next_tile(int tile) {
 // patch are zeros that nobody writes.
 constexpr int WORD = sizeof(STORED) == 2 ? 2 : 1, WORDS = RAW_PIXELS / WORD;  // a word: one pixel or two
 constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
-// A thread's word in a turn; where turns and words do not match, some have none in the last one.
-constexpr bool EVEN = WORDS % TRANSPOSERS == 0;
-// The load role: a warp asks for boxes, the copy engine brings them, zeros outside the image, and the other warps transpose them.
-DEVICE int word_of(int turn, int t) { return EVEN ? turn * TRANSPOSERS + t : min(turn * TRANSPOSERS + t, WORDS - 1); }
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
 DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
     constexpr int CHANNELS = PIECE * LANES, TURNS = WORD_TURNS, AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
     const unsigned* in = (const unsigned*)raw;
-    unsigned char* const vectors = stage;
-    UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
-        unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
-        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++)
-            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + word_of(turn + f, t)];
-        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-            const int p = (turn + f) * TRANSPOSERS + t, to = WORD * p, beside = WORD * p + WORD - 1;
-            if (EVEN || p < WORDS) {
+#pragma unroll 1
+    for (int first = 0; first < PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16)
+        UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+            unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
+            UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
+                UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
+            }
+            UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+                const int p = (turn + f) * TRANSPOSERS + t, to = WORD * p, beside = WORD * p + WORD - 1;
+                if (p >= WORDS) continue;
                 if constexpr (WORD == 2)
                     UNROLL for (int k = 0; k < CHANNELS / 8; k++) {
                         const unsigned* w = word[f] + k * 8;
@@ -163,16 +162,15 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
                             __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
                         const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632),
                             __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
-                        *(uint4*)(vectors + (k * PLANE + to) * 16) = left;
-                        *(uint4*)(vectors + (k * PLANE + beside) * 16) = right;
+                        *(uint4*)(stage + (k * PLANE + to) * 16) = left;
+                        *(uint4*)(stage + (k * PLANE + beside) * 16) = right;
                     } else {
                     float v[CHANNELS];
                     UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-                    UNROLL for (int k = 0; k < CHANNELS / LANES; k++) *(uint4*)(vectors + (k * PLANE + to) * 16) = rounded(v + k * 4);
+                    UNROLL for (int k = 0; k < CHANNELS / LANES; k++) *(uint4*)(stage + (k * PLANE + to) * 16) = rounded(v + k * 4);
                 }
             }
         }
-    }
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
@@ -199,7 +197,7 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         if (++box == KSTAGES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
 }
-
+// The load role: a warp asks for boxes, the copy engine brings them, zeros outside the image, and the other warps transpose them.
 static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s,
     const TensorMap* boxes, int t) {
     if (t >= TRANSPOSERS) {
@@ -264,7 +262,8 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
 template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, warpgroup};
-    const int first_slot = warpgroup * BUFFERS_0, end_slot = warpgroup ? BUFFERS : BUFFERS_0;  // each warpgroup's own
+    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
+    const int first_slot = warpgroup * BUFFERS_0, end_slot = warpgroup ? BUFFERS : BUFFERS_0;
     int slot = first_slot, chunk_turn = 0;
     const int row = (t >> 5 & 3) * 16 + (t & 31) / 4, column = (t & 3) * 2;
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
@@ -452,7 +451,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_57d9e47eae83", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_98a32166cbc3", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
