@@ -1,4 +1,6 @@
 // Convolutions, transposed convolutions and nearest upsampling as lattice convolutions.
+#include <algorithm>
+
 #include "algebra/rule.h"
 #include "algebra/terms.h"
 
@@ -52,6 +54,14 @@ ValueId expand_convolution(Rewriter& r, ValueId id) {
     return reshape(r, lattice(r, x, w, node.args.size() == 3 ? node.args[2] : -1, axes), node.type.shape);
 }
 
+// With a batch axis, and where the result grows with x: out − up·in is the same for all x.
+bool grows_with_input(const Rewriter& r, ValueId id) {
+    const Node& node = r[id];
+    const Sizes& stride = node.attributes.integers(Key::stride);
+    if (node.type.rank() != static_cast<int64_t>(stride.size()) + 2) return false;
+    return node.op == Op::conv_transpose || std::all_of(stride.begin(), stride.end(), [](int64_t s) { return s == 1; });
+}
+
 ValueId expand_upsample(Rewriter& r, ValueId id) {
     const Node node = r[id];
     const Lattices axes = lattices(node, r[node.args[0]].type, 0, {});
@@ -66,7 +76,7 @@ ValueId expand_upsample(Rewriter& r, ValueId id) {
 
 std::span<const Rule> expand_conv_rules() {
     static const std::vector<Rule> rules = {
-        {"expand_conv", Family::expand, {Op::conv, Op::conv_transpose}, expand_convolution, true},
+        {"expand_conv", Family::expand, {Op::conv, Op::conv_transpose}, expand_convolution, true, grows_with_input},
         {"expand_upsample", Family::expand, {Op::upsample}, expand_upsample, true},
     };
     return rules;

@@ -50,6 +50,8 @@ ValueId expand_weight_norm(Rewriter& r, ValueId id) {
     return cast(r, times(r, v, binary(r, Op::div, g, norm)), node.type.dtype);
 }
 
+bool of_parameters(const Rewriter& r, ValueId id) { return r.is_parameter(id); }
+
 }  // namespace
 
 std::span<const Rule> expand_pointwise_rules() {
@@ -58,7 +60,7 @@ std::span<const Rule> expand_pointwise_rules() {
         {"drop_detach", Family::expand, {Op::detach}, drop_detach, true},
         {"hardtanh_is_clamp", Family::expand, {Op::hardtanh}, hardtanh_is_clamp, true},
         {"expand_softmax", Family::expand, {Op::softmax, Op::log_softmax}, expand_softmax, true},
-        {"expand_weight_norm", Family::expand, {Op::weight_norm}, expand_weight_norm, true},
+        {"expand_weight_norm", Family::expand, {Op::weight_norm}, expand_weight_norm, true, of_parameters},
     };
     return rules;
 }

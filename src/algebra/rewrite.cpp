@@ -6,6 +6,7 @@
 #include <array>
 
 #include "algebra/cost.h"
+#include "algebra/lower.h"
 #include "algebra/rule.h"
 #include "algebra/verdicts.h"
 #include "transfuse/error.h"
@@ -22,14 +23,18 @@ constexpr size_t op_count = static_cast<size_t>(Op::box_spread) + 1;
 
 using Dispatch = std::array<std::vector<const Rule*>, op_count>;
 
-Dispatch dispatch(const RewriteOptions& options, bool finishing) {
+// Which rules are tried, one after another.
+enum class Stage : uint8_t { lowering, usual, finishing };
+
+Dispatch dispatch(const RewriteOptions& options, Stage stage) {
     Dispatch table;
     auto listed = [](const std::vector<std::string>& names, std::string_view name) {
         return std::find(names.begin(), names.end(), name) != names.end();
     };
     for (const Rule* rule : all_rules()) {
-        if (rule->family == Family::finish && !finishing) continue;
-        if (rule->family == Family::statistics && finishing) continue;
+        if (stage == Stage::lowering && !rule->at_any_size) continue;
+        if (rule->family == Family::finish && stage != Stage::finishing) continue;
+        if (rule->family == Family::statistics && stage == Stage::finishing) continue;
         if (listed(options.without, rule->name)) continue;
         if (!options.only.empty() && rule->family != Family::expand && !listed(options.only, rule->name)) continue;
         for (Op op : rule->ops) table[static_cast<size_t>(op)].push_back(rule);
@@ -37,18 +42,29 @@ Dispatch dispatch(const RewriteOptions& options, bool finishing) {
     return table;
 }
 
-// The usual table, made once.
-const Dispatch& usual_dispatch(bool finishing) {
-    static const Dispatch before = dispatch({}, false), after = dispatch({}, true);
-    return finishing ? after : before;
+// The usual tables, made once.
+const Dispatch& usual_dispatch(Stage stage) {
+    static const std::array<Dispatch, 3> tables = {dispatch({}, Stage::lowering), dispatch({}, Stage::usual),
+                                                   dispatch({}, Stage::finishing)};
+    return tables[static_cast<size_t>(stage)];
 }
 
+// The rules of a stage, and how they are applied.
+struct Rules {
+    Stage stage;
+    const Dispatch& table;
+    const RewriteOptions& options;
+    std::vector<Step>* steps;  // where firings are told; null: nobody asks
+};
+
 // Tries the rules on one value until none applies; returns what stands for it.
-ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOptions& options, const Cost& rest,
-                std::vector<Step>& steps) {
+ValueId improve(Rewriter& r, ValueId id, const Rules& rules, const Cost& rest) {
+    const RewriteOptions& options = rules.options;
+    const bool lowering = rules.stage == Stage::lowering;
     for (int firing = 0; firing < most_firings_on_a_value; ++firing) {
         bool fired = false;
-        for (const Rule* rule : table[static_cast<size_t>(r.op(id))]) {
+        for (const Rule* rule : rules.table[static_cast<size_t>(r.op(id))]) {
+            if (lowering && !rule->at_any_size(r, id)) continue;
             const Rewriter::Total before = r.total();
             r.begin();
             const ValueId next = rule->apply(r, id);
@@ -59,7 +75,7 @@ ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOpt
             r.hold(next);
             r.release(id);
             r.drop_unused();
-            const bool dearer = options.heed_cost && !rule->any_cost && !cheaper(r.total() < before);
+            const bool dearer = options.heed_cost && !rule->any_cost && !lowering && !cheaper(r.total() < before);
             const bool forked =
                 !options.forks && rule->family != Family::expand && r.total().convolutions > before.convolutions;
             if (dearer || forked) {
@@ -70,10 +86,12 @@ ValueId improve(Rewriter& r, ValueId id, const Dispatch& table, const RewriteOpt
             }
             if (r[next].type != r[id].type)
                 fail("rule ", rule->name, ": turned ", to_string(r[id].type), " into ", to_string(r[next].type));
-            Step step{std::string(rule->name), r.take_remark(), before.cost, r.total().cost};
-            step.before += rest;
-            step.after += rest;
-            steps.push_back(std::move(step));
+            if (rules.steps) {
+                Step step{std::string(rule->name), r.take_remark(), before.cost, r.total().cost};
+                step.before += rest;
+                step.after += rest;
+                rules.steps->push_back(std::move(step));
+            }
             id = next;
             fired = true;
             break;
@@ -107,21 +125,23 @@ private:
 };
 
 // One round; true if any rule fired.
-bool round(Priced& priced, const RewriteOptions& options, const Dispatch& table, std::vector<Step>& steps) {
+bool round(Priced& priced, const Rules& rules) {
     const Graph& graph = priced.graph;
-    Rewriter r(graph, options);
-    const size_t before = steps.size();
+    Rewriter r(graph, rules.options, rules.steps != nullptr);
+    bool fired = false;
     Cost rest = priced.total;  // of what this round has not reached
     for (ValueId old = 0; old < graph.size(); ++old) {
         const Cost& cost = priced.costs[static_cast<size_t>(old)];
         const ValueId id = r.rebuild(old, cost);
         rest.flops -= cost.flops;
         rest.bytes -= cost.bytes;
-        r.settle(old, improve(r, id, table, options, rest, steps));
+        const ValueId improved = improve(r, id, rules, rest);
+        fired = fired || improved != id;
+        r.settle(old, improved);
     }
-    if (steps.size() == before) return false;
+    if (!fired) return false;
     priced.become(r);
-    steps.back().after = priced.total;  // what became of no use only now is gone as well
+    if (rules.steps) rules.steps->back().after = priced.total;  // what became of no use only now is gone as well
     return true;
 }
 
@@ -176,32 +196,35 @@ bool may_take_variance(const Graph& graph) {
     });
 }
 
-Derivation derive(const Graph& graph, const RewriteOptions& options) {
+// Rounds to a fixed point.
+void run(Stage stage, Priced& now, const RewriteOptions& options, std::vector<Step>* steps) {
+    const bool usual = options.without.empty() && options.only.empty();
+    const Dispatch own = usual ? Dispatch{} : dispatch(options, stage);
+    const Rules rules{stage, usual ? usual_dispatch(stage) : own, options, steps};
+    for (int rounds = 0; rounds < most_rounds; ++rounds)
+        if (!round(now, rules)) break;
+}
+
+Derivation derive(const Graph& graph, const RewriteOptions& options, bool is_lowered) {
     Derivation derivation;
     derivation.written = graph;
     Priced now(graph);
-    const bool usual = options.without.empty() && options.only.empty();
-    for (bool finishing : {false, true}) {
-        if (finishing && !has_thin_lattice(now.graph) && !has_centred_value(now.graph)) break;
-        const Dispatch own = usual ? Dispatch{} : dispatch(options, finishing);
-        const Dispatch& table = usual ? usual_dispatch(finishing) : own;
-        for (int rounds = 0; rounds < most_rounds; ++rounds)
-            if (!round(now, options, table, derivation.steps)) break;
-    }
+    std::vector<Step>* const steps = is_lowered ? nullptr : &derivation.steps;
+    if (!is_lowered) run(Stage::lowering, now, options, steps);
+    run(Stage::usual, now, options, steps);
+    if (has_thin_lattice(now.graph) || has_centred_value(now.graph)) run(Stage::finishing, now, options, steps);
     derivation.rewritten = now.graph;
     return derivation;
 }
 
-}  // namespace
-
-Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
+Derivation rewrite(const Graph& graph, const RewriteOptions& options, bool is_lowered) {
     for (const auto* names : {&options.without, &options.only})
         for (const std::string& name : *names) {
             const auto& rules = all_rules();
             require(std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) { return rule->name == name; }),
                     "rewrite: there is no rule named '", name, "'");
         }
-    Derivation derivation = derive(graph, options);
+    Derivation derivation = derive(graph, options, is_lowered);
     // A convolution that takes long is stored, not computed twice, and its mean and variance come with it: a mean from
     // the collapse would be another reading. Where it is computed twice, sums about a mean known before are cheaper
     // than a variance by itself. H200: GroupNorm behind 1000 flops an element 0.154 ms, 0.181 with a collapse;
@@ -210,7 +233,7 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
     if (options.prices.stored_from > 0 && !may_take_variance(graph)) return derivation;  // of no thickness
     RewriteOptions single = options;
     single.forks = false;
-    Derivation other = derive(graph, single);
+    Derivation other = derive(graph, single, is_lowered);
     auto sums = [](const Graph& of) {
         return std::any_of(of.nodes().begin(), of.nodes().end(),
                            [](const Node& node) { return node.op == Op::box_sums; });
@@ -218,6 +241,20 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options) {
     if (sums(other.rewritten) || convolutions(other.rewritten) > convolutions(graph)) return derivation;
     if (!cheaper(thickness(other.rewritten) >= options.prices.stored_from)) return derivation;
     return cheaper(objective(other.rewritten) <= objective(derivation.rewritten)) ? other : derivation;
+}
+
+}  // namespace
+
+Derivation rewrite(const Graph& graph, const RewriteOptions& options) { return rewrite(graph, options, false); }
+
+Graph rewrite_lowered(const Graph& lowered, const RewriteOptions& options) {
+    return rewrite(lowered, options, true).rewritten;
+}
+
+Graph lowered(const Graph& written) {
+    Priced now(written);
+    run(Stage::lowering, now, {}, nullptr);
+    return now.graph;
 }
 
 const std::vector<const Rule*>& all_rules() {

@@ -41,11 +41,12 @@ bool covers_space(const Node& node, int64_t rank) {
 
 }  // namespace
 
-Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options)
+Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options, bool told)
     : graph_(graph),
       inference_(options.inference),
       differentiated_(options.differentiated),
       forks_(options.forks),
+      told_(told),
       prices_(options.prices),
       builder_(graph.name()) {
     const size_t count = graph.nodes().size();

@@ -16,7 +16,7 @@ namespace transfuse {
 
 class Rewriter {
 public:
-    Rewriter(const Graph& graph, const RewriteOptions& options);
+    Rewriter(const Graph& graph, const RewriteOptions& options, bool told);  // told: somebody asks what steps say
 
     // What rules look at. References do not survive add().
     const Node& operator[](ValueId id) const { return node(id); }
@@ -46,7 +46,7 @@ public:
     template <class... Parts>
     void say(const Parts&... parts) {
         remark_.clear();
-        (append(parts), ...);
+        if (told_) (append(parts), ...);
     }
 
     // The graph that was rebuilt, and what each of its nodes costs.
@@ -97,7 +97,7 @@ private:
     void charge(const Known& value, double sign);
 
     const Graph& graph_;
-    bool inference_, differentiated_, forks_;
+    bool inference_, differentiated_, forks_, told_;
     const Prices prices_;
     Builder builder_;
     bool copied_ = false;       // else the values so far are the graph's first ones

@@ -27,6 +27,9 @@ struct Rule {
     std::vector<Op> ops;                        // tried on values of these ops
     ValueId (*apply)(Rewriter& r, ValueId id);  // the replacement, or −1
     bool any_cost = false;                      // fires whatever the cost model says; must say why it ends
+    // Of a value: no extent of an input decides whether the rule applies to it, what it makes, and that this is
+    // cheaper. Null: of none.
+    bool (*at_any_size)(const Rewriter& r, ValueId id) = nullptr;
 };
 
 // Every op that works element by element, cast and detach included.

@@ -43,6 +43,9 @@ ValueId one_form(Rewriter& r, ValueId id) {
     return scaled(r, a, 1 / c);
 }
 
+// A scalar has no extent, and what it is combined with keeps its own.
+bool with_a_scalar(const Rewriter& r, ValueId id) { return r.is(r.arg(id, 1), Op::scalar) && !number(r, r.arg(id, 0)); }
+
 // Pointwise ops of numbers alone.
 ValueId fold_numbers(Rewriter& r, ValueId id) {
     const Node& node = r[id];
@@ -94,8 +97,8 @@ const std::vector<Op>& pointwise_ops() {
 std::span<const Rule> simplify_rules() {
     static const std::vector<Rule> rules = {
         {"fold_numbers", Family::simplify, pointwise_ops(), fold_numbers},
-        {"drop_neutral", Family::simplify, {Op::add, Op::sub, Op::mul, Op::div}, drop_neutral},
-        {"one_form", Family::expand, {Op::sub, Op::div}, one_form, true},
+        {"drop_neutral", Family::simplify, {Op::add, Op::sub, Op::mul, Op::div}, drop_neutral, false, with_a_scalar},
+        {"one_form", Family::expand, {Op::sub, Op::div}, one_form, true, with_a_scalar},
         {"double_neg", Family::simplify, {Op::neg}, double_neg},
         {"cast_chain", Family::simplify, {Op::cast}, cast_chain},
     };

@@ -185,7 +185,8 @@ private:
             open.pop_back();
             if (seen[static_cast<size_t>(v)]) continue;
             seen[static_cast<size_t>(v)] = true;
-            if (is_leaf(graph_[v].op) && placement_.in_memory(v)) places.emplace(v, placement_.place_of(v));
+            if (is_leaf(graph_[v].op) && placement_.in_memory(v) && !places.contains(v))
+                places.emplace(v, placement_.place_of(v));
             for (ValueId arg : graph_[v].args) open.push_back(arg);
         }
     }

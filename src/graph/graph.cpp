@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "graph/growing.h"
 #include "graph/infer.h"
+#include "transfuse/error.h"
 
 namespace transfuse {
 
@@ -12,10 +14,29 @@ Graph::Graph() {
     contents_ = none;
 }
 
-// Gives the nodes what they are for other types of the leaves. False where one has other attributes then: it may be the
-// same as another.
-static bool infer_anew(std::vector<Node>& nodes, const std::vector<Type>& leaf_types) {
+thread_local bool Growing::now_ = false;
+
+namespace {
+
+// What a convolution says of extents that are none, or beyond all bounds, it shall say itself.
+void grow(Node& lattice, const Type& before, const Type& x) {
+    constexpr int64_t largest = int64_t{1} << 40;
+    const Sizes& up = lattice.attributes.integers(Key::up);
+    Sizes out = lattice.attributes.integers(Key::out);
+    for (size_t j = 0; j < out.size(); ++j) {
+        const int64_t in = x.shape[2 + j];
+        require(in > 0 && in < largest && up[j] < largest / in, "a lattice cannot grow to an input of ", in);
+        out[j] += up[j] * (in - before.shape[2 + j]);
+        require(out[j] > 0, "a lattice cannot grow to a result of ", out[j]);
+    }
+    lattice.attributes.set(Key::out, std::move(out));
+}
+
+// Gives the nodes, equal to those of `before`, what they are for other types of the leaves. False where one has other
+// attributes then: it may be the same as another. (Lattices that grow differ as they did.)
+bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const std::vector<Type>& leaf_types) {
     std::vector<bool> other(nodes.size());  // the type is not what it was
+    const bool growing = Growing::now();
     std::vector<const Node*> operands;
     size_t leaf = 0;
     for (size_t id = 0; id < nodes.size(); ++id) {
@@ -31,6 +52,10 @@ static bool infer_anew(std::vector<Node>& nodes, const std::vector<Type>& leaf_t
         if (std::none_of(node.args.begin(), node.args.end(), changed)) continue;
         operands.clear();
         for (ValueId arg : node.args) operands.push_back(&nodes[static_cast<size_t>(arg)]);
+        if (growing && node.op == Op::lattice) {
+            const auto x = static_cast<size_t>(node.args[0]);
+            grow(node, before[x].type, nodes[x].type);
+        }
         const Attributes attributes = node.attributes;
         const Type type = node.type;
         infer(node, operands);
@@ -40,10 +65,13 @@ static bool infer_anew(std::vector<Node>& nodes, const std::vector<Type>& leaf_t
     return true;
 }
 
+}  // namespace
+
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
     if (types.size() != leaves().size())
         fail("graph ", name(), " has ", leaves().size(), " leaves, got ", types.size(), " types");
-    if (Contents anew = *contents_; infer_anew(anew.nodes, types)) return Graph(std::move(anew));
+    if (Contents anew = *contents_; infer_anew(anew.nodes, nodes(), types)) return Graph(std::move(anew));
+    if (Growing::now()) fail("graph ", name(), " does not grow to these extents");
     Builder builder(name());
     std::vector<ValueId> moved;
     moved.reserve(nodes().size());

@@ -89,13 +89,13 @@ double Draft::delay(double work, ValueId x, int p) const {
 // fewer bytes: each reader takes the operands (of a loop) or a value stored anyway (x beside relu(x)) in place of the
 // value. A loop goes if nothing else needs it. Of normalised rows that only pools read, windows side by side, the loop
 // stores the statistics, and each window normalises what it takes: no element is read twice.
-void Draft::absorb_into_readers(int q) {
+void Draft::absorb_into_readers(int q, const std::vector<ValueId>& values) {
     std::vector<Reader> readers;
     std::vector<Move> moves;
     std::vector<bool> stored(static_cast<size_t>(facts.graph.size()));
     const DraftPass& pass = passes[static_cast<size_t>(q)];
     bool stays = pass.kind != PassKind::pointwise || !pass.row.empty();
-    for (ValueId v = 0; v < facts.graph.size(); ++v) {
+    for (ValueId v : values) {
         if (home[Facts::at(v)] != q || slot(q, v) == Slot::absent) continue;
         const bool tile = slot(q, v) == Slot::tile || slot(q, v) == Slot::pooled;
         Move move;
@@ -229,16 +229,29 @@ void Draft::read_pieces_in_place(ValueId c) {
     home[Facts::at(c)] = readers.front();
 }
 
+// Of each pass those whose home it is, in order.
+std::vector<std::vector<ValueId>> Draft::values_at_home() const {
+    std::vector<std::vector<ValueId>> values(passes.size());
+    for (ValueId v = 0; v < facts.graph.size(); ++v)
+        if (home[Facts::at(v)] >= 0) values[static_cast<size_t>(home[Facts::at(v)])].push_back(v);
+    return values;
+}
+
 void Draft::absorb() {
+    std::vector<std::vector<ValueId>> values = values_at_home();
     for (int q = 0; q < count(); ++q) {
         const DraftPass& pass = passes[static_cast<size_t>(q)];
         if (!pass.alive || pass.small || pass.kind != PassKind::pointwise) continue;
         const bool copy = std::any_of(copies.begin(), copies.end(), [&](const Copy& c) { return c.pass == q; });
         if (copy) continue;
-        if (!merge_loop(q)) absorb_into_readers(q);
+        if (merge_loop(q))
+            values = values_at_home();
+        else
+            absorb_into_readers(q, values[static_cast<size_t>(q)]);
     }
     for (int q = 0; q < count(); ++q)
-        if (passes[static_cast<size_t>(q)].kind == PassKind::dense) absorb_into_readers(q);
+        if (passes[static_cast<size_t>(q)].kind == PassKind::dense)
+            absorb_into_readers(q, values[static_cast<size_t>(q)]);
     if (facts.machine.concat_sources > 0)
         for (ValueId v = 0; v < facts.graph.size(); ++v) read_pieces_in_place(v);
 }

@@ -106,7 +106,8 @@ private:
     bool of_rows(ValueId v, int pass) const;
     bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
     double delay(double work, ValueId x, int pass) const;
-    void absorb_into_readers(int pass);
+    std::vector<std::vector<ValueId>> values_at_home() const;
+    void absorb_into_readers(int pass, const std::vector<ValueId>& values);
     bool merge_loop(int loop);
     void carry(ValueId v, int from, int to, Slot place, const std::vector<bool>& stored);
     void read_pieces_in_place(ValueId concat);

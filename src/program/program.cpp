@@ -1,8 +1,10 @@
 #include "transfuse/program.h"
 
+#include <algorithm>
 #include <charconv>
 #include <thread>
 
+#include "algebra/lower.h"
 #include "cuda/executable.h"
 #include "program/kept.h"
 #include "program/layout.h"
@@ -137,17 +139,17 @@ std::string Program::render(std::span<const TensorView> leaves, std::span<const 
 
 // What was read for other sizes, inferred anew. It holds for other extents of inputs, but not for another number of
 // axes, other types or parameters, by which attributes were completed. None where it cannot be: reading then says why.
-std::optional<Graph> Program::graph_like(std::span<const TensorView> leaves) const {
-    std::optional<Graph> read;
+std::optional<Program::Read> Program::read_like(std::span<const TensorView> leaves, bool written) const {
+    std::optional<Read> read;
     {
         const std::lock_guard lock(read_mutex_);
         read = read_;
     }
-    if (!read || leaves.size() != read->leaves().size()) return std::nullopt;
+    if (!read || leaves.size() != read->written->leaves().size()) return std::nullopt;
     std::vector<Type> types;
     types.reserve(leaves.size());
     for (size_t i = 0; i < leaves.size(); ++i) {
-        const Node& leaf = (*read)[read->leaves()[i]];
+        const Node& leaf = (*read->written)[read->written->leaves()[i]];
         types.push_back({leaves[i].dtype, leaves[i].shape});
         const bool holds = leaf.op == Op::param
                                ? types[i] == leaf.type
@@ -155,20 +157,32 @@ std::optional<Graph> Program::graph_like(std::span<const TensorView> leaves) con
         if (!holds) return std::nullopt;
     }
     try {
-        return read->with_leaf_types(types);
+        Read anew;
+        if (read->lowered) anew.lowered = grown(*read->lowered, types);
+        if (written || !read->lowered) anew.written = read->written->with_leaf_types(types);
+        return anew;
     } catch (const Error&) {
         return std::nullopt;
     }
 }
 
-Graph Program::graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
-    if (auto graph = graph_like(leaves)) return *graph;
-    Graph graph = parse(render(leaves, sizes));
+Program::Read Program::read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const {
+    if (auto known = read_like(leaves, written)) return *known;
+    Read anew{parse(render(leaves, sizes)), std::nullopt};
     if (!sizes_at_call_) {
+        // What a lattice that is written gives is written, too.
+        const auto is_lattice = [](const Node& node) { return node.op == Op::lattice; };
+        if (std::ranges::none_of(anew.written->nodes(), is_lattice)) anew.lowered = lowered(*anew.written);
         const std::lock_guard lock(read_mutex_);
-        read_ = graph;
+        read_ = anew;
     }
-    return graph;
+    return anew;
+}
+
+Graph Program::rewritten(const Read& read, const CallMode& mode, bool inference) {
+    const RewriteOptions options{
+        .inference = inference, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices};
+    return read.lowered ? rewrite_lowered(*read.lowered, options) : rewrite(*read.written, options).rewritten;
 }
 
 size_t Program::Hash::operator()(const std::vector<int64_t>& key) const {
@@ -212,17 +226,14 @@ std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, c
 std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
                                                  const CallMode& mode) {
     return find(signature(leaves, sizes, mode), [&] {
-        const Graph written = graph(leaves, sizes);
-        const Derivation derivation = rewrite(
-            written,
-            {.inference = mode.inference, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices});
-        std::vector<Sizes> output_strides = output_layout(written, leaves);
-        if (!mode.keep)
-            return make_instance(derivation.rewritten, mode, strides_of(leaves), std::move(output_strides), kernels_);
-        const std::vector<ValueId> kept = kept_sums(derivation.rewritten);
-        for (ValueId id : kept) output_strides.push_back(contiguous_strides(derivation.rewritten[id].type.shape));
-        return make_instance(giving(derivation.rewritten, kept), mode, strides_of(leaves), std::move(output_strides),
-                             kernels_);
+        // Where no tensor is channels last no result is, whatever is written.
+        const Read read = this->read(leaves, sizes, std::ranges::any_of(leaves, channels_last));
+        const Graph graph = rewritten(read, mode, mode.inference);
+        std::vector<Sizes> output_strides = output_layout(read.written ? *read.written : *read.lowered, leaves);
+        if (!mode.keep) return make_instance(graph, mode, strides_of(leaves), std::move(output_strides), kernels_);
+        const std::vector<ValueId> kept = kept_sums(graph);
+        for (ValueId id : kept) output_strides.push_back(contiguous_strides(graph[id].type.shape));
+        return make_instance(giving(graph, kept), mode, strides_of(leaves), std::move(output_strides), kernels_);
     });
 }
 
@@ -235,14 +246,12 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     key.insert(key.end(), request.wrt.begin(), request.wrt.end());
     append_signature(key, gradients);
     return find(key, [&] {
-        const Graph written = graph(leaves, sizes);
-        const Graph forward =
-            rewrite(written, {.inference = false, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices})
-                .rewritten;
+        const Read read = this->read(leaves, sizes, true);
+        const Graph forward = rewritten(read, mode, false);
         const std::vector<ValueId> kept = mode.keep ? kept_sums(forward) : std::vector<ValueId>{};
         require(request.outputs.size() + kept.size() == gradients.size(), "backward: ", request.outputs.size(),
                 " gradients and ", kept.size(), " kept tensors expected, got ", gradients.size());
-        Derivation derivation = derive_gradient(written, request);
+        Derivation derivation = derive_gradient(*read.written, request);
         if (!kept.empty()) derivation.rewritten = taking(derivation.rewritten, forward, kept);
         std::vector<Sizes> strides = strides_of(leaves);
         for (const TensorView& view : gradients) strides.push_back(view.strides);

@@ -1,0 +1,97 @@
+// What rewriting begins with does not depend on sizes: made at one size and grown, it is what is made at another, and
+// it is what rewriting begins with there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "algebra/lower.h"
+#include "random_graphs.h"
+#include "rows.h"
+#include "transfuse/transfuse.h"
+
+namespace transfuse {
+namespace {
+
+struct Seen {
+    int grown = 0;    // graphs of other sizes
+    int lowered = 0;  // among them those that are not as written
+};
+
+std::vector<Type> types_at(const Graph& graph, int64_t batch, int64_t space) {
+    std::vector<Type> types;
+    for (ValueId leaf : graph.leaves()) {
+        types.push_back(graph[leaf].type);
+        if (graph[leaf].op != Op::input) continue;
+        Sizes& shape = types.back().shape;
+        for (size_t axis = 0; axis < shape.size(); ++axis)
+            if (axis != 1) shape[axis] = axis == 0 ? batch : space + static_cast<int64_t>(axis);
+    }
+    return types;
+}
+
+void expect_grown(const Graph& first, int64_t batch, int64_t space, Seen& seen) {
+    const std::vector<Type> types = types_at(first, batch, space);
+    const Graph begin = lowered(first);
+    Graph other;
+    try {
+        other = first.with_leaf_types(types);
+    } catch (const Error&) {
+        return;  // it does not hold for these extents
+    }
+    const Graph fresh = lowered(other);
+    EXPECT_EQ(print(rewrite_lowered(fresh, {})), print(rewrite(other).rewritten)) << print(other);
+    try {
+        const Graph anew = grown(begin, types);
+        EXPECT_TRUE(anew == fresh) << print(anew) << print(fresh);
+        ++seen.grown;
+        seen.lowered += anew != other;
+    } catch (const Error& error) {  // results of no elements are left to what was written
+        const auto is_empty = [](const Node& node) { return numel(node.type.shape) == 0; };
+        EXPECT_TRUE(std::any_of(fresh.nodes().begin(), fresh.nodes().end(), is_empty)) << error.what() << print(fresh);
+    }
+}
+
+TEST(Lowered, RowsOfOtherSizes) {
+    Seen seen;
+    for (const auto& [name, text] : tests::rows())
+        for (const DType dtype : {DType::f32, DType::f16})
+            for (const int64_t space : {1, 2, 5, 16, 31})
+                expect_grown(tests::row(name, tests::Scale::small, dtype), 3, space, seen);
+    EXPECT_GT(seen.lowered, 150);
+}
+
+TEST(Lowered, RandomGraphsOfOtherSizes) {
+    Seen seen;
+    for (uint64_t seed = 0; seed < 600; ++seed) {
+        RandomGraphOptions options;
+        options.ample = seed % 2 == 1;
+        options.dtype = seed % 3 == 2 ? DType::f16 : DType::f32;
+        const Graph graph = random_graph(seed, options);
+        for (const int64_t space : {1, 3, 6, 9}) expect_grown(graph, 2, space, seen);
+    }
+    EXPECT_GT(seen.lowered, 1000);
+}
+
+// Weights by their norms, strides of one and others, a signal without a batch axis, numbers that change nothing.
+TEST(Lowered, WhatExtentsDecideStaysAsWritten) {
+    const Graph graph = parse(
+        "graph g {\n  %x = input f32[2,4,9]\n  %v = param f32[4,6,3]\n  %g = param f32[4,1,1]\n"
+        "  %s = param f32[5,6,3]\n  %w = weight_norm(%v, %g) axis=0\n"
+        "  %y = conv_transpose(%x, %w) stride=2\n  %a = add(%y, 0)\n  %b = div(%a, 2)\n"
+        "  %z = conv(%b, %s) stride=2\n  return %z\n}\n");
+    const auto count = [](const Graph& of, Op op) {
+        return std::count_if(of.nodes().begin(), of.nodes().end(), [&](const Node& node) { return node.op == op; });
+    };
+    const Graph begin = lowered(graph);
+    EXPECT_EQ(count(begin, Op::weight_norm), 0);
+    EXPECT_EQ(count(begin, Op::conv_transpose), 0);
+    EXPECT_EQ(count(begin, Op::lattice), 1);
+    EXPECT_EQ(count(begin, Op::conv), 1);  // how its result grows depends on the rest
+    EXPECT_EQ(count(begin, Op::add), 0);
+    Seen seen;
+    for (int64_t space = 0; space < 12; ++space) expect_grown(graph, 1 + space % 3, space, seen);
+    EXPECT_GT(seen.lowered, 8);
+}
+
+}  // namespace
+}  // namespace transfuse
