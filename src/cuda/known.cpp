@@ -39,10 +39,7 @@ void add(std::string& text, const Lattice& axis) {
 }
 
 // Made for rows that are no multiple of 16 bytes.
-bool for_odd_rows(const KnownKernel& kernel) {
-    const auto loads = [&](LoadMode how) { return kernel.said && kernel.said->manner.load == how; };
-    return loads(LoadMode::planar) || loads(LoadMode::pairs) || loads(LoadMode::singles);
-}
+bool for_odd_rows(const KnownKernel& kernel) { return kernel.said && comes_in_elements(kernel.said->manner.load); }
 
 std::string disk_key(const std::string& structure) { return "known-1|" + structure; }
 

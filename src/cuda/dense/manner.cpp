@@ -25,8 +25,7 @@ int position(const Names& names, const std::string& word) {
 bool one_by_one(LoadMode load) { return load == LoadMode::planar || load == LoadMode::singles; }
 // Neighbours along w lie side by side, however they come.
 bool along_rows(LoadMode load) {
-    return one_by_one(load) || load == LoadMode::pairs || load == LoadMode::rows || load == LoadMode::boxes ||
-           load == LoadMode::lines;
+    return comes_in_elements(load) || load == LoadMode::rows || load == LoadMode::boxes || load == LoadMode::lines;
 }
 
 }  // namespace

@@ -19,10 +19,6 @@ int64_t blocks_of(const Type& type, int64_t pixels) {
     return type.shape[0] * ((pixels + tile - 1) / tile) * ((type.shape[1] + tile - 1) / tile);
 }
 
-bool comes_in_elements(LoadMode load) {
-    return load == LoadMode::planar || load == LoadMode::pairs || load == LoadMode::singles;
-}
-
 // Channels last, the input comes in boxes, and as the products read it: elsewhere it is no faster (a prologue 0.135 ->
 // 0.130 ms, strict products 0.173 -> 0.178 and 0.599 -> 0.568).
 bool may_be_operand(const Request& request) {

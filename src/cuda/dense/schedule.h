@@ -26,6 +26,11 @@ enum class Family : uint8_t {
 // channels in boxes, to be rounded in two terms or changed by a prologue (device/vector_boxes.cuh).
 enum class LoadMode : uint8_t { planar, vectors, direct, pairs, singles, rows, boxes, operand, lines, vector_boxes };
 
+// Rows that begin anywhere come so: no 16 bytes of them together.
+inline bool comes_in_elements(LoadMode load) {
+    return load == LoadMode::planar || load == LoadMode::pairs || load == LoadMode::singles;
+}
+
 // The product: axes n, d, h, w (missing spatial axes and the batch are trivial lattices).
 struct Problem {
     std::array<Lattice, 4> axes;
