@@ -47,6 +47,7 @@ from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, SHARED, produ
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
+from transfuse.emit.transposed import transposed
 from transfuse.emit.unread import methods_called, overloads_chosen, sums_begun
 from transfuse.emit.written_out import arrays_by_extents, fragments
 from transfuse.problem import ProblemError
@@ -151,7 +152,9 @@ def _reduced(every: list[list[Chunk]]) -> None:
     one_overload(every)
     used_once(every, _constants(every))
     for source in every:
-        source[:] = needed(dissolved(fragments(arrays_by_extents(sums_begun(overloads_chosen(places_said(source)))))))
+        source[:] = needed(
+            transposed(dissolved(fragments(arrays_by_extents(sums_begun(overloads_chosen(places_said(source)))))))
+        )
         constants_together(source)
         comments_of_its_own(source)
         operands_given(source)
