@@ -3,6 +3,7 @@
 from transfuse.emit import alike, functions, places, runtime, selected, written_out
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text import loops, same, short, specialised
+from transfuse.emit.text.brief import brief
 from transfuse.emit.text.pieces import shared_pieces
 
 
@@ -285,3 +286,26 @@ def test_builds_that_nothing_else_falls_to_are_asked_for_at_once():
     halves, others = (runtime.text(builds=["fp32", *more], **given) for more in (["half"], ["half", "strict"]))
     assert "OTHERWISE" not in halves and 'device, "HALF" if leaves[0].dtype != torch.float32 else "TF32")' in halves
     assert 'OTHERWISE = {-3: "STRICT"}' in others and "while need is None or need in OTHERWISE:" in others
+
+
+ROWS = """    for (int u = 0; u < 4; ++u) {
+        const int row = min(t + u, rows - 1), q = row / height, i = row - q * height;
+        const int j = begin + q;
+        s += p0[column + j * height_x_width + i * %s];
+    }
+"""
+
+
+def test_rows_behind_one_another_need_no_quotient():
+    found = loops.rows_in_a_line(ROWS % "width")
+    assert "const int row = min(t + u, rows - 1);\n" in found
+    assert "p0[column + begin * height_x_width + row * width]" in found
+    assert loops.rows_in_a_line(ROWS % "pitch") == ROWS % "pitch"  # slices do not follow one another
+    asked = ROWS % "width" + "    if (i > 0) f();\n"
+    assert loops.rows_in_a_line(asked) == asked
+
+
+def test_a_choice_of_one_thing_is_no_choice():
+    chosen = "const int a = w == 0 ? 1 : w <= 1 ? 0 : 0, b = w == 0 ? n : w <= 1 ? n : m;"
+    kernel = f"__global__ void f(int n, int m) {{\n    {chosen}\n    g(a, b);\n}}\n"
+    assert "a = w == 0 ? 1 : 0, b = w <= 1 ? n : m;" in brief(kernel)

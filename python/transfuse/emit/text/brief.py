@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from transfuse.emit.text.loops import conditions_met, lanes_by_number
+from transfuse.emit.text.loops import conditions_met, lanes_by_number, rows_in_a_line
 from transfuse.emit.text.same import aliases_gone, blocks_opened, stored_by_its_thread
 from transfuse.emit.text.tokens import one_value, until_settled
 
@@ -153,5 +153,5 @@ def brief(text: str) -> str:
         text = pattern.sub(by, text)
     text = _casts(_values(_first_thread(text)))
     lines = [ONE.sub(r") \1", line) if not line.startswith("__global__") else line for line in text.split("\n")]
-    text = lanes_by_number(conditions_met("\n".join(lines)))
+    text = rows_in_a_line(lanes_by_number(conditions_met("\n".join(lines))))
     return _names(blocks_opened(aliases_gone(stored_by_its_thread(_braces(text)))))

@@ -41,3 +41,21 @@ def lanes_by_number(text: str) -> str:
         r"\g<I>UNROLL for (int lane = 0; lane < 4; ++lane) \g<to>[\g<r>][lane] += (&\g<v>.x)[lane] * \g<by>;\n", text
     )
     return ELSE_ZERO.sub(r"\g<I>\g<x> = \g<c> ? \g<value> : 0.0f;\n", text)
+
+
+NEXT = r"(?:, |;\n *const int )"
+ROW = re.compile(
+    rf"{NEXT}(?P<q>\w+) = (?P<row>\w+) / (?P<many>\w+){NEXT}(?P<i>\w+) = (?P=row) - (?P=q) \* (?P=many)"
+    rf"{NEXT}(?P<j>\w+) = (?P<begin>\w+) \+ (?P=q)"
+)
+
+
+def rows_in_a_line(text: str) -> str:
+    """Rows of a slice lie behind one another, and slices too: where row r of them begins needs no quotient."""
+    for m in list(ROW.finditer(text)):
+        place = re.compile(rf"\b{m['j']} \* ({m['many']}_x_(\w+)) \+ {m['i']} \* \2\b")
+        uses = [len(re.findall(rf"\b{m[k]}\b", text)) for k in ("q", "i", "j")]
+        if uses == [3, 2, 2] and len(place.findall(text)) == 1:
+            said = place.sub(rf"{m['begin']} * \1 + {m['row']} * \2", text)
+            text = said.replace(m[0], "")
+    return text
