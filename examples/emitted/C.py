@@ -164,20 +164,13 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece,
     constexpr int AT_ONCE = HELD_VALUES / LANES;
     const float* in = (const float*)raw;
     stage += piece * PLANE * 16;
-#pragma unroll 1
-    for (int first = piece * LANES; first < (piece + 1) * LANES; first += LANES, in += LANES * WORDS, stage += PLANE * 16)
-        UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
-            float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
-            UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) {
-                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
-                UNROLL for (int j = 0; j < LANES; j++) word[f][j] = in[j * WORDS + p];
-            }
-            UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = p;
-                if (p >= WORDS) continue;
-                *(uint4*)(stage + to * 16) = rounded(word[f]);
-            }
-        }
+    UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
+        float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
+            UNROLL for (int j = 0; j < LANES; j++) word[f][j] = in[j * WORDS + (turn + f) * TRANSPOSERS + t];
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
+            *(uint4*)(stage + ((turn + f) * TRANSPOSERS + t) * 16) = rounded(word[f]);
+    }
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
@@ -286,7 +279,6 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
         return at.u[2] + r < s.out[2] && at.u[3] + p % EXTENT_W < s.out[3];
     };
-    // Each warpgroup has buffers of its own. The second is behind the first: one multiplies while the other hands over.
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         float acc[BLOCKS][ACCUMULATORS];
@@ -595,7 +587,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_30a3fdf025fa_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_7e3bdaba6256_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -144,33 +144,31 @@ constexpr int WORD_TURNS = (WORDS + TRANSPOSERS - 1) / TRANSPOSERS;
 DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
     constexpr int CHANNELS = PIECE * LANES, TURNS = WORD_TURNS, AT_ONCE = CHANNELS >= HELD_VALUES ? 1 : HELD_VALUES / CHANNELS;
     const unsigned* in = (const unsigned*)raw;
-#pragma unroll 1
-    for (int first = 0; first < PIECE * LANES; first += CHANNELS, in += CHANNELS * WORDS, stage += CHANNELS / LANES * PLANE * 16)
-        UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
-            unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
-            UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
-                UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
-            }
-            UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-                const int p = (turn + f) * TRANSPOSERS + t, to = WORD * p, beside = WORD * p + WORD - 1;
-                if (p >= WORDS) continue;
-                if constexpr (WORD == 2)
-                    UNROLL for (int k = 0; k < CHANNELS / 8; k++) {
-                        const unsigned* w = word[f] + k * 8;
-                        const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410),
-                            __byte_perm(w[4], w[5], 0x5410), __byte_perm(w[6], w[7], 0x5410));
-                        const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632),
-                            __byte_perm(w[4], w[5], 0x7632), __byte_perm(w[6], w[7], 0x7632));
-                        *(uint4*)(stage + (k * PLANE + to) * 16) = left;
-                        *(uint4*)(stage + (k * PLANE + beside) * 16) = right;
-                    } else {
-                    float v[CHANNELS];
-                    UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
-                    UNROLL for (int k = 0; k < CHANNELS / LANES; k++) *(uint4*)(stage + (k * PLANE + to) * 16) = rounded(v + k * 4);
-                }
+    UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
+        unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+            const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
+            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
+        }
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
+            const int p = (turn + f) * TRANSPOSERS + t, to = WORD * p, beside = WORD * p + WORD - 1;
+            if (p >= WORDS) continue;
+            if constexpr (WORD == 2)
+                UNROLL for (int k = 0; k < CHANNELS / 8; k++) {
+                    const unsigned* w = word[f] + k * 8;
+                    const uint4 left = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410), __byte_perm(w[4], w[5], 0x5410),
+                        __byte_perm(w[6], w[7], 0x5410));
+                    const uint4 right = make_uint4(__byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632), __byte_perm(w[4], w[5], 0x7632),
+                        __byte_perm(w[6], w[7], 0x7632));
+                    *(uint4*)(stage + (k * PLANE + to) * 16) = left;
+                    *(uint4*)(stage + (k * PLANE + beside) * 16) = right;
+                } else {
+                float v[CHANNELS];
+                UNROLL for (int j = 0; j < CHANNELS; j++) v[j] = __uint_as_float(word[f][j]);
+                UNROLL for (int k = 0; k < CHANNELS / LANES; k++) *(uint4*)(stage + (k * PLANE + to) * 16) = rounded(v + k * 4);
             }
         }
+    }
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
 DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
@@ -451,7 +449,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_98a32166cbc3", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_c1d3f70c9617", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

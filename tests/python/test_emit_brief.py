@@ -3,7 +3,6 @@
 from transfuse.emit import alike, functions, places, runtime, selected, written_out
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text import loops, same, short, specialised
-from transfuse.emit.text.brief import brief
 from transfuse.emit.text.pieces import shared_pieces
 
 
@@ -303,9 +302,3 @@ def test_rows_behind_one_another_need_no_quotient():
     assert loops.rows_in_a_line(ROWS % "pitch") == ROWS % "pitch"  # slices do not follow one another
     asked = ROWS % "width" + "    if (i > 0) f();\n"
     assert loops.rows_in_a_line(asked) == asked
-
-
-def test_a_choice_of_one_thing_is_no_choice():
-    chosen = "const int a = w == 0 ? 1 : w <= 1 ? 0 : 0, b = w == 0 ? n : w <= 1 ? n : m;"
-    kernel = f"__global__ void f(int n, int m) {{\n    {chosen}\n    g(a, b);\n}}\n"
-    assert "a = w == 0 ? 1 : 0, b = w <= 1 ? n : m;" in brief(kernel)
