@@ -52,6 +52,11 @@ static inline unsigned shared_address(const void* p) {
 }
 static inline unsigned char* at_address(unsigned a) { return tf_host_shared + static_cast<int>(a); }
 static inline void shared_put(unsigned to, unsigned word) { std::memcpy(at_address(to), &word, 4); }
+static inline unsigned shared_word(unsigned from) {
+    unsigned word;
+    std::memcpy(&word, at_address(from), 4);
+    return word;
+}
 
 struct HostBarrier {
     unsigned short expected, pending;
@@ -131,10 +136,20 @@ static inline void copy_16(unsigned to, const void* from, bool inside) { copy_by
 // Boxes: outside the tensor there are zeros, and nothing is stored.
 #define __grid_constant__
 static inline unsigned round_tf32(float v);
+static inline unsigned mixed(const HostBoxes& map, unsigned at) {
+    return at ^ ((at >> 7 & ((1u << map.swizzle) - 1)) << 4);
+}
 static inline void copy_host_box(unsigned to, const HostBoxes& map, BoxPlace from) {
     if (const char* why = box_fault(map, to, from)) fault(why);
-    if (map.swizzle != 0) fault("boxes that come mixed");  // nobody asks for them yet
     each_row(map, from, [&](int number, int begin, int end, long long offset) {
+        for (int i = 0; i < map.box[0] && map.swizzle != 0; ++i) {
+            unsigned char* const element = at_address(mixed(map, to + (number + i) * map.element));
+            if (begin <= i && i < end)
+                std::memcpy(element, map.base + offset + i * map.element, map.element);
+            else
+                std::memset(element, 0, map.element);
+        }
+        if (map.swizzle != 0) return;
         unsigned char* const row = at_address(to) + number * map.element;
         std::memset(row, 0, map.box[0] * map.element);
         if (begin < end)
@@ -152,9 +167,8 @@ static inline void store_host_box(const HostBoxes& map, unsigned from, BoxPlace 
     if (const char* why = box_fault(map, from, to)) fault(why);
     each_row(map, to, [&](int number, int begin, int end, long long offset) {
         for (int i = begin; i < end; ++i) {
-            const unsigned at = from + (number + i) * map.element,
-                           mixed = at ^ ((at >> 7 & ((1u << map.swizzle) - 1)) << 4);
-            std::memcpy(const_cast<char*>(map.base) + offset + i * map.element, at_address(mixed), map.element);
+            const unsigned at = mixed(map, from + (number + i) * map.element);
+            std::memcpy(const_cast<char*>(map.base) + offset + i * map.element, at_address(at), map.element);
         }
     });
 }
@@ -228,6 +242,20 @@ static inline void store_matrices(unsigned to, unsigned a, unsigned b, unsigned 
                     const auto value = static_cast<unsigned short>(all[lane].word[matrix] >> 16 * e);
                     std::memcpy(at_address(all[matrix * 8 + lane % 4 * 2 + e].to) + lane / 4 * 2, &value, 2);
                 }
+    });
+}
+static inline void load_transposed(unsigned (&m)[4], unsigned from) {
+    struct Load {
+        unsigned from, *m;
+    };
+    together(~0u, Load{from, m}, [](const Load* all) {
+        for (int lane = 0; lane < 32; ++lane)
+            for (int matrix = 0; matrix < 4; ++matrix) {
+                unsigned short value[2];
+                for (int e = 0; e < 2; ++e)
+                    std::memcpy(value + e, at_address(all[matrix * 8 + lane % 4 * 2 + e].from) + lane / 4 * 2, 2);
+                all[lane].m[matrix] = value[0] | static_cast<unsigned>(value[1]) << 16;
+            }
     });
 }
 static inline double load_double(unsigned at) {

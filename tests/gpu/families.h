@@ -13,10 +13,15 @@ namespace transfuse::cuda {
 // By name; in f32.
 inline const std::map<std::string_view, std::string_view>& family_graphs() {
     static const std::map<std::string_view, std::string_view> graphs = {
-        // Rows of whole 16 bytes: Hopper loads them in boxes. A tensor beside the convolution, which comes a chunk ahead.
+        // Rows of whole 16 bytes: Hopper loads them in boxes. A tensor beside the convolution, which comes a chunk ahead;
+        // channels last in boxes too.
         {"boxed",
          "%x = input f32[2,40,9,16]\n  %w = param f32[40,72,4,4]\n  %r = input f32[2,72,18,32]\n  %y = conv_transpose(%x, %w) "
          "stride=[2,2] padding=[1,1]\n  %a = add(%y, %r)\n  %z = silu(%a)"},
+        // Two such tensors, values of channels between them.
+        {"beside",
+         "%x = input f32[3,128,11,13]\n  %w = param f32[128,88,2,2]\n  %p = param f32[88,1,1]\n  %r = input f32[3,88,22,26]\n  %q = input "
+         "f32[3,88,22,26]\n  %y = conv_transpose(%x, %w) stride=[2,2]\n  %a = add(%y, %r)\n  %s = mul(%a, %p)\n  %m = add(%q, %s)\n  %z = relu(%m)"},
         // Rows that begin anywhere, one by one in boxes.
         {"lines",
          "%x = input f32[2,40,9,37]\n  %w = param f32[40,72,3,3]\n  %y = conv_transpose(%x, %w) padding=[1,1]\n  %z = silu(%y)"},
@@ -188,6 +193,8 @@ inline const std::vector<Family>& families() {
         {"shared_positions", f32, tf32}, {"shared_channels", f16, tf32}, {"shared_channels", f32, tf32, planes, aligned, later},
         {"boxed", f32, tf32, planes, aligned, later}, {"row_norm", f32, tf32, planes, aligned, later}, {"lines", f32, tf32}, {"lines", f32, strict}, {"lines", f16, strict},
         {"relaid", f32, tf32}, {"relaid", f16, strict}, {"pairs", f16, strict}, {"D", f32, strict, last}, {"prologue", f32, tf32, last}, {"strided", f32, tf32, last},
+        {"boxed", f32, strict, last}, {"boxed", bf16, strict, last}, {"beside", f32, tf32, last}, {"beside", f16, strict, last},
+        {"pairs", f16, strict, planes, unaligned},
     };
     return list;
 }

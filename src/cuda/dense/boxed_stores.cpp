@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/dense/added_tensors.h"
 #include "cuda/dense/fragment_chain.h"
 #include "cuda/dense/fragments.h"
 #include "cuda/expression.h"
@@ -11,13 +12,26 @@ namespace transfuse::cuda {
 
 namespace {
 
+constexpr int64_t most_maps = 24;  // of results and of tensors that come: arguments of a kernel are few
+
 // Reductions over channels: a lane's rows, the lanes of a warp, then the warps that hold a pixel's channels, through
 // shared memory.
 class BoxChain : public FragmentChain {
 public:
-    BoxChain(const Epilogue& epilogue, Lines& lines) : FragmentChain(epilogue, lines) {}
+    BoxChain(const Epilogue& epilogue, Lines& lines, const BoxShape& box) : FragmentChain(epilogue, lines), box_(box) {}
 
 protected:
+    void load_elements(const std::string& name, size_t read, Kind kind) override {
+        const auto& added = epilogue_.added();
+        const auto at = std::find(added.begin(), added.end(), read);
+        if (at == added.end()) return FragmentChain::load_elements(name, read, kind);
+        const auto number = static_cast<size_t>(at - added.begin());
+        const DType dtype = epilogue_.reads()[read].dtype;
+        if (bytes(dtype) == 2)
+            added_pairs(t, name, number, std::string(storage_name(dtype)));
+        else
+            added_words(t, box_, name, number);
+    }
     void across(const std::string& result, Op op, const std::string& term) override {
         const Kind x{false, true};
         const std::string to = ref(result, x);
@@ -48,12 +62,15 @@ protected:
         t.line("exchange_turn ^= 1;");
         t.line("}");
     }
+
+private:
+    const BoxShape& box_;
 };
 
 class BoxedProgram {
 public:
     BoxedProgram(const Epilogue& epilogue, const BoxShape& box, const Schedule& s)
-        : epilogue_(epilogue), box_(box), s_(s), chain_(epilogue, t) {}
+        : epilogue_(epilogue), box_(box), s_(s), chain_(epilogue, t, box_) {}
 
     std::string text() {
         constants();
@@ -67,6 +84,7 @@ public:
         t.line("REAL* exchange;                   // of reductions over channels");
         t.line("int warpgroup, lane, warp, slot, exchange_turn;");
         if (box_.places) t.line("const unsigned* places;            // of two pixels each in a box");
+        if (added()) added_fields(t);
         t.line("template <int N> static __device__ __forceinline__ void load_rows(REAL (&r)[N], const REAL* from) {");
         t.unrolled("for (int i = 0; i < N; i++) r[i] = from[SEGMENT > 8 ? i * 8 : 0];");
         t.line("}");
@@ -78,16 +96,21 @@ public:
             "exchange_turn(0)" +
             std::string(
                 box_.places
-                    ? ", places((const unsigned*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES + PLACES_IN_BOX_AT)) {"
-                    : " {}"));
+                    ? ", places((const unsigned*)(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES + PLACES_IN_BOX_AT))"
+                    : "") +
+            (added() ? ", waits(shared_address(shared + CHUNKS_AT + warpgroup * CHUNK_BYTES + WAITS_AT)), turn(0)"
+                     : "") +
+            (box_.places || added() ? " {" : " {}"));
         if (box_.places) {
             t.line("unsigned short* const to = (unsigned short*)places;");
             t.line(
                 "for (int p = t; p < RUN_PIXELS; p += 128) to[p] = row_of_pixel(p) < 0 ? 0xffff : "
                 "vector_at(row_of_pixel(p), 0);   // a barrier follows before they are read");
-            t.line("}");
         }
+        if (added()) added_begin(t);
+        if (box_.places || added()) t.line("}");
         place();
+        if (added()) added_asked(t, s_.blocks);
         tile();
         t.line("__device__ __forceinline__ void finish() { if (lane == 0 && warp == 0) boxes_stored(); }");
         t.line("};");
@@ -100,8 +123,13 @@ private:
         t.constants({{"SEGMENT", s_.segment}, {"SEGMENTS", box_.segments}, {"BOX_CHANNELS", box_.channels}});
         t.constants({{"BOX_PARTS", box_.parts}, {"BOX_ROW", box_.row_bytes}, {"BOX_BYTES", box_.bytes}});
         t.constants({{"BOX_SLOTS", box_.slots}, {"SLOT_BYTES", slot_bytes()}});
-        t.constants({{"EXCHANGE_AT", box_.slots * slot_bytes()}});
-        if (box_.places) t.constants({{"PLACES_IN_BOX_AT", box_.slots * slot_bytes() + box_.exchange}});
+        const int64_t exchange_at = (box_.slots + box_.beside) * slot_bytes(), places_at = exchange_at + box_.exchange;
+        t.constants({{"EXCHANGE_AT", exchange_at}});
+        if (box_.places) t.constants({{"PLACES_IN_BOX_AT", places_at}});
+        if (added()) {
+            t.constants({{"ADDED", added()}, {"BOX_PIXELS", box_.pixels}, {"WAITS_AT", places_at + box_.places}});
+            t.add(std::string(added_code()));
+        }
         t.constants({{"MEETING", std::max(1, s_.segment / 16)}});  // warps that hold a pixel's channels
         std::vector<int64_t> maps;
         for (size_t part = 0; part < s_.phase_table.size(); ++part)
@@ -113,6 +141,7 @@ private:
         t.line("__constant__ int segment_maps[] = {" + listed(maps) +
                "};   // [variant][warpgroup][accumulator][segment]: the map of its phase");
     }
+    int64_t added() const { return static_cast<int64_t>(epilogue_.added().size()); }
     int64_t slot_bytes() const { return static_cast<int64_t>(box_.segments) * box_.parts * box_.bytes; }
 
     void place() {
@@ -145,15 +174,21 @@ private:
         t.line("#define CHANNEL(i) (first_channel + (SEGMENT > 8 ? (i) * 8 : 0))");
         t.line("#define CHANNEL_OK(i) (CHANNEL(i) < COUT)");
         t.unrolled("for (int b = 0; b < BLOCKS; b++) {");
+        if (added()) {
+            t.line("const unsigned to = boxes + b * SLOT_BYTES;");
+            t.line("barrier_wait(waits + b * 8, turn);   // what comes has come");
+        }
         chain_.on_accumulators("b");
         chain_.operand(store.value);
         const Chain::Kind kind = chain_.kind(store.value);
         auto value = [&](const std::string& i, const std::string& e) {
             return chain_.name(store.value) + (kind.c ? "[" + i + "]" : "") + (kind.x ? "[" + e + "]" : "");
         };
-        t.line("const unsigned to = boxes + slot * SLOT_BYTES;");
-        t.line("if (lane == 0 && warp == 0) boxes_read<BOX_SLOTS - 1>();   // what lay here is on its way");
-        t.line("barrier_named(6 + warpgroup, 128);");
+        if (!added()) {
+            t.line("const unsigned to = boxes + slot * SLOT_BYTES;");
+            t.line("if (lane == 0 && warp == 0) boxes_read<BOX_SLOTS - 1>();   // what lay here is on its way");
+            t.line("barrier_named(6 + warpgroup, 128);");
+        }
         if (bytes(store.dtype) == 2)
             lay_pairs(type, value);
         else
@@ -171,8 +206,9 @@ private:
         t.line("}");
         t.line("boxes_sent();");
         t.line("}");
-        t.line("if (BOX_SLOTS > 1) slot ^= 1;");
+        if (!added()) t.line("if (BOX_SLOTS > 1) slot ^= 1;");
         t.line("}");
+        if (added()) t.line("turn ^= 1;");
         t.line("#undef CHANNEL");
         t.line("#undef CHANNEL_OK");
         t.line("}");
@@ -237,18 +273,17 @@ int boxed_element(const Epilogue& epilogue) {
     if (program.around->target.stated()) return 0;
     const Operand* store = stored_by_product_warps(epilogue);
     if (!store) return 0;
+    const std::vector<size_t> added = added_tensors(epilogue);
     for (ValueId v : program.steps)
-        if (!fragment_operands(epilogue, v)) return 0;
-    const int64_t element = bytes(store->dtype), vector = 16 / element;
+        if (!fragment_operands(epilogue, v, added)) return 0;
+    if (!added.empty() && static_cast<int64_t>(1 + added.size()) * box_maps(problem) > most_maps) return 0;
+    const int64_t element = bytes(store->dtype);
     // Words: strict products hide the store role, and reductions over channels are faster there (f8: 0.46 ms, in boxes
     // 0.74).
     if (element != 2 && (element != 4 || problem.terms() > 1 || program.channel_reductions)) return 0;
-    if (store->strides[1] != 1 || store->offset % vector != 0 || problem.cout % vector != 0) return 0;
-    for (size_t a = 0; a < 4; ++a) {
-        const Lattice& axis = problem.axes[a];
-        if (axis.out > 1 && store->strides[a == 0 ? 0 : a + 1] % vector != 0) return 0;
+    if (!lies_in_boxes(*store, problem)) return 0;
+    for (const Lattice& axis : problem.axes)
         if (axis.out < axis.period()) return 0;
-    }
     return static_cast<int>(element);
 }
 
@@ -259,25 +294,23 @@ int64_t box_maps(const Problem& problem) {
 static BoxShape stored_boxes(const Epilogue& epilogue, const Schedule& s, const Config& config) {
     Needs needs;
     needs.boxed = static_cast<int>(bytes(epilogue.stores()[0].dtype)),
-    needs.all_channels = epilogue.program().channel_reductions;
+    needs.added = static_cast<int>(epilogue.added().size()), needs.all_channels = epilogue.program().channel_reductions;
     return box_shape(epilogue.problem(), needs, config, s);
 }
 
-std::vector<Argument> box_arguments(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
-    const Operand& store = epilogue.stores()[0];
-    const Problem& problem = epilogue.problem();
-    const BoxShape box = stored_boxes(epilogue, schedule, config);
-    const int64_t element = bytes(store.dtype);
+// A tensor's phases, each by a map of its own.
+static void add_maps(std::vector<Argument>& list, const Operand& whole, const Problem& problem, const BoxShape& box,
+                     const Config& config) {
+    const int64_t element = bytes(whole.dtype);
     std::array<int64_t, 4> period{}, stride{};
-    for (size_t a = 0; a < 4; ++a) period[a] = problem.axes[a].period(), stride[a] = store.strides[a == 0 ? 0 : a + 1];
-    std::vector<Argument> list;
+    for (size_t a = 0; a < 4; ++a) period[a] = problem.axes[a].period(), stride[a] = whole.strides[a == 0 ? 0 : a + 1];
     for (int64_t phase = 0; phase < box_maps(problem); ++phase) {
         const std::array<int64_t, 4> residue{0, phase / (period[2] * period[3]), phase / period[3] % period[2],
                                              phase % period[3]};
         BoxedTensor tensor;
-        tensor.dtype = store.dtype, tensor.swizzle = box.swizzle();
+        tensor.dtype = whole.dtype, tensor.swizzle = box.swizzle();
         tensor.extent[0] = static_cast<int32_t>(problem.cout), tensor.box[0] = box.channels;
-        int64_t offset = store.offset;
+        int64_t offset = whole.offset;
         for (size_t a = 0; a < 4; ++a) {  // n, d, h, w are axes 4, 3, 2, 1 of the box
             const size_t to = 4 - a;
             tensor.extent[to] = static_cast<int32_t>((problem.axes[a].out - residue[a] + period[a] - 1) / period[a]),
@@ -285,8 +318,15 @@ std::vector<Argument> box_arguments(const Epilogue& epilogue, const Schedule& sc
             tensor.stride[to - 1] = problem.axes[a].out > 1 ? stride[a] * period[a] * element : 16;
             offset += residue[a] * stride[a];
         }
-        list.push_back(Argument::of_boxes(store.root, offset * element, tensor));
+        list.push_back(Argument::of_boxes(whole.root, offset * element, tensor));
     }
+}
+
+std::vector<Argument> box_arguments(const Epilogue& epilogue, const Schedule& schedule, const Config& config) {
+    const BoxShape box = stored_boxes(epilogue, schedule, config);
+    std::vector<Argument> list;
+    add_maps(list, epilogue.stores()[0], epilogue.problem(), box, config);
+    for (const size_t read : epilogue.added()) add_maps(list, epilogue.reads()[read], epilogue.problem(), box, config);
     return list;
 }
 

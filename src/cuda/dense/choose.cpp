@@ -32,7 +32,7 @@ constexpr int runs_of_a_length = 16, strips_of_a_length = 4;  // kept of each le
 
 // What measurements agree on. Long runs beat short ones: those that hold less than this share of the longest's pixels
 // are out.
-constexpr double long_enough = 0.72, long_enough_to_measure = 0.5;
+constexpr double long_enough = 0.72, long_enough_beside_others = 0.5;  // to be measured, or with tensors in boxes
 constexpr double clearly_better = 0.92;  // than any long run: a short one with weights that stay is taken. Long ones
                                          // are better than estimated; measured at f5 only (144 -> 128 us)
 constexpr double few_waves = 4;          // tiles a multiprocessor; with fewer the machine must be filled first
@@ -304,8 +304,8 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
     for (const Choice& c : choices)
         if (!c.config.strip) most_pixels = std::max(most_pixels, c.pixels);
     // Where weights stay, short runs read them no more often; where outputs are stored one by one, a run that fills its
-    // chunks is worth more.
-    const double share = most == 1 ? long_enough : long_enough_to_measure;
+    // chunks is worth more. Tensors that come in boxes leave long runs little room for weights.
+    const double share = most == 1 && !needs.added ? long_enough : long_enough_beside_others;
     double best_long = 1e30;
     for (const Choice& c : choices)
         if (c.pixels >= share * most_pixels && !c.config.strip) best_long = std::min(best_long, c.seconds);

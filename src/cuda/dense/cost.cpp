@@ -92,6 +92,10 @@ constexpr double boxes_in_pieces = 1.04, unlike_warpgroups = 1.05, long_stages =
 // Boxes that come straight into the operand, and no store role: each stage less than four, and weights that do not stay
 // (D in fp16, the same tiles: 0.734 ms, streamed 0.766; f3 in TF32 1.757, streamed 1.830).
 constexpr double few_stages = 0.04, streamed = 1.04;
+// Tensors come in boxes, and the ring of weights does not hold two K steps': warpgroups wait for one another's slabs,
+// so that one's chain and stores follow the other's (L2_26 of KernelBench, 16 images, in TF32: 0.239 ms; tiles of half
+// the pixels, with such a ring, 0.112 to 0.130).
+constexpr double one_after_another = 2;
 constexpr double short_runs = 0.12;   // of one accumulator: more hand-overs than are counted
 constexpr double tile_in_ring = 0.9;  // a ring of stages that holds a whole tile, beside resident weights: the
                                       // warpgroups hardly wait for one another (measured at d4 only: 0.511 -> 0.485 ms)
@@ -159,6 +163,10 @@ double Cost::chunks() const {
 bool Cost::ring_holds_tile() const {
     return c.resident && !needs.fragments && problem.transposed() && problem.lanes() == 4 && s.k_stages > 2 &&
            c.stages >= s.k_stages;
+}
+
+bool Cost::ring_holds_steps() const {
+    return c.resident || c.slab_tiles == 0 || c.slabs * c.slab_tiles >= 2 * s.tile_count() / s.variants;
 }
 
 bool Cost::operand_without_stores() const {
@@ -244,19 +252,23 @@ Cost::Parts Cost::parts() const {
     const double sectors = straight / 8 *
                            (needs.straight * s.phases_w <= 4 || needs.pixel_major ? 1 : needs.straight / 4.0) *
                            (needs.pixel_major ? 1.0 : static_cast<double>(s.period[3]) / s.phases_w);
-    const double handed = needs.turned ? laid * needs.turned : needs.boxed ? boxed : chunks() * chunk_bytes();
+    const double handed = needs.turned  ? laid * needs.turned
+                          : needs.boxed ? boxed * (1 + needs.added)
+                                        : chunks() * chunk_bytes();
+    // Tensors that come in boxes are asked for when a tile's products begin.
+    const double awaited = needs.added ? std::max(0.0, patch_latency - k * step) : 0;
     const double wait = needs.fragments ? 0
                                         : (s.joint ? waits_joint : waits_alone) * std::max(0.0, chunks() - c.buffers) *
                                               chunk / c.store_groups;
     const double product = k * step + s.k_stages * stage_change + wait + handed / chunk_written / 2 + tile_change +
-                           fragments + (needs.boxed ? box_sent * s.blocks : 0) + sectors / sectors_stored;
+                           awaited + fragments + (needs.boxed ? box_sent * s.blocks : 0) + sectors / sectors_stored;
     const double shared = k * steps * operands +
                           (c.resident || !c.strip ? 0 : k * tiles * s.tile_bytes / shared_bytes_a_cycle) +
                           static_cast<double>(s.stage_bytes) * s.k_stages * patch_passes / shared_bytes_a_cycle +
                           2 * handed / shared_bytes_a_cycle;
     const double memory = ((needs.turned     ? laid * needs.turned
                             : needs.straight ? straight * needs.straight
-                            : needs.boxed    ? boxed
+                            : needs.boxed    ? boxed * (1 + needs.added)
                             : needs.stores   ? chunks() * elements / pooled * element
                                              : 0.0) +
                            chunks() * elements * inside * needs.ahead +
@@ -279,6 +291,7 @@ double Cost::cycles() const {
     if (c.k_steps == 4) total *= long_stages;
     if (!c.resident && c.slabs == 2) total *= two_slabs;
     if (ring_holds_tile()) total *= tile_in_ring;
+    if (needs.added && !ring_holds_steps()) total *= one_after_another;
     if (operand_without_stores()) total *= (1 + few_stages * (4 - c.stages)) * (c.resident ? 1 : streamed);
     total *= 1 + unlike_tiles * std::min(s.variants - 1, 2);
     return total;

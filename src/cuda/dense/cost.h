@@ -24,6 +24,9 @@ struct Cost {
     // Whether all patches of a tile have room at once, beside resident weights (measured in fp32).
     bool ring_holds_tile() const;
 
+    // Whether the weights of two K steps have room at once.
+    bool ring_holds_steps() const;
+
     // Boxes come straight into the operand, and product warps keep or send what they make.
     bool operand_without_stores() const;
 

@@ -127,7 +127,7 @@ std::optional<Cut> chosen(Request& request, const Surroundings& around, const Wi
             for (const bool ahead : {true, false}) {
                 Needs needs = request.needs;
                 needs.fragments = config->store_groups == 0;
-                if (!needs.fragments) needs.boxed = 0;
+                if (!needs.fragments) needs.boxed = needs.added = 0;
                 if (!folded) needs.folded = 0;
                 needs.ahead = ahead && !needs.fragments && !needs.folded ? ahead_bytes(request.epilogue) : 0;
                 auto cut = cut_by(*config, around, request.problem, needs);

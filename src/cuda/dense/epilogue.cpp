@@ -92,6 +92,8 @@ std::string Epilogue::operands() const {
                num(static_cast<int64_t>(k)) + ";");
     if (stats_) t.line("REAL* partial;");
     if (maps_) t.line("const TensorMap* out[" + num(maps_) + "];");
+    if (!added_.empty())
+        t.line("const TensorMap* added[" + num(static_cast<int64_t>(added_.size())) + "][" + num(maps_) + "];");
     t.line("};");
     return t.str();
 }
@@ -106,6 +108,9 @@ std::string Epilogue::parameters() const {
              ", Strides ys" + num(static_cast<int64_t>(k));
     if (stats_) p += ", REAL* partial";
     for (int64_t k = 0; k < maps_; ++k) p += ", const __grid_constant__ TensorMap out_" + num(k);
+    for (size_t j = 0; j < added_.size(); ++j)
+        for (int64_t k = 0; k < maps_; ++k)
+            p += ", const __grid_constant__ TensorMap added_" + num(static_cast<int64_t>(j)) + "_" + num(k);
     return p;
 }
 
@@ -118,6 +123,12 @@ std::string Epilogue::operands_made() const {
     if (stats_) p += p.empty() ? "partial" : ", partial";
     for (int64_t k = 0; k < maps_; ++k)
         p += (k > 0 ? ", &out_" : p.empty() ? "{&out_" : ", {&out_") + num(k) + (k + 1 == maps_ ? "}" : "");
+    for (size_t j = 0; j < added_.size(); ++j) {
+        p += j == 0 ? ", {{" : ", {";
+        for (int64_t k = 0; k < maps_; ++k)
+            p += (k > 0 ? ", &added_" : "&added_") + num(static_cast<int64_t>(j)) + "_" + num(k);
+        p += j + 1 == added_.size() ? "}}" : "}";
+    }
     return "const Operands operands{" + p + "};";
 }
 

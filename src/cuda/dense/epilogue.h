@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/dense/tile_program.h"
@@ -41,10 +42,11 @@ public:
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
     void add_arguments(std::vector<Argument>& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
-    void leave_in_boxes(int64_t maps) {
-        maps_ = maps;
-    }  // the results, by so many tensor maps; 0: they are stored one by one
+    void leave_in_boxes(int64_t maps, std::vector<size_t> added = {}) {
+        maps_ = maps, added_ = std::move(added);
+    }  // the results, by so many tensor maps, and these reads come in such boxes; 0: they are stored one by one
     bool boxed() const { return maps_ > 0; }
+    const std::vector<size_t>& added() const { return added_; }
     const std::vector<Operand>& reads() const { return reads_; }
     const std::vector<Operand>& stores() const { return stores_; }
     int table_of(size_t read) const { return table_of_[read]; }  // −1: none
@@ -69,6 +71,7 @@ private:
     std::vector<int> table_of_, image_table_of_;  // per read
     std::vector<int> prologue_table_of_;          // per read: its first entry; −1: none
     std::vector<Partial> partials_;
+    std::vector<size_t> added_;
     int tables_ = 0, image_tables_ = 0, stats_ = 0;
     int64_t channels_ = 0, maps_ = 0;
     int prologue_at_ = 0, slots_at_ = 0, images_at_ = 0, exchange_at_ = 0;

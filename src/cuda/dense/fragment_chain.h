@@ -2,6 +2,8 @@
 // reduces over channels.
 #pragma once
 
+#include <algorithm>
+
 #include "cuda/dense/chain.h"
 #include "transfuse/error.h"
 
@@ -33,13 +35,14 @@ protected:
     }
 };
 
-// Whether a thread can have the operands of a step: literals, other steps, and values per channel, of all images or of
-// each.
-inline bool fragment_operands(const Epilogue& epilogue, ValueId step) {
+// Whether a thread can have the operands of a step: literals, other steps, values per channel, of all images or of
+// each, and those `added` otherwise.
+inline bool fragment_operands(const Epilogue& epilogue, ValueId step, const std::vector<size_t>& added = {}) {
     for (ValueId a : epilogue.graph()[step].args)
         for (size_t k = 0; k < epilogue.reads().size(); ++k)
             if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0 &&
-                (epilogue.image_table_of(k) < 0 || !epilogue.reads()[k].depends[1]))
+                (epilogue.image_table_of(k) < 0 || !epilogue.reads()[k].depends[1]) &&
+                std::find(added.begin(), added.end(), k) == added.end())
                 return false;
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/dense/added_tensors.h"
 #include "cuda/dense/apart.h"
 #include "cuda/dense/boxed_stores.h"
 #include "cuda/dense/fold.h"
@@ -32,15 +33,16 @@ Request::Request(TileProgram tile_program, const Problem& p)
 }
 
 void Request::leave_in_boxes(int element) {
-    needs.boxed = element;
+    std::vector<size_t> added = element > 0 ? added_tensors(epilogue) : std::vector<size_t>();
+    needs.boxed = element, needs.added = static_cast<int>(added.size());
     if (element > 0) needs.fragments = true;
-    epilogue.leave_in_boxes(element > 0 ? box_maps(problem) : 0);
+    epilogue.leave_in_boxes(element > 0 ? box_maps(problem) : 0, std::move(added));
 }
 
 std::optional<Needs> Request::straight_needs() const {
     if (straight == 0) return std::nullopt;
     Needs other = needs;
-    other.straight = straight, other.fragments = true, other.boxed = 0, other.folded = 0, other.ahead = 0;
+    other.straight = straight, other.fragments = true, other.boxed = other.added = 0, other.folded = 0, other.ahead = 0;
     return other;
 }
 
@@ -52,7 +54,7 @@ void Request::go_straight() {
 std::optional<Needs> Request::turned_needs() const {
     if (turned == 0) return std::nullopt;
     Needs other = needs;
-    other.turned = turned, other.fragments = true, other.boxed = 0, other.folded = 0, other.ahead = 0,
+    other.turned = turned, other.fragments = true, other.boxed = other.added = 0, other.folded = 0, other.ahead = 0,
     other.reduced = false;
     return other;
 }

@@ -117,6 +117,7 @@ struct Needs {
     int beside = 0;                           // registers of a long chain on accumulators
     bool fragments = false;                   // the tile program runs on the accumulators: no chunks, no store role
     int boxed = 0;     // and its results, elements of so many bytes, leave in boxes (boxed_stores.h)
+    int added = 0;     // tensors beside the convolution that come in such boxes (added_tensors.h)
     int straight = 0;  // or go straight to memory (straight_stores.h)
     int turned = 0;    // or leave a product whose rows are pixels (turned_stores.h)
     bool kept_whole() const { return fragments && !boxed && !straight && !turned; }  // nothing but reductions is kept

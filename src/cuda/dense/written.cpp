@@ -30,10 +30,11 @@ void add(KeyText& key, const Config& config) {
 
 void add(KeyText& key, const Needs& needs) {
     const auto& [all_channels, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores, epilogue_flops,
-                 table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, straight, turned, folded,
+                 table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, added, straight, turned, folded,
                  reduced] = needs;
     key.add(all_channels, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores, epilogue_flops,
-            table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, straight, turned, folded, reduced);
+            table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, added, straight, turned, folded,
+            reduced);
 }
 
 void add(KeyText& key, const Operand& operand) {
@@ -123,7 +124,8 @@ KeyText text_key(const Schedule& schedule, const Epilogue& epilogue) {
     }
     for (size_t k = 0; k < reads.size(); ++k) key.add(epilogue.table_of(k), epilogue.image_table_of(k));
     key.add(epilogue.prologue_tables(), epilogue.table_bytes(), epilogue.group_bytes(), epilogue.slots_at(),
-            epilogue.images_at(), epilogue.exchange_at(), epilogue.boxed(), epilogue.per_tile(), epilogue.channels());
+            epilogue.images_at(), epilogue.exchange_at(), epilogue.boxed(), epilogue.added(), epilogue.per_tile(),
+            epilogue.channels());
     key.add(grid.size(), stores.size());
     for (const Partial& partial : epilogue.partials()) {
         const auto& [reduction, first_stat, stats, pivot, store] = partial;

@@ -24,7 +24,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
             for (int i = 0; i < BLOCKS * ACCUMULATORS; i++) acc[i / ACCUMULATORS][i % ACCUMULATORS] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(shared_address(&b.full[stage]), turn & 1, b);
-            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);
+            multiply<WG>(acc, total, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared + WEIGHTS_AT), b, k, stage, warpgroup, at, s, slab, slab_turn, held);/*{multiplied*//*}*/
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         if constexpr (PLACES_AHEAD) ahead = place_of(next_tile(tile), s);   // while the last products are under way
