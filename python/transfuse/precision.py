@@ -171,25 +171,24 @@ def _telling(gradient: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(gradient).normal_(generator=torch.Generator(gradient.device).manual_seed(0))
 
 
+def _places(tensor: torch.Tensor) -> torch.Tensor:
+    """Of the elements looked at: all, or so many all over the tensor."""
+    count = tensor.numel()
+    return torch.arange(min(count, SAMPLES), device=tensor.device) * 2654435761 % max(count, 1)
+
+
 def _samples(tensors) -> list[torch.Tensor]:
+    """Of tensors of one layout: as they lie, for which none needs a copy."""
     found = []
     for tensor in tensors:
-        numbers = tensor.new_empty(0).set_(tensor.untyped_storage())  # as they lie: no layout needs a copy
-        if numbers.numel() > SAMPLES:
-            spread = torch.arange(SAMPLES, device=tensor.device) * 2654435761 % numbers.numel()
-            numbers = numbers[spread]
-        found.append(numbers.detach().double())
+        numbers = tensor.new_empty(0).set_(tensor.untyped_storage())
+        found.append(numbers[_places(numbers)].detach().double())
     return found
 
 
 def _spread(tensors) -> list[torch.Tensor]:
-    """As `_samples`, but the same elements whatever the layout."""
-    found = []
-    for tensor in tensors:
-        count = min(tensor.numel(), SAMPLES)
-        at = torch.arange(count, device=tensor.device) * 2654435761 % max(tensor.numel(), 1)
-        found.append(torch.take(tensor, at).double())
-    return found
+    """The same elements whatever the layout."""
+    return [torch.take(tensor, _places(tensor)).double() for tensor in tensors]
 
 
 def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> list[bool]:

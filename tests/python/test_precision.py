@@ -242,5 +242,5 @@ def test_a_region_multiplies_as_pytorch_does(monkeypatch, switches):
     # What backward computes again must be as exact as the forward that PyTorch keeps.
     assert probes == [0, 0, 1] and seen[3:] == [0] * 2
     text = str(transfuse.report(ours))
-    assert "2×3×40×8 forward: PyTorch multiplies in full fp32 here, ours too" in text
+    assert "2×3×40×8 forward: PyTorch multiplies in full fp32 here, at least in part, ours too" in text
     assert "with gradients: PyTorch multiplies in full fp32 forward" in text
