@@ -147,11 +147,15 @@ def test_random_chains(no_fallback):
         compare(*prepared(case, "cpu"))
 
 
+EXAMPLES = int(os.environ.get("TRANSFUSE_EXAMPLES", 300))
+A_TEST = 30  # so many that a test ends within its limit
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("share", range(10))
+@pytest.mark.parametrize("share", range(-(-EXAMPLES // A_TEST)))
 def test_random_chains_on_a_gpu(share, no_fallback):
-    """TRANSFUSE_EXAMPLES: how many in all, 300 unless it says so. All are compiled first, several at a time."""
-    several = drawn(int(os.environ.get("TRANSFUSE_EXAMPLES", 300)) // 10, 100 + share, widest=40)
+    """TRANSFUSE_EXAMPLES: how many in all, 300 unless it says so. Those of a test are compiled first, several at a time."""
+    several = drawn(min(A_TEST, EXAMPLES - A_TEST * share), 100 + share, widest=40)
     with ThreadPoolExecutor(4) as threads:
         ready = list(threads.map(lambda case: prepared(case, "cuda"), several))
     for each in ready:
