@@ -40,7 +40,7 @@ def clone64(model: torch.nn.Module, inputs: list):
 def error(result: torch.Tensor, reference: torch.Tensor) -> Error:
     if result.shape != reference.shape:
         return Error(math.inf, math.inf)
-    difference = result.detach().to(torch.float64).sub_(reference)
+    difference = result.detach().to(torch.float64, copy=True).sub_(reference)
     if reference.numel() == 0:
         return Error(0.0, 0.0)
     scale, largest = reference.square().mean().sqrt().item(), reference.abs().max().item()
