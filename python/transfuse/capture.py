@@ -203,16 +203,28 @@ def _distributed() -> bool:
     return d.is_available() and d.is_initialized() and d.get_world_size() > 1
 
 
-def bare(cls: type) -> nn.Module:
-    """An object of the class and of no other: torch.fx.GraphModule's own __new__ makes a class without a forward for each."""
-    return object.__new__(cls)
+def bare(cls: type, like: nn.Module | None, table: dict) -> nn.Module:
+    """An object of the class and of no other (torch.fx.GraphModule's own __new__ makes a class without a forward for each) with these
+    attributes, and with what `like` keeps in slots."""
+    made = object.__new__(cls)
+    made.__dict__ = table
+    for name in {name for base in type(like).__mro__ for name in _slots(base)}:
+        if hasattr(like, name):
+            object.__setattr__(made, name, getattr(like, name))
+    return made
+
+
+def _slots(cls: type) -> tuple:
+    named = cls.__dict__.get("__slots__", ())
+    named = (named,) if isinstance(named, str) else tuple(named)
+    return tuple(name for name in named if name not in ("__dict__", "__weakref__"))
 
 
 def plain_view(module: nn.Module, base: type) -> nn.Module:
     """The same module seen through its original class: the same parameters, buffers and children. Its own hooks, and a forward()
     that was set on the module later, run around what is captured, so the view has only hooks that compute a weight."""
-    view = bare(base)
-    view.__dict__ = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse") and k != "forward"}
+    table = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse") and k != "forward"}
+    view = bare(base, module, table)
     for kind in HOOKS:
         kept = [(key, hook) for key, hook in view.__dict__[kind].items() if _weight_hook(hook)]
         view.__dict__[kind] = OrderedDict(kept)

@@ -57,7 +57,7 @@ class Watch:
             if len(table) != size:
                 return False
         for table, children in self.children:
-            if list(table.values()) != children:
+            if len(table) != len(children) or any([a is not b for a, b in zip(table.values(), children)]):
                 return False
         return True
 

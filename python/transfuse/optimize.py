@@ -14,6 +14,7 @@ from torch.compiler import is_compiling
 from transfuse import fallback
 from transfuse.account import Report, graph_report
 from transfuse.capture import CaptureError, LastingError, ValueDependent, bare, capture, plain_view
+from transfuse.derived import derive
 from transfuse.guards import Watch, attributes, autocast_state, places, watched_from_outside
 from transfuse.questions import layout
 from transfuse.regions import Options, cut
@@ -293,14 +294,9 @@ def _optimized_class(base: type) -> type:
         return replica
 
     body = {"forward": run, "__init__": init, "__reduce_ex__": reduce, "_replicate_for_data_parallel": replicate}
-    body |= {"__doc__": base.__doc__, "__module__": base.__module__}
     if base.__call__ is nn.Module.__call__:
         body["__call__"] = call
-    body |= _own_ways(base)
-    made = type(base)(base.__name__, (base,), body)
-    made.__qualname__ = base.__qualname__
-    made._transfuse_base = base
-    return made
+    return derive(base, body | _own_ways(base) | {"_transfuse_base": base})
 
 
 def _own_ways(base: type) -> dict:
@@ -308,9 +304,7 @@ def _own_ways(base: type) -> dict:
     ways = {}
 
     def plain(self) -> nn.Module:
-        view = bare(base)
-        view.__dict__ = {k: v for k, v in self.__dict__.items() if k != "_transfuse"}
-        return view
+        return bare(base, self, {k: v for k, v in self.__dict__.items() if k != "_transfuse"})
 
     def like(self, model: nn.Module) -> nn.Module:
         return _optimized(model, self.__dict__["_transfuse"].options, self.__dict__["_transfuse"].dynamic)
@@ -336,15 +330,11 @@ def _own_ways(base: type) -> dict:
 
 def _optimized(model: nn.Module, options: Options, dynamic: bool) -> nn.Module:
     base = getattr(type(model), "_transfuse_base", type(model))
-    module = bare(_optimized_class(base))
-    module.__dict__ = {**model.__dict__, "_transfuse": State(base, options, dynamic)}
-    return module
+    return bare(_optimized_class(base), model, {**model.__dict__, "_transfuse": State(base, options, dynamic)})
 
 
 def _rebuild(base: type, options: Options, dynamic: bool):
-    module = bare(_optimized_class(base))
-    module.__dict__["_transfuse"] = State(base, options, dynamic)
-    return module
+    return bare(_optimized_class(base), None, {"_transfuse": State(base, options, dynamic)})
 
 
 def is_optimized(module) -> bool:
@@ -409,6 +399,11 @@ def arguments(example_inputs) -> tuple[tuple, dict]:
         return (example_inputs,), {}
     if isinstance(example_inputs, dict):
         return (), example_inputs
+    if not isinstance(example_inputs, (tuple, list)):
+        kind = type(example_inputs).__name__
+        raise TypeError(
+            f"transfuse: example_inputs must be a tensor, a tuple of arguments or a dict of them, got {kind}"
+        )
     return tuple(example_inputs), {}
 
 

@@ -17,6 +17,7 @@ import types
 import torch
 from torch import nn
 
+from transfuse.derived import derive
 from transfuse.questions import MODES, PATH, Questions
 
 _OWN = set(nn.Module().__dict__) - {"training"}  # nn.Module's own tables
@@ -194,9 +195,7 @@ class Reads:
         body = {"__getattribute__": read, "__setattr__": write}
         if not path:  # what a model's own __call__ does around forward() it does around what is captured
             body["__call__"] = nn.Module.__call__
-        made = type(base)(base.__name__, (base,), body)
-        made.__module__, made.__qualname__ = base.__module__, base.__qualname__
-        return made
+        return derive(base, body)
 
 
 def _private_of_pytorch(function) -> bool:

@@ -43,6 +43,8 @@ class Explanation:
 def explain(model: nn.Module, example_inputs, device: str | None = None) -> Explanation:
     """What the algebra makes of a model: each region as written, each step, the plan, and what is left to PyTorch. The plan is for
     `device`, "cpu" or "cuda" (which need not be there); by default for where the inputs are."""
+    if device not in (None, "cpu", "cuda"):
+        raise ValueError(f"transfuse.explain: device must be 'cpu' or 'cuda', got {device!r}")
     optimized = optimize(model, example_inputs, never_slower=False, dynamic=False)
     args, _ = arguments(example_inputs)
     machine = device or ("cuda" if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args) else "cpu")

@@ -357,7 +357,7 @@ def test_graph_modules(kind):
         for _ in range(3):
             assert torch.allclose(ours(X), plain(X), atol=1e-5)
     copied = copy.deepcopy(ours)
-    assert type(copied).__mro__[2] is type(module).__mro__[1] and str(transfuse.report(copied)) != str(taken)
+    assert type(module).__mro__[1] in type(copied).__mro__ and str(transfuse.report(copied)) != str(taken)
     assert torch.allclose(copied(X), plain(X), atol=1e-5) and "4 operators taken" in str(transfuse.report(copied))
     if kind == "exported":  # PyTorch itself cannot pickle these
         return
