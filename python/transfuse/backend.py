@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 
 import torch
 from torch import nn
@@ -28,6 +29,26 @@ def reset() -> None:
     _cuts.clear()
 
 
+def _detached(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """`x.data` as `x.detach()`: the first is a call that make_fx does not see, and takes for a constant."""
+    data = torch._C._autograd._get_data_attr
+    if not any(node.target == data for node in graph_module.graph.nodes):
+        return graph_module
+    graph = copy.deepcopy(graph_module.graph)
+    for node in graph.nodes:
+        if node.target == data:
+            node.target = torch.detach
+    return torch.fx.GraphModule(graph_module, graph)
+
+
+def _refuse_lost_values(traced: torch.fx.GraphModule) -> None:
+    """What a call computed that make_fx did not see stands in its graph as a constant that never was."""
+    for node in traced.graph.nodes:
+        value = getattr(traced, node.target, None) if node.op == "get_attr" else None
+        if isinstance(value, torch._subclasses.FakeTensor) and value.constant is None:
+            raise Unsupported("a tensor is set or read where its tracing does not look")
+
+
 def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.GraphModule:
     """Dynamo's graph in ATen operators, before autograd and autocast decompose anything."""
     from torch._guards import detect_fake_mode
@@ -43,12 +64,17 @@ def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.
         else v
         for v in values
     ]
-    traced = make_fx(
-        graph_module, tracing_mode="fake" if mode is None else "real", pre_dispatch=True, _allow_non_fake_inputs=True
+    trace = make_fx(
+        _detached(graph_module),
+        tracing_mode="fake" if mode is None else "real",
+        pre_dispatch=True,
+        _allow_non_fake_inputs=True,
     )
     # Constants that a decomposition makes must be fake as well.
     with mode or contextlib.nullcontext(), torch.enable_grad():
-        return traced(*fakes)
+        traced = trace(*fakes)
+    _refuse_lost_values(traced)
+    return traced
 
 
 def _is_parameter(node, value) -> bool:

@@ -304,6 +304,12 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         if not reads.questions.now["is_grad_enabled"]:
             raise CaptureError("its forward() switches gradients on, where they are off")
         reads.found[PATH, "is_grad_enabled"] = True
+    if reads.questions.infers:
+        if not reads.questions.now["is_inference_mode_enabled"]:
+            raise CaptureError("its forward() enters inference mode")
+        reads.found[PATH, "is_inference_mode_enabled"] = True
+    if reads.questions.replaces:
+        raise LastingError("its forward() gives a tensor other memory")
     if changes or reads.written:
         raise LastingError("its forward() changes attributes of the module")
     _forget_tensors(program.graph_module)
@@ -377,10 +383,10 @@ def _note_changes(view: nn.Module, reads: Reads) -> list:
     @functools.wraps(original)
     def forward(*args, **kwargs):
         watch = Watch(view)
-        before = watch.state()
+        before, tensors = watch.state(), _held(watch)
         with reads.forward(view):
             result = original(*args, **kwargs)
-        if not watch.holds() or watch.state() != before:
+        if not watch.holds() or watch.state() != before or not _same(_held(watch), tensors):
             changes.append(True)
         for part in pytree.tree_leaves(result):
             if not isinstance(part, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float, str, type(None))):
@@ -393,6 +399,15 @@ def _note_changes(view: nn.Module, reads: Reads) -> list:
 
     view.__dict__["forward"] = forward
     return changes
+
+
+def _held(watch: Watch) -> list[torch.Tensor | None]:
+    """The tensors that modules hold: a buffer that forward() sets anew would not be set by a graph."""
+    return [tensor for table in watch.parameters for tensor in table.values()]
+
+
+def _same(some: list, others: list) -> bool:
+    return len(some) == len(others) and all(a is b for a, b in zip(some, others))
 
 
 def _double(view: nn.Module) -> nn.Module:

@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.fx import Graph, Node
 
-from transfuse.translate import TABLE, functional_name, is_inplace, is_tensor, op_name, value_of
+from transfuse.translate import TABLE, arguments_of, functional_name, is_inplace, is_tensor, op_name, value_of
 
 # Operators that may return their first operand itself, beside those whose schema says so.
 _MAY_ALIAS = (
@@ -24,6 +24,9 @@ _MAY_ALIAS = (
 )
 
 
+HELD = "held"  # in node.meta of a placeholder: a parameter, buffer or constant of the model, no input of the call
+
+
 def may_alias(node: Node) -> bool:
     if node.target is operator.getitem:
         return True
@@ -35,13 +38,18 @@ def may_alias(node: Node) -> bool:
 
 
 def roots(graph: Graph) -> dict[Node, Node]:
-    """For each node the node whose memory it may share."""
+    """For each node the node whose memory it may share. Inputs of a call may be views of one another: where one of them is
+    changed, all of them count as one."""
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         base = node
         if may_alias(node) and node.args and isinstance(node.args[0], Node):
             base = found.get(node.args[0], node.args[0])
         found[node] = base
+    given = {n for n in graph.nodes if n.op == "placeholder" and HELD not in n.meta and is_tensor(n)}
+    if len(given) > 1 and any(found[node] in given for node in _written(graph)):
+        one = next(n for n in graph.nodes if n in given)
+        found = {node: one if base in given else base for node, base in found.items()}
     return found
 
 
@@ -83,23 +91,51 @@ def functionalize(graph: Graph) -> None:
         base.replace_all_uses_with(node, delete_user_cb=lambda user, here=here: order[user] > here)
 
 
+def _written(graph: Graph) -> list[Node]:
+    """What operators of the graph write to."""
+    found = []
+    for node in graph.nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        arguments = node.target._schema.arguments
+        values = [*zip(arguments, node.args), *((a, node.kwargs.get(a.name)) for a in arguments)]
+        found += [
+            value
+            for argument, value in values
+            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Node)
+        ]
+        found += [buffer for buffer in _running(node) if any(buffer not in _running(user) for user in _readers(buffer))]
+    return found
+
+
+def _running(node: Node) -> list[Node]:
+    """The running averages that a batch norm in training updates, which its schema does not say."""
+    if op_name(node) != "aten.batch_norm.default" or not arguments_of(node)[5]:
+        return []
+    return [buffer for buffer in node.args[3:5] if isinstance(buffer, Node)]
+
+
+def _readers(node: Node) -> list[Node]:
+    return [user for user in node.users if user.op != "output"]
+
+
 def mutated(graph: Graph) -> set[Node]:
     """Roots of tensors that something in the graph changes in place."""
     root = roots(graph)
-    changed = set()
+    changed = {root[node] for node in _written(graph)}
     for node in graph.nodes:
-        if node.op != "call_function":
-            continue
-        if isinstance(node.target, torch._ops.OpOverload):
-            for argument, value in zip(node.target._schema.arguments, node.args):
-                if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Node):
-                    changed.add(root[value])
-            for argument in node.target._schema.arguments:
-                value = node.kwargs.get(argument.name)
-                if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Node):
-                    changed.add(root[value])
-        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+        if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             changed.update(
                 root[a] for a in node.all_input_nodes if root[a].op == "placeholder" and a.name.startswith("b_")
             )
     return changed
+
+
+def drop_empty_operands(graph: Graph) -> None:
+    """torch.cat passes over tensors of shape [0], with which code begins that collects results: the graph does, too."""
+    for node in graph.nodes:
+        if op_name(node) not in ("aten.cat.default", "aten.concat.default"):
+            continue
+        kept = [a for a in node.args[0] if not (is_tensor(a) and tuple(value_of(a).shape) == (0,))]
+        if kept and len(kept) < len(node.args[0]) and all(value_of(a).dtype == value_of(node).dtype for a in kept):
+            node.args = (kept, *node.args[1:])

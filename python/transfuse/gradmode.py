@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.fx import GraphModule, Node
 
-from transfuse.translate import Unsupported
+from transfuse.translate import Unsupported, is_inplace, op_name
 
 _WRAPPED = torch.ops.higher_order.wrap_with_set_grad_enabled
 
@@ -25,12 +25,18 @@ def _cut_off(graph_module: GraphModule, block: list[Node]) -> None:
     """Detaches what leaves a block, where it can still share work with the rest; or what enters it, if it writes to tensors:
     PyTorch refuses to write where a gradient would flow."""
     inside = set(block)
+    if any(op_name(node).startswith("aten.set_.") for node in block):
+        raise Unsupported("a tensor is given other memory")
+    _read_what_was_written(block, inside)
     writes = any(isinstance(n.target, torch._ops.OpOverload) and n.target._schema.is_mutable for n in block)
     border: dict[Node, list[Node]] = {}
     for node in block:
         if writes:
+            running = (
+                node.args[3:5] if node.target is torch.ops.aten.batch_norm.default else ()
+            )  # no gradient flows there
             for operand in node.all_input_nodes:
-                if operand not in inside:
+                if operand not in inside and operand not in running:
                     border.setdefault(operand, []).append(node)
         elif outside := [user for user in node.users if user not in inside]:
             border[node] = outside
@@ -43,6 +49,17 @@ def _cut_off(graph_module: GraphModule, block: list[Node]) -> None:
             made = graph_module.graph.call_function(torch.ops.aten.detach.default, (node,))
         made.meta = {k: v for k, v in node.meta.items() if k in ("val", "nn_module_stack")}
         node.replace_all_uses_with(made, delete_user_cb=lambda user, users=users: user in users)
+
+
+def _read_what_was_written(block: list[Node], inside: set[Node]) -> None:
+    """An in-place operator gives the tensor that it wrote to. Outside of the block that is the tensor as it was before it entered:
+    a parameter that is clamped under no_grad still wants its gradient."""
+    for node in block:
+        source = node
+        while source in inside and is_inplace(source) and isinstance(source.args[0], Node):
+            source = source.args[0]
+        if source not in inside:
+            node.replace_all_uses_with(source, delete_user_cb=lambda user: user not in inside)
 
 
 def _inline(graph_module: GraphModule, node: Node) -> None:

@@ -37,6 +37,8 @@ _OWN_GRADIENT = {
     torch.Tensor.requires_grad_: "a tensor that is made to want a gradient",
     torch.Tensor.requires_grad.__set__: "a tensor that is made to want a gradient",
 }
+_DATA = torch.Tensor.data.__get__
+_REPLACES = (torch.Tensor.data.__set__, torch.Tensor.set_)
 _WANTS = torch.Tensor.requires_grad.__get__
 _ATTACHED = {_WANTS: False, torch.Tensor.is_leaf.__get__: True, torch.Tensor.grad_fn.__get__: None}
 _LAYOUT = (torch.Tensor.stride, torch.Tensor.is_contiguous, torch.Tensor.storage_offset)
@@ -68,7 +70,9 @@ class Questions(TorchFunctionMode):
         self.modes: set[str] = set()  # those that were asked for
         self.looks = False  # whether it asked how a tensor lies, or whether it wants a gradient
         self.own_gradient: str | None = None  # what has a gradient that the graph does not know
+        self.replaces = False  # whether a tensor is given other memory, which no graph shows
         self.switches_on = False  # gradients, which may be off
+        self.infers = False  # whether it enters inference mode
         self.met: dict[int, torch.Tensor] = {}  # tensors that reached forward() by a way that the tracer does not know
         self.numbers: dict[int, torch.Tensor] = {}  # what those of one element held
 
@@ -85,12 +89,20 @@ class Questions(TorchFunctionMode):
 
             return answer
 
+        entered = torch.inference_mode.__enter__
+
+        def enter(context):
+            self.infers |= threading.get_ident() == thread and context.mode
+            return entered(context)
+
         for name, ask in _MODES.items():
             setattr(torch, name, asked(name, ask))
+        torch.inference_mode.__enter__ = enter
         try:
             yield
         finally:
             thread = None
+            torch.inference_mode.__enter__ = entered
             for name, ask in _MODES.items():
                 setattr(torch, name, ask)
 
@@ -98,6 +110,10 @@ class Questions(TorchFunctionMode):
         kwargs = kwargs or {}
         if (made := _OWN_GRADIENT.get(function)) is not None:
             self.own_gradient = made
+        elif function == _DATA:
+            function = torch.Tensor.detach  # which a tracer sees
+        elif function in _REPLACES:
+            self.replaces = True
         elif function is torch._C._set_grad_enabled:
             self.switches_on |= bool(args[0]) and _MODES["is_grad_enabled"]()
         elif (function in _ATTACHED or function in _LAYOUT) and by_user():

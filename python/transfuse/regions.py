@@ -19,7 +19,7 @@ from transfuse import (  # noqa: F401  (the translations fill the table)
     translate_shape,
 )
 from transfuse.constants import as_tensor, note_numbers
-from transfuse.functional import functionalize, mutated, roots
+from transfuse.functional import HELD, drop_empty_operands, functionalize, mutated, roots
 from transfuse.gradmode import detach_what_needs_no_gradient
 from transfuse.region import Region
 from transfuse.sizes import SizeNodes, lower_sizes
@@ -239,7 +239,11 @@ def cut(
 ) -> Cut:
     """Replaces every region of a graph by a call; the rest stays as it is."""
     graph = graph_module.graph
+    for node in graph.nodes:
+        if node.op == "placeholder" and node.name in parameter_names:
+            node.meta[HELD] = True
     detach_what_needs_no_gradient(graph_module)
+    drop_empty_operands(graph)
     functionalize(graph)
     note_numbers(graph_module, constants or {})
     sizes = lower_sizes(graph)
@@ -464,8 +468,9 @@ def batch_norm_statistics(x, weight, bias, eps, dtype):
 
 def update_statistics(buffers, momentum, values):
     """running = (1 − momentum)·running + momentum·batch, of all buffers in one launch"""
-    with torch.no_grad():
-        torch._foreach_lerp_(buffers, [v.detach() for v in values], momentum)
+    torch._foreach_lerp_(
+        buffers, [v.detach() for v in values], momentum
+    )  # without no_grad, which torch.export cannot load again
 
 
 def _eager(nodes, leaves, sizes, outputs, statistics) -> GraphModule:

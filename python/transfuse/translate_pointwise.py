@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.fx import Node
 
@@ -142,11 +144,30 @@ def _(t, a, b, alpha=1):
 
 
 for _name, _text in (
-    ("mul.Tensor", "mul"), ("mul.Scalar", "mul"), ("div.Tensor", "div"), ("div.Scalar", "div"), ("minimum.default", "minimum"),
-    ("maximum.default", "maximum"), ("min.other", "minimum"), ("max.other", "maximum"), ("pow.Tensor_Scalar", "pow"),
-    ("pow.Tensor_Tensor", "pow"), ("true_divide.Tensor", "div"), ("multiply.Tensor", "mul"), ("divide.Tensor", "div"),
+    ("minimum.default", "minimum"), ("maximum.default", "maximum"), ("min.other", "minimum"), ("max.other", "maximum"),
+    ("pow.Tensor_Scalar", "pow"), ("pow.Tensor_Tensor", "pow"),
 ):  # fmt: skip
     op(_name)(lambda t, a, b, text=_text: t.emit(text, *both(a, b)))
+
+
+def finite(factor):
+    """A factor may be moved into a weight, and sums of infinite weights are nan where infinite sums are not."""
+    if isinstance(factor, (int, float)) and not math.isfinite(factor):
+        raise Unsupported("a factor that is not finite")
+    return factor
+
+
+@op("mul.Tensor", "mul.Scalar", "multiply.Tensor")
+def _(t, a, b):
+    return t.emit("mul", *map(finite, both(a, b)))
+
+
+@op("div.Tensor", "div.Scalar", "true_divide.Tensor", "divide.Tensor")
+def _(t, a, b):
+    a, b = both(a, b)
+    if isinstance(b, (int, float)) and b == 0:
+        raise Unsupported("a division by zero")
+    return t.emit("div", finite(a), finite(b))
 
 
 @op("div.Tensor_mode", "div.Scalar_mode")

@@ -141,13 +141,12 @@ def _(t, x, other):
 
 @op("cat.default", "concat.default")
 def _(t, tensors, dim):
-    tensors = [x for x in tensors if not (tensor(x).dim() == 1 and extent(tensor(x).shape[0]) == 0)]
-    if not tensors:
-        raise Unsupported("a concatenation of nothing")
     dtypes = {tensor(x).dtype for x in tensors}
     if len(dtypes) > 1:
         raise Unsupported("a concatenation of differing dtypes")
     rank = tensor(tensors[0]).dim()
+    if any(tensor(x).dim() != rank for x in tensors):
+        raise Unsupported("a concatenation with an empty tensor of another rank")
     return t.emit("concat", *tensors, axis=dim % rank)
 
 

@@ -143,15 +143,16 @@ def test_attributes_that_changed_before_and_after_tracing(no_fallback):
         close(torch.export.export(ours, (x,)).module()(x), model(x))
 
 
-def test_export_of_an_optimised_model(tmp_path):
-    model = decoder().eval()
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "training"])
+def test_export_of_an_optimised_model(tmp_path, training):
+    model = decoder().train(training)
     x = torch.randn(2, 3, 5, 6)
-    ours = transfuse.optimize(model, (x,), never_slower=False)
+    ours = transfuse.optimize(copy.deepcopy(model), (x,), never_slower=False)
     program = torch.export.export(ours, (x,))
     assert "transfuse.run_text" in str(program.graph)
     assert set(program.state_dict) == set(model.state_dict())
-    close(program.module()(x), model(x))
     torch.export.save(program, tmp_path / "decoder.pt2")
+    close(program.module()(x), model(x))
     torch.save((x, model(x)), tmp_path / "data.pt")
     script = f"""
 import torch, transfuse
