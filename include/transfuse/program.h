@@ -73,15 +73,11 @@ public:
     std::vector<std::shared_ptr<const Instance>> instances() const;
 
     // The graph for leaves of these types, as written.
-    Graph graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
-        return *read(leaves, sizes, true).written;
-    }
+    Graph graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
 
 private:
-    struct Read {
-        std::optional<Graph> written;  // given where it is asked for, or where there is nothing else
-        std::optional<Graph> lowered;  // what rewriting begins with, where other sizes grow it
-    };
+    struct Read;     // the graph of one size, of which those of others are made
+    struct Reading;  // the graph for some leaves
     struct Entry {
         std::shared_ptr<const Instance> instance;
         std::string failure;
@@ -92,9 +88,8 @@ private:
     template <class Make>
     std::shared_ptr<const Instance> find(const std::vector<int64_t>& key, const Make& make);
     std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
-    Read read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const;
-    std::optional<Read> read_like(std::span<const TensorView> leaves, bool written) const;
-    static Graph rewritten(const Read& read, const CallMode& mode, bool inference);
+    Reading read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const;
+    std::optional<Reading> read_like(std::span<const TensorView> leaves, bool written) const;
 
     // The text cut at its holes: piece, hole, piece, … ; hole ≥ 0 is a leaf's type, hole < 0 is size number −1−hole.
     std::string text_;
@@ -104,7 +99,7 @@ private:
     bool sizes_at_call_ = false;  // some hole is a size
 
     mutable std::mutex read_mutex_;
-    mutable std::optional<Read> read_;  // the graph as it was read last, where no hole is a size
+    mutable std::shared_ptr<const Read> read_;  // the graph as it was read last, where no hole is a size
     mutable std::shared_mutex mutex_;
     std::mutex making_;
     std::unordered_map<std::vector<int64_t>, Entry, Hash> entries_;

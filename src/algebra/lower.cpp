@@ -1,12 +1,16 @@
 #include "algebra/lower.h"
 
+#include "algebra/cost.h"
 #include "graph/growing.h"
 
 namespace transfuse {
 
-Graph grown(const Graph& lowered, const std::vector<Type>& leaf_types) {
+Lowered grown(const Lowered& lowered, const std::vector<Type>& leaf_types) {
     const Growing growing;
-    return lowered.with_leaf_types(leaf_types);
+    Lowered anew{lowered.graph.with_leaf_types(leaf_types), lowered.costs, lowered.quiet};
+    for (size_t id = 0; id < anew.costs.size(); ++id)
+        if (!lowered.quiet->parameter(id)) anew.costs[id] = node_cost(anew.graph, anew.graph.nodes()[id]);
+    return anew;
 }
 
 }  // namespace transfuse

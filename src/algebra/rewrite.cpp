@@ -107,6 +107,7 @@ struct Priced {
     std::vector<Cost> costs;
     Cost total;
 
+    explicit Priced(const Lowered& of) : graph(of.graph), costs(of.costs) { add_up(); }
     explicit Priced(const Graph& of) : graph(of) {
         costs.reserve(graph.nodes().size());
         for (const Node& node : graph.nodes()) costs.push_back(node_cost(graph, node));
@@ -124,21 +125,30 @@ private:
     }
 };
 
-// One round; true if any rule fired.
-bool round(Priced& priced, const Rules& rules) {
+// One round; true if any rule fired. quiet: what is known of the graph's values, or is learned; null: nothing.
+bool round(Priced& priced, const Rules& rules, Quiet* quiet = nullptr) {
     const Graph& graph = priced.graph;
     Rewriter r(graph, rules.options, rules.steps != nullptr);
     bool fired = false;
+    const Quiet::Values known = quiet ? quiet->under(rules.options) : nullptr;
+    std::vector<bool> learned(quiet && !known ? graph.nodes().size() : 0);
     Cost rest = priced.total;  // of what this round has not reached
     for (ValueId old = 0; old < graph.size(); ++old) {
         const Cost& cost = priced.costs[static_cast<size_t>(old)];
         const ValueId id = r.rebuild(old, cost);
         rest.flops -= cost.flops;
         rest.bytes -= cost.bytes;
+        if (known && (*known)[static_cast<size_t>(old)] && r.is_untouched()) {
+            r.settle(old, id);
+            continue;
+        }
         const ValueId improved = improve(r, id, rules, rest);
         fired = fired || improved != id;
+        if (!learned.empty())
+            learned[static_cast<size_t>(old)] = improved == id && r.is_untouched() && r.is_parameter(id);
         r.settle(old, improved);
     }
+    if (!learned.empty()) quiet->learn(rules.options, std::move(learned));
     if (!fired) return false;
     priced.become(r);
     if (rules.steps) rules.steps->back().after = priced.total;  // what became of no use only now is gone as well
@@ -196,35 +206,38 @@ bool may_take_variance(const Graph& graph) {
     });
 }
 
-// Rounds to a fixed point.
-void run(Stage stage, Priced& now, const RewriteOptions& options, std::vector<Step>* steps) {
+// Rounds to a fixed point; true if any rule fired.
+bool run(Stage stage, Priced& now, const RewriteOptions& options, std::vector<Step>* steps, Quiet* quiet = nullptr) {
     const bool usual = options.without.empty() && options.only.empty();
     const Dispatch own = usual ? Dispatch{} : dispatch(options, stage);
     const Rules rules{stage, usual ? usual_dispatch(stage) : own, options, steps};
-    for (int rounds = 0; rounds < most_rounds; ++rounds)
+    bool fired = round(now, rules, quiet);
+    for (int rounds = 1; fired && rounds < most_rounds; ++rounds)
         if (!round(now, rules)) break;
+    return fired;
 }
 
-Derivation derive(const Graph& graph, const RewriteOptions& options, bool is_lowered) {
+// lowered: what lowering the graph gives, where it is known.
+Derivation derive(const Graph& graph, const Lowered* lowered, const RewriteOptions& options) {
     Derivation derivation;
     derivation.written = graph;
-    Priced now(graph);
-    std::vector<Step>* const steps = is_lowered ? nullptr : &derivation.steps;
-    if (!is_lowered) run(Stage::lowering, now, options, steps);
-    run(Stage::usual, now, options, steps);
+    Priced now = lowered ? Priced(*lowered) : Priced(graph);
+    std::vector<Step>* const steps = lowered ? nullptr : &derivation.steps;
+    if (!lowered) run(Stage::lowering, now, options, steps);
+    run(Stage::usual, now, options, steps, lowered ? lowered->quiet.get() : nullptr);
     if (has_thin_lattice(now.graph) || has_centred_value(now.graph)) run(Stage::finishing, now, options, steps);
     derivation.rewritten = now.graph;
     return derivation;
 }
 
-Derivation rewrite(const Graph& graph, const RewriteOptions& options, bool is_lowered) {
+Derivation rewrite(const Graph& graph, const Lowered* lowered, const RewriteOptions& options) {
     for (const auto* names : {&options.without, &options.only})
         for (const std::string& name : *names) {
             const auto& rules = all_rules();
             require(std::any_of(rules.begin(), rules.end(), [&](const Rule* rule) { return rule->name == name; }),
                     "rewrite: there is no rule named '", name, "'");
         }
-    Derivation derivation = derive(graph, options, is_lowered);
+    Derivation derivation = derive(graph, lowered, options);
     // A convolution that takes long is stored, not computed twice, and its mean and variance come with it: a mean from
     // the collapse would be another reading. Where it is computed twice, sums about a mean known before are cheaper
     // than a variance by itself. H200: GroupNorm behind 1000 flops an element 0.154 ms, 0.181 with a collapse;
@@ -233,7 +246,7 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options, bool is_lo
     if (options.prices.stored_from > 0 && !may_take_variance(graph)) return derivation;  // of no thickness
     RewriteOptions single = options;
     single.forks = false;
-    Derivation other = derive(graph, single, is_lowered);
+    Derivation other = derive(graph, lowered, single);
     auto sums = [](const Graph& of) {
         return std::any_of(of.nodes().begin(), of.nodes().end(),
                            [](const Node& node) { return node.op == Op::box_sums; });
@@ -245,16 +258,16 @@ Derivation rewrite(const Graph& graph, const RewriteOptions& options, bool is_lo
 
 }  // namespace
 
-Derivation rewrite(const Graph& graph, const RewriteOptions& options) { return rewrite(graph, options, false); }
+Derivation rewrite(const Graph& graph, const RewriteOptions& options) { return rewrite(graph, nullptr, options); }
 
-Graph rewrite_lowered(const Graph& lowered, const RewriteOptions& options) {
-    return rewrite(lowered, options, true).rewritten;
+Graph rewrite_lowered(const Lowered& lowered, const RewriteOptions& options) {
+    return rewrite(lowered.graph, &lowered, options).rewritten;
 }
 
-Graph lowered(const Graph& written) {
+Lowered lowered(const Graph& written) {
     Priced now(written);
     run(Stage::lowering, now, {}, nullptr);
-    return now.graph;
+    return {now.graph, now.costs, std::make_shared<Quiet>(now.graph)};
 }
 
 const std::vector<const Rule*>& all_rules() {

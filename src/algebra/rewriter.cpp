@@ -77,7 +77,7 @@ Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options, bool told)
         for (size_t i = 0; i < node.args.size(); ++i)
             if (!(product && i == 0) && !(is_pointwise(node.op) && loaded_[id])) otherwise[at(node.args[i])] = true;
     }
-    known_.reserve(3 * count);
+    known_.reserve(count);
 }
 
 void Rewriter::append(double value) {
@@ -137,6 +137,7 @@ void Rewriter::copy() {
     if (copied_) return;
     copied_ = true;
     builder_.expect(2 * graph_.nodes().size());
+    known_.reserve(3 * graph_.nodes().size());
     for (ValueId id = 0; id < static_cast<ValueId>(known_.size()); ++id)
         if (builder_.again(graph_[id], graph_[id].args) != id) fail("rewrite: two values of the graph are the same");
 }

@@ -62,6 +62,7 @@ public:
         }
     };
     Total total() const { return live_; }
+    bool is_untouched() const { return !copied_; }  // nothing was built, be it in vain
 
     // The driver's side of a firing.
     // The candidate: `old` on rewritten operands, held. cost: of `old` in its graph.

@@ -10,6 +10,13 @@
 
 namespace transfuse::cuda {
 
+// Whether families of ordinary arithmetic may take a dense pass: they want two axes, or groups. Others need not be
+// asked.
+inline bool ordinary_arithmetic_may_take(const Surroundings& s) {
+    const Node& product = s.plan.graph[s.pass.anchor];
+    return product.type.rank() > 3 || s.plan.graph[product.args[1]].type.shape[0] != 1;
+}
+
 class AroundProduct {
 protected:
     AroundProduct(const Surroundings& s, const std::vector<Sink>& sinks)

@@ -53,7 +53,7 @@ public:
         bind_in_order(std::move(programs));
         copy_repeated_outputs();
         assembly_.workspace_bytes += scratch_bytes_;
-        assembly_.strides = placement_.strides();
+        assembly_.strides = placement_.take_strides();
         return std::move(assembly_);
     }
 
@@ -104,6 +104,7 @@ private:
         add_met(prepare, met);
         place_buffers(met);
         place_packed();
+        assembly_.launches.reserve(programs.size() + 2);
         if (reading == 0) {
             bind(std::move(prepare), preparing_pass());
             for (size_t p = first_; p < programs.size(); ++p) bind(std::move(programs[p]), p);
@@ -141,33 +142,46 @@ private:
     // The prepare pass, less what nobody reads (weights that are only packed), and the packing of all weights that
     // depend on parameters alone.
     Program preparation(const std::vector<bool>& read, bool beside) {
-        PullRequest request{graph_, parameters_, {}, {}, target_, 0, "prepare"};
-        request.exact = true;
-        request.beside = beside;
-        request.target.any_size = context_.known != nullptr;  // nothing but a constant can depend on sizes
-        bool writes_output = false;                           // at every call then
-        if (first_ > 0) {
-            request.places = placement_.places_of(plan_.passes[0]);
-            const auto& outputs = graph_.outputs();
+        Target target = target_;
+        target.any_size = context_.known != nullptr;  // nothing but a constant can depend on sizes
+        Preparation asked{plan_, parameters_, placement_.strides(), target, context_.aligned, beside, {}, {}};
+        std::vector<Store> stores;
+        bool writes_output = false;  // at every call then
+        if (first_ > 0)
             for (const Store& store : plan_.passes[0].stores) {
+                const auto& outputs = graph_.outputs();
                 const bool output = std::find(outputs.begin(), outputs.end(), store.target) != outputs.end();
                 writes_output |= output;
-                if (output || read[static_cast<size_t>(store.target)])
-                    request.sinks.push_back(placement_.sink_of(store));
+                if (!output && !read[static_cast<size_t>(store.target)]) continue;
+                stores.push_back(store);
+                asked.stored.push_back(store.target);
             }
-        }
-        std::vector<bool> seen(static_cast<size_t>(graph_.size()));
-        std::vector<ValueId> open;
-        for (const auto& [pass, packed] : packed_) {
-            if (!packed.weights.job) continue;
-            request.extras.push_back(packed.weights.job);
-            open.push_back(packed.weights.job->root);
-            place_leaves_below(open, request.places, seen);
-        }
-        if (request.sinks.empty() && request.extras.empty()) return {};
-        Program program = context_.known ? *context_.known->prepared(request) : pull(request);
+        for (const auto& [pass, packed] : packed_)
+            if (packed.weights.job) asked.extras.push_back(packed.weights.job);
+        if (stores.empty() && asked.extras.empty()) return {};
+        const bool alike = context_.known && !writes_output;  // as far as parameters tell
+        std::shared_ptr<const Program> known = alike ? context_.known->prepared(asked) : nullptr;
+        if (!known) known = prepare(asked, stores, alike);
+        Program program = *known;
         for (Launch& launch : program.launches) launch.parameters_only = !writes_output;
         return program;
+    }
+
+    std::shared_ptr<const Program> prepare(const Preparation& asked, const std::vector<Store>& stores, bool alike) {
+        PullRequest request{graph_, parameters_, {}, {}, asked.target, 0, "prepare"};
+        request.exact = true;
+        request.beside = asked.beside;
+        request.extras = asked.extras;
+        if (first_ > 0) request.places = placement_.places_of(plan_.passes[0]);
+        for (const Store& store : stores) request.sinks.push_back(placement_.sink_of(store));
+        std::vector<bool> seen(static_cast<size_t>(graph_.size()));
+        std::vector<ValueId> open;
+        for (const auto& extra : asked.extras) {
+            open.push_back(extra->root);
+            place_leaves_below(open, request.places, seen);
+        }
+        if (context_.known) return context_.known->prepare(alike ? &asked : nullptr, request);
+        return std::make_shared<const Program>(pull(request));
     }
 
     // To which pass the preparation is counted: where the plan has none, to the first that wants packed weights.

@@ -71,14 +71,16 @@ std::unique_ptr<Loaded> load(const Plan& plan, const CompileOptions& options, co
 
 class CudaExecutable final : public Executable {
 public:
-    CudaExecutable(Plan plan, CompileOptions options, std::shared_ptr<KnownKernels> known)
-        : plan_(std::move(plan)),
+    CudaExecutable(const Plan& plan, CompileOptions options, std::shared_ptr<KnownKernels> known, PlanAgain again)
+        : again_(std::move(again)),
+          leaves_(types_of(plan.graph, plan.graph.leaves())),
+          outputs_(types_of(plan.graph, plan.graph.outputs())),
           options_(std::move(options)),
           device_(device(options_.device)),
           known_(std::move(known)),
-          aligned_(load(plan_, options_, device_, true, known_.get())) {
-        state_strides(plan_.graph.leaves(), options_.leaf_strides);
-        state_strides(plan_.graph.outputs(), options_.output_strides);
+          aligned_(load(plan, options_, device_, true, known_.get())) {
+        state_strides(leaves_, options_.leaf_strides);
+        state_strides(outputs_, options_.output_strides);
     }
 
     size_t workspace_bytes() const override { return aligned_->assembly.workspace_bytes; }
@@ -89,8 +91,8 @@ public:
 
     void run(std::span<const TensorView> leaves, std::span<const TensorView> outputs,
              const RunContext& context) override {
-        check_views(leaves, plan_.graph.leaves(), options_.leaf_strides, "leaf");
-        check_views(outputs, plan_.graph.outputs(), options_.output_strides, "output");
+        check_views(leaves, leaves_, options_.leaf_strides, "leaf");
+        check_views(outputs, outputs_, options_.output_strides, "output");
         Loaded& loaded = loaded_for(leaves, outputs);
         const size_t needed = loaded.assembly.workspace_bytes;
         const size_t given = context.workspace_bytes > 0 ? context.workspace_bytes : workspace_bytes();
@@ -126,20 +128,27 @@ public:
     }
 
 private:
+    static std::vector<Type> types_of(const Graph& graph, const std::vector<ValueId>& values) {
+        std::vector<Type> types;
+        types.reserve(values.size());
+        for (ValueId value : values) types.push_back(graph[value].type);
+        return types;
+    }
+
     // None given: all contiguous.
-    void state_strides(const std::vector<ValueId>& values, std::vector<Sizes>& strides) const {
+    static void state_strides(const std::vector<Type>& types, std::vector<Sizes>& strides) {
         if (strides.empty())
-            for (ValueId value : values) strides.push_back(contiguous_strides(plan_.graph[value].type.shape));
+            for (const Type& type : types) strides.push_back(contiguous_strides(type.shape));
     }
 
     // Throws unless every view is what was compiled for.
-    void check_views(std::span<const TensorView> views, const std::vector<ValueId>& values,
-                     const std::vector<Sizes>& strides, const char* what) const {
-        require(views.size() == values.size(), "run: ", values.size(), " ", what, " tensors are expected, got ",
+    static void check_views(std::span<const TensorView> views, const std::vector<Type>& types,
+                            const std::vector<Sizes>& strides, const char* what) {
+        require(views.size() == types.size(), "run: ", types.size(), " ", what, " tensors are expected, got ",
                 views.size());
         for (size_t i = 0; i < views.size(); ++i) {
             const TensorView& view = views[i];
-            const Type& type = plan_.graph[values[i]].type;
+            const Type& type = types[i];
             if (view.dtype != type.dtype || view.shape != type.shape)
                 fail("run: ", what, " ", i, " must be ", to_string(type), ", got ",
                      to_string(Type{view.dtype, view.shape}));
@@ -161,7 +170,8 @@ private:
     Loaded& loaded_for(std::span<const TensorView> leaves, std::span<const TensorView> outputs) {
         auto aligned = [](const TensorView& view) { return reinterpret_cast<uintptr_t>(view.data) % 16 == 0; };
         if (std::ranges::all_of(leaves, aligned) && std::ranges::all_of(outputs, aligned)) return *aligned_;
-        std::call_once(unaligned_once_, [&] { unaligned_ = load(plan_, options_, device_, false, known_.get()); });
+        std::call_once(unaligned_once_,
+                       [&] { unaligned_ = load(again_(leaves_), options_, device_, false, known_.get()); });
         return *unaligned_;
     }
 
@@ -203,7 +213,8 @@ private:
         }
     }
 
-    const Plan plan_;
+    const PlanAgain again_;
+    const std::vector<Type> leaves_, outputs_;
     CompileOptions options_;  // strides are stated
     const Device& device_;
     const std::shared_ptr<KnownKernels> known_;
@@ -215,14 +226,14 @@ private:
 }  // namespace
 
 std::unique_ptr<Executable> compile_cuda(const Plan& plan, const CompileOptions& options) {
-    return cuda::compile_knowing(plan, options, nullptr);
+    return cuda::compile_knowing(plan, options, nullptr, [plan](const std::vector<Type>&) { return plan; });
 }
 
-std::unique_ptr<Executable> cuda::compile_knowing(Plan plan, CompileOptions options,
-                                                  std::shared_ptr<KnownKernels> known) {
+std::unique_ptr<Executable> cuda::compile_knowing(const Plan& plan, CompileOptions options,
+                                                  std::shared_ptr<KnownKernels> known, PlanAgain again) {
     const std::string reason = cuda_unavailable_reason();
     if (!reason.empty()) fail("compile_cuda: ", reason);
-    return std::make_unique<CudaExecutable>(std::move(plan), std::move(options), std::move(known));
+    return std::make_unique<CudaExecutable>(plan, std::move(options), std::move(known), std::move(again));
 }
 
 std::shared_ptr<cuda::KnownKernels> cuda::no_kernels_yet() { return std::make_shared<KnownKernels>(); }

@@ -202,7 +202,12 @@ void KnownKernels::remember(const std::shared_ptr<const Source>& source, int arc
     if (known.met.insert(source.get()).second) known.by_text.emplace(source->text, source);
 }
 
-std::shared_ptr<const Program> KnownKernels::prepared(const PullRequest& request) {
+std::shared_ptr<const Program> KnownKernels::prepared(const Preparation& asked) const {
+    const std::lock_guard lock(mutex_);
+    return last_prepared_.find(asked);
+}
+
+std::shared_ptr<const Program> KnownKernels::prepare(const Preparation* asked, const PullRequest& request) {
     if (!written_) return std::make_shared<const Program>(pull(request));
     thread_local std::string key;  // tens of kilobytes for a deep network: kept for the next
     key = pull_key(request, std::move(key));
@@ -212,7 +217,12 @@ std::shared_ptr<const Program> KnownKernels::prepared(const PullRequest& request
             launch.source = written_->sources.get(launch.source->text, [&] { return launch.source; });
         return std::make_shared<const Prepared>(Prepared{std::move(program), request.extras});
     });
-    return {made, &made->program};
+    std::shared_ptr<const Program> program(made, &made->program);
+    if (asked) {
+        const std::lock_guard lock(mutex_);
+        last_prepared_.remember(*asked, program);
+    }
+    return program;
 }
 
 std::optional<DenseProgram> generate_dense_among(const Surroundings& around, KnownKernels& known, Taken& taken,

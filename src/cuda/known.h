@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cuda/dense/dense.h"
+#include "cuda/preparation.h"
 #include "cuda/remembered.h"
 
 namespace transfuse::cuda {
@@ -56,8 +57,11 @@ public:
     std::shared_ptr<const Source> compiled(const std::shared_ptr<const Source>& source, int arch) const;
     void remember(const std::shared_ptr<const Source>& source, int arch);
     Written* written() { return written_.get(); }  // null: texts are not found
-    // pull(request), for requests that do not depend on sizes.
-    std::shared_ptr<const Program> prepared(const PullRequest& request);
+    // What another size prepared, where that is the same; null where it is not known to be.
+    std::shared_ptr<const Program> prepared(const Preparation& asked) const;
+    // pull(request), for requests that do not depend on sizes. asked: what the request was made of, to be remembered;
+    // null: not of that alone.
+    std::shared_ptr<const Program> prepare(const Preparation* asked, const PullRequest& request);
 
 private:
     struct Entry {
@@ -79,6 +83,7 @@ private:
         std::vector<std::shared_ptr<const ExtraJob>> jobs;  // they live as long, so that no other has their addresses
     };
     Remembered<Prepared> prepared_;
+    Preparations last_prepared_;
     std::map<std::string, std::vector<Sizes>> first_;  // sizes of the leaves, by what the program's graphs differ in
 };
 

@@ -1,14 +1,48 @@
 #include "cuda/launch.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "cuda/runtime/module.h"
 
 namespace transfuse::cuda {
 
 namespace {
+
 constexpr size_t map_bytes = 128;  // of a tensor map
+
+// Where parameters begin, and room for all lists at once: every size keeps its own. (Those of the widest elements
+// first.)
+void give_room(Ready& ready, const Arguments& arguments, size_t pointers) {
+    size_t end = 0, maps = 0;
+    Few<uint32_t, 64> begin;
+    for (const Argument& argument : arguments) {
+        const bool boxes = argument.kind == Argument::Kind::boxes;
+        const size_t boundary = boxes ? 64 : 16;
+        end = (end + boundary - 1) / boundary * boundary;
+        begin.push_back(static_cast<uint32_t>(end));
+        end += boxes ? map_bytes : argument.kind == Argument::Kind::bytes ? static_cast<size_t>(argument.size) : 8;
+        maps += boxes;
+    }
+    size_t room = 0;
+    const auto after = [&](size_t bytes) { return std::exchange(room, room + bytes); };
+    const size_t maps_at = after(maps * sizeof(BoxedTensor)), patches_at = after(pointers * sizeof(Ready::Patch)),
+                 parameters_at = after(begin.size() * sizeof(uint32_t)), block_at = after(end);
+    ready.memory = std::make_unique<std::byte[]>(room);
+    std::byte* const memory = ready.memory.get();
+    const auto list = [&]<class T>(size_t at, size_t count, std::span<T>& to) {
+        T* const first = reinterpret_cast<T*>(memory + at);
+        std::uninitialized_default_construct_n(first, count);
+        to = {first, count};
+    };
+    list(maps_at, maps, ready.maps), list(patches_at, pointers, ready.patches);
+    list(parameters_at, begin.size(), ready.parameters);
+    ready.block = {memory + block_at, end};
+    std::copy(begin.begin(), begin.end(), ready.parameters.begin());
 }
+
+}  // namespace
 
 Ready make_ready(const BoundLaunch& bound, const Device& device) {
     const Launch& launch = bound.launch;
@@ -29,21 +63,9 @@ Ready make_ready(const BoundLaunch& bound, const Device& device) {
         a.id = CUlaunchAttribute::programmatic_stream_serialization;
         a.value.allowed = 1;
     }
-    // Room for all is got at once, and no more of it: every size keeps its own.
-    ready.parameters.reserve(launch.arguments.size());
-    ready.patches.reserve(bound.addresses.size());
-    size_t end = 0, maps = 0;
-    for (const Argument& argument : launch.arguments) {
-        const bool boxes = argument.kind == Argument::Kind::boxes;
-        const size_t boundary = boxes ? 64 : 16;
-        end = (end + boundary - 1) / boundary * boundary;
-        ready.parameters.push_back(static_cast<uint32_t>(end));
-        end += boxes ? map_bytes : argument.kind == Argument::Kind::bytes ? static_cast<size_t>(argument.size) : 8;
-        maps += boxes;
-    }
-    ready.block.resize(end);
-    ready.maps.reserve(maps);
-    for (size_t i = 0, pointer = 0; i < launch.arguments.size(); ++i) {
+    give_room(ready, launch.arguments, bound.addresses.size());
+    size_t maps = 0, pointer = 0;
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
         const Argument& argument = launch.arguments[i];
         const uint32_t at = ready.parameters[i];
         if (argument.kind == Argument::Kind::bytes) {
@@ -51,9 +73,9 @@ Ready make_ready(const BoundLaunch& bound, const Device& device) {
             continue;
         }
         const bool boxes = argument.kind == Argument::Kind::boxes;
-        ready.patches.push_back({at, boxes ? static_cast<int>(ready.maps.size()) : -1, bound.addresses[pointer++]});
-        if (!boxes) continue;
-        std::memcpy(&ready.maps.emplace_back(), argument.data.data(), sizeof(BoxedTensor));
+        ready.patches[pointer] = {at, boxes ? static_cast<int>(maps) : -1, bound.addresses[pointer]};
+        ++pointer;
+        if (boxes) std::memcpy(&ready.maps[maps++], argument.data.data(), sizeof(BoxedTensor));
     }
     return ready;
 }

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "cuda/assemble.h"
@@ -16,16 +18,17 @@ struct Ready {
     CUfunction function = nullptr;
     CUlaunchConfig config{};
     CUlaunchAttribute attributes[2]{};
-    std::vector<std::byte> block;
-    std::vector<uint32_t> parameters;
     struct Patch {
         uint32_t at;
         int map;  // of `maps`: the map of a tensor goes there; -1: the address
         Address address;
     };
-    std::vector<Patch> patches;
-    std::vector<BoxedTensor> maps;
-    bool once = false;  // skipped when a frozen executable has prepared
+    std::span<std::byte> block;
+    std::span<uint32_t> parameters;
+    std::span<Patch> patches;
+    std::span<BoxedTensor> maps;
+    bool once = false;                    // skipped when a frozen executable has prepared
+    std::unique_ptr<std::byte[]> memory;  // of the four lists
 };
 
 Ready make_ready(const BoundLaunch& bound, const Device& device);

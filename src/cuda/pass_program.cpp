@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/around_product.h"
 #include "cuda/cells.h"
 #include "cuda/correlate.h"
 #include "cuda/covariance.h"
@@ -102,6 +103,7 @@ private:
 
     // Families that tiles_ahead has asked already. False where none takes the pass.
     bool ordinary_arithmetic() {
+        if (!ordinary_arithmetic_may_take(around_)) return false;
         if (auto thin = generate_thin(around_, places(), placement_.sinks_of(pass_))) {
             if (thin->pack) result_.packed = {thin->packed_bytes, context_.options.freeze, std::move(thin->pack)};
             take(std::move(thin->program), "ordinary arithmetic; ");
@@ -291,6 +293,7 @@ bool takes_tiles(const PassContext& context, size_t number, const std::string& c
 std::optional<Tiles> tiles_ahead(const PassContext& context, size_t number, const std::string& config) try {
     const Pass& pass = context.plan.passes[number];
     const Surroundings around = surroundings_of(context, pass, number, config);
+    if (!ordinary_arithmetic_may_take(around)) return generate_tiles(context, around, true);
     const Places places = context.placement.places_of(pass);
     if (generate_thin(around, places, context.placement.sinks_of(pass))) return std::nullopt;
     const std::vector<Sink> sinks = context.placement.tile_sinks(pass);

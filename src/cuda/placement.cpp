@@ -34,7 +34,8 @@ Placement::Placement(const Plan& plan, const CompileOptions& options, bool align
       aligned_(aligned),
       last_(last ? channels_last_buffers(plan) : std::vector<bool>(static_cast<size_t>(graph_.size()))),
       strides_(static_cast<size_t>(graph_.size())),
-      addresses_(static_cast<size_t>(graph_.size())) {
+      addresses_(static_cast<size_t>(graph_.size())),
+      lives_(static_cast<size_t>(graph_.size())) {
     place_outputs();
     place_leaves();
     find_buffers();
@@ -76,10 +77,11 @@ void Placement::find_buffers() {
 
 void Placement::touch(ValueId v, size_t pass, bool prepares) {
     const auto at = static_cast<size_t>(v);
-    if (addresses_[at] && !lives_.contains(v)) return;
-    Life& life = lives_.try_emplace(v, Life{pass, pass, prepares}).first->second;
-    life.last = pass;
-    const bool kept = options_.freeze && life.prepared;
+    std::optional<Life>& life = lives_[at];
+    if (addresses_[at] && !life) return;
+    if (!life) life = Life{pass, pass, prepares};
+    life->last = pass;
+    const bool kept = options_.freeze && life->prepared;
     addresses_[at] = Address{kept ? Address::Kind::kept : Address::Kind::workspace, 0, 0};
     strides_[at] = last_[at] ? channels_last_strides(graph_[v].type.shape) : contiguous_strides(graph_[v].type.shape);
 }
@@ -93,7 +95,7 @@ bool Placement::add_buffer(ValueId v, size_t pass) {
 void Placement::remove_buffer(ValueId v) {
     addresses_[static_cast<size_t>(v)].reset();
     strides_[static_cast<size_t>(v)].clear();
-    lives_.erase(v);
+    lives_[static_cast<size_t>(v)].reset();
 }
 
 Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apart) {
@@ -104,8 +106,9 @@ Placement::Room Placement::place_buffers(const std::vector<bool>& met, bool apar
     std::vector<Region> taken;
     std::vector<std::pair<int64_t, int64_t>> busy;
     Room room;
-    for (const auto& [value, life] : lives_) {
-        if (!met[static_cast<size_t>(value)]) continue;
+    for (ValueId value = 0; value < graph_.size(); ++value) {
+        if (!lives_[static_cast<size_t>(value)] || !met[static_cast<size_t>(value)]) continue;
+        const Life& life = *lives_[static_cast<size_t>(value)];
         const Type& type = graph_[value].type;
         const int64_t size = round_up(std::max<int64_t>(numel(type.shape), 1) * bytes(type.dtype), line_bytes);
         Address& address = *addresses_[static_cast<size_t>(value)];

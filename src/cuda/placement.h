@@ -2,7 +2,6 @@
 // in memory of the executable's own where they are prepared once.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -28,6 +27,7 @@ public:
 
     // Per value, in elements; empty for what lies nowhere.
     const std::vector<Sizes>& strides() const { return strides_; }
+    std::vector<Sizes> take_strides() { return std::move(strides_); }
     bool in_memory(ValueId v) const { return addresses_[static_cast<size_t>(v)].has_value(); }
     const Address& address(ValueId v) const;
 
@@ -71,7 +71,7 @@ private:
     const std::vector<bool> last_;  // per value
     std::vector<Sizes> strides_;
     std::vector<std::optional<Address>> addresses_;
-    std::map<ValueId, Life> lives_;  // of the buffers
+    std::vector<std::optional<Life>> lives_;  // per value, of the buffers
 };
 
 }  // namespace transfuse::cuda

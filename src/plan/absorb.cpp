@@ -35,7 +35,7 @@ void Draft::carry(ValueId v, int from, int to, Slot place, const std::vector<boo
         else
             read(to, a);
     }
-    slots_[static_cast<size_t>(to)][Facts::at(v)] = place;
+    slots_[place_of(to, v)] = place;
 }
 
 // A statistic of rows, one number each: what a reader of normalised rows can read in their place.
@@ -89,13 +89,13 @@ double Draft::delay(double work, ValueId x, int p) const {
 // fewer bytes: each reader takes the operands (of a loop) or a value stored anyway (x beside relu(x)) in place of the
 // value. A loop goes if nothing else needs it. Of normalised rows that only pools read, windows side by side, the loop
 // stores the statistics, and each window normalises what it takes: no element is read twice.
-void Draft::absorb_into_readers(int q, const std::vector<ValueId>& values) {
-    std::vector<Reader> readers;
+void Draft::absorb_into_readers(int q) {
+    Few<Reader, 16> readers;
     std::vector<Move> moves;
     std::vector<bool> stored(static_cast<size_t>(facts.graph.size()));
     const DraftPass& pass = passes[static_cast<size_t>(q)];
     bool stays = pass.kind != PassKind::pointwise || !pass.row.empty();
-    for (ValueId v : values) {
+    for (ValueId v : values_at_home(q)) {
         if (home[Facts::at(v)] != q || slot(q, v) == Slot::absent) continue;
         const bool tile = slot(q, v) == Slot::tile || slot(q, v) == Slot::pooled;
         Move move;
@@ -130,7 +130,7 @@ void Draft::absorb_into_readers(int q, const std::vector<ValueId>& values) {
             moves.push_back(std::move(move));
         } else {
             stays = stored[Facts::at(v)] = true;
-            readers.resize(move.first);
+            readers.erase(readers.begin() + move.first, readers.end());
         }
     }
     constexpr double overlap = 1.25;  // patches overlap: a prologue is evaluated more than once on some elements
@@ -188,9 +188,9 @@ bool Draft::merge_loop(int q) {
         for (ValueId v = 0; v < facts.graph.size(); ++v) {
             const Slot place = slot(q, v);
             if (place == Slot::absent) continue;
-            if (slot(r, v) == Slot::absent) slots_[static_cast<size_t>(r)][Facts::at(v)] = place;
+            if (slot(r, v) == Slot::absent) slots_[place_of(r, v)] = place;
             if (home[Facts::at(v)] == q) home[Facts::at(v)] = r;
-            slots_[static_cast<size_t>(q)][Facts::at(v)] = Slot::absent;
+            slots_[place_of(q, v)] = Slot::absent;
         }
         for (int p = 0; p < count(); ++p)
             if (p != r && precedes(q, p)) depend(p, r);
@@ -225,33 +225,36 @@ void Draft::read_pieces_in_place(ValueId c) {
     }
     gathered[Facts::at(c)] = false;
     std::erase_if(copies, [&](const Copy& copy) { return copy.target == c; });
-    for (int p : readers) slots_[static_cast<size_t>(p)][Facts::at(c)] = Slot::prologue;
+    for (int p : readers) slots_[place_of(p, c)] = Slot::prologue;
     home[Facts::at(c)] = readers.front();
 }
 
 // Of each pass those whose home it is, in order.
-std::vector<std::vector<ValueId>> Draft::values_at_home() const {
-    std::vector<std::vector<ValueId>> values(passes.size());
+void Draft::find_homes() {
+    first_at_home_.assign(passes.size() + 1, 0);
+    for (const int pass : home)
+        if (pass >= 0) ++first_at_home_[static_cast<size_t>(pass) + 1];
+    for (size_t p = 0; p < passes.size(); ++p) first_at_home_[p + 1] += first_at_home_[p];
+    at_home_.resize(first_at_home_.back());
+    std::vector<size_t> next(first_at_home_.begin(), first_at_home_.end() - 1);
     for (ValueId v = 0; v < facts.graph.size(); ++v)
-        if (home[Facts::at(v)] >= 0) values[static_cast<size_t>(home[Facts::at(v)])].push_back(v);
-    return values;
+        if (const int pass = home[Facts::at(v)]; pass >= 0) at_home_[next[static_cast<size_t>(pass)]++] = v;
 }
 
 void Draft::absorb() {
-    std::vector<std::vector<ValueId>> values = values_at_home();
+    find_homes();
     for (int q = 0; q < count(); ++q) {
         const DraftPass& pass = passes[static_cast<size_t>(q)];
         if (!pass.alive || pass.small || pass.kind != PassKind::pointwise) continue;
         const bool copy = std::any_of(copies.begin(), copies.end(), [&](const Copy& c) { return c.pass == q; });
         if (copy) continue;
         if (merge_loop(q))
-            values = values_at_home();
+            find_homes();
         else
-            absorb_into_readers(q, values[static_cast<size_t>(q)]);
+            absorb_into_readers(q);
     }
     for (int q = 0; q < count(); ++q)
-        if (passes[static_cast<size_t>(q)].kind == PassKind::dense)
-            absorb_into_readers(q, values[static_cast<size_t>(q)]);
+        if (passes[static_cast<size_t>(q)].kind == PassKind::dense) absorb_into_readers(q);
     if (facts.machine.concat_sources > 0)
         for (ValueId v = 0; v < facts.graph.size(); ++v) read_pieces_in_place(v);
 }

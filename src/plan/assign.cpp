@@ -16,12 +16,15 @@ Draft::Draft(const Facts& facts, const std::set<ValueId>& twice, const std::set<
     home.assign(n, -1);
     view.assign(n, false);
     gathered.assign(n, false);
+    const auto products = static_cast<size_t>(std::count(facts.product.begin(), facts.product.end(), true));
+    slots_.reserve((products + 2) * n);  // for as many passes, mostly
+    passes.reserve(products + 2), ancestors_.reserve(products + 2);
 }
 
 int Draft::open(DraftPass pass) {
     const size_t index = passes.size();
     passes.push_back(std::move(pass));
-    slots_.emplace_back(static_cast<size_t>(facts.graph.size()), Slot::absent);
+    slots_.resize(slots_.size() + home.size(), Slot::absent);
     ancestors_.emplace_back(index / 64 + 1, 0);
     for (auto& row : ancestors_) row.resize(index / 64 + 1, 0);
     return static_cast<int>(index);
@@ -35,7 +38,7 @@ bool Draft::can_read(int pass, ValueId v) const {
 
 void Draft::depend(int pass, int on) {
     if (precedes(on, pass)) return;
-    std::vector<uint64_t> more = ancestors_[static_cast<size_t>(on)];
+    Few<uint64_t, 2> more = ancestors_[static_cast<size_t>(on)];
     more[static_cast<size_t>(on) / 64] |= uint64_t{1} << (on % 64);
     for (int other = 0; other < count(); ++other)
         if (other == pass || precedes(pass, other))
@@ -58,7 +61,7 @@ void Draft::clone(ValueId v, int from, int to) {
     }
     const Slot place = slot(from, v);
     if (place == Slot::pooled) passes[static_cast<size_t>(to)].pooled = passes[static_cast<size_t>(from)].pooled;
-    slots_[static_cast<size_t>(to)][Facts::at(v)] = place;
+    slots_[place_of(to, v)] = place;
 }
 
 void Draft::add(ValueId v, int p, Slot place) {
@@ -70,7 +73,7 @@ void Draft::add(ValueId v, int p, Slot place) {
         else
             read(p, a);
     }
-    slots_[static_cast<size_t>(p)][Facts::at(v)] = place;
+    slots_[place_of(p, v)] = place;
     home[Facts::at(v)] = p;
     DraftPass& pass = passes[static_cast<size_t>(p)];
     if (place == Slot::pooled && pass.pooled.empty()) pass.pooled = facts.shape(v);

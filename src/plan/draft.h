@@ -54,7 +54,7 @@ public:
     std::vector<Copy> copies;  // pieces of concats that lie in memory already
     std::vector<Decision> decisions;
 
-    Slot slot(int pass, ValueId v) const { return slots_[static_cast<size_t>(pass)][Facts::at(v)]; }
+    Slot slot(int pass, ValueId v) const { return slots_[place_of(pass, v)]; }
     int count() const { return static_cast<int>(passes.size()); }
     // Calls f(pass) for each pass that must be complete before v can be read from memory.
     template <class F>
@@ -96,8 +96,8 @@ private:
         Slot place;  // where its copy of the value would stand
     };
     struct Move {
-        std::vector<ValueId> values;  // the value, what it is made of, and what is read for it
-        std::vector<ValueId> kept;    // statistics of rows that are stored for it
+        Few<ValueId, 8> values;       // the value, what it is made of, and what is read for it
+        Few<ValueId, 4> kept;         // statistics of rows that are stored for it
         double written = 0;           // their bytes
         double reads = 0, work = 0;   // bytes, weighted flops
         bool casts = false;           // reads a tensor of its shape in another dtype
@@ -106,15 +106,22 @@ private:
     bool of_rows(ValueId v, int pass) const;
     bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
     double delay(double work, ValueId x, int pass) const;
-    std::vector<std::vector<ValueId>> values_at_home() const;
-    void absorb_into_readers(int pass, const std::vector<ValueId>& values);
+    void find_homes();
+    std::span<const ValueId> values_at_home(int pass) const {
+        return {at_home_.data() + first_at_home_[static_cast<size_t>(pass)],
+                at_home_.data() + first_at_home_[static_cast<size_t>(pass) + 1]};
+    }
+    void absorb_into_readers(int pass);
     bool merge_loop(int loop);
     void carry(ValueId v, int from, int to, Slot place, const std::vector<bool>& stored);
     void read_pieces_in_place(ValueId concat);
 
     const std::set<ValueId>&twice_, &apart_;
-    std::vector<std::vector<Slot>> slots_;          // [pass][value]
-    std::vector<std::vector<uint64_t>> ancestors_;  // [pass] bit set of passes
+    std::vector<ValueId> at_home_;  // by the pass that is their home, in order
+    std::vector<size_t> first_at_home_;
+    size_t place_of(int pass, ValueId v) const { return static_cast<size_t>(pass) * home.size() + Facts::at(v); }
+    std::vector<Slot> slots_;                  // [pass][value]
+    std::vector<Few<uint64_t, 2>> ancestors_;  // [pass] bit set of passes
 };
 
 template <class F>

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/has.h"
 #include "plan/settle.h"
 
 namespace transfuse {
@@ -17,17 +18,17 @@ std::vector<ValueId> early_sinks(const Graph& graph, const Plan& plan) {
     std::vector<ValueId> pools;
     for (const Pass& pass : plan.passes) {
         if (pass.kind != PassKind::dense) continue;
-        std::set<ValueId> before{pass.anchor};
+        Few<ValueId, 16> before{pass.anchor};
         ValueId pool = -1;
         bool early = false;
         for (const TileStep& step : pass.steps) {
             const Node& node = graph[step.value];
             if (step.scope != Scope::tile || step.value == pass.anchor) continue;
             const bool continues =
-                std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return before.count(a) > 0; });
+                std::any_of(node.args.begin(), node.args.end(), [&](ValueId a) { return has(before, a); });
             if (!continues) continue;
             if (is_pointwise(node.op) || is_reduction(node.op)) {
-                before.insert(step.value);
+                before.push_back(step.value);
                 early = early || is_reduction(node.op);
             } else {
                 pool = step.value;
@@ -35,8 +36,8 @@ std::vector<ValueId> early_sinks(const Graph& graph, const Plan& plan) {
         }
         if (pool < 0) continue;
         for (const TileStep& step : pass.steps)
-            early = early || (step.scope == Scope::grid && before.count(graph[step.value].args[0]) > 0);
-        for (const Store& store : pass.stores) early = early || before.count(store.value) > 0;
+            early = early || (step.scope == Scope::grid && has(before, graph[step.value].args[0]));
+        for (const Store& store : pass.stores) early = early || has(before, store.value);
         if (early) pools.push_back(pool);
     }
     return pools;

@@ -1,6 +1,7 @@
 #include "plan/settle.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace transfuse {
 
@@ -10,19 +11,20 @@ class Settling {
 public:
     explicit Settling(const Draft& draft)
         : draft_(draft), facts_(draft.facts), n_(static_cast<size_t>(facts_.graph.size())), needed_(n_), prepared_(n_) {
-        live_.resize(draft.passes.size());
-        for (auto& row : live_) row.resize(n_);
+        live_.resize(draft.passes.size() * n_);
         values_.resize(draft.passes.size());
         stores_.resize(draft.passes.size());
     }
 
     Plan run() {
         for (ValueId v : facts_.graph.outputs()) need_output(v);
-        for (std::vector<ValueId>& list : values_) std::sort(list.begin(), list.end());
+        for (Few<ValueId, 12>& list : values_) std::sort(list.begin(), list.end());
         Plan plan;
         plan.views = draft_.view;
         prepare_pass(plan);
-        for (int p : order()) plan.passes.push_back(pass(p));
+        const std::vector<int> ordered = order();
+        plan.passes.reserve(plan.passes.size() + ordered.size() + copied_outputs_.size());
+        for (int p : ordered) plan.passes.push_back(pass(p));
         // Outputs that lie somewhere else already are copied last.
         for (ValueId v : copied_outputs_) {
             Pass copy;
@@ -86,9 +88,9 @@ private:
     }
 
     void compute(int p, ValueId v) {
-        auto& row = live_[static_cast<size_t>(p)];
-        if (row[Facts::at(v)]) return;
-        row[Facts::at(v)] = true;
+        const size_t at = static_cast<size_t>(p) * n_ + Facts::at(v);
+        if (live_[at]) return;
+        live_[at] = true;
         values_[static_cast<size_t>(p)].push_back(v);
         for (ValueId a : facts_.graph[v].args) {
             if (draft_.slot(p, a) != Slot::absent)
@@ -147,13 +149,15 @@ private:
         pass.kind = draft.kind;
         pass.anchor = draft.anchor;
         pass.why = draft.why;
-        pass.stores = stores_[static_cast<size_t>(p)];
-        pass.steps.reserve(values_[static_cast<size_t>(p)].size());
-        for (ValueId v : values_[static_cast<size_t>(p)]) pass.steps.push_back({v, scope_of(draft_.slot(p, v))});
+        pass.stores = std::move(stores_[static_cast<size_t>(p)]);
+        Few<TileStep, 16> steps;
+        for (ValueId v : values_[static_cast<size_t>(p)]) steps.push_back({v, scope_of(draft_.slot(p, v))});
         for (const Store& store : pass.stores)
-            if (facts_.literal[Facts::at(store.value)]) pass.steps.push_back({store.value, Scope::tile});
-        std::stable_sort(pass.steps.begin(), pass.steps.end(),
-                         [](const TileStep& a, const TileStep& b) { return a.scope < b.scope; });
+            if (facts_.literal[Facts::at(store.value)]) steps.push_back({store.value, Scope::tile});
+        pass.steps.reserve(steps.size());
+        for (const Scope scope : {Scope::prologue, Scope::tile, Scope::grid, Scope::tail})
+            std::copy_if(steps.begin(), steps.end(), std::back_inserter(pass.steps),
+                         [&](const TileStep& step) { return step.scope == scope; });
         std::sort(pass.stores.begin(), pass.stores.end(), [](const Store& a, const Store& b) {
             return a.value != b.value     ? a.value < b.value
                    : a.target != b.target ? a.target < b.target
@@ -249,10 +253,10 @@ private:
     const Facts& facts_;
     size_t n_;
     std::vector<bool> needed_, prepared_;
-    std::vector<bool> here_;                    // made or read by the pass at hand
-    std::vector<std::vector<bool>> live_;       // [pass][value]
-    std::vector<std::vector<ValueId>> values_;  // [pass]: those that are live, ascending
-    std::vector<std::vector<Store>> stores_;    // [pass]
+    std::vector<bool> here_;                  // made or read by the pass at hand
+    std::vector<bool> live_;                  // [pass][value]
+    std::vector<Few<ValueId, 12>> values_;    // [pass]: those that are live, ascending
+    std::vector<std::vector<Store>> stores_;  // [pass]
     std::vector<Store> prepare_stores_;
     std::vector<ValueId> copied_outputs_;
 };

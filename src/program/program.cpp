@@ -39,6 +39,13 @@ std::vector<int64_t>& signature(std::span<const TensorView> leaves, std::span<co
     return key;
 }
 
+std::vector<Type> types_of(std::span<const TensorView> views) {
+    std::vector<Type> types;
+    types.reserve(views.size());
+    for (const TensorView& view : views) types.push_back({view.dtype, view.shape});
+    return types;
+}
+
 std::vector<Sizes> strides_of(std::span<const TensorView> views) {
     std::vector<Sizes> strides;
     strides.reserve(views.size());
@@ -53,13 +60,15 @@ Machine machine_for(Engine engine) {
     return Machine::cpu(cores);
 }
 
+// graph_of(types): the rewritten graph for leaves of these types, again, by itself.
+template <class GraphOf>
 std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode,
                                               std::vector<Sizes> leaf_strides, std::vector<Sizes> output_strides,
-                                              const std::shared_ptr<cuda::KnownKernels>& kernels) {
+                                              const std::shared_ptr<cuda::KnownKernels>& kernels, GraphOf graph_of) {
     auto instance = std::make_shared<Instance>();
     for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
     instance->output_strides = std::move(output_strides);
-    Plan planned = plan(rewritten, machine_for(mode.engine));
+    const Plan planned = plan(rewritten, machine_for(mode.engine));
     CompileOptions options;
     options.precision = mode.precision;
     options.leaf_strides = std::move(leaf_strides);
@@ -72,7 +81,11 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
             instance->executable = compile_cpu(planned, options);
             break;
         case Engine::cuda:
-            instance->executable = cuda::compile_knowing(std::move(planned), std::move(options), kernels);
+            instance->executable = cuda::compile_knowing(
+                planned, std::move(options), kernels,
+                [graph_of = std::move(graph_of), engine = mode.engine](const std::vector<Type>& leaf_types) {
+                    return plan(graph_of(leaf_types), machine_for(engine));
+                });
             break;
         case Engine::reference:
             instance->executable = compile_reference(planned, options);
@@ -83,6 +96,46 @@ std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const Call
 }
 
 }  // namespace
+
+struct Program::Read {
+    Graph written;
+    std::optional<Lowered> lowered;  // what rewriting begins with, where other sizes grow it
+};
+
+struct Program::Reading {
+    std::shared_ptr<const Read> read;
+    std::optional<Graph> written;  // given where it is asked for, or where there is nothing else
+    std::optional<Lowered> lowered;
+
+    // For the leaves it was read for.
+    explicit Reading(std::shared_ptr<const Read> of)
+        : read(std::move(of)), written(read->written), lowered(read->lowered) {}
+    // For others.
+    Reading(std::shared_ptr<const Read> of, const std::vector<Type>& types, bool as_written) : read(std::move(of)) {
+        if (read->lowered) lowered = grown(*read->lowered, types);
+        if (as_written || !lowered) written = read->written.with_leaf_types(types);
+    }
+
+    Graph rewritten(const CallMode& mode, bool inference) const {
+        const RewriteOptions options{
+            .inference = inference, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices};
+        return lowered ? rewrite_lowered(*lowered, options) : rewrite(*written, options).rewritten;
+    }
+    // Of a call that keeps something, what it keeps is given as well.
+    Graph forward(const CallMode& mode) const {
+        const Graph graph = rewritten(mode, mode.inference);
+        return mode.keep ? giving(graph, kept_sums(graph)) : graph;
+    }
+    // Of a call that keeps `kept` tensors; throws Error where it does not.
+    Graph backward(const CallMode& mode, const GradientRequest& request, size_t gradients) const {
+        const Graph forward = rewritten(mode, false);
+        const std::vector<ValueId> kept = mode.keep ? kept_sums(forward) : std::vector<ValueId>{};
+        require(request.outputs.size() + kept.size() == gradients, "backward: ", request.outputs.size(),
+                " gradients and ", kept.size(), " kept tensors expected, got ", gradients);
+        const Graph gradient = derive_gradient(*written, request).rewritten;
+        return kept.empty() ? gradient : taking(gradient, forward, kept);
+    }
+};
 
 Program::Program(std::string text) : text_(std::move(text)), kernels_(cuda::no_kernels_yet()) {
     std::string piece;
@@ -139,50 +192,44 @@ std::string Program::render(std::span<const TensorView> leaves, std::span<const 
 
 // What was read for other sizes, inferred anew. It holds for other extents of inputs, but not for another number of
 // axes, other types or parameters, by which attributes were completed. None where it cannot be: reading then says why.
-std::optional<Program::Read> Program::read_like(std::span<const TensorView> leaves, bool written) const {
-    std::optional<Read> read;
+std::optional<Program::Reading> Program::read_like(std::span<const TensorView> leaves, bool written) const {
+    std::shared_ptr<const Read> read;
     {
         const std::lock_guard lock(read_mutex_);
         read = read_;
     }
-    if (!read || leaves.size() != read->written->leaves().size()) return std::nullopt;
-    std::vector<Type> types;
-    types.reserve(leaves.size());
+    if (!read || leaves.size() != read->written.leaves().size()) return std::nullopt;
+    std::vector<Type> types = types_of(leaves);
     for (size_t i = 0; i < leaves.size(); ++i) {
-        const Node& leaf = (*read->written)[read->written->leaves()[i]];
-        types.push_back({leaves[i].dtype, leaves[i].shape});
+        const Node& leaf = read->written[read->written.leaves()[i]];
         const bool holds = leaf.op == Op::param
                                ? types[i] == leaf.type
                                : types[i].dtype == leaf.type.dtype && types[i].rank() == leaf.type.rank();
         if (!holds) return std::nullopt;
     }
     try {
-        Read anew;
-        if (read->lowered) anew.lowered = grown(*read->lowered, types);
-        if (written || !read->lowered) anew.written = read->written->with_leaf_types(types);
-        return anew;
+        return Reading(std::move(read), types, written);
     } catch (const Error&) {
         return std::nullopt;
     }
 }
 
-Program::Read Program::read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const {
+Program::Reading Program::read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const {
     if (auto known = read_like(leaves, written)) return *known;
     Read anew{parse(render(leaves, sizes)), std::nullopt};
+    // What a lattice that is written gives is written, too.
+    const auto is_lattice = [](const Node& node) { return node.op == Op::lattice; };
+    if (!sizes_at_call_ && std::ranges::none_of(anew.written.nodes(), is_lattice)) anew.lowered = lowered(anew.written);
+    Reading reading(std::make_shared<const Read>(std::move(anew)));
     if (!sizes_at_call_) {
-        // What a lattice that is written gives is written, too.
-        const auto is_lattice = [](const Node& node) { return node.op == Op::lattice; };
-        if (std::ranges::none_of(anew.written->nodes(), is_lattice)) anew.lowered = lowered(*anew.written);
         const std::lock_guard lock(read_mutex_);
-        read_ = anew;
+        read_ = reading.read;
     }
-    return anew;
+    return reading;
 }
 
-Graph Program::rewritten(const Read& read, const CallMode& mode, bool inference) {
-    const RewriteOptions options{
-        .inference = inference, .without = {}, .only = {}, .prices = machine_for(mode.engine).prices};
-    return read.lowered ? rewrite_lowered(*read.lowered, options) : rewrite(*read.written, options).rewritten;
+Graph Program::graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const {
+    return *read(leaves, sizes, true).written;
 }
 
 size_t Program::Hash::operator()(const std::vector<int64_t>& key) const {
@@ -227,13 +274,16 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
                                                  const CallMode& mode) {
     return find(signature(leaves, sizes, mode), [&] {
         // Where no tensor is channels last no result is, whatever is written.
-        const Read read = this->read(leaves, sizes, std::ranges::any_of(leaves, channels_last));
-        const Graph graph = rewritten(read, mode, mode.inference);
-        std::vector<Sizes> output_strides = output_layout(read.written ? *read.written : *read.lowered, leaves);
-        if (!mode.keep) return make_instance(graph, mode, strides_of(leaves), std::move(output_strides), kernels_);
-        const std::vector<ValueId> kept = kept_sums(graph);
-        for (ValueId id : kept) output_strides.push_back(contiguous_strides(graph[id].type.shape));
-        return make_instance(giving(graph, kept), mode, strides_of(leaves), std::move(output_strides), kernels_);
+        const Reading reading = read(leaves, sizes, std::ranges::any_of(leaves, channels_last));
+        const Graph graph = reading.forward(mode);
+        std::vector<Sizes> output_strides =
+            output_layout(reading.written ? *reading.written : reading.lowered->graph, leaves);
+        for (size_t j = output_strides.size(); j < graph.outputs().size(); ++j)  // what is kept
+            output_strides.push_back(contiguous_strides(graph[graph.outputs()[j]].type.shape));
+        return make_instance(graph, mode, strides_of(leaves), std::move(output_strides), kernels_,
+                             [read = reading.read, mode](const std::vector<Type>& types) {
+                                 return Reading(read, types, false).forward(mode);
+                             });
     });
 }
 
@@ -246,19 +296,19 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     key.insert(key.end(), request.wrt.begin(), request.wrt.end());
     append_signature(key, gradients);
     return find(key, [&] {
-        const Read read = this->read(leaves, sizes, true);
-        const Graph forward = rewritten(read, mode, false);
-        const std::vector<ValueId> kept = mode.keep ? kept_sums(forward) : std::vector<ValueId>{};
-        require(request.outputs.size() + kept.size() == gradients.size(), "backward: ", request.outputs.size(),
-                " gradients and ", kept.size(), " kept tensors expected, got ", gradients.size());
-        Derivation derivation = derive_gradient(*read.written, request);
-        if (!kept.empty()) derivation.rewritten = taking(derivation.rewritten, forward, kept);
+        const Reading reading = read(leaves, sizes, true);
+        const Graph graph = reading.backward(mode, request, gradients.size());
         std::vector<Sizes> strides = strides_of(leaves);
         for (const TensorView& view : gradients) strides.push_back(view.strides);
         // A gradient has the layout of its leaf, as autograd's accumulation would make it.
         std::vector<Sizes> output_strides;
         for (ValueId leaf : request.wrt) output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
-        return make_instance(derivation.rewritten, mode, std::move(strides), std::move(output_strides), kernels_);
+        return make_instance(graph, mode, std::move(strides), std::move(output_strides), kernels_,
+                             [read = reading.read, mode, request, of = leaves.size(),
+                              given = gradients.size()](std::vector<Type> types) {
+                                 types.resize(of);
+                                 return Reading(read, types, true).backward(mode, request, given);
+                             });
     });
 }
 

@@ -117,8 +117,9 @@ struct Session {
         }
         const Plan first = planned(graph.with_leaf_types(types));
         const auto known = no_kernels_yet();
-        compile_knowing(first, options_for(first, setting), known);
-        return compile_knowing(plan, options, known);
+        const auto again = [](const Plan& of) { return [of](const std::vector<Type>&) { return of; }; };
+        compile_knowing(first, options_for(first, setting), known, again(first));
+        return compile_knowing(plan, options, known, again(plan));
     }
 
     void set_leaf(size_t i, const std::vector<double>& values) {

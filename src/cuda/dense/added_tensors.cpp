@@ -26,10 +26,10 @@ bool lies_in_boxes(const Operand& tensor, const Problem& problem) {
     return true;
 }
 
-std::vector<size_t> added_tensors(const Epilogue& epilogue) {
+Few<size_t, 4> added_tensors(const Epilogue& epilogue) {
     const Problem& problem = epilogue.problem();
     const auto& reads = epilogue.reads();
-    std::vector<size_t> list;
+    Few<size_t, 4> list;
     if (epilogue.stores().empty()) return list;
     for (size_t k = 0; k < reads.size(); ++k) {
         const Operand& o = reads[k];

@@ -17,7 +17,7 @@ namespace transfuse::cuda {
 bool lies_in_boxes(const Operand& tensor, const Problem& problem);
 
 // The reads of the chain's steps that come so; the program's first store leaves so.
-std::vector<size_t> added_tensors(const Epilogue& epilogue);
+Few<size_t, 4> added_tensors(const Epilogue& epilogue);
 
 std::string_view added_code();    // what the machine has for them
 Hooks asked_while_multiplying();  // of the product role

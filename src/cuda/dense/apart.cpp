@@ -45,7 +45,9 @@ void take_apart(TileProgram& program, Problem& problem) {
             return std::count(graph[v].args.begin(), graph[v].args.end(), o.value) > 0;
         });
     };
-    std::erase_if(program.reads, [&](const Operand& o) { return !before(o); });
+    const auto behind =
+        std::remove_if(program.reads.begin(), program.reads.end(), [&](const Operand& o) { return !before(o); });
+    program.reads.erase(behind, program.reads.end());
     program.steps.clear(), program.bias = -1, program.chain_instructions = 1, program.pixel_major = false;
     Operand products;
     products.value = program.around->pass.anchor;

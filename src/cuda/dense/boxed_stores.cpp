@@ -273,7 +273,7 @@ int boxed_element(const Epilogue& epilogue) {
     if (program.around->target.stated()) return 0;
     const Operand* store = stored_by_product_warps(epilogue);
     if (!store) return 0;
-    const std::vector<size_t> added = added_tensors(epilogue);
+    const Few<size_t, 4> added = added_tensors(epilogue);
     for (ValueId v : program.steps)
         if (!fragment_operands(epilogue, v, added)) return 0;
     if (!added.empty() && static_cast<int64_t>(1 + added.size()) * box_maps(problem) > most_maps) return 0;

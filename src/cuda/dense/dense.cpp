@@ -160,12 +160,15 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
     main.grid = {static_cast<uint32_t>(grid), 1, 1}, main.block = {static_cast<uint32_t>(config.threads()), 1, 1};
     main.shared_bytes = static_cast<uint32_t>(s.shared_bytes);
     const int64_t input_at = program->input.offset * bytes(program->input.dtype);
-    std::vector<Argument> arguments = {Argument::of_value(program->input.root, input_at),
-                                       Argument::of_packed(around.number), Argument::of(sizes),
-                                       Argument::of(program->input.strides)};
+    const std::vector<Argument> boxes = needs.boxed ? box_arguments(epilogue, s, config) : std::vector<Argument>();
+    std::vector<Argument> arguments;
+    arguments.reserve(6 + boxes.size() + 2 * (epilogue.reads().size() + epilogue.stores().size()));
+    arguments.push_back(Argument::of_value(program->input.root, input_at));
+    arguments.push_back(Argument::of_packed(around.number));
+    arguments.push_back(Argument::of(sizes));
+    arguments.push_back(Argument::of(program->input.strides));
     epilogue.add_arguments(arguments, partial_at, kept_at);
-    if (needs.boxed)
-        for (Argument& a : box_arguments(epilogue, s, config)) arguments.push_back(std::move(a));
+    arguments.insert(arguments.end(), boxes.begin(), boxes.end());
     if (problem->boxed())
         arguments.push_back(
             Argument::of_boxes(program->input.root, input_at, boxed_input(*program, *problem, config, s)));
@@ -212,7 +215,7 @@ std::optional<DenseProgram> generate(const Surroundings& around, Family family, 
 }
 
 // The families of a device, first choice first.
-std::vector<Family> families(const Surroundings& around) {
+Few<Family, 2> families(const Surroundings& around) {
     if (around.target.has_wgmma() && around.config != portable_config) return {Family::wgmma, Family::mma};
     if (around.target.arch >= 80) return {Family::mma};
     return {};

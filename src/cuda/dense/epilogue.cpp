@@ -16,7 +16,7 @@ Epilogue::Epilogue(const TileProgram& program, const Problem& problem)
       reads_(program.reads),
       stores_(program.stores) {
     channels_ = problem.groups * problem.cout;
-    const auto reads = [&](const std::vector<ValueId>& steps, ValueId value) {
+    const auto reads = [&](const Values& steps, ValueId value) {
         return std::any_of(steps.begin(), steps.end(), [&](ValueId step) {
             const Operands& args = graph_[step].args;
             return std::find(args.begin(), args.end(), value) != args.end();
@@ -134,7 +134,6 @@ std::string Epilogue::operands_made() const {
 
 void Epilogue::add_arguments(std::vector<Argument>& list, int64_t partial_at,
                              const std::vector<int64_t>& kept_at) const {
-    list.reserve(list.size() + 2 * (reads_.size() + stores_.size()) + 2);
     for (const Operand& o : reads_) {
         list.push_back(Argument::of_value(o.root, o.offset * bytes(o.dtype)));
         list.push_back(Argument::of(o.strides));

@@ -27,7 +27,7 @@ public:
     int group_bytes() const {
         return exchange_at_ + 1024 * real_bytes();
     }  // per store group: slots of partials, tables of the image, exchange of channel reductions
-    const std::vector<Partial>& partials() const { return partials_; }
+    const Few<Partial, 2>& partials() const { return partials_; }
     int stats() const { return stats_; }
     Real real() const { return problem_.real_bytes() == 8 ? Real::f64 : Real::f32; }  // REAL in the text
     int real_bytes() const { return problem_.real_bytes(); }
@@ -42,19 +42,19 @@ public:
     std::string operands_made() const;
     // Matching `parameters`; scratch addresses: of partial sums, and of each kept value.
     void add_arguments(std::vector<Argument>& list, int64_t partial_at, const std::vector<int64_t>& kept_at) const;
-    void leave_in_boxes(int64_t maps, std::vector<size_t> added = {}) {
+    void leave_in_boxes(int64_t maps, Few<size_t, 4> added = {}) {
         maps_ = maps, added_ = std::move(added);
     }  // the results, by so many tensor maps, and these reads come in such boxes; 0: they are stored one by one
     bool boxed() const { return maps_ > 0; }
-    const std::vector<size_t>& added() const { return added_; }
-    const std::vector<Operand>& reads() const { return reads_; }
-    const std::vector<Operand>& stores() const { return stores_; }
+    const Few<size_t, 4>& added() const { return added_; }
+    const OperandList& reads() const { return reads_; }
+    const OperandList& stores() const { return stores_; }
     int table_of(size_t read) const { return table_of_[read]; }  // −1: none
     int image_table_of(size_t read) const {
         return image_table_of_[read];
     }  // of values per image and channel; −1: none
     int image_tables() const { return image_tables_; }
-    const std::vector<int>& prologue_tables() const { return prologue_table_of_; }
+    const Few<int, 4>& prologue_tables() const { return prologue_table_of_; }
     int slots_at() const { return slots_at_; }    // from the tables' beginning
     int images_at() const { return images_at_; }  // from a store group's slots, as is
     int exchange_at() const { return exchange_at_; }
@@ -66,12 +66,12 @@ private:
     const TileProgram& program_;
     const Problem& problem_;
     const Graph& graph_;
-    std::vector<Operand> reads_, stores_;
-    static constexpr int image_entries = 2048;    // of a prologue's table
-    std::vector<int> table_of_, image_table_of_;  // per read
-    std::vector<int> prologue_table_of_;          // per read: its first entry; −1: none
-    std::vector<Partial> partials_;
-    std::vector<size_t> added_;
+    OperandList reads_, stores_;
+    static constexpr int image_entries = 2048;  // of a prologue's table
+    Few<int, 4> table_of_, image_table_of_;     // per read
+    Few<int, 4> prologue_table_of_;             // per read: its first entry; −1: none
+    Few<Partial, 2> partials_;
+    Few<size_t, 4> added_;
     int tables_ = 0, image_tables_ = 0, stats_ = 0;
     int64_t channels_ = 0, maps_ = 0;
     int prologue_at_ = 0, slots_at_ = 0, images_at_ = 0, exchange_at_ = 0;

@@ -37,7 +37,7 @@ protected:
 
 // Whether a thread can have the operands of a step: literals, other steps, values per channel, of all images or of
 // each, and those `added` otherwise.
-inline bool fragment_operands(const Epilogue& epilogue, ValueId step, const std::vector<size_t>& added = {}) {
+inline bool fragment_operands(const Epilogue& epilogue, ValueId step, const Few<size_t, 4>& added = {}) {
     for (ValueId a : epilogue.graph()[step].args)
         for (size_t k = 0; k < epilogue.reads().size(); ++k)
             if (epilogue.reads()[k].value == a && epilogue.table_of(k) < 0 &&

@@ -82,7 +82,7 @@ void find_handed(TileProgram& program, const Problem& problem) {
     // What a value needs of the steps and the accumulators.
     const ValueId anchor = program.around->pass.anchor;
     auto needed = [&](ValueId of) {
-        std::vector<ValueId> list;
+        Values list;
         std::function<void(ValueId)> need = [&](ValueId v) {
             if ((v != anchor && !has(program.steps, v)) || has(list, v)) return;
             list.push_back(v);
@@ -92,11 +92,11 @@ void find_handed(TileProgram& program, const Problem& problem) {
         need(of);
         return list;
     };
-    auto is_read = [&](ValueId v, const std::vector<ValueId>& by) {
+    auto is_read = [&](ValueId v, const Values& by) {
         return std::any_of(by.begin(), by.end(),
                            [&](ValueId step) { return step == anchor ? v == program.bias : has(graph[step].args, v); });
     };
-    auto is_enough = [&](ValueId v, const std::vector<ValueId>& before) {  // nobody else asks for what lies before v
+    auto is_enough = [&](ValueId v, const Values& before) {  // nobody else asks for what lies before v
         auto inside = [&](ValueId a) { return a != v && has(before, a); };
         for (ValueId step : program.steps)
             if (!has(before, step) &&

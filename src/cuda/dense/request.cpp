@@ -33,7 +33,7 @@ Request::Request(TileProgram tile_program, const Problem& p)
 }
 
 void Request::leave_in_boxes(int element) {
-    std::vector<size_t> added = element > 0 ? added_tensors(epilogue) : std::vector<size_t>();
+    Few<size_t, 4> added = element > 0 ? added_tensors(epilogue) : Few<size_t, 4>();
     needs.boxed = element, needs.added = static_cast<int>(added.size());
     if (element > 0) needs.fragments = true;
     epilogue.leave_in_boxes(element > 0 ? box_maps(problem) : 0, std::move(added));

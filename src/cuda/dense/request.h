@@ -8,11 +8,12 @@
 #include "cuda/dense/epilogue.h"
 #include "cuda/dense/said.h"
 #include "cuda/dense/written.h"
+#include "cuda/spare.h"
 
 namespace transfuse::cuda {
 
 // What the pass asks of a family.
-struct Request {
+struct Request : Spare<Request> {
     TileProgram program;
     Problem problem;
     Epilogue epilogue;

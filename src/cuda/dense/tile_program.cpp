@@ -116,7 +116,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
     program.grid_shape = spread(anchor.type.shape, spatial, 1);
 
     // Prologue: from the streamed tensor to the lattice's x.
-    std::vector<ValueId> seen;
+    Values seen;
     auto is_step = [&](ValueId v) {
         return std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& s) { return s.value == v; });
     };
@@ -166,7 +166,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 
     // Tile steps and grid reductions.
     auto grid = program.grid_shape;
-    std::vector<ValueId> before_pool;
+    Values before_pool;
     for (const TileStep& step : pass.steps) {
         if (step.value == pass.anchor || step.scope == Scope::prologue || step.scope == Scope::tail) continue;
         const Node& node = graph[step.value];

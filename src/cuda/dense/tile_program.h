@@ -35,27 +35,31 @@ struct GridReduction {
     bool whole = false;  // every spatial axis is reduced: partial sums per tile; else the value itself is kept
 };
 
+// Lists of a pass: short ones mostly, made for every size and every kernel that is weighed.
+using Values = Few<ValueId, 8>;
+using OperandList = Few<Operand, 4>;
+
 constexpr int long_chain = 24;  // instructions: more are written out once, and need registers
 
 struct TileProgram {
     const Surroundings* around = nullptr;
     int spatial = 2;
-    Operand input;                  // streamed by the load role
-    ValueId weight = -1;            // canonical [G, Cin/G, Cout/G, K…]
-    std::vector<ValueId> prologue;  // steps
-    std::vector<ValueId> steps;     // tile steps after the anchor
+    Operand input;        // streamed by the load role
+    ValueId weight = -1;  // canonical [G, Cin/G, Cout/G, K…]
+    Values prologue;      // steps
+    Values steps;         // tile steps after the anchor
     std::optional<TilePool> pool;
     ValueId pool_value = -1;
-    std::vector<Operand> reads;  // of the prologue and the tile steps, bias included
+    OperandList reads;  // of the prologue and the tile steps, bias included
     ValueId bias = -1;
-    std::vector<Operand> stores;
-    std::vector<GridReduction> grid;
+    OperandList stores;
+    Few<GridReduction, 2> grid;
     std::array<int64_t, 5> grid_shape{};  // of the values after the pool: n, c, d, h, w
     bool channel_reductions = false;
-    ValueId fold = -1;                 // a channel reduction that the product warps form on their accumulators
-    std::vector<ValueId> before_fold;  // the steps it needs
-    ValueId handed = -1;  // the value that product warps hand over, with all channel reductions behind them
-    std::vector<ValueId> before_handed;  // the steps it needs, itself and the accumulators
+    ValueId fold = -1;     // a channel reduction that the product warps form on their accumulators
+    Values before_fold;    // the steps it needs
+    ValueId handed = -1;   // the value that product warps hand over, with all channel reductions behind them
+    Values before_handed;  // the steps it needs, itself and the accumulators
     bool reduces_in_chunks() const { return channel_reductions && handed < 0; }
     bool handed_biased = false;  // the product warps add the bias before they hand over
     bool pixel_major = false;

@@ -69,7 +69,7 @@ void add_before(KeyText& key, const Graph& graph, ValueId value, int back, bool 
         if (arg >= 0) add_before(key, graph, arg, back - 1, operand && is_view_op(node.op));
 }
 
-void add_steps(KeyText& key, const Graph& graph, const std::vector<ValueId>& steps, ValueId anchor) {
+void add_steps(KeyText& key, const Graph& graph, const Values& steps, ValueId anchor) {
     constexpr int back = 3;
     for (const ValueId step : steps) {
         add(key, graph, step);

@@ -1,0 +1,104 @@
+#include "cuda/preparation.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "cuda/key_text.h"
+
+namespace transfuse::cuda {
+
+struct Preparations::Ground {
+    Graph graph;
+    std::vector<bool> parameters, views;
+    std::vector<ValueId> reads;  // of the plan's first pass
+    std::vector<Sizes> leaf_strides;
+    Target target;
+    bool aligned, beside;
+    struct Found {
+        std::shared_ptr<const Program> program;
+        std::vector<std::shared_ptr<const ExtraJob>> extras;  // they live as long, so that no other has their addresses
+    };
+    std::unordered_map<std::string, Found> found;  // by what is stored and packed
+};
+
+namespace {
+
+size_t at(ValueId value) { return static_cast<size_t>(value); }
+
+bool same_node(const Node& a, const Node& b) {
+    return a.op == b.op && a.args == b.args && a.type == b.type && a.attributes.same(b.attributes);
+}
+
+bool same_parameters(const Graph& a, const Graph& b, const std::vector<bool>& parameters) {
+    for (size_t v = 0; v < parameters.size(); ++v)
+        if (parameters[v] && !same_node(a.nodes()[v], b.nodes()[v])) return false;
+    return true;
+}
+
+const std::vector<ValueId>& reads(const Plan& plan) {
+    static const std::vector<ValueId> none;
+    return !plan.passes.empty() && plan.passes[0].kind == PassKind::prepare ? plan.passes[0].reads : none;
+}
+
+// Of the leaves that are parameters; those of others do not matter.
+template <class Each>
+void each_parameter_leaf(const Preparation& asked, const Each& each) {
+    for (const ValueId leaf : asked.plan.graph.leaves())
+        if (asked.parameters[at(leaf)]) each(asked.strides[at(leaf)]);
+}
+
+bool same_strides(const Preparation& asked, const std::vector<Sizes>& leaves) {
+    size_t met = 0;
+    bool same = true;
+    each_parameter_leaf(asked, [&](const Sizes& strides) { same = same && strides == leaves[met], ++met; });
+    return same;
+}
+
+std::string wanted(const Preparation& asked) {
+    KeyText key;
+    key.add(asked.stored.size());
+    for (const ValueId v : asked.stored) key.add(v, asked.strides[at(v)]);
+    for (const auto& extra : asked.extras) key.add(reinterpret_cast<uintptr_t>(extra.get()));
+    return key.take();
+}
+
+}  // namespace
+
+Preparations::Ground* Preparations::ground_of(const Preparation& asked) const {
+    for (const auto& ground : grounds_)
+        if (ground->aligned == asked.aligned && ground->beside == asked.beside && ground->target == asked.target &&
+            ground->parameters == asked.parameters && ground->views == asked.plan.views &&
+            ground->reads == reads(asked.plan) && same_parameters(ground->graph, asked.plan.graph, asked.parameters) &&
+            same_strides(asked, ground->leaf_strides))
+            return ground.get();
+    return nullptr;
+}
+
+std::shared_ptr<const Program> Preparations::find(const Preparation& asked) const {
+    const Ground* ground = ground_of(asked);
+    if (!ground) return nullptr;
+    const auto found = ground->found.find(wanted(asked));
+    return found == ground->found.end() ? nullptr : found->second.program;
+}
+
+void Preparations::remember(const Preparation& asked, std::shared_ptr<const Program> program) {
+    Ground* ground = ground_of(asked);
+    if (!ground) {
+        std::vector<Sizes> leaves;
+        each_parameter_leaf(asked, [&](const Sizes& strides) { leaves.push_back(strides); });
+        if (grounds_.size() == most) grounds_.erase(grounds_.begin());
+        grounds_.push_back(std::make_shared<Ground>(Ground{asked.plan.graph,
+                                                           asked.parameters,
+                                                           asked.plan.views,
+                                                           reads(asked.plan),
+                                                           std::move(leaves),
+                                                           asked.target,
+                                                           asked.aligned,
+                                                           asked.beside,
+                                                           {}}));
+        ground = grounds_.back().get();
+    }
+    ground->found.try_emplace(wanted(asked), Ground::Found{std::move(program), asked.extras});
+}
+
+}  // namespace transfuse::cuda
