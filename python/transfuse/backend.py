@@ -8,6 +8,7 @@ import copy
 
 import torch
 from torch import nn
+from torch.fx import Graph
 
 from transfuse import fallback
 from transfuse.account import Report, graph_report
@@ -77,6 +78,16 @@ def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.
     return traced
 
 
+def _refuse_own_ways(graph_module: torch.fx.GraphModule) -> None:
+    """What would be lost by tracing through it: autocast that is entered inside, and gradients that the model makes its own (an
+    autograd function, a hook on a tensor) where they may be asked for. Dynamo looks at whether they are on before every call."""
+    targets = {node.target for part in graph_module.modules() for node in getattr(part, "graph", Graph()).nodes}
+    if torch.amp.autocast_mode._enter_autocast in targets:
+        raise Unsupported("autocast is entered inside it")
+    if torch.is_grad_enabled() and torch.ops.higher_order.autograd_function_apply in targets:
+        raise Unsupported("an autograd function, or a hook on a tensor, has a gradient of its own")
+
+
 def _is_parameter(node, value) -> bool:
     if isinstance(value, nn.Parameter):
         return True
@@ -100,8 +111,7 @@ def backend(
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     fixed = [_is_parameter(n, v) for n, v in zip(placeholders, example_inputs)]
     try:
-        if any(node.target is torch.amp.autocast_mode._enter_autocast for node in graph_module.graph.nodes):
-            raise Unsupported("autocast is entered inside it")
+        _refuse_own_ways(graph_module)
         traced = _aten(graph_module, example_inputs)
         names = {
             n.name for n, is_fixed in zip((n for n in traced.graph.nodes if n.op == "placeholder"), fixed) if is_fixed

@@ -13,6 +13,7 @@ from torch import nn
 
 import transfuse
 from transfuse import backend as transfuse_backend
+from transfuse import fallback
 
 
 @pytest.fixture(autouse=True)
@@ -141,6 +142,46 @@ def test_attributes_that_changed_before_and_after_tracing(no_fallback):
         close(torch.export.export(ours, (x,)).module()(x), model(x))
         close(ours(x), model(x))
         close(torch.export.export(ours, (x,)).module()(x), model(x))
+
+
+class Louder(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 5
+
+
+def hooked(y):
+    y.register_hook(lambda gradient: gradient * 3)
+    return y * 2
+
+
+@pytest.mark.parametrize("own", [Louder.apply, hooked], ids=["function", "hook"])
+def test_gradients_that_the_model_makes_its_own(own):
+    def forward(x, weight):
+        return own(nn.functional.conv_transpose2d(x, weight)).relu()
+
+    compiled = torch.compile(forward, backend="transfuse", options={"never_slower": False})
+    x, weight = torch.randn(2, 3, 5, 6), torch.randn(3, 4, 3, 3)
+    found = []
+    fallback._said.clear()
+    with pytest.warns(fallback.Warned, match="gradient of its own"):
+        for way in (compiled, forward):
+            leaves = [t.clone().requires_grad_() for t in (x, weight)]
+            y = way(*leaves)
+            y.sum().backward()
+            found.append([y, *[leaf.grad for leaf in leaves]])
+    for ours, plain in zip(*found):
+        close(ours, plain)
+    if own is hooked:  # which PyTorch refuses without gradients
+        return
+    transfuse_backend.reset()
+    with torch.no_grad():
+        close(compiled(x, weight), forward(x, weight))
+    assert transfuse_backend.account("").taken > 0
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "training"])
