@@ -150,6 +150,8 @@ def check(words: list[str]) -> int:
             )
     told = transfuse.report(optimized)
     print(f"\n{told.taken} operators taken, {told.left} left to PyTorch")
+    for failure in told.failures:
+        print(f"  {failure}")
     for line in (line for graph in told.graphs for line in graph.lines if line.left):
         print(f"  {line.op} {line.module}: {line.reason}")
     torch.set_grad_enabled(True)
@@ -167,6 +169,7 @@ def _results(model, inputs, backward: bool) -> list:
 
     from transfuse.bench.accuracy import tensors
 
+    torch.manual_seed(0)  # who draws random numbers draws the same ones at every call
     if not backward:
         with torch.no_grad():
             return tensors(model(*inputs))

@@ -63,6 +63,17 @@ def test_check(model, capsys):
     assert out.count("right") == 4 and "2 operators taken, 0 left" in out
 
 
+def test_check_says_why_nothing_was_taken(tmp_path, capsys):
+    path = tmp_path / "branches.py"
+    path.write_text(
+        MODEL.replace("def forward(self, x):", "def forward(self, x):\n        x = x if x.sum() > 0 else -x")
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert cli.main(["check", str(path), "--seeds", "1"]) == 0
+    assert "depends on the values of a tensor" in capsys.readouterr().out
+
+
 def test_a_wrong_result_is_called_wrong(model, capsys, monkeypatch):
     import transfuse
 

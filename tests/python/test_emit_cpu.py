@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from transfuse import emit
+from transfuse.problem import ProblemError
 
 root = Path(__file__).resolve().parents[2]
 FALLEN = """
@@ -147,3 +148,43 @@ def test_indices_images_without_a_batch_and_results_without_axes(tmp_path):
     file.write_text(emit.emit(reference, "cpu"))
     run = checked(reference, file)
     assert run.returncode == 0 and run.stdout.count("right") == 2, run.stdout + run.stderr
+
+
+DROPPED = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3, 2, 1)
+        self.norm = nn.BatchNorm2d(4)
+        self.drop = nn.Dropout(0.5)
+    def forward(self, x):
+        return self.drop(self.norm(self.up(x)))
+def get_inputs(): return [torch.rand(2, 3, 8, 8)]
+def get_init_inputs(): return []
+"""
+
+
+def test_short_sums_before_a_norm_and_random_numbers(tmp_path):
+    """Sums in double meet parameters in fp32; both sides draw the same numbers."""
+    reference, file = tmp_path / "reference.py", tmp_path / "file.py"
+    reference.write_text(DROPPED)
+    file.write_text(emit.emit(reference, "cpu"))
+    run = checked(reference, file)
+    assert run.returncode == 0 and run.stdout.count("right") == 2, run.stdout + run.stderr
+
+
+def test_dropout_behind_one_convolution_alone(tmp_path):
+    reference = tmp_path / "reference.py"
+    reference.write_text(DROPPED.replace("self.norm(self.up(x))", "self.up(x)"))
+    assert "class ModelNew" in emit.emit(reference, "cuda")
+
+
+def test_inputs_in_a_dictionary_are_refused(tmp_path):
+    reference = tmp_path / "reference.py"
+    text = DROPPED.replace("self.up(x)", 'self.up(x["x"])').replace(
+        "[torch.rand(2, 3, 8, 8)]", '[{"x": torch.rand(2, 3, 8, 8)}]'
+    )
+    reference.write_text(text)
+    with pytest.raises(ProblemError, match="holds a dict"):
+        emit.emit(reference, "cpu")

@@ -96,6 +96,11 @@ def inputs_of(reference_problem) -> list:
 
 def captured(reference_problem, training: bool) -> Mode:
     model, inputs = reference_problem.model().train(training), tuple(inputs_of(reference_problem))
+    nested = [type(value).__name__ for value in inputs if isinstance(value, (dict, list, tuple))]
+    if nested:
+        raise ProblemError(
+            f"{reference_problem.path}: get_inputs() holds a {nested[0]}; a file takes tensors and numbers"
+        )
     try:
         found = capture(model, type(model), inputs, {}, True)
     except Exception as error:

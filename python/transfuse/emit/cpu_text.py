@@ -217,10 +217,10 @@ def convolve(x, weight, bias, stride, padding, dilation, transposed, output_padd
     reach, one = [dilation[a] * (kernel[a] - 1) + 1 for a in axes], [1] * len(kernel)
     if transposed:
         out = [(size[a] - 1) * stride[a] - 2 * padding[a] + reach[a] + output_padding[a] for a in axes]
-        return lattice(x, weight.unflatten(0, (groups, -1)), bias, groups, stride, one, dilation, padding, out)
+        return lattice(x, weight.unflatten(0, (groups, -1)), bias, groups, stride, one, dilation, padding, out).to(x.dtype)
     out = [(size[a] + 2 * padding[a] - reach[a]) // stride[a] + 1 for a in axes]
     turned = weight.unflatten(0, (groups, -1)).transpose(1, 2)
-    return lattice(x, turned, bias, groups, one, stride, [-d for d in dilation], [-p for p in padding], out)
+    return lattice(x, turned, bias, groups, one, stride, [-d for d in dilation], [-p for p in padding], out).to(x.dtype)
 '''
 
 DIFFERENTIATED = '''

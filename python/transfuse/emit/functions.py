@@ -87,6 +87,8 @@ def by_one_function(train: str, evaluation: str) -> tuple[str, str]:
         return train, evaluation
     lines, theirs = train[mine.end() :].split("\n"), evaluation[other.end() :]
     norms = [i for i, line in enumerate(lines) if re.match(r"    \w+ = batch_norm\(", line)]
+    if not norms:
+        return train, evaluation
     running: list[str] = []
     for i, match in zip(norms, BY_RUNNING.finditer(theirs)):
         running += match[3], match[4]
