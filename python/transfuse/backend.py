@@ -84,6 +84,8 @@ def _refuse_own_ways(graph_module: torch.fx.GraphModule) -> None:
     targets = {node.target for part in graph_module.modules() for node in getattr(part, "graph", Graph()).nodes}
     if torch.amp.autocast_mode._enter_autocast in targets:
         raise Unsupported("autocast is entered inside it")
+    if any(str(getattr(t, "__module__", "")).startswith(("torch._functorch", "torch._C._functorch")) for t in targets):
+        raise Unsupported("a transform of torch.func is applied inside it")
     if torch.is_grad_enabled() and torch.ops.higher_order.autograd_function_apply in targets:
         raise Unsupported("an autograd function, or a hook on a tensor, has a gradient of its own")
 

@@ -311,7 +311,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     if reads.questions.replaces:
         raise LastingError("its forward() gives a tensor other memory")
     if changes or reads.written:
-        raise LastingError("its forward() changes attributes of the module")
+        raise LastingError("its forward() changes attributes of the module, or variables beside it")
     _forget_tensors(program.graph_module)
     captured = _lifted(program, dynamic, paths)
     asked = reads.questions

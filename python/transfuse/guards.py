@@ -12,8 +12,9 @@ import torch
 from torch import nn
 from torch.autograd import forward_ad
 
+from transfuse.outside import Outside, is_number, value_at
 from transfuse.questions import PATH
-from transfuse.reads import is_plain, parts_of, snapshot
+from transfuse.reads import Same, is_plain, parts_of, snapshot
 
 # Hooks on all modules: they want to see every one called.
 _EVERYWHERE = [
@@ -45,6 +46,7 @@ class Watch:
                 if isinstance(value, list) and name[0] != "_" and all(map(is_plain, value))
             ]
             self.lists += [(table, name) for name in listed]
+        self.outside = Outside(module).places()
         parts = parts_of(module)
         self.read = [(parts[path], name) for path, name in sorted(reads) if path in parts]
         # The root's own hooks run around forward(), outside of what is captured.
@@ -65,10 +67,11 @@ class Watch:
         """Equal as long as nothing watched has changed."""
         return (
             tuple([get(table) for get, table in self.plain]),
-            tuple([p.dtype for table in self.parameters for p in table.values() if p is not None]),
+            tuple([tuple([(k, p.dtype) for k, p in t.items() if p is not None]) for t in self.parameters]),
             tuple([tuple(table[name]) for table, name in self.lists]) if self.lists else None,
             tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
             tuple([snapshot(getattr(part, name, None)) for part, name in self.read]) if self.read else None,
+            tuple([_kept(value_at(*place)) for place in self.outside]) if self.outside else None,
         )
 
     def tests(self) -> tuple[list[str], dict]:
@@ -112,6 +115,9 @@ class Watch:
             for part, name in self.read
         ]
         tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" for hooks in self.hooks if hooks]
+        for place, name in self.outside:
+            now, where = value_at(place, name), ".cell_contents" if name is None else f"[{name!r}]"
+            tests.append(f"{named(place)}{where} {'==' if is_number(now) else 'is'} {named(now)}")
         return tests, names
 
     def bare(self, tests: list[str], names: dict) -> tuple[list[str], dict]:
@@ -119,6 +125,10 @@ class Watch:
         table = self.sizes[0][0]
         own = {"own": table, "nothing": names["nothing"] + [table[name] for name in HOOKS]}
         return ["own.get('_compiled_call_impl') is None", "'forward' not in own", *tests], names | own
+
+
+def _kept(value):
+    return value if is_number(value) else Same(value)
 
 
 def attributes(module: nn.Module, reads) -> list[tuple[str, str, object]] | None:

@@ -193,13 +193,14 @@ class Recall:
     @staticmethod
     def _text(tests: list[str]) -> str:
         condition = "\n                and ".join(tests)
-        # What a test looks for may be gone: then something has changed. What is no tensor has no shape, or one with no hash.
+        # What a test looks for may be gone, or an array where a number was: then something has changed. What is no tensor has no
+        # shape, or one with no hash.
         return f"""
 def find(args):
     try:
         if not ({condition}):
             return None
-    except (KeyError, AttributeError, TypeError):
+    except (KeyError, AttributeError, TypeError, ValueError, RuntimeError):
         return None
     try:
         if len(args) == 1:

@@ -184,6 +184,18 @@ def test_gradients_that_the_model_makes_its_own(own):
     assert transfuse_backend.account("").taken > 0
 
 
+def test_transforms_inside_are_pytorchs():
+    up = nn.ConvTranspose2d(3, 4, 3)
+
+    def forward(x):
+        return torch.func.vjp(up, x)[1](up(x))[0]
+
+    x = torch.randn(2, 3, 5, 6)
+    fallback._said.clear()
+    with pytest.warns(fallback.Warned, match="torch.func"):
+        close(torch.compile(forward, backend="transfuse")(x), forward(x))
+
+
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "training"])
 def test_export_of_an_optimised_model(tmp_path, training):
     model = decoder().train(training)

@@ -1,0 +1,154 @@
+"""Variables beside a module that its forward() reads, and attributes that become something else: each call sees them as they are."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import transfuse
+from transfuse import fallback
+
+X = torch.randn(2, 3, 5, 6, generator=torch.Generator().manual_seed(1))
+FACTOR = 2.0
+SCALES = torch.ones(4, 1, 1)
+CALLS = 0
+
+
+def scaled(y):
+    return y * FACTOR
+
+
+class Up(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+        self.how = how
+
+    def forward(self, x):
+        return self.how(self.up(x))
+
+
+class Reading(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+
+    def helped(self, y):
+        return next(part * FACTOR for part in (y, -y)) if SCALES is None else y * SCALES * FACTOR
+
+    def forward(self, x):
+        return self.helped(self.up(x))
+
+
+def in_a_closure():
+    factor = 2.0
+
+    def change(value):
+        nonlocal factor
+        factor = value
+
+    return Up(lambda y: y * factor), change
+
+
+def set_factor(value):
+    global FACTOR
+    FACTOR = value
+
+
+def set_scales(value):
+    global SCALES
+    SCALES = torch.full((4, 1, 1), value)
+
+
+def no_scales(value):
+    global SCALES
+    SCALES = None
+    set_factor(value)
+
+
+CASES = {
+    "a function's global number": lambda: (Up(scaled), set_factor),
+    "a method's global number": lambda: (Reading(), set_factor),
+    "a method's global tensor": lambda: (Reading(), set_scales),
+    "a tensor that becomes nothing": lambda: (Reading(), no_scales),
+    "a closure's number": in_a_closure,
+    "a part's": lambda: (nn.Sequential(Up(scaled), nn.Tanh()), set_factor),
+}
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    global FACTOR, SCALES
+    FACTOR, SCALES = 2.0, torch.ones(4, 1, 1)
+    yield
+    FACTOR, SCALES = 2.0, torch.ones(4, 1, 1)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_variables_that_change(case, no_fallback):
+    model, change = CASES[case]()
+    plain = copy.deepcopy(model)
+    ours = transfuse.optimize(model, (X,), never_slower=False)
+    for value in (None, 3.0, 5.0, 3.0):
+        if value is not None:
+            change(value)
+        for _ in range(2):
+            assert torch.allclose(ours(X), plain(X), atol=1e-5)
+
+
+def test_a_variable_that_rests_costs_no_capture(no_fallback):
+    ours = transfuse.optimize(Reading(), (X,), never_slower=False)
+    SCALES.mul_(2)  # the same tensor, read at every call
+    for batch in (X, torch.cat([X, X])):
+        assert torch.allclose(ours(batch), ours.up(batch) * 4, atol=1e-5)
+    assert sum(map(len, ours.__dict__["_transfuse"].captures.values())) == 1
+
+
+def counting(y):
+    global CALLS
+    CALLS += 1
+    return y * 2
+
+
+def test_a_forward_that_counts_its_calls_counts_all():
+    global CALLS
+    ours = transfuse.optimize(Up(counting), never_slower=False)
+    CALLS = 0
+    with pytest.warns(fallback.Warned, match="changes"):
+        for _ in range(3):
+            ours(X)
+    assert CALLS >= 3
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+        self.alpha = 2.0
+
+    def forward(self, x):
+        return self.up(x) * self.alpha
+
+
+def test_an_attribute_that_becomes_something_else(no_fallback):
+    ours = transfuse.optimize(Scaled(), (X,), never_slower=False)
+    plain = Scaled()
+    plain.load_state_dict(ours.state_dict())
+
+    def same():
+        for _ in range(2):
+            assert torch.allclose(ours(X), plain(X), atol=1e-5)
+
+    same()
+    for value in (torch.full((4, 1, 1), 3.0), 4, True):
+        ours.alpha = plain.alpha = value
+        same()
+    for model in (ours, plain):
+        del model.alpha
+        model.register_buffer("alpha", torch.full((4, 1, 1), 5.0))
+    same()
+    for model in (ours, plain):
+        del model.alpha
+        model.alpha = nn.Parameter(torch.full((4, 1, 1), 6.0))
+    same()
