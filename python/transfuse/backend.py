@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.fx import Graph
 
-from transfuse import fallback
+from transfuse import fallback, library
 from transfuse.account import Report, graph_report
 from transfuse.direct import direct
 from transfuse.regions import Cut, Options, cut
@@ -30,15 +30,26 @@ def reset() -> None:
     _cuts.clear()
 
 
-def _detached(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """`x.data` as `x.detach()`: the first is a call that make_fx does not see, and takes for a constant."""
-    data = torch._C._autograd._get_data_attr
-    if not any(node.target == data for node in graph_module.graph.nodes):
+def _as_pytorch(leaves, handle: int, sizes, mode: int):
+    return list(library.eager_of(handle)(*leaves, *sizes))
+
+
+# `x.data` is a call that make_fx does not see, and takes for a constant. Layers of transfuse.nn join what is around them.
+_INSTEAD = {
+    torch._C._autograd._get_data_attr: torch.detach,
+    torch.ops.transfuse.run: _as_pytorch,
+    torch.ops.transfuse.run.default: _as_pytorch,
+}
+
+
+def _traceable(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph with calls in it that make_fx can follow, in the place of others."""
+    if not any(node.op == "call_function" and node.target in _INSTEAD for node in graph_module.graph.nodes):
         return graph_module
     graph = copy.deepcopy(graph_module.graph)
     for node in graph.nodes:
-        if node.target == data:
-            node.target = torch.detach
+        if node.op == "call_function" and node.target in _INSTEAD:
+            node.target = _INSTEAD[node.target]
     return torch.fx.GraphModule(graph_module, graph)
 
 
@@ -66,7 +77,7 @@ def _aten(graph_module: torch.fx.GraphModule, example_inputs: list) -> torch.fx.
         for v in values
     ]
     trace = make_fx(
-        _detached(graph_module),
+        _traceable(graph_module),
         tracing_mode="fake" if mode is None else "real",
         pre_dispatch=True,
         _allow_non_fake_inputs=True,

@@ -27,7 +27,7 @@ from transfuse import precision
 from transfuse.guards import HOOKS, Watch
 from transfuse.questions import PATH
 from transfuse.reads import Reads, tensors_in
-from transfuse.trials import unseen
+from transfuse.trials import capturing, unseen
 
 
 class CaptureError(Exception):
@@ -98,7 +98,6 @@ class Capture:
         return self._relations is None or self._relations(flat_inputs)
 
 
-_capturing = threading.local()
 _lock = threading.RLock()
 _original_batch_norm = _BatchNorm.forward
 
@@ -106,7 +105,7 @@ _original_batch_norm = _BatchNorm.forward
 def _batch_norm_forward(self, x):
     """BatchNorm with momentum=None averages all batches so far: the factor is a tensor here, so that it can be captured."""
     if (
-        not getattr(_capturing, "on", False)
+        not getattr(capturing, "on", False)
         or self.momentum is not None
         or not self.training
         or self.running_mean is None
@@ -141,7 +140,7 @@ def _capturing_here():
         patch_method(self, cls, name, choose, deduplicate)
 
     with _lock, _quiet():
-        _capturing.on = True
+        capturing.on = True
         _BatchNorm.forward, _Patcher.patch_method = _batch_norm_forward, patch_here
         cached, parametrize._cache_enabled = parametrize._cache_enabled, 0
         try:
@@ -149,7 +148,7 @@ def _capturing_here():
         finally:
             parametrize._cache_enabled = cached
             _BatchNorm.forward, _Patcher.patch_method = _original_batch_norm, patch_method
-            _capturing.on = False
+            capturing.on = False
 
 
 @contextlib.contextmanager

@@ -133,6 +133,11 @@ def remember(handle: int, text: str, eager, reach: list[list[int]]) -> None:
     _reach[handle] = _reach[text] = reach
 
 
+def eager_of(handle: int):
+    """PyTorch's own way with a region: leaves and sizes in, results and batch statistics out."""
+    return _eager[handle]
+
+
 def _reached(reach: list[list[int]], needed, gradients) -> list[int]:
     """The leaves to be given a gradient: those that want one and that an output with a gradient reaches. The others get none, not
     zeros: an optimiser passes over what has none."""

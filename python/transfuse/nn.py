@@ -80,12 +80,25 @@ def _fits(x, weight, bias, rank: int) -> bool:
         and all(t.layout is torch.strided and t.numel() > 0 for t in tensors)
         and x.device.type in ("cpu", "cuda")
         and torch._C._functorch.peek_interpreter_stack() is None
+        and not torch._C._is_tracing()  # torch.jit.trace writes down PyTorch's operators
         and forward_ad._current_level < 0
     )
 
 
+def _as_pytorchs(base: type):
+    """What torch.jit.script asks for: the layer, of PyTorch's own class."""
+
+    def prepare(layer):
+        plain = object.__new__(base)
+        plain.__dict__ = dict(layer.__dict__)
+        return plain
+
+    return prepare
+
+
 class ConvTranspose1d(nn.ConvTranspose1d):
     __doc__ = nn.ConvTranspose1d.__doc__
+    __prepare_scriptable__ = _as_pytorchs(nn.ConvTranspose1d)
 
     def forward(self, input, output_size=None):
         return _forward(self, input, output_size, 1, super().forward)
@@ -93,6 +106,7 @@ class ConvTranspose1d(nn.ConvTranspose1d):
 
 class ConvTranspose2d(nn.ConvTranspose2d):
     __doc__ = nn.ConvTranspose2d.__doc__
+    __prepare_scriptable__ = _as_pytorchs(nn.ConvTranspose2d)
 
     def forward(self, input, output_size=None):
         return _forward(self, input, output_size, 2, super().forward)
@@ -100,6 +114,7 @@ class ConvTranspose2d(nn.ConvTranspose2d):
 
 class ConvTranspose3d(nn.ConvTranspose3d):
     __doc__ = nn.ConvTranspose3d.__doc__
+    __prepare_scriptable__ = _as_pytorchs(nn.ConvTranspose3d)
 
     def forward(self, input, output_size=None):
         return _forward(self, input, output_size, 3, super().forward)

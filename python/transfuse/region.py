@@ -13,7 +13,7 @@ from torch import nn
 from transfuse import fallback, library
 from transfuse.memory import peak_of, total
 from transfuse.precision import allows_tf32, uses_tf32
-from transfuse.trials import unseen
+from transfuse.trials import capturing, unseen
 
 _salts = itertools.count(1)
 
@@ -88,6 +88,10 @@ class Region:
         """A call from Python code that torch.compile or torch.export may be tracing."""
         if not torch.compiler.is_compiling():
             return self.caller()(*arguments)
+        if getattr(capturing, "on", False) and self.differentiable == self.outputs:
+            return self.eager(
+                *arguments
+            )  # a part of the model that is being captured: in PyTorch's operators, which join others
         leaves, sizes = list(arguments[: self.leaf_count]), list(arguments[self.leaf_count :])
         grad = torch.is_grad_enabled() and any([leaf.requires_grad for leaf in leaves])
         mode = self.call_mode(leaves[0], grad)

@@ -1,9 +1,11 @@
 """Runs of a model that are not the model's own: to capture it, or to measure and compare ways of running it."""
 
 import contextlib
+import threading
 
 import torch
 
+capturing = threading.local()  # .on: whether this thread captures a model for optimize()
 _suspend = torch._C._autograd._saved_tensors_hooks_set_tracing
 
 

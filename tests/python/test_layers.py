@@ -126,3 +126,30 @@ def test_empty_batch():
     assert layer(torch.randn(0, 4, 5, 5)).shape == plain(torch.randn(0, 4, 5, 5)).shape
     optimized = transfuse.optimize(nn.Sequential(plain, nn.ReLU()), torch.randn(1, 4, 5, 5))
     assert optimized(torch.randn(0, 4, 5, 5)).shape == (0, 6, 7, 7)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_traced_and_scripted_by_torch_jit(rank):
+    """TorchScript knows PyTorch's operators; what it makes serves other sizes, and shares the parameters."""
+    layer = getattr(transfuse.nn, f"ConvTranspose{rank}d")(3, 4, 3, 2)
+    model = nn.Sequential(layer, nn.ReLU())
+    x = torch.randn(2, 3, *[5] * rank)
+    for made in (torch.jit.trace(model, x), torch.jit.script(model)):
+        with torch.no_grad():
+            layer.weight.mul_(2)
+        assert torch.allclose(made(x[:1]), model(x[:1]), atol=1e-5)
+
+
+def test_they_join_what_is_around_them(no_fallback):
+    """In an optimised or compiled model they are what PyTorch's layers are."""
+    model = nn.Sequential(transfuse.nn.ConvTranspose2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU())
+    x = torch.randn(2, 3, 5, 6)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    assert (transfuse.report(ours).taken, transfuse.report(ours).left) == (3, 0)
+    transfuse.backend.reset()
+    compiled = torch.compile(model, backend="transfuse", options={"never_slower": False})
+    for made in (ours, compiled):
+        assert torch.allclose(made(x), model(x), atol=1e-5)
+        made(x).sum().backward()
+    assert (transfuse.report(compiled).taken, transfuse.report(compiled).left) == (3, 0)
