@@ -9,11 +9,8 @@
 #         return x
 # Derivation, each rule exact:
 #   expand_conv: conv_transpose f32[16,128,514,514] is a lattice convolution
-#   collapse: reducing [2,3] of f32[16,128,514,514] before the convolution: 1 box
-#   merge_shifts: two shifts are one
-#   permute_of_permute: permute of axes of extent 1 is a reshape
-#   size_one_axes: sum over axes of extent 1 is the value itself
-#   … and 3 more
+#   collapse: reducing [2,3] of f32[16,128,514,514] before the convolution: 1 box; merge_shifts: two shifts are one
+#   permute_of_permute: permute of axes of extent 1 is a reshape; size_one_axes: sum over axes of extent 1 is the value itself; … and 3 more
 #   in all 620 Gflop and 5.4 GB became 269 Mflop and 1.07 GB.
 # Plan: prepare: 197 kflop, 329 kB; moments: 269 Mflop, 1.07 GB.
 # Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 0.269 ms at least for the plan at these sizes, 1.55 ms as written.
@@ -29,6 +26,10 @@ from torch.utils.cpp_extension import load_inline
 # Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.
 SOURCE = r"""
 #define UNROLL _Pragma("unroll")
+#define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
+#define KERNEL(...) void __launch_bounds__(__VA_ARGS__)
+#define READ const STORED* __restrict__
+#define EACH(block, count) for (int block = blockIdx.x; block < count; block += gridDim.x)
 #define DEVICE __device__ __forceinline__
 struct Half {
     unsigned short bits;
@@ -65,29 +66,23 @@ struct alignas(8) tf_divisor { unsigned magic, shift; };  // 0 <= n < 2^31
 DEVICE int tf_quotient_of(int n, tf_divisor d) { return (int)((__umulhi((unsigned)n, d.magic) + (unsigned)n) >> d.shift); }
 
 #if __CUDA_ARCH__ >= 900
-#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
-#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
-#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
-#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+#define SINCE_90(text, ...) PTX(text)
 #else
-#define TF_SEQUENCE()
-#define TF_BESIDE()
-#define TF_AFTER()
-#define TF_CLUSTER_BARRIER() __syncthreads()
+#define SINCE_90(text, ...) __VA_ARGS__
 #endif
+#define TF_SEQUENCE() SINCE_90("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;")
+#define TF_BESIDE() SINCE_90("griddepcontrol.launch_dependents;")
+#define TF_AFTER() SINCE_90("griddepcontrol.wait;")
+#define TF_CLUSTER_BARRIER() SINCE_90("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;", __syncthreads())
 static __device__ __forceinline__ int table_1(int i) { return 0; }
 // f(i) for the elements i < count of a block.
-template <class F> DEVICE void tf_each(int block, int count, F f) {
-    const int i = block * 256 + threadIdx.x;
-    if (i < count) f(i);
-}
+template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }
 // Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
 template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
     __shared__ double shared[256];
     const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
-#pragma unroll 8
-    for (int t = slice; t < terms; t += slices) sum += term(o, t);
+    _Pragma("unroll 8") for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
     for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
@@ -101,79 +96,72 @@ DEVICE double tf_warp_sum(double v) {
     return v;
 }
 
-__global__ void __launch_bounds__(256) forward_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
-    int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
+__global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int batch, int count_2, int n9, int height_x_width, int n17,
+    tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
     const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, column = place * 4;
     const int begin = chunk * 64, end = min(begin + 64, count_2);
-    const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
+    READ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
     const int rows = end - begin;
     double sum = 0.0;
-    if (rows > 0)
-        for (int t = 0; t < rows; t += 8) {
-            float part[32];
-            UNROLL for (int u = 0; u < 8; ++u) {
-                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 1024 + column;
-                const bool fits = row23 < rows && at25 < height_x_width;
-                const int at27 = min(at25, height_x_width - 4);
-                const auto pack = *(const tf_vector<STORED, 4>*)(from + at27);
-                UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part[lane21 * 8 + u] = fits ? (float)pack.lane[lane21] : 0.0f;
-            }
-            UNROLL for (int step = 1; step < 32; step *= 2)
-                UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
-            sum += (double)part[0];
+    for (int t = 0; t < rows; t += 8) {
+        float part[32];
+        UNROLL for (int u = 0; u < 8; ++u) {
+            const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 1024 + column;
+            const bool fits = row23 < rows && at25 < height_x_width;
+            const auto pack = *(const tf_vector<STORED, 4>*)(from + min(at25, height_x_width - 4));
+            UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part[lane21 * 8 + u] = fits ? (float)pack.lane[lane21] : 0.0f;
         }
+        UNROLL for (int step = 1; step < 32; step *= 2)
+            UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
+        sum += (double)part[0];
+    }
     const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
     if (threadIdx.x == 0) {
         double total33 = 0.0;
         for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        p1[to] = total33;
+        p1[(((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17] = total33;
     }
 }
 
-DEVICE void prepare_1(int block, const STORED* __restrict__ from, float* to) {
+DEVICE void prepare_1(int block, READ from, float* to) {
     tf_each(block, 8192, [&](int i) {
-        const int i3 = i / 128, i4 = i - i3 * 128;
         double a = 0.0;
         for (int r1 = 0; r1 < 3; ++r1)
-            for (int r2 = 0; r2 < 3; ++r2) a += (double)(float)from[i3 * 1152 + i4 * 9 + r2 * 3 + r1];
-        to[i3 * 128 + i4] = a;
+            for (int r2 = 0; r2 < 3; ++r2) a += from[i * 9 + r2 * 3 + r1];
+        to[i] = a;
     });
 }
 
-__global__ void __launch_bounds__(256) forward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
-    const STORED* __restrict__ p3, float* p4) {
+__global__ KERNEL(256) forward_prepare(READ p0, float* p1, READ p2, READ p3, float* p4) {
     TF_BESIDE();
     const int block = blockIdx.x;
     if (block < 32) prepare_1(block, p0, p1);
-    else tf_each(0, 128, [&](int i) { p4[i] = (float)((float)p2[i] + (float)p3[i]); });
+    else tf_each(0, 128, [&](int i) { p4[i] = p2[i] + (float)p3[i]; });
     TF_AFTER();
 }
 
-__global__ void __launch_bounds__(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, double* p3, int count_1, int n5,
-    int count0, int count1, double scale) {
+__global__ KERNEL(256) forward_moments_tail(const double* p0, const float* p1, const float* p2, double* p3, int count_1, int n5, int count0,
+    int count1, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
-        const int r = t / 64, term = t % 64;
-        return p0[o / 128 * 64 + term + r * n5] * (double)p1[term * 128 + o % 128];
-    }, [&](int o, double sum) { p3[o] = (sum * scale) + (double)p2[o % 128]; });
+    EACH(block, count0) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
+        return p0[o / 128 * 64 + t % 64 + t / 64 * n5] * p1[t % 64 * 128 + o % 128];
+    }, [&](int o, double sum) { p3[o] = sum * scale + p2[o % 128]; });
 }
 
-__global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_3, int batch) {
+__global__ KERNEL(256) forward_moments_tail_3(const double* p0, STORED* p1, int count_3, int batch) {
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count_3; block += gridDim.x) {
+    EACH(block, count_3) {
         const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, batch - 1);
         double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
-#pragma unroll 4
-        for (int t = slice; t < 128; t += 32) {
+        _Pragma("unroll 4") for (int t = slice; t < 128; t += 32) {
             const double v1 = p0[o4 * 128 + t];
             tf_add_logsumexp(a5, a6, v1);
         }
@@ -195,88 +183,78 @@ __global__ void __launch_bounds__(256) forward_moments_tail_3(const double* p0, 
     }
 }
 
-__global__ void __launch_bounds__(256) forward_general_moments(const STORED* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9,
-    int height_x_width, int n17, tf_divisor per_count_1, tf_divisor per_batch) {
+__global__ KERNEL(256) forward_general_moments(READ p0, double* p1, int count_1, int batch, int count_2, int n9, int height_x_width, int n17,
+    tf_divisor per_count_1, tf_divisor per_batch) {
     __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
     const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
     const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, begin = chunk * 258;
-    const int end = min(begin + 258, count_2);
-    const STORED* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
-    const int rows = end - begin;
+    READ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
+    const int rows = min(begin + 258, count_2) - begin;
     double sum = 0.0;
-    if (rows > 0)
-        for (int t = 0; t < rows; t += 8) {
-            float part[8];
-            UNROLL for (int u = 0; u < 8; ++u) {
-                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 256 + place;
-                const bool fits = row23 < rows && at25 < height_x_width;
-                const int at27 = min(at25, height_x_width - 1);
-                part[u] = fits ? (float)from[at27] : 0.0f;
-            }
-            UNROLL for (int step = 1; step < 8; step *= 2)
-                UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
-            sum += (double)part[0];
+    for (int t = 0; t < rows; t += 8) {
+        float part[8];
+        UNROLL for (int u = 0; u < 8; ++u) {
+            const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 256 + place;
+            part[u] = row23 < rows && at25 < height_x_width ? (float)from[min(at25, height_x_width - 1)] : 0.0f;
         }
+        UNROLL for (int step = 1; step < 8; step *= 2)
+            UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
+        sum += (double)part[0];
+    }
     const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
     __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
     if (threadIdx.x == 0) {
         double total33 = 0.0;
         for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        p1[to] = total33;
+        p1[(((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17] = total33;
     }
 }
 
-__global__ void __launch_bounds__(256) backward_prepare(const STORED* __restrict__ p0, float* p1, const STORED* __restrict__ p2,
-    const STORED* __restrict__ p3, float* p4, float* p5) {
+__global__ KERNEL(256) backward_prepare(READ p0, float* p1, READ p2, READ p3, float* p4, float* p5) {
     TF_SEQUENCE();
     const int block = blockIdx.x;
     if (block < 32) prepare_1(block, p0, p1);
-    else if (block < 33) tf_each(0, 128, [&](int i) { p4[i] = (float)((float)p2[i] + (float)p3[i]); });
+    else if (block < 33) tf_each(0, 128, [&](int i) { p4[i] = p2[i] + (float)p3[i]; });
     else tf_each(block - 33, 8192, [&](int i) {
-        const int i17 = i / 64, i18 = i - i17 * 64;
         double a19 = 0.0;
         for (int r3 = 0; r3 < 3; ++r3)
-            for (int r4 = 0; r4 < 3; ++r4) a19 += (double)(float)p0[i18 * 1152 + i17 * 9 + r4 * 3 + r3];
-        p5[i17 * 64 + i18] = a19;
+            for (int r4 = 0; r4 < 3; ++r4) a19 += p0[i % 64 * 1152 + i / 64 * 9 + r4 * 3 + r3];
+        p5[i] = a19;
     });
 }
 
-__global__ void __launch_bounds__(256) backward_pointwise(const STORED* __restrict__ p0, float* p1, int batch) {
+__global__ KERNEL(256) backward_pointwise(READ p0, float* p1, int batch) {
     TF_SEQUENCE();
     const int block = min((int)blockIdx.x, 0), t = threadIdx.x;
     if (t < batch) p1[t] = (float)((float)p0[t] * 10.0f);
 }
 
-__global__ void __launch_bounds__(256) backward_moments_tail(const double* p0, float* p1, const float* p2, double* p3, int count_1, int n5,
-    int count_3, int count_4, int count) {
+__global__ KERNEL(256) backward_moments_tail(const double* p0, float* p1, const float* p2, double* p3, int count_1, int n5, int count_3, int count_4,
+    int count) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
+    EACH(block1, count_3) {
         if (block1 < count_4) tf_each(block1, n5, [&](int i) {
-            const int i3 = i / 64, i4 = i - i3 * 64;
             double a5 = 0.0;
-            for (int r1 = 0; r1 < count_1; ++r1) a5 += p0[i3 * 64 + i4 + r1 * n5];
-            p1[i3 * 64 + i4] = a5;
+            for (int r1 = 0; r1 < count_1; ++r1) a5 += p0[i + r1 * n5];
+            p1[i] = a5;
         });
         else tf_sums<8>(block1 - count_4, count, 64 * count_1, [&](int o, int t) {
-            const int r2 = t / 64, term = t % 64;
-            return p0[o / 128 * 64 + term + r2 * n5] * (double)p2[term * 128 + o % 128];
+            return p0[o / 128 * 64 + t % 64 + t / 64 * n5] * p2[t % 64 * 128 + o % 128];
         }, [&](int o, double sum) { p3[o] = sum; });
     }
 }
 
-__global__ void __launch_bounds__(256) backward_moments_tail_4(const double* p0, const float* p1, double* p2, int count_5, int batch, double scale) {
+__global__ KERNEL(256) backward_moments_tail_4(const double* p0, const float* p1, double* p2, int count_5, int batch, double scale) {
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count_5; block += gridDim.x) {
+    EACH(block, count_5) {
         const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, batch - 1);
         double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
-#pragma unroll 4
-        for (int t = slice; t < 128; t += 32) {
+        _Pragma("unroll 4") for (int t = slice; t < 128; t += 32) {
             const double v4 = (p0[o4 * 128 + t] * scale) + (double)p1[t];
             tf_add_logsumexp(a5, a6, v4);
         }
@@ -301,74 +279,63 @@ __global__ void __launch_bounds__(256) backward_moments_tail_4(const double* p0,
     }
 }
 
-__global__ void __launch_bounds__(256) backward_moments_tail_5(const float* p0, const double* p1, const double* p2, const float* p3, STORED* p4,
-    STORED* p5, float* p6, const float* p7, float* p8, int batch, int count_6, int count_7, int count6, int count8, double scale) {
+__global__ KERNEL(256) backward_moments_tail_5(const float* p0, const double* p1, const double* p2, const float* p3, STORED* p4, STORED* p5,
+    float* p6, const float* p7, float* p8, int batch, int count_6, int count_7, int count6, int count8, double scale) {
     __shared__ double tf_shared[256];
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count_6; block1 += gridDim.x) {
+    EACH(block1, count_6) {
         if (block1 < 1) tf_each(block1, 128, [&](int i) {
             double a3 = 0.0;
             for (int r = 0; r < batch; ++r) {
-                const float v1 = p0[r];
-                const double v2 = p1[r], v4 = p2[r * 128 + i] * scale;
-                a3 += (double)v1 * (double)tf_exp((double)(v4 + (double)p3[i]) - v2);
+                a3 += p0[r] * (double)tf_exp(p2[r * 128 + i] * scale + p3[i] - p1[r]);
             }
             const double v10 = a3;
             p4[i] = v10;
             p5[i] = v10;
         });
         else if (block1 < count_7) tf_each(block1 - 1, count6, [&](int i) {
-            const int i17 = i / 128, i18 = i - i17 * 128;
-            const float v11 = p0[i17];
-            const double v12 = p1[i17], v14 = p2[i17 * 128 + i18] * scale, v18 = tf_exp((double)(v14 + (double)p3[i18]) - v12);
-            p6[i17 * 128 + i18] = ((double)v11 * v18) * scale;
+            p6[i] = p0[i / 128] * (double)tf_exp(p2[i] * scale + p3[i % 128] - p1[i / 128]) * scale;
         });
         else tf_sums<8>(block1 - count_7, count8, 128, [&](int o, int t) {
-            const float v21 = p0[o / 64];
-            const double v22 = p1[o / 64], v24 = p2[o / 64 * 128 + t] * scale, v28 = tf_exp((double)(v24 + (double)p3[t]) - v22);
-            return (((double)v21 * v28) * scale) * (double)p7[t * 64 + o % 64];
+            return p0[o / 64] * (double)tf_exp(p2[o / 64 * 128 + t] * scale + p3[t] - p1[o / 64]) * scale * p7[t * 64 + o % 64];
         }, [&](int o, double sum) { p8[o] = sum; });
     }
 }
 
-__global__ void __launch_bounds__(256) backward_correlate(const float* p0, const float* p1, double* p2, const double* p3, STORED* p4, int batch) {
+__global__ KERNEL(256) backward_correlate(const float* p0, const float* p1, double* p2, const double* p3, STORED* p4, int batch) {
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < 32; block1 += gridDim.x) tf_each(block1, 8192, [&](int i) {
-        const int i2 = i / 128, i3 = i - i2 * 128;
+    EACH(block1, 32) tf_each(block1, 8192, [&](int i) {
         double a = 0.0;
-        for (int r = 0; r < batch; ++r) a += (double)(p0[r * 64 + i2] * p1[r * 128 + i3]);
-        p2[i2 * 128 + i3] = (float)a;
+        for (int r = 0; r < batch; ++r) a += p0[r * 64 + i / 128] * p1[r * 128 + i % 128];
+        p2[i] = (float)a;
     });
     TF_CLUSTER_BARRIER();
-    for (int block2 = blockIdx.x; block2 < 288; block2 += gridDim.x) tf_each(block2, 73728, [&](int i) {
-        const int i11 = i / 3, i12 = i - i11 * 3, i13 = i11 / 3, i14 = i11 - i13 * 3, i15 = i13 / 128, i16 = i13 - i15 * 128;
-        const int i18 = table_1(i14), i20 = table_1(i12);
-        p4[i15 * 1152 + i16 * 9 + i14 * 3 + i12] = (float)p3[i15 * 128 + i16 + i18 + i20];
+    EACH(block2, 288) tf_each(block2, 73728, [&](int i) {
+        const int i18 = table_1(i / 3 % 3), i20 = table_1(i % 3);
+        p4[i] = (float)p3[i / 9 + i18 + i20];
     });
 }
 
-__global__ void __launch_bounds__(256) backward_library(const float* p0, STORED* p1, int count_8, int height, int n3, int n5, int n16,
-    int height_x_width, int width, int count0, int count1, tf_divisor per_count_8, tf_divisor per_height) {
+__global__ KERNEL(256) backward_library(const float* p0, STORED* p1, int count_8, int height, int n3, int n5, int n16, int height_x_width, int width,
+    int count0, int count1, tf_divisor per_count_8, tf_divisor per_height) {
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_each(block, count1, [&](int i) {
+    EACH(block, count0) tf_each(block, count1, [&](int i) {
         const int i2 = tf_quotient_of(i, per_count_8), i3 = i - i2 * count_8, i4 = i3 * 4, i5 = tf_quotient_of(i2, per_height);
-        const int i6 = i2 - i5 * height, i7 = i5 / 64, i8 = i5 - i7 * 64;
+        const int i6 = i2 - i5 * height;
         const bool b9 = i6 >= 0 && i6 <= n3, b10 = i4 >= 0 && i4 <= n5, b11 = i4 + 1 >= 0 && i4 + 1 <= n5, b12 = i4 + 2 >= 0 && i4 + 2 <= n5;
-        const bool b13 = i4 + 3 >= 0 && i4 + 3 <= n5;
         double a14 = 0.0, a15 = 0.0, a16 = 0.0, a17 = 0.0;
-        const float v1 = p0[i7 * 64 + i8];
-        a14 += (double)((b10 && b9 ? v1 : 0.0f));
-        a15 += (double)((b11 && b9 ? v1 : 0.0f));
-        a16 += (double)((b12 && b9 ? v1 : 0.0f));
-        a17 += (double)((b13 && b9 ? v1 : 0.0f));
-        const float v2 = (float)a14, v3 = (float)a15, v4 = (float)a16, v5 = (float)a17;
-        const int i23 = i7 * n16 + i8 * height_x_width + i6 * width + i4;
+        const float v1 = p0[i5];
+        a14 += (double)(b10 && b9 ? v1 : 0.0f);
+        a15 += (double)(b11 && b9 ? v1 : 0.0f);
+        a16 += (double)(b12 && b9 ? v1 : 0.0f);
+        a17 += (double)((i4 + 3 >= 0 && i4 + 3 <= n5) && b9 ? v1 : 0.0f);
+        const float v2 = a14, v3 = (float)a15, v4 = (float)a16, v5 = (float)a17;
         tf_vector<STORED, 4> q;
         q.lane[0] = v2;
         q.lane[1] = v3;
         q.lane[2] = v4;
         q.lane[3] = v5;
-        *(tf_vector<STORED, 4>*)(p1 + i23) = q;
+        *(tf_vector<STORED, 4>*)(p1 + (i5 / 64 * n16 + i5 % 64 * height_x_width + i6 * width + i4)) = q;
     });
 }
 
@@ -460,7 +427,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_376de217bc79", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f8600d1dd9ee", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

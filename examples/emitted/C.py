@@ -6,22 +6,18 @@
 #         return self.global_avg_pool(x)
 # Derivation (train mode), each rule exact:
 #   expand_conv: conv_transpose f32[16,128,20,36,36] is a lattice convolution
-#   fold_scale: a scalar scale of f32[16,128,20,36,36] folds into the weights
-#   expand_batch_norm: batch_norm by the statistics over [0,2,3,4]
+#   fold_scale: a scalar scale of f32[16,128,20,36,36] folds into the weights; expand_batch_norm: batch_norm by the statistics over [0,2,3,4]
 #   expand_adaptive_pool: adaptive_avg_pool to one element is a mean over [2,3,4]
 #   mean_of_centred: the mean over [2,3,4] of a centred value needs no rounded mean
-#   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box
-#   reduce_affine: mean over [0] commutes with 2 scales and shifts
-#   centred_variance: variance over [0,2,3,4] of f32[16,128,20,36,36] around the collapsed mean
-#   … and 14 more
+#   collapse: reducing [2,3,4] of f32[16,128,20,36,36] before the convolution: 1 box; reduce_affine: mean over [0] commutes with 2 scales and shifts
+#   centred_variance: variance over [0,2,3,4] of f32[16,128,20,36,36] around the collapsed mean; … and 14 more
 #   in all 538 Gflop and 1.77 GB became 537 Gflop and 1.21 GB.
 # Plan: prepare: 3.56 Mflop, 8.23 MB; moments: 17.1 Mflop, 67.2 MB; dense: 537 Gflop, 71.2 MB.
 # Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 1.34 ms at least for the plan at these sizes, 1.34 ms as written.
 # Derivation (eval mode), each rule exact, beside those above:
 #   expand_batch_norm: batch_norm by running statistics is a scale and a shift
 #   in all 537 Gflop and 1.35 GB became 20.6 Mflop and 81.5 MB.
-# Plan: prepare: 3.56 Mflop, 4.13 MB; moments: 17 Mflop, 67.2 MB.
-# Why it may be this fast: an H200 (400 TFLOP/s TF32, 4.0 TB/s measured) takes 0.0178 ms at least for the plan at these sizes, 1.34 ms as written.
+# Plan: prepare: 3.56 Mflop, 4.13 MB; moments: 17 Mflop, 67.2 MB; 0.0178 ms there at least, 1.34 ms as written.
 # Gradients: PyTorch's operators differentiate the model as written, which has kernels of its own in forward alone.
 
 import ctypes
@@ -35,6 +31,10 @@ from torch.utils.cpp_extension import load_inline
 # For fp32 (TF32) on sm_90a; 16 bits are converted, strict fp32 takes PyTorch's operators, other GPUs and sizes the portable kernel.
 SOURCE = r"""
 #define UNROLL _Pragma("unroll")
+#define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
+#define KERNEL(...) void __launch_bounds__(__VA_ARGS__)
+#define READ const float* __restrict__
+#define EACH(block, count) for (int block = blockIdx.x; block < count; block += gridDim.x)
 #define DEVICE __device__ __forceinline__
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
@@ -44,18 +44,15 @@ DEVICE float tf_rsqrt(float x) { return rsqrtf(x); }
 DEVICE double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
-
 #if __CUDA_ARCH__ >= 900
-#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
-#define TF_BESIDE() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
-#define TF_AFTER() asm volatile("griddepcontrol.wait;" ::: "memory")
-#define TF_CLUSTER_BARRIER() asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+#define SINCE_90(text, ...) PTX(text)
 #else
-#define TF_SEQUENCE()
-#define TF_BESIDE()
-#define TF_AFTER()
-#define TF_CLUSTER_BARRIER() __syncthreads()
+#define SINCE_90(text, ...) __VA_ARGS__
 #endif
+#define TF_SEQUENCE() SINCE_90("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;")
+#define TF_BESIDE() SINCE_90("griddepcontrol.launch_dependents;")
+#define TF_AFTER() SINCE_90("griddepcontrol.wait;")
+#define TF_CLUSTER_BARRIER() SINCE_90("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;", __syncthreads())
 typedef unsigned long long Barrier;
 DEVICE unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 // mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
@@ -65,19 +62,15 @@ DEVICE bool barrier_done(Barrier& b, int parity) {
     asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : SHARED(b), "r"(parity) : "memory");
     return done;
 }
-DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::SHARED(b) : "memory"); }
+DEVICE void barrier_arrive(Barrier& b) { PTX("mbarrier.arrive.shared.b64 _, [%0];", SHARED(b)); }
 // f(i) for the elements i < count of a block.
-template <class F> DEVICE void tf_each(int block, int count, F f) {
-    const int i = block * 256 + threadIdx.x;
-    if (i < count) f(i);
-}
+template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }
 // Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
 template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
     __shared__ double shared[256];
     const int slices = 256 / N, slice = threadIdx.x / N, own = block * N + threadIdx.x % N, o = min(own, count - 1);
     double sum = 0.0;
-#pragma unroll 8
-    for (int t = slice; t < terms; t += slices) sum += term(o, t);
+    _Pragma("unroll 8") for (int t = slice; t < terms; t += slices) sum += term(o, t);
     shared[threadIdx.x] = sum;
     __syncthreads();
     for (int half = slices / 2; half > 0; half /= 2, __syncthreads())
@@ -97,23 +90,20 @@ constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS
 constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336;
 constexpr int RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96, WORDS = 1440;
 constexpr int WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2;
-DEVICE int slab_first(int slab) { return min(slab * 10, 250); }
-DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
-    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}" ::SHARED(b), "r"(parity) : "memory");
+    PTX("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}", SHARED(b), "r"(parity));
 }
-DEVICE void barrier_expect(Barrier& b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::SHARED(b), "r"(bytes) : "memory"); }
+DEVICE void barrier_expect(Barrier& b, int bytes) { PTX("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;", SHARED(b), "r"(bytes)); }
 DEVICE void copy_bulk(unsigned to, const void* from, int bytes, Barrier& barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-        ::"r"(to), "l"(from), "r"(bytes), SHARED(barrier) : "memory");
+    PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];", "r"(to), "l"(from), "r"(bytes), SHARED(barrier));
 }
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& barrier) {
-    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
-        ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(barrier) : "memory");
+    PTX("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];", "r"(to), "l"(map),
+        "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(barrier));
 }
-DEVICE void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+DEVICE void fence_proxy() { PTX("fence.proxy.async.shared::cta;"); }
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
     unsigned all;
@@ -121,26 +111,19 @@ DEVICE bool group_agrees(int barrier, bool mine) {
         : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
     return __shfl_sync(~0u, all, 0);
 }
-DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING> DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+template <int PENDING> DEVICE void products_wait() { PTX("wgmma.wait_group.sync.aligned %0;", "n"(PENDING)); }
 DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
-template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT> DEVICE void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 DEVICE void product(float (&d)[72], unsigned long long a, unsigned long long b) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\nwgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {"
         TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) "%70,%71}, %72, %73, p, 1, 1;\n}"
-        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64)
-        : "l"(a), "l"(b), "r"(1));
+        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64) : "l"(a), "l"(b), "r"(1));
 }
 struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
-struct Strides { long long n, c, d, h, w; };  // elements
 struct Barriers {
     Barrier full[STAGES], empty[STAGES];  // patches: load -> product
     Barrier raw_full[RAW], raw_empty[RAW];  // boxes of the raw patch: memory -> load
     Barrier weights_full[SLABS], weights_empty[SLABS];
 };
-struct Operands { float* partial; };
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 struct Place { int u[4]; };
 DEVICE Place place_of(int tile, const Sizes& s) {
@@ -162,12 +145,11 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
 DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece, int t) {
     constexpr int AT_ONCE = HELD_VALUES / LANES;
-    const float* in = (const float*)raw;
     stage += piece * PLANE * 16;
     UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
         float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
-            UNROLL for (int j = 0; j < LANES; j++) word[f][j] = in[j * WORDS + (turn + f) * TRANSPOSERS + t];
+            UNROLL for (int j = 0; j < LANES; j++) word[f][j] = ((const float*)raw)[j * WORDS + (turn + f) * TRANSPOSERS + t];
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
             *(uint4*)(stage + ((turn + f) * TRANSPOSERS + t) * 16) = rounded(word[f]);
     }
@@ -181,21 +163,18 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         while (w_tile < s.total) {
             if (slab_meets(slab, w_at, s)) {
                 if (w_turn > 0 && !barrier_done(b.weights_empty[w_slot], (w_turn - 1) & 1)) break;
-                const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
-                Barrier& barrier = b.weights_full[w_slot];
-                barrier_expect(barrier, bytes);
-                if (bytes)
-                    copy_bulk(shared_address(shared + w_slot * SLAB_BYTES), packed + (step * OPERAND_TILES + first) * TILE_BYTES, bytes, barrier);
+                barrier_expect(b.weights_full[w_slot], SLAB_BYTES);
+                copy_bulk(shared_address(shared + w_slot * SLAB_BYTES), packed + (step * OPERAND_TILES + slab * 10) * TILE_BYTES, SLAB_BYTES,
+                    b.weights_full[w_slot]);
                 if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
             }
             if (++slab == 25) { slab = 0; step++; }
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
         if ((tile >= s.total) || (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1))) continue;
-        Barrier& bar = b.raw_full[slot];
-        barrier_expect(bar, LANES * RAW_PIXELS * (int)sizeof(float));
+        barrier_expect(b.raw_full[slot], LANES * RAW_PIXELS * (int)sizeof(float));
         copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1] + FIRST_D, at.u[0],
-            box * (LANES), bar);
+            box * (LANES), b.raw_full[slot]);
         if (++slot == RAW) { slot = 0; turn++; }
         if (++box == (KSTAGES * PIECES)) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
@@ -209,8 +188,7 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
     }
     int stage = 0, turn = 0, slot = 0, taken = 0;  // of the ring of patches and of that of raw boxes
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile))
-#pragma unroll 1
-        for (int box = 0; box < KSTAGES * PIECES; box++) {
+        _Pragma("unroll 1") for (int box = 0; box < KSTAGES * PIECES; box++) {
             const int piece = box % PIECES;
             if (piece == 0 && turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
             barrier_wait(b.raw_full[slot], taken & 1);
@@ -242,51 +220,39 @@ struct Held {
         barrier_wait(barrier, parity);
     }
 };
-
-template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsigned patch, unsigned weights, Barriers& b, int stage, int slot,
-    int warpgroup, const Place& at, const Sizes& s, int& slab, int& slab_turn, Held& held) {
-    unsigned long long pixels = descriptor(patch, PLANE * 16, 128), tiles;
-    bool met = false;
-    for (int part = 0; part < 25; part++) {
-        if (!slab_meets(part, at, s)) continue;
-        met = true;
-        held.wait(b.weights_full[slab], slab_turn & 1, b);
-        tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
-        const int window = part / 5 * 288 + part % 5 * 36;  // its first pixel
-        products_begin();
-        UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window + j);
-        products_commit();
-        products_wait<1>();
-        held.release(b);
-        held.slab = slab;
-        if (++slab == SLABS) { slab = 0; slab_turn++; }
-    }
-    if (!met) held.release(b);
-    held.stage = slot;
-}
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. WG: which of the texts;
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
 // `warpgroup`: which of the two that take the role.
-template <int WG> static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int warpgroup,
-    int t) {
+static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, float* partial, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, warpgroup};
     // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
     const float* table = (const float*)(shared + TABLES_AT);
     const int column = t % 32 % 4 * 2, channel = warpgroup * 64 + (t / 32 * 16 + t % 32 / 4);  // of the lane: first column; first row's channel and segment
     float sums[RESULT_ROWS][STATS] = {};
-    // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
-    const auto is_inside = [&](int e, const Place& at) {
-        const int p = e / 2 * 8 + e % 2 + column, r = p / EXTENT_W;
-        return at.u[2] + r < s.out[2] && at.u[3] + p % EXTENT_W < s.out[3];
-    };
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
         float acc[BLOCKS][ACCUMULATORS];
         UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[0][i] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(b.full[stage], turn & 1, b);
-            multiply<WG>(acc, shared_address(shared + STAGES_AT + stage * STAGE_BYTES), shared_address(shared), b, k, stage, warpgroup, at, s, slab,
-                slab_turn, held);
+            unsigned long long pixels = descriptor(shared_address(shared + STAGES_AT + stage * STAGE_BYTES), PLANE * 16, 128), tiles;
+            bool met = false;
+            for (int part = 0; part < 25; part++) {
+                if (!slab_meets(part, at, s)) continue;
+                met = true;
+                held.wait(b.weights_full[slab], slab_turn & 1, b);
+                tiles = descriptor(shared_address(shared) + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
+                const int window = part / 5 * 288 + part % 5 * 36;  // its first pixel
+                PTX("wgmma.fence.sync.aligned;");
+                UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window + j);
+                PTX("wgmma.commit_group.sync.aligned;");
+                products_wait<1>();
+                held.release(b);
+                held.slab = slab;
+                if (++slab == SLABS) { slab = 0; slab_turn++; }
+            }
+            if (!met) held.release(b);
+            held.stage = stage;
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
@@ -294,9 +260,10 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         held.release(b);
         float parts[RESULT_ROWS][STATS] = {};
         const float r1[] = {table[channel], table[channel + 8]};
+        // Whether the lane's result e lies in the output, o = PERIOD * (u + place) + residue.
         UNROLL for (int e = 0; e < RESULTS; e++)
             UNROLL for (int i = 0; i < 2; i++)
-                if (is_inside(e, at)) {
+                if (at.u[2] + (e / 2 * 8 + e % 2 + column) / EXTENT_W < s.out[2] && at.u[3] + (e / 2 * 8 + e % 2 + column) % EXTENT_W < s.out[3]) {
                     const float v1 = acc[0][e / 2 * 4 + i * 2 + e % 2] + r1[i];
                     parts[i][0] += v1 * v1;
                     parts[i][1] += v1;
@@ -307,71 +274,55 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
     UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
         UNROLL for (int k = 0; k < STATS; k++) UNROLL for (int d = 1; d < 4; d *= 2) sums[i][k] += __shfl_xor_sync(~0u, sums[i][k], d);
         if (column == 0 && channel + i * 8 < COUT)
-            UNROLL for (int k = 0; k < STATS; k++) operands.partial[(k * rows + row) * 128 + channel + i * 8] = sums[i][k];
+            UNROLL for (int k = 0; k < STATS; k++) partial[(k * rows + row) * 128 + channel + i * 8] = sums[i][k];
     }
 }
-// The sum over a warp in a fixed order: lane 0 has it.
-DEVICE double tf_warp_sum(double v) {
-    for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(0xffffffffu, v, d);
-    return v;
-}
-
-__global__ void __launch_bounds__(256) train_moments(const float* __restrict__ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10,
-    int n17) {
+__global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10, int n17) {
     __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
     const int q0 = ((int)blockIdx.x / count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = q4 / batch;
     const int outer7 = q4 - q6 * batch, place = (int)threadIdx.x, column = place * 4, begin = chunk * 8, end = min(begin + 8, count_2);
-    const float* __restrict__ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
+    READ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
     const int rows = end - begin;
     double sum = 0.0;
-    if (rows > 0)
-        for (int t = 0; t < rows; t += 8) {
-            float part[32];
-            UNROLL for (int u = 0; u < 8; ++u) {
-                const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 1024 + column;
-                const bool fits = row23 < rows && at25 < n10;
-                const int at27 = min(at25, n10 - 4);
-                const auto pack = *(const tf_vector<float, 4>*)(from + at27);
-                UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part[lane21 * 8 + u] = fits ? (float)pack.lane[lane21] : 0.0f;
-            }
-            UNROLL for (int step = 1; step < 32; step *= 2)
-                UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
-            sum += (double)part[0];
+    for (int t = 0; t < rows; t += 8) {
+        float part[32];
+        UNROLL for (int u = 0; u < 8; ++u) {
+            const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 1024 + column;
+            const auto pack = *(const tf_vector<float, 4>*)(from + min(at25, n10 - 4));
+            UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part[lane21 * 8 + u] = row23 < rows && at25 < n10 ? (float)pack.lane[lane21] : 0.0f;
         }
-    const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
-    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
+        UNROLL for (int step = 1; step < 32; step *= 2)
+            UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
+        sum += (double)part[0];
+    }
+    for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xffffffffu, sum, d);  // in a fixed order: lane 0 has it
+    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = sum;
     __syncthreads();
-    const long long to = (((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17;
     if (threadIdx.x == 0) {
         double total33 = 0.0;
         for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        p1[to] = total33;
+        p1[(((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17] = total33;
     }
 }
-
-DEVICE void prepare_1(int block, const float* __restrict__ from, float* to) {
+DEVICE void prepare_1(int block, READ from, float* to) {
     tf_each(block, 8192, [&](int i) {
-        const int i7 = i / 128, i8 = i - i7 * 128;
         double a = 0.0;
         for (int r1 = 0; r1 < 5; ++r1)
             for (int r2 = 0; r2 < 5; ++r2)
-                for (int r3 = 0; r3 < 5; ++r3) a += (double)(float)((float)from[i7 * 16000 + i8 * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f);
-        to[i7 * 128 + i8] = a;
+                for (int r3 = 0; r3 < 5; ++r3) a += from[i * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f;
+        to[i] = a;
     });
 }
-
-__global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p0, float* p1, const float* __restrict__ p2, float* p3,
-    unsigned char* p4) {
+__global__ KERNEL(256) train_prepare(READ p0, float* p1, READ p2, float* p3, unsigned char* p4) {
     TF_BESIDE();
     const int block1 = blockIdx.x;
-    if (block1 < 1) tf_each(0, 128, [&](int i) { p1[i] = (float)((float)p0[i] * 2.0f); });
+    if (block1 < 1) tf_each(0, 128, [&](int i) { p1[i] = p0[i] * 2.0f; });
     else if (block1 < 33) prepare_1(block1 - 1, p2, p3);
     else {
-        const int block4 = block1 - 33;
         // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-        const int at = block4 * 256 + threadIdx.x, row = at % 64, half = at / 64 % 2, tile = at / 128 % OPERAND_TILES,
+        const int at = (block1 - 33) * 256 + threadIdx.x, row = at % 64, half = at / 64 % 2, tile = at / 128 % OPERAND_TILES,
             step = at / (128 * OPERAND_TILES) % KSTEPS;
         const int tap = 124 - (tile * 2 + half) / 4, co = (tile % 2) * 64 + row, first = step * 2 * LANES + half * LANES;
         float v[LANES];
@@ -381,38 +332,34 @@ __global__ void __launch_bounds__(256) train_prepare(const float* __restrict__ p
     }
     TF_AFTER();
 }
-
-__global__ void __launch_bounds__(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int batch,
-    int count_1, int n7, double scale) {
+__global__ KERNEL(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int batch, int count_1, int n7,
+    double scale) {
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < 1; block1 += gridDim.x) tf_each(block1, 64, [&](int i) {
+    EACH(block1, 1) tf_each(block1, 64, [&](int i) {
         double a2 = 0.0;
         for (int r1 = 0; r1 < batch; ++r1) {
             double a4 = 0.0;
             for (int r2 = 0; r2 < count_1; ++r2) a4 += p0[r1 * 64 + i + r2 * n7];
             a2 += a4;
         }
-        p1[i] = a2 / (double)batch;
+        p1[i] = a2 / batch;
     });
     TF_CLUSTER_BARRIER();
-    for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x)
-        tf_sums<8>(block2, 128, 64, [&](int o, int t) { return p2[t] * (double)p3[t * 128 + o]; }, [&](int o, double sum) { p4[o] = sum * scale; });
+    EACH(block2, 16)
+        tf_sums<8>(block2, 128, 64, [&](int o, int t) { return p2[t] * p3[t * 128 + o]; }, [&](int o, double sum) { p4[o] = sum * scale; });
 }
-
-__global__ void __launch_bounds__(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4,
-    const float* p5, float* p6, int count_1, int n26, int count_3, int count, double scale) {
+__global__ KERNEL(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4, const float* p5, float* p6,
+    int count_1, int n26, int count_3, int count, double scale) {
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < count_3; block1 += gridDim.x) {
-        if (block1 < 1) tf_each(block1, 128, [&](int i) { p2[i] = p0[i] + (double)p1[i]; });
+    EACH(block1, count_3) {
+        if (block1 < 1) tf_each(block1, 128, [&](int i) { p2[i] = p0[i] + p1[i]; });
         else if (block1 < 2) tf_each(block1 - 1, 128, [&](int i) { p3[i] = -p0[i]; });
         else tf_sums<8>(block1 - 2, count, 64 * count_1, [&](int o, int t) {
-            const int r = t / 64, term = t % 64;
-            return p4[o / 128 * 64 + term + r * n26] * (double)p5[term * 128 + o % 128];
-        }, [&](int o, double sum) { p6[o] = (sum * scale) - p0[o % 128]; });
+            return p4[o / 128 * 64 + t % 64 + t / 64 * n26] * p5[t % 64 * 128 + o % 128];
+        }, [&](int o, double sum) { p6[o] = sum * scale - p0[o % 128]; });
     }
 }
-
-__global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* __restrict__ packed, Sizes s, const float* r0, float* partial,
+__global__ KERNEL(THREADS, 1) train_dense(const unsigned char* __restrict__ packed, Sizes s, const float* r0, float* partial,
     const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -422,7 +369,7 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
         for (int i = 0; i < STAGES; i++) { barrier_init(b.full[i], TRANSPOSERS); barrier_init(b.empty[i], 256); }
         for (int i = 0; i < SLABS; i++) { barrier_init(b.weights_full[i], 1); barrier_init(b.weights_empty[i], 256); }
         for (int i = 0; i < RAW; i++) { barrier_init(b.raw_full[i], 1); barrier_init(b.raw_empty[i], TRANSPOSERS); }
-        barrier_fence();
+        PTX("fence.mbarrier_init.release.cluster;");
     }
     for (int i = t; i < STAGES * VECTORS * (PLANE - PIXELS); i += THREADS)
         *(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);  // zeros after the last row; nobody writes there again
@@ -431,65 +378,44 @@ __global__ void __launch_bounds__(THREADS, 1) train_dense(const unsigned char* _
     for (int c = t; c < 128; c += THREADS) ((float*)(shared + TABLES_AT))[c] = (float)r0[c];
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
-    if (role == 0) { registers_give<88>(); load_boxes(shared, b, packed, s, &boxes, t); }
-    else { registers_take<208>(); product_role<0>(shared, b, s, Operands{partial}, role - 1, t % 128); }
+    if (role == 0) { asm volatile("setmaxnreg.dec.sync.aligned.u32 88;"); load_boxes(shared, b, packed, s, &boxes, t); }
+    else { asm volatile("setmaxnreg.inc.sync.aligned.u32 208;"); product_role(shared, b, s, partial, role - 1, t % 128); }
 #endif
 }
-
-__global__ void __launch_bounds__(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5,
-    float* p6, const float* p7, const float* __restrict__ p8, const float* __restrict__ p9, float* p10, int n7, int count_5, int count,
-    double scale) {
+__global__ KERNEL(256) train_dense_tail(const float* p0, double* p1, const float* p2, const double* p3, double* p4, const double* p5, float* p6,
+    const float* p7, READ p8, READ p9, float* p10, int n7, int count_5, int count, double scale) {
     TF_SEQUENCE();
-    for (int block1 = blockIdx.x; block1 < 16; block1 += gridDim.x)
-        tf_sums<8>(block1, 128, 132, [&](int o, int t) { return (double)p0[o + t * 128]; }, [&](int o, double sum) { p1[o] = sum / (double)n7; });
+    EACH(block, 16) tf_sums<8>(block, 128, 132, [&](int o, int t) { return (double)p0[o + t * 128]; }, [&](int o, double sum) { p1[o] = sum / n7; });
     TF_CLUSTER_BARRIER();
-    for (int block2 = blockIdx.x; block2 < 16; block2 += gridDim.x)
-        tf_sums<8>(block2, 128, 132, [&](int o, int t) { return (double)p2[o + t * 128]; },
-            [&](int o, double sum) {
-                const double v4 = (double)(sum / (double)n7), v5 = p3[o];
-                p4[o] = v4 - (double)(v5 * v5);
-            });
+    EACH(block, 16) tf_sums<8>(block, 128, 132, [&](int o, int t) { return (double)p2[o + t * 128]; },
+            [&](int o, double sum) { p4[o] = sum / n7 - p3[o] * p3[o]; });
     TF_CLUSTER_BARRIER();
-    for (int block3 = blockIdx.x; block3 < count_5; block3 += gridDim.x) {
+    EACH(block3, count_5) {
         if (block3 < 1) tf_each(block3, 128, [&](int i) { p6[i] = p5[i] * scale; });
         else tf_each(block3 - 1, count, [&](int i) {
-            const int i34 = i / 128, i35 = i - i34 * 128;
-            const float v10 = p7[i34 * 128 + i35];
-            const double v13 = tf_rsqrt(p5[i35] + 1.0000000000000001e-05), v16 = (double)v10 * (double)(v13 * (double)(float)p8[i35]);
-            p10[i34 * 128 + i35] = v16 + (double)(float)p9[i35];
+            p10[i] = p7[i] * (tf_rsqrt(p5[i % 128] + 1.0000000000000001e-05) * p8[i % 128]) + p9[i % 128];
         });
     }
 }
-
-__global__ void __launch_bounds__(256) eval_prepare(const float* __restrict__ p0, float* p1, const float* __restrict__ p2,
-    const float* __restrict__ p3, float* p4, const float* __restrict__ p5, const float* __restrict__ p6, float* p7, const float* __restrict__ p8,
-    float* p9) {
+__global__ KERNEL(256) eval_prepare(READ p0, float* p1, READ p2, READ p3, float* p4, READ p5, READ p6, float* p7, READ p8, float* p9) {
     TF_BESIDE();
     const int block = blockIdx.x;
-    if (block < 1) tf_each(0, 128, [&](int i) { p1[i] = (float)((float)p0[i] * 2.0f); });
-    else if (block < 2) tf_each(0, 128, [&](int i) { p4[i] = (float)((float)(tf_rsqrt((float)((float)p2[i] + 9.99999975e-06f))) * (float)p3[i]); });
-    else if (block < 3) tf_each(0, 128, [&](int i) {
-        const float v8 = p5[i], v9 = p6[i], v12 = tf_rsqrt((float)((float)p2[i] + 9.99999975e-06f));
-        p7[i] = (float)(v8 - (float)(v9 * (float)(v12 * (float)p3[i])));
-    });
+    if (block < 1) tf_each(0, 128, [&](int i) { p1[i] = p0[i] * 2.0f; });
+    else if (block < 2) tf_each(0, 128, [&](int i) { p4[i] = tf_rsqrt(p2[i] + 9.99999975e-06f) * p3[i]; });
+    else if (block < 3) tf_each(0, 128, [&](int i) { p7[i] = p5[i] - p6[i] * (tf_rsqrt(p2[i] + 9.99999975e-06f) * p3[i]); });
     else prepare_1(block - 3, p8, p9);
     TF_AFTER();
 }
-
-__global__ void __launch_bounds__(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4,
-    float* p5, int count_1, int n6, int count0, int count1, double scale) {
+__global__ KERNEL(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4, float* p5, int count_1,
+    int n6, int count0, int count1, double scale) {
     TF_SEQUENCE();
-    for (int block = blockIdx.x; block < count0; block += gridDim.x) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
-        const int r = t / 64, term = t % 64;
-        return p0[o / 128 * 64 + term + r * n6] * (double)p1[term * 128 + o % 128];
-    }, [&](int o, double sum) {
-        const double v7 = (sum * scale) + (double)p2[o % 128];
-        p5[o] = (double)(v7 * (double)p3[o % 128]) + (double)p4[o % 128];
-    });
+    EACH(block, count0) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
+        return p0[o / 128 * 64 + t % 64 + t / 64 * n6] * p1[t % 64 * 128 + o % 128];
+    }, [&](int o, double sum) { p5[o] = (sum * scale + p2[o % 128]) * p3[o % 128] + p4[o % 128]; });
 }
 // The portable path, for any GPU and size: a thread computes one output o; along each axis o + padding = stride * i + dilation * k.
 struct Extents { int batch, in[3], out[3]; };
-__global__ void __launch_bounds__(256) direct(const float* x, const float* weight, const float* bias, float* y, Extents s) {
+__global__ KERNEL(256) direct(const float* x, const float* weight, const float* bias, float* y, Extents s) {
     const long long at = blockIdx.x * 256ll + threadIdx.x, plane = at / s.out[2] / s.out[1] / s.out[0], n = plane / 128;
     const int co = plane % 128, od = at / s.out[2] / s.out[1] % s.out[0], oh = at / s.out[2] % s.out[1], ow = at % s.out[2];
     if (n >= s.batch) return;
@@ -504,7 +430,6 @@ __global__ void __launch_bounds__(256) direct(const float* x, const float* weigh
     }
     y[at] = float(sum);
 }
-
 #include <dlfcn.h>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
 static long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
@@ -528,7 +453,6 @@ static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], cons
     encode(&map, 7, 5, tensor, extent, stride, box, ones, 0, 0, 3, 0);
     return map;
 }
-
 extern "C" long long train(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 5;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
@@ -555,7 +479,6 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
         36 * batch * mid_depth * mid_height, count_5, 128 * batch, 1.0 + 1.0 / (batch * mid_depth * mid_height * 36 - 1));
     return (long long)cudaGetLastError();
 }
-
 extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {
     void* const* const out = leaf + 7;
     const long long batch = size[0], depth = size[1], height = size[2], width = size[3];
@@ -587,7 +510,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_7e3bdaba6256_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_96a539d41961_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -642,19 +565,15 @@ def convolve(x, weight, bias, *how):
     return y.to(dtype)
 
 
-def batch_norm(x, weight, bias, eps, *running):
-    """The result, mean and variance: the running ones, or in training the batch's, its variance unbiased."""
-    own = running or x.new_zeros(2, x.shape[1]).unbind()
-    return torch.ops.aten.batch_norm(x, weight, bias, *own, not running, 1.0, eps, torch.backends.cudnn.enabled), *own
-
-
 def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, batch_norm_weight, batch_norm_bias, *running):
     """In PyTorch's operators, convolutions apart: what backward differentiates and the portable path computes. running: statistics of eval mode."""
     conv_transpose3d = convolve(x, conv_transpose_weight, conv_transpose_bias, [1, 1, 1], [0, 0, 0], [1, 1, 1], True, [0, 0, 0], 1)
     mul = torch.ops.aten.mul.Tensor(conv_transpose3d, 2.0)
-    batch_norm_statistics = batch_norm(mul, batch_norm_weight, batch_norm_bias, 1e-05, *running)
-    adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm_statistics[0], [1, 1, 1])
-    return [adaptive_avg_pool3d, batch_norm_statistics[1], batch_norm_statistics[2]]
+    mean, variance = running or mul.new_zeros(2, mul.shape[1]).unbind()  # else the batch's, its variance unbiased
+    batch_norm = torch.ops.aten.batch_norm(mul, batch_norm_weight, batch_norm_bias, mean, variance, not running, 1.0, 1e-05,
+            torch.backends.cudnn.enabled)
+    adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm, [1, 1, 1])
+    return [adaptive_avg_pool3d, mean, variance]
 
 # Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them; how many have gradients.
 PROGRAMS = {

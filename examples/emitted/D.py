@@ -24,6 +24,7 @@ SOURCE = r"""
 #define PICK(tf32, half) tf32
 #endif
 #define UNROLL _Pragma("unroll")
+#define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
 #define DEVICE __device__ __forceinline__
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
@@ -44,7 +45,7 @@ struct Bfloat {
 // N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
 template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
 #if __CUDA_ARCH__ >= 900
-#define TF_SEQUENCE() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#define TF_SEQUENCE() PTX("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;")
 #else
 #define TF_SEQUENCE()
 #endif
@@ -57,7 +58,7 @@ DEVICE bool barrier_done(Barrier& b, int parity) {
     asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : SHARED(b), "r"(parity) : "memory");
     return done;
 }
-DEVICE void barrier_arrive(Barrier& b) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::SHARED(b) : "memory"); }
+DEVICE void barrier_arrive(Barrier& b) { PTX("mbarrier.arrive.shared.b64 _, [%0];", SHARED(b)); }
 DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
 // Four channels of a pixel, or of a weight, as the tensor cores take them.
 DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3])); }
@@ -73,22 +74,19 @@ constexpr int ACCUMULATORS = 92, STAGE_BYTES = PICK(11776, 12288), RAW_BYTES = P
 constexpr int RAW_AT = PICK(121856, 122880), CHUNKS_AT = PICK(145408, 147456), HELD_VALUES = PICK(32, 16), BUFFERS_0 = 2, TRANSPOSERS = 96;
 constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
 DEVICE int slab_first(int slab) { return min(slab * 16, 30); }
-DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
-    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}" ::SHARED(b), "r"(parity) : "memory");
+    PTX("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}", SHARED(b), "r"(parity));
 }
-DEVICE void barrier_expect(Barrier& b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::SHARED(b), "r"(bytes) : "memory"); }
+DEVICE void barrier_expect(Barrier& b, int bytes) { PTX("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;", SHARED(b), "r"(bytes)); }
 DEVICE void copy_bulk(unsigned to, const void* from, int bytes, Barrier& barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-        ::"r"(to), "l"(from), "r"(bytes), SHARED(barrier) : "memory");
+    PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];", "r"(to), "l"(from), "r"(bytes), SHARED(barrier));
 }
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& barrier) {
-    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
-        ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(barrier) : "memory");
+    PTX("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];", "r"(to), "l"(map),
+        "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(barrier));
 }
-DEVICE void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
     unsigned all;
@@ -96,12 +94,9 @@ DEVICE bool group_agrees(int barrier, bool mine) {
         : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
     return __shfl_sync(~0u, all, 0);
 }
-DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING> DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+template <int PENDING> DEVICE void products_wait() { PTX("wgmma.wait_group.sync.aligned %0;", "n"(PENDING)); }
 DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
 template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT> DEVICE void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 DEVICE void product(float (&d)[92], unsigned long long a, unsigned long long b, int accumulate) {
 #if defined(HALF)
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %94, 0;\nwgmma.mma_async.sync.aligned.m64n184k16.f32.f16.f16 {"
@@ -179,18 +174,18 @@ DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restr
         while (w_tile < s.total) {
             if (w_turn > 0 && !barrier_done(b.weights_empty[w_slot], (w_turn - 1) & 1)) break;
             const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
-            Barrier& barrier = b.weights_full[w_slot];
-            barrier_expect(barrier, bytes);
-            if (bytes) copy_bulk(shared_address(shared + w_slot * SLAB_BYTES), packed + (step * OPERAND_TILES + first) * TILE_BYTES, bytes, barrier);
+            barrier_expect(b.weights_full[w_slot], bytes);
+            if (bytes)
+                copy_bulk(shared_address(shared + w_slot * SLAB_BYTES), packed + (step * OPERAND_TILES + first) * TILE_BYTES, bytes,
+                    b.weights_full[w_slot]);
             if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
             if (++slab == 2) { slab = 0; step++; }
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
         if ((tile >= s.total) || (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1))) continue;
-        Barrier& bar = b.raw_full[slot];
-        barrier_expect(bar, PIECE * LANES * RAW_PIXELS * (int)sizeof(STORED));
+        barrier_expect(b.raw_full[slot], PIECE * LANES * RAW_PIXELS * (int)sizeof(STORED));
         copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1], at.u[0],
-            box * (PIECE * LANES), bar);
+            box * (PIECE * LANES), b.raw_full[slot]);
         if (++slot == RAW) { slot = 0; turn++; }
         if (++box == KSTAGES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
@@ -204,13 +199,12 @@ static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsi
     }
     int stage = 0, turn = 0, slot = 0, taken = 0;  // of the ring of patches and of that of raw boxes
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile))
-#pragma unroll 1
-        for (int box = 0; box < KSTAGES; box++) {
+        _Pragma("unroll 1") for (int box = 0; box < KSTAGES; box++) {
             if (turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
             barrier_wait(b.raw_full[slot], taken & 1);
             transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES, t);
             barrier_arrive(b.raw_empty[slot]);
-            fence_proxy();
+            PTX("fence.proxy.async.shared::cta;");
             barrier_arrive(b.full[stage]);
             if (++stage == STAGES) { stage = 0; turn++; }
             if (++slot == RAW) { slot = 0; taken++; }
@@ -244,10 +238,10 @@ template <int WG> DEVICE void multiply(float (&acc)[BLOCKS][ACCUMULATORS], unsig
     UNROLL for (int part = 0; part < 2; part++) {
         held.wait(b.weights_full[slab], slab_turn & 1, b);
         tiles = descriptor(weights + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
-        products_begin();
+        PTX("wgmma.fence.sync.aligned;");
         UNROLL for (int j = 0; j < 8; j++)
             if (j < begin[part + 1] - begin[part]) product(acc[0], tiles + 256 * j, pixels + pixel[begin[part] + j], part + j > 0 || stage > 0);
-        products_commit();
+        PTX("wgmma.commit_group.sync.aligned;");
         products_wait<1>();
         held.release(b);
         if (part == 1) held.stage = slot;
@@ -293,14 +287,20 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
         }
     }
 }
+template <int N, class S> DEVICE void store_vector(S* to, const float (&v)[N]) {
+    tf_vector<S, N> whole;
+    UNROLL for (int e = 0; e < N; e++) whole.lane[e] = v[e];
+    if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
+    else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
+    else *(tf_vector<S, N>*)to = whole;
+}
 // Store role: takes chunks of accumulators, runs the tile program, writes, while the next tile's products run.
 static __device__ void store_role(unsigned char* shared, Barriers& b, const Sizes& s, const Operands& operands, int t) {
     const int lane_column = t % LANES_W, lane_row = t / LANES_W;
     int next[2] = {0, BUFFERS_0}, turns[2] = {0, 0};  // each warpgroup's buffers
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
-#pragma unroll 1
-        for (int wg = 0; wg < WRITERS; wg++)
+        _Pragma("unroll 1") for (int wg = 0; wg < WRITERS; wg++)
             for (int chunk_index = 0; chunk_index < CHUNKS; chunk_index++) {
                 const int slot = wg ? next[1] : next[0], turn = wg ? turns[1] : turns[0];
                 if (wg) {
@@ -320,13 +320,7 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
                     }
                     const long long step = ROW_STEP * operands.ys0.c;
                     STORED* to = operands.y0 + offset_of(operands.ys0, pn, wg * 64 + lane_row, pd, ph, pw);
-                    UNROLL for (int i = 0; i < BATCH; i++, to += step) {
-                        tf_vector<STORED, VECTOR> whole;
-                        UNROLL for (int e = 0; e < VECTOR; e++) whole.lane[e] = v1[i][e];
-                        if constexpr (sizeof(whole) == 16) __stcs((float4*)to, *(float4*)&whole);
-                        else if constexpr (sizeof(whole) == 8) __stcs((float2*)to, *(float2*)&whole);
-                        else *(tf_vector<STORED, VECTOR>*)to = whole;
-                    }
+                    UNROLL for (int i = 0; i < BATCH; i++, to += step) store_vector<VECTOR>(to, v1[i]);
                 }
                 barrier_arrive(b.chunk_empty[slot]);
             }
@@ -361,14 +355,14 @@ __global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char*
         for (int i = 0; i < SLABS; i++) { barrier_init(b.weights_full[i], 1); barrier_init(b.weights_empty[i], 256); }
         for (int i = 0; i < BUFFERS; i++) { barrier_init(b.chunk_full[i], 128); barrier_init(b.chunk_empty[i], 128); }
         for (int i = 0; i < RAW; i++) { barrier_init(b.raw_full[i], 1); barrier_init(b.raw_empty[i], TRANSPOSERS); }
-        barrier_fence();
+        PTX("fence.mbarrier_init.release.cluster;");
     }
     TF_SEQUENCE();
     __syncthreads();
     const int role = __shfl_sync(~0u, t / 128, 0);
     if (role == 0) { registers_give<64>(); load_boxes(shared, b, packed, s, &boxes, t); }
     else if (role <= STORE_GROUPS) { registers_give<96>(); store_role(shared, b, s, Operands{y0, ys0}, t % 128); }
-    else { registers_take<176>(); product_role<0>(shared, b, s, role - STORE_GROUPS - 1, t % 128); }
+    else { asm volatile("setmaxnreg.inc.sync.aligned.u32 176;"); product_role<0>(shared, b, s, role - STORE_GROUPS - 1, t % 128); }
 #endif
 }
 // The portable path, for any GPU and size: a thread computes one output o; along each axis o + padding = stride * i + dilation * k.
@@ -449,7 +443,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_c1d3f70c9617", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_62c701b2b822", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

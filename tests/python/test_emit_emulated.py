@@ -78,15 +78,19 @@ MACHINE = re.findall(
     r"^(?:template <.*> |static )?(?:void|bool|TensorMap) (\w+)\(.* \{", RUNTIME.split("SM90_ALL")[1], re.M
 )
 INSTRUCTIONS = (
+    (
+        r'(?:PTX|asm volatile)\("(?:wgmma|fence|setmaxnreg)[^"]*"\);',
+        ";",
+    ),  # which one machine's threads need not be told
     (r"struct Half \{.*?\n\};\nstruct Bfloat \{.*?\n\};\n", ""),
     (r"__device__ const", "static const"),
     (r"extern __shared__ [^;]*\bfloat tf_tiles\[\];", "static float tf_tiles[1 << 16];"),
-    (r'asm volatile\("cp\.async\.ca[^;]*;"[^;]*;', "*to = *from;"),
-    (r'asm volatile\("cp\.async[^;]*;"[^;]*;', ";"),
+    (r'PTX\("cp\.async\.ca[^;]*;"[^;]*;', "*to = *from;"),
+    (r'PTX\("cp\.async[^;]*;"[^;]*;', ";"),
     (r"direct<<<(.*?), 256, 0, stream>>>\((.*?)\);", r"run_grid((int)(\1), 256, true, false, [=] { direct(\2); });"),
     (r"\bP\(a\)\.\.\.", "(P)a..."),  # a number becomes a pointer
     (r"typedef unsigned long long Barrier;|struct alignas\(64\) TensorMap \{[^}]*\};", ""),
-    (r"#define TF_CLUSTER_BARRIER\(\) __syncthreads\(\)", "#define TF_CLUSTER_BARRIER() tf_host_grid_barrier()"),
+    (r"(#define TF_CLUSTER_BARRIER\(\) (?:SINCE_90\([^\n]*, )?)__syncthreads\(\)", r"\1tf_host_grid_barrier()"),
     (r"extern __shared__ [^;]*\bunsigned char shared\[\];", "unsigned char* const shared = tf_host_shared;"),
     (r'asm\("max\.NaN[^"]*"[^;]*;', "c = a != a ? a : b != b ? b : a > b ? a : b;"),
     (r'asm\("ex2[^"]*"[^;]*;', "c = exp2f(a);"),
@@ -155,11 +159,7 @@ CASES = {
     "f11": ((2, 64, 3, 64), (1, 64, 6, 64)),
 }
 DENSE = ("f8", "f4", "f5", "C", "f11")
-LONG = {
-    "C": 713,
-    "f10": 795,
-    "f5": 889,
-}  # lines of files that are longer than they should be; of others fewer than 600
+LONG = {"C": 632, "f10": 736, "f5": 836}  # lines of files that are longer than they should be; of others fewer than 600
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")

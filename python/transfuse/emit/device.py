@@ -35,8 +35,11 @@ from transfuse.emit.places import places_said
 from transfuse.emit.rolled import rolled
 from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tables, rows_of_phases, used_once
 from transfuse.emit.text import specialised
+from transfuse.emit.text.alone import alone
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.brief import brief
+from transfuse.emit.text.direct import direct
+from transfuse.emit.text.formulas import formulas
 from transfuse.emit.text.jobs import jobs
 from transfuse.emit.text.pieces import shared_pieces
 from transfuse.emit.text.prune import differences_gone
@@ -44,6 +47,7 @@ from transfuse.emit.text.ranges import Range, tables
 from transfuse.emit.text.roles import nothing_held
 from transfuse.emit.text.same import shared_together
 from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, SHARED, product, rounded, shorter, stores_written_out
+from transfuse.emit.text.streams import streams
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
 from transfuse.emit.text.values import agreed, constants
@@ -113,7 +117,10 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     for source in every:
         source[:] = [unused_macros_gone(chunk, used) for chunk in source]
     unread = unread_parameters(list(sources.values()))
+    for source in every:
+        source[:] = needed(source)
     texts = {key: shared_pieces(shared_beginnings(one_text(_text(list_)))) for key, list_ in sources.items()}
+    texts = {key: direct(streams(formulas(text))) for key, text in texts.items()}
     return texts if "half" in texts else {key: stores_written_out(text) for key, text in texts.items()}, unread
 
 
@@ -158,6 +165,8 @@ def _reduced(every: list[list[Chunk]]) -> None:
         constants_together(source)
         comments_of_its_own(source)
         operands_given(source)
+        texts = alone([c.text for c in source])
+        source[:] = needed([replace(c, text=text) for c, text in zip(source, texts) if text.strip()])
 
 
 def _once_more(every: list[list[Chunk]]) -> None:

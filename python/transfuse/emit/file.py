@@ -15,6 +15,7 @@ from transfuse.emit.model_class import WIDTH, model_class
 from transfuse.emit.formula import Unstated
 from transfuse.emit.launches import Kernel
 from transfuse.emit.text import layout
+from transfuse.emit.text.words import words
 
 
 LONGEST = 600  # lines of a file
@@ -42,6 +43,8 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
         text = _file(found, ref, told, taken)
         if text.count("\n") < LONGEST:
             break
+    if text.count("\n") >= LONGEST and not any(part.network for part in parts):
+        text = _close(text)
     modes = told
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
@@ -49,6 +52,11 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
             if longer and longer.count("\n") < LONGEST:
                 taken, text = [*taken, arithmetic], longer
     return text
+
+
+def _close(text: str) -> str:
+    """A long file's kernels without blank lines between them: each begins at the margin."""
+    return re.sub(r'r"""\n.*?\n"""', lambda m: re.sub(r"\n{2,}", "\n", m[0]), text, flags=re.S)
 
 
 def _with(found, ref: Reference, modes, arithmetics: list[str]) -> str | None:
@@ -115,6 +123,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
     regions = [functions.region(part) for part in forward]
     regions = [*functions.by_one_function(*regions)] if len(modes) == len(regions) == 2 else regions
+    regions = functions.norm_written_out(regions)
     regions += [gradients.python(functions.name_of(regions[0]), part.name) for part in backward]
     transposed = "], False, [" not in "".join(regions)
     rounding = [part.name for part in parts if part.rounds]
@@ -129,6 +138,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     source = source.replace(BETWEEN, direct) + launched
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
+    source = source if network else words(source)
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))
     model = model_class(found, ref, modes, network)
     sections = [

@@ -110,6 +110,31 @@ def by_one_function(train: str, evaluation: str) -> tuple[str, str]:
     )
 
 
+NORM = re.compile(r"(?m)^    (\w+) = batch_norm\((\w+(?:\[\d\])?), (\w+, \w+|None, None), ([^,()]*)(, \*running)?\)$")
+
+
+def norm_written_out(regions: list[str]) -> list[str]:
+    """Where there is one batch norm, it needs no function (runtime.BATCH_NORM)."""
+    found = [(i, m) for i, text in enumerate(regions) for m in NORM.finditer(text)]
+    if len(found) != 1 or sum(len(re.findall(r"(?<![.\w])batch_norm\(", text)) for text in regions) != 1:
+        return regions
+    i, (name, x, scale, eps, running) = found[0][0], found[0][1].groups()
+    own, result = f"{x}.new_zeros(2, {x}.shape[1]).unbind()", name.removesuffix("_statistics")
+    if re.search(rf"\b(?:mean|variance|{result})\b(?!\()", regions[i].replace(name, "@")):
+        return regions
+    training = "not running" if running else "True"
+    lines = (
+        f"    mean, variance = {'running or ' if running else ''}{own}  # {'else ' if running else ''}the batch's, its variance unbiased\n"
+        f"    {result} = torch.ops.aten.batch_norm({x}, {scale}, mean, variance, {training}, 1.0, {eps}, torch.backends.cudnn.enabled)"
+    )
+    text = regions[i].replace(found[0][1][0], lines)
+    for k, by in enumerate((result, "mean", "variance")):
+        text = text.replace(f"{name}[{k}]", by)
+    if re.search(rf"\b{name}\b", text) and name != result:
+        return regions
+    return [*regions[:i], text, *regions[i + 1 :]]
+
+
 def _as_derived(part, names: list[str], formula: list[str]) -> str:
     at = part.sized
     sizes = [s for s in at.symbols if re.search(rf"\b{s.name}\b", " ".join(formula))]

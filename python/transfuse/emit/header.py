@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from transfuse.emit.source import Reference
@@ -31,14 +32,6 @@ def header(found, ref: Reference, modes, device: str = "cuda") -> str:
             title = "" if len(modes) == 1 else f" ({'train' if mode.training else 'eval'} mode)"
             steps = _steps(told["steps"])
             own = [step for step in steps if step not in said]
-            lines += [
-                f"Derivation{title}, each rule exact{', beside those above' if len(own) < len(steps) else ''}:",
-            ]
-            lines += _shortened(own, 14 if len(modes) == 1 else 9)
-            said |= {*steps}
-            lines += [
-                f"  in all {_cost(before)} became {_cost(after)}.",
-            ]
             flops = sum(p["cost"]["flops"] for p in told["plan"]["passes"])
             moved = sum(p["cost"]["bytes"] for p in told["plan"]["passes"])
             passes = [
@@ -46,10 +39,33 @@ def header(found, ref: Reference, modes, device: str = "cuda") -> str:
                 + (f"; {p['why']}" if p["why"] else "")
                 for p in told["plan"]["passes"]
             ]
-            short = f"Plan: {'; '.join(passes)}."
-            lines += [short] if len(short) <= 146 else ["Plan:", *(f"  {text}" for text in passes)]
-            lines += textwrap.wrap(_justified(device, flops, moved, before), 146)
+            lines += [
+                f"Derivation{title}, each rule exact{', beside those above' if len(own) < len(steps) else ''}:",
+                *_beside(_shortened(own, 14 if len(modes) == 1 else 9)),
+                f"  in all {_cost(before)} became {_cost(after)}.",
+                *_planned(f"Plan: {'; '.join(passes)}", _justified(device, flops, moved, before), len(said) > 0),
+            ]
+            said |= {*steps}
     return "\n".join(f"# {line}".rstrip() for line in lines)
+
+
+def _planned(plan: str, justified: str, again: bool) -> list[str]:
+    """The plan and why it may be fast; again: what the machine does at best has been said."""
+    times = re.search(r"takes (\S+ ms) at least .*, (\S+ ms) as written", justified)
+    if again and times:
+        return textwrap.wrap(f"{plan}; {times[1]} there at least, {times[2]} as written.", 146)
+    return [*textwrap.wrap(f"{plan}.", 146), *textwrap.wrap(justified, 146)]
+
+
+def _beside(steps: list[str]) -> list[str]:
+    """Rules that follow one another, two or three on a line where there is room."""
+    lines: list[str] = []
+    for step in steps:
+        if lines and len(lines[-1]) + len(step) <= 146:
+            lines[-1] += f"; {step.strip()}"
+        else:
+            lines.append(step)
+    return lines
 
 
 def _justified(device: str, flops: float, moved: float, before: dict) -> str:

@@ -70,8 +70,8 @@ UPDATED = """for mine, new in zip(@RUNNING@, @FOUND@):  # rounded once: new ones
 
 def helpers(regions: str, model: str) -> str:
     """What the regions as written and the model call beside torch's own operators."""
-    statistics = BATCH_NORM if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
-    statistics = BATCH_NORM_BY_EITHER if "*running" in regions else statistics
+    either = BATCH_NORM_BY_EITHER if "*running" in regions else BATCH_NORM
+    statistics = either if re.search(r"(?<![.\w])batch_norm\(", regions) else ""
     statistics += UPDATE if re.search(r"(?<![.\w])update\(", model) else ""
     lookup = OF if re.search(r"(?<![.\w])of\(", model) else ""
     return (derived.HELPERS + "\n" if "_as_derived" in regions else "") + statistics + lookup

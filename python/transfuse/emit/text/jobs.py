@@ -9,10 +9,7 @@ from transfuse.emit.text.tokens import until_settled
 
 WIDTH = 150
 EACH = """// f(i) for the elements i < count of a block.
-template <class F> DEVICE void tf_each(int block, int count, F f) {
-    const int i = block * 256 + threadIdx.x;
-    if (i < count) f(i);
-}"""
+template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }"""
 SUMS = """// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
 template <int N, class Term, class Store> DEVICE void tf_sums(int block, int count, int terms, Term term, Store store) {
     __shared__ double shared[256];

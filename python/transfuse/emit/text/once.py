@@ -9,6 +9,10 @@ from transfuse.emit.text.signature import named
 from transfuse.emit.text.tokens import Token, closing, split, tokens
 
 LONGEST = 5  # lines of a body
+MANY = 8  # parameters: what a function that is told so much does is read more easily where all of it is at hand
+DECLARES = re.compile(
+    r"(?:\b(?:int|float|bool|double|unsigned|long|auto)[ *&]+(?=\w+(?:\[[^\]]*\])*(?: =|;|,))|, (?=\w+(?:\[[^\]]*\])* =))(\w+)"
+)
 FUNCTION = re.compile(
     r"(?P<comment>(?://[^\n]*\n)*)(?:template <int (?P<template>\w+)(?:, class (?P<type>\w+))?> )?(?:static )?"
     r"(?:__device__ __forceinline__|TF_PTX|TF_FUNCTION|DEVICE) void (?P<name>\w+)(?=\()",
@@ -34,6 +38,8 @@ def short(text: str) -> Function | None:
     close = closing(items, 0)
     end = closing(items, close + 1)
     body = items[close + 2 : end]
+    parameters = [(_plain(p), named(p)) for p in split(items[1:close], {","})] if close > 1 else []
+    told = len(parameters) >= MANY and "UNROLL" in text
     if (
         end + 1 != len(items)
         or sum("\n" in t.space for t in body) > LONGEST
@@ -41,9 +47,8 @@ def short(text: str) -> Function | None:
     ):
         if not all(t.text.startswith("#pragma unroll") for t in body if t.kind == "directive"):
             return None
-        if sum("\n" in t.space for t in body) > LONGEST + 2:
+        if sum("\n" in t.space for t in body) > LONGEST + 2 and not told:
             return None
-    parameters = [(_plain(p), named(p)) for p in split(items[1:close], {","})] if close > 1 else []
     if any(name is None for _, name in parameters):
         return None
     return Function(match["comment"], match["template"] or "", match["type"] or "", match["name"], parameters, body)
@@ -77,6 +82,12 @@ def _plain(items: list[Token]) -> str:
     return "".join((" " if t.space and i else "") + t.text for i, t in enumerate(items))
 
 
+def _set(items: list[Token], i: int) -> bool:
+    """Whether a name is given another value there."""
+    sets = ("=", "+=", "-=", "*=", "/=", "%=", "|=", "&=", "++", "--")
+    return (i + 1 < len(items) and items[i + 1].text in sets) or items[i - 1].text in ("++", "--")
+
+
 def _inlined(text: str, function: Function) -> str | None:
     items = tokens(text)
     calls = [i for i, t in enumerate(items) if t.text == function.name and t.kind == "word"]
@@ -92,6 +103,8 @@ def _inlined(text: str, function: Function) -> str | None:
         by = {function.template: items[at + 2].text, function.type: pointer[1]}
         body = [Token(t.kind, by.get(t.text, t.text), t.space) for t in body]
         items = [*items[: at + 1], *items[at + 4 :]]
+    elif items[at + 1].text == "<" and items[at + 3].text == ">" and all(t.text != function.template for t in body):
+        items = [*items[: at + 1], *items[at + 4 :]]  # for a number that it does not read
     elif items[at + 1].text != "(" or function.type:
         return None
     elif function.template and not re.search(rf"constexpr int [^;]*\b{function.template} =", text):
@@ -103,6 +116,7 @@ def _inlined(text: str, function: Function) -> str | None:
         return None
     words = {t.text for t in items}
     made: list[str] = []
+    by_place: dict[int, list[Token]] = {}
     declared = re.compile(r"(?:int|float|uint4|const|unsigned|double) (\w+) =")
     hidden = set(declared.findall(_plain(body)))  # names the body has for itself, those of its loops among them
     own = set(declared.findall(re.sub(r"for \(int \w+ =", "", _plain(body))))
@@ -111,19 +125,23 @@ def _inlined(text: str, function: Function) -> str | None:
             i for i, t in enumerate(body) if t.text == name and t.kind == "word" and body[i - 1].text not in (".", "->")
         ]
         simple = all(t.kind in ("word", "number") or t.text in (".", "[", "]", "->") for t in given)
-        if hidden & {t.text for t in given}:
+        if hidden & {t.text for t in given} or ("&" not in type_ and any(_set(body, i) for i in uses)):
             return None
         if simple or len(uses) == 1:
             wrap = not simple and (len(given) < 2 or given[1].text != "(" or closing(given, 1) != len(given) - 1)
-            for i in reversed(uses):
+            for i in uses:
                 first = Token(given[0].kind, given[0].text, "" if wrap else body[i].space)
                 new = [first, *given[1:]]
                 new = [Token("operator", "(", body[i].space), *new, Token("operator", ")", "")] if wrap else new
-                body[i : i + 1] = new
+                by_place[i] = new
         elif "&" in type_ or (name in words and [t.text for t in given] != [name]):
             return None
         else:
             made.append(f"{type_} = {_plain(given)};\n")
+    # All at once: what is given may say the name of another parameter.
+    body = [t for i, token in enumerate(body) for t in by_place.get(i, [token])]
+    if len(function.parameters) >= MANY and words & set(DECLARES.findall(_plain(function.body))):
+        return None  # a name of its own is another's there
     inner = "".join(made) + "".join(t.space + t.text for t in body)
     several = bool(made) or len(split(body, {";"})) > 2  # those of a loop's head stand in brackets
     if before.text == ")" or (own & words):

@@ -71,9 +71,9 @@ def _listed(match: re.Match) -> str:
         names = " ".join(f"TEN({t or ''})" for t in range(tens - 1))
         rest = ",".join(f"%{i}" for i in range(10 * tens - 10, count))
     operands = [f"EIGHT({8 * i})" for i in range(eights)] + [f"FOUR({i})" for i in range(8 * eights, count, 4)]
-    return (
-        f'asm volatile("{match[1]}{{"\n        {names} "{rest}}}{match[3]}"\n        : {_filled(operands)}\n        : '
-    )
+    given = _filled(operands)
+    rest_of_it = " " if len(given.rpartition("\n")[2]) < 100 else "\n        "  # what it reads follows
+    return f'asm volatile("{match[1]}{{"\n        {names} "{rest}}}{match[3]}"\n        : {given}{rest_of_it}: '
 
 
 def _filled(words: list[str]) -> str:

@@ -1,0 +1,102 @@
+"""Words of a file: macros for what its kernels say over and over, instructions where the one place that needs them is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+WIDTH = 150
+FIRST = '#define UNROLL _Pragma("unroll")'
+SEVERAL = 4  # times a word is said for less room than its definition takes
+
+INSTRUCTION = re.compile(
+    r'\basm volatile\((?P<text>"(?:[^"\\\n]|\\.)*")\s*::(?:\s*:|(?P<given>[^:\n]*?)\s*:) "memory"\)'
+)
+PTX = '#define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")'
+ALONE = re.compile(r"(?m)^(DEVICE void [^\n]*\{)\n +(PTX\([^\n]*\);)\n\}$")
+NAMED = re.compile(
+    r'(?m)^(?:template <int (?P<number>\w+)> )?DEVICE void (?P<name>\w+)\(\) \{ (?P<does>(?:PTX|asm volatile)\("[^"\n]*"[^\n]*?\);) \}\n'
+)
+
+KERNEL = "#define KERNEL(...) void __launch_bounds__(__VA_ARGS__)"
+READ = re.compile(r"\bconst (STORED|float)\* __restrict__(?= )")
+TURNS = re.compile(r"\bfor \(int (block\d*) = blockIdx\.x; \1 < (\w+); \1 \+= gridDim\.x\)")
+EACH = "#define EACH(block, count) for (int block = blockIdx.x; block < count; block += gridDim.x)"
+BELOW = re.compile(r"(?m)^( *)(EACH\([^\n()]*\))\n +(tf_[^\n]*)$")
+PRAGMA = re.compile(r"(?m)^#pragma (unroll \d+)\n( *)for ")
+
+
+SINCE = re.compile(
+    r"#if __CUDA_ARCH__ >= 900\n(?P<there>(?:#define \w+\(\) PTX\([^\n]*\)\n){3,})#else\n(?P<else>(?:#define \w+\(\)[^\n]*\n)+)#endif\n"
+)
+CHOSEN = """#if __CUDA_ARCH__ >= 900
+#define SINCE_90(text, ...) PTX(text)
+#else
+#define SINCE_90(text, ...) __VA_ARGS__
+#endif
+"""
+
+
+def _chosen(m: re.Match) -> str:
+    """Instructions that other GPUs have not, and what they do instead."""
+    otherwise = dict(re.findall(r"#define (\w+)\(\) ?([^\n]*)\n", m["else"]))
+    there = re.findall(r"#define (\w+)\(\) PTX\(([^\n]*)\)\n", m["there"])
+    if {name for name, _ in there} != {*otherwise}:
+        return m[0]
+    said = [
+        f"#define {name}() SINCE_90({text}{', ' * bool(otherwise[name])}{otherwise[name]})\n" for name, text in there
+    ]
+    return CHOSEN + "".join(said)
+
+
+def words(source: str) -> str:
+    """Device and host code in fewer words; the compiler is told the same."""
+    source, defined = PRAGMA.sub(r'\2_Pragma("\1") for ', source), []
+    if len(INSTRUCTION.findall(source)) >= SEVERAL:
+        source = SINCE.sub(_chosen, ALONE.sub(_beside, INSTRUCTION.sub(_instruction, source)))
+        defined.append(PTX)
+    source = _where_needed(source)
+    if source.count("__global__ void __launch_bounds__(") >= SEVERAL:
+        source = source.replace("__global__ void __launch_bounds__(", "__global__ KERNEL(")
+        defined.append(KERNEL)
+    types = Counter(READ.findall(source)).most_common(1)
+    if types and types[0][1] >= SEVERAL:
+        told = f"const {types[0][0]}* __restrict__"
+        source = re.sub(rf"{re.escape(told)}(?= )", "READ", source)
+        defined.append(f"#define READ {told}")
+    if len(TURNS.findall(source)) >= SEVERAL:
+        source = BELOW.sub(_joined, TURNS.sub(r"EACH(\1, \2)", source))
+        defined.append(EACH)
+    return source.replace(FIRST, "\n".join([FIRST, *defined]), 1)
+
+
+def _instruction(m: re.Match) -> str:
+    given = (m["given"] or "").strip()
+    return f"PTX({m['text']}{', ' + given if given else ''})"
+
+
+def _beside(m: re.Match) -> str:
+    line = f"{m[1]} {m[2]} }}"
+    return line if len(line) <= WIDTH else m[0]
+
+
+def _joined(m: re.Match) -> str:
+    line = f"{m[1]}{m[2]} {m[3]}"
+    if len(set(re.findall(r"\bblock\d*\b", line))) == 1:
+        line = re.sub(r"\bblock\d+\b", "block", line)
+    return line if len(line) <= WIDTH else m[0]
+
+
+def _where_needed(source: str) -> str:
+    """An instruction of no operands that one place gives stands there."""
+    for m in list(NAMED.finditer(source)):
+        calls = list(re.finditer(rf"\b{m['name']}(?:<(\d+)>)?\(\);", source.replace(m[0], "")))
+        if len(calls) != 1 or len(re.findall(rf"\b{m['name']}\b", source)) != 2:
+            continue
+        does = m["does"]
+        if m["number"]:
+            does = re.sub(rf',? ?(?:::)?"n"\({m["number"]}\)', "", does.replace("%0", calls[0][1] or "%0"))
+        if "(" in does and m["number"] and m["number"] in does:
+            continue
+        source = source.replace(m[0], "").replace(calls[0][0], does)
+    return source
