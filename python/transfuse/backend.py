@@ -18,38 +18,42 @@ from transfuse.translate import Unsupported
 
 # The last graphs that torch.compile handed us: what a report of a compiled model shows.
 _cuts: collections.deque[Cut] = collections.deque(maxlen=64)
+_failures: collections.deque[str] = collections.deque(maxlen=64)
 
 
 def account(model: str) -> Report:
     """Every operator of those graphs, who runs it, and why."""
-    return Report(model, [graph_report(each, f"graph {i} of torch.compile") for i, each in enumerate(_cuts)])
+    graphs = [graph_report(each, f"graph {i} of torch.compile") for i, each in enumerate(_cuts)]
+    return Report(model, graphs, list(dict.fromkeys(_failures)))
 
 
 def reset() -> None:
     """Forgets the graphs that the report shows."""
     _cuts.clear()
+    _failures.clear()
 
 
 def _as_pytorch(leaves, handle: int, sizes, mode: int):
     return list(library.eager_of(handle)(*leaves, *sizes))
 
 
-# `x.data` is a call that make_fx does not see, and takes for a constant. Layers of transfuse.nn join what is around them.
-_INSTEAD = {
-    torch._C._autograd._get_data_attr: torch.detach,
-    torch.ops.transfuse.run: _as_pytorch,
-    torch.ops.transfuse.run.default: _as_pytorch,
-}
+def _instead(node: torch.fx.Node):
+    """`x.data` is a call that make_fx does not see, and takes for a constant. What an optimised part has fused joins what is around it."""
+    if node.op != "call_function":
+        return None
+    if node.target == torch._C._autograd._get_data_attr:
+        return torch.detach
+    ours = node.target in (torch.ops.transfuse.run, torch.ops.transfuse.run.default)
+    return _as_pytorch if ours and library.eager_of(node.args[1]) is not None else None
 
 
 def _traceable(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The graph with calls in it that make_fx can follow, in the place of others."""
-    if not any(node.op == "call_function" and node.target in _INSTEAD for node in graph_module.graph.nodes):
+    if not any(map(_instead, graph_module.graph.nodes)):
         return graph_module
     graph = copy.deepcopy(graph_module.graph)
     for node in graph.nodes:
-        if node.op == "call_function" and node.target in _INSTEAD:
-            node.target = _INSTEAD[node.target]
+        node.target = _instead(node) or node.target
     return torch.fx.GraphModule(graph_module, graph)
 
 
@@ -134,9 +138,9 @@ def backend(
         if chosen.require_full_compilation:
             raise
         lines = str(error).strip().splitlines()
-        fallback.warn(
-            f"a graph of torch.compile could not be taken ({type(error).__name__}: {lines[0] if lines else ''})"
-        )
+        reason = f"a graph of torch.compile could not be taken ({type(error).__name__}: {lines[0] if lines else ''})"
+        fallback.warn(reason)
+        _failures.append(reason)
         return graph_module.forward
     left = [line for line in result.lines if line.left]
     if chosen.require_full_compilation and left:

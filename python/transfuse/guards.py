@@ -156,6 +156,12 @@ def places(module: nn.Module, tensors) -> list[tuple[dict, str, torch.Tensor]]:
     return [(table, name, value) for table in tables for name, value in table.items() if id(value) in wanted]
 
 
+@torch.compiler.assume_constant_result
+def is_transformed() -> bool:
+    """Whether vmap, torch.func.grad, … is around; torch.compile asks it where it traces, and looks at what it is called in itself."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def watched_from_outside() -> bool:
     """vmap, torch.func.grad, torch.jit.trace, dual numbers, …, and hooks on all modules: they need to see PyTorch's own operators and
     modules."""

@@ -124,6 +124,7 @@ for _name in ("run_detached", "run_one"):
 # The regions that may be called by handle or by text: how PyTorch itself would compute them.
 _eager: dict[int, object] = {}
 _eager_by_text: dict[str, object] = {}
+_with_statistics: set[int] = set()  # regions that give more than their outputs
 _reach: dict[int | str, list[list[int]]] = {}  # of each output the leaves its gradient can flow to
 
 
@@ -131,11 +132,13 @@ def remember(handle: int, text: str, eager, reach: list[list[int]]) -> None:
     _eager[handle] = eager
     _eager_by_text.setdefault(text, eager)
     _reach[handle] = _reach[text] = reach
+    if text.rpartition("return ")[2].count("%") > len(reach):
+        _with_statistics.add(handle)
 
 
 def eager_of(handle: int):
-    """PyTorch's own way with a region: leaves and sizes in, results and batch statistics out."""
-    return _eager[handle]
+    """PyTorch's own way with a region that gives no batch statistics: leaves and sizes in, results out. None: it gives some."""
+    return None if handle in _with_statistics else _eager[handle]
 
 
 def _reached(reach: list[list[int]], needed, gradients) -> list[int]:

@@ -15,7 +15,7 @@ from transfuse import fallback
 from transfuse.account import Report, graph_report
 from transfuse.capture import CaptureError, LastingError, ValueDependent, bare, capture, plain_view
 from transfuse.derived import derive
-from transfuse.guards import Watch, attributes, autocast_state, places, watched_from_outside
+from transfuse.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
 from transfuse.questions import layout
 from transfuse.regions import Options, cut
 from transfuse.remembered import Bound, Entry, Recall, State, ties
@@ -126,7 +126,7 @@ def _traced(module: nn.Module, state: State, args, kwargs):
     flags = [child.training for child in module.modules()]
     flat, spec = _flatten(args, kwargs)
     grad = torch.is_grad_enabled()
-    for entry in state.traceable:
+    for entry in () if is_transformed() else state.traceable:
         if grad and entry.capture.own_gradient:
             continue
         if entry.flags == flags and entry.spec == spec and entry.describes(module) and entry.capture.admits(flat):

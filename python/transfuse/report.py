@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -14,8 +14,26 @@ from transfuse.remembered import State
 
 
 def report(model: nn.Module) -> Report:
-    """For an optimised (or compiled) model: every operator, who runs it, and why."""
-    return account(model) if is_optimized(model) else backend.account(type(model).__name__)
+    """For an optimised or compiled model, or one with such parts: every operator, who runs it, and why. (Of torch.compile it shows the
+    last graphs, whichever model's they are.)"""
+    name = type(model).__name__
+    if not isinstance(model, nn.Module):  # a compiled function
+        return backend.account(name)
+    if is_optimized(model):
+        return account(model)
+    told = backend.account(name) if any(map(_is_compiled, model.modules())) else Report(name)
+    for path, part in model.named_modules():
+        if is_optimized(part):
+            found = account(part)
+            told.graphs += [replace(graph, title=f"{path}: {graph.title}") for graph in found.graphs]
+            told.failures += found.failures
+    return told
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    from torch._dynamo import OptimizedModule
+
+    return isinstance(module, OptimizedModule) or module._compiled_call_impl is not None
 
 
 @dataclass

@@ -155,3 +155,22 @@ def test_report_and_explain():
     told = transfuse.explain(model, tuple(inputs))
     assert told.flops_after < told.flops_before / 4 and told.bytes_after < told.bytes_before
     assert "collapse" in str(told) and "pass" in told.plan
+
+
+def test_a_report_speaks_of_its_model():
+    """Not of what torch.compile was given elsewhere; of optimised parts, and of what could not be taken."""
+    x = torch.randn(2, 3, 5, 6)
+    transfuse.backend.reset()
+    compiled = torch.compile(nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()), backend="transfuse")
+    compiled(x)
+    assert transfuse.report(compiled).taken == 2
+    assert transfuse.report(nn.ReLU()).taken == 0 and "nothing captured" in str(transfuse.report(nn.ReLU()))
+    part = transfuse.optimize(nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()), (x,), never_slower=False)
+    whole = nn.Sequential(part, nn.Tanh())
+    assert transfuse.report(whole).taken == 2 and "0: training" in str(transfuse.report(whole))
+    transfuse.backend.reset()
+    refused = torch.compile(lambda x: torch.func.vjp(part, x)[1](part(x))[0], backend="transfuse")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        refused(x)
+    assert "torch.func" in str(transfuse.report(refused))
