@@ -13,7 +13,8 @@ from torch.fx import Graph
 from transfuse import fallback, library
 from transfuse.account import Report, graph_report
 from transfuse.direct import direct
-from transfuse.regions import Cut, Options, cut
+from transfuse.options import Options
+from transfuse.regions import Cut, cut
 from transfuse.translate import Unsupported
 
 # The last graphs that torch.compile handed us: what a report of a compiled model shows.

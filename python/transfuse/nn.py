@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 
 from transfuse import library
 from transfuse.region import Region
-from transfuse.regions import Options
+from transfuse.options import Options
 
 
 class _Eager(nn.Module):

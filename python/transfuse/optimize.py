@@ -17,7 +17,8 @@ from transfuse.capture import CaptureError, LastingError, ValueDependent, bare, 
 from transfuse.derived import derive
 from transfuse.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
 from transfuse.questions import layout
-from transfuse.regions import Options, cut
+from transfuse.options import Options
+from transfuse.regions import cut
 from transfuse.remembered import Bound, Entry, Recall, State, ties
 
 MOST_VARIANTS = 8  # of a module whose attributes change: as many graphs as torch.compile would make

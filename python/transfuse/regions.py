@@ -21,31 +21,12 @@ from transfuse import (  # noqa: F401  (the translations fill the table)
 from transfuse.constants import as_tensor, note_numbers
 from transfuse.functional import HELD, drop_empty_operands, functionalize, mutated, roots
 from transfuse.gradmode import detach_what_needs_no_gradient
+from transfuse.options import Options
 from transfuse.region import Region
 from transfuse.sizes import SizeNodes, lower_sizes
 from transfuse.translate import Translator, Unsupported, arguments_of, functional_name, op_name, reason, value_of
 
 CONVOLUTIONS = ("conv_transpose", "conv1d", "conv2d", "conv3d", "convolution")
-
-
-@dataclass
-class Options:
-    freeze: bool = False
-    require_full_compilation: bool = False
-    torch_executed_ops: tuple = ()
-    min_block_size: int = 1
-    never_slower: bool = True
-    autotune: bool = False
-    engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
-
-    def __post_init__(self):
-        if isinstance(self.torch_executed_ops, str):
-            raise TypeError(f"transfuse: torch_executed_ops takes a list of operators, got {self.torch_executed_ops!r}")
-        self.torch_executed_ops = tuple(self.torch_executed_ops or ())
-        if not isinstance(self.min_block_size, int):
-            raise TypeError(f"transfuse: min_block_size takes a number of operators, got {self.min_block_size!r}")
-        if self.engine not in ("auto", "reference"):
-            raise ValueError(f"transfuse: unknown engine {self.engine!r}; known: auto, reference")
 
 
 @dataclass

@@ -14,7 +14,8 @@ from transfuse.capture import Capture
 from transfuse.direct import alone, direct
 from transfuse.guards import Watch
 from transfuse.precision import allows_tf32
-from transfuse.regions import Cut, Options
+from transfuse.options import Options
+from transfuse.regions import Cut
 
 
 class Entry:

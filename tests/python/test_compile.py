@@ -257,6 +257,8 @@ def test_whole_model_under_compile_of_pytorch():
     "option,words",
     [
         ({"torch_executed_ops": "aten.relu"}, "takes a list of operators"),
+        ({"torch_executed_ops": ["aten.rellu"]}, "there is no operator 'aten.rellu'"),
+        ({"torch_executed_ops": [torch.relu]}, "there is no operator"),
         ({"min_block_size": "3"}, "takes a number of operators"),
         ({"engine": "fast"}, "unknown engine 'fast'"),
     ],

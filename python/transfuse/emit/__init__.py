@@ -19,7 +19,8 @@ from transfuse.emit.launches import Programs
 from transfuse.emit.program import in_16_bits, state
 from transfuse.emit.sizes import Sized, sized
 from transfuse.problem import ProblemError
-from transfuse.regions import Cut, Options, cut
+from transfuse.options import Options
+from transfuse.regions import Cut, cut
 
 
 @dataclass

@@ -1,0 +1,45 @@
+"""What a user may ask of optimize() and of the torch.compile backend beside the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class Options:
+    freeze: bool = False
+    require_full_compilation: bool = False
+    torch_executed_ops: tuple = ()
+    min_block_size: int = 1
+    never_slower: bool = True
+    autotune: bool = False
+    engine: str = "auto"  # "reference": the slow interpreter instead of the CPU engine, for tests
+
+    def __post_init__(self):
+        if isinstance(self.torch_executed_ops, str):
+            raise TypeError(f"transfuse: torch_executed_ops takes a list of operators, got {self.torch_executed_ops!r}")
+        self.torch_executed_ops = tuple(self.torch_executed_ops or ())
+        for op in self.torch_executed_ops:
+            if not _exists(op):
+                raise ValueError(
+                    f"transfuse: torch_executed_ops: there is no operator {op!r}; one is named as 'aten.relu'"
+                )
+        if not isinstance(self.min_block_size, int):
+            raise TypeError(f"transfuse: min_block_size takes a number of operators, got {self.min_block_size!r}")
+        if self.engine not in ("auto", "reference"):
+            raise ValueError(f"transfuse: unknown engine {self.engine!r}; known: auto, reference")
+
+
+def _exists(op) -> bool:
+    """Whether it is an operator of torch.ops, or the name of one: aten.relu.default, aten.relu, relu."""
+    if not isinstance(op, str):
+        return isinstance(op, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+    found = torch.ops
+    path = op.removeprefix("torch.ops.").split(".")
+    for name in path if len(path) > 1 else ["aten", *path]:
+        if not hasattr(found, name):
+            return False
+        found = getattr(found, name)
+    return found is not torch.ops
