@@ -33,7 +33,6 @@ class Part:
     summary: dict
     gradient: Part | None = None  # its gradients, where kernels of the file compute them
     derived: bool = True  # whether PyTorch is told the derivation's result, where a formula is left
-    portable: bool = True  # whether convolutions on other GPUs have a kernel of their own
 
     @property
     def outputs(self) -> int:

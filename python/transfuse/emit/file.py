@@ -19,15 +19,13 @@ from transfuse.emit.text.words import words
 
 
 LONGEST = 600  # lines of a file
-PORTABLE = 40  # more lines than a kernel for other GPUs takes, with its host code
 ARITHMETICS = ("fp32", "wide", "strict", "half")
 
 
 def write(found, ref: Reference, modes, half: bool = False) -> str:
     """With kernels of their own for as many sizes and arithmetics as leave the file short enough to read. Without them rows of another
     length than the example's take the portable path, 16 bits the fp32 kernels, in which their products are exact, and strict fp32
-    PyTorch's operators, to which a file that would be too long with it leaves the portable path as well. half: kernels for 16 bits
-    alone, where tensor cores have them."""
+    PyTorch's operators. half: kernels for 16 bits alone, where tensor cores have them."""
     if any(part.rounds for mode in modes for part in mode.parts):
         modes = [replace(mode, parts=[_less(part, [_fp32_alone]) for part in mode.parts]) for mode in modes]
     every = list(dict.fromkeys(a for mode in modes for part in mode.parts for a in part.programs.arithmetics))
@@ -47,10 +45,6 @@ def write(found, ref: Reference, modes, half: bool = False) -> str:
             break
     if text.count("\n") >= LONGEST and not any(part.network for part in parts):
         text = _close(text)
-        if LONGEST <= text.count("\n") < LONGEST + PORTABLE:
-            less = [replace(mode, parts=[replace(part, portable=False) for part in mode.parts]) for mode in told]
-            shorter = _close(_file(found, ref, less, taken))
-            told, text = (less, shorter) if shorter.count("\n") < LONGEST else (told, text)
     modes = told
     for arithmetic in ("wide", "half", "strict"):
         if arithmetic in every and text.count("\n") < LONGEST:
@@ -137,7 +131,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     written = [
         (text, dict(zip(map(functions.leaf_name, p.sized.names), p.sized.shapes)))
         for p, text in zip(parts, regions)
-        if p.falls and p.portable and tensor_cores and not network  # other kernels run on every GPU
+        if p.falls and tensor_cores and not network  # other kernels run on every GPU
     ]
     convolutions = portable.called(written)
     direct, launched, convolve = portable.texts(convolutions, transposed) if convolutions else ("", "", "")
@@ -151,7 +145,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         header.header(found, ref, modes) + header.gradients(regions, bool(backward)),
         runtime.imports(network) + lines_of(ref.imports),
         "# Kernels and the host code that launches them; sizes are run-time values. No torch headers: it compiles in seconds.\n"
-        + (header.served(arithmetics, not convolutions) if tensor_cores else "")
+        + (header.served(arithmetics, network) if tensor_cores else "")
         + _strings(source),
         runtime.text(
             arithmetics,
