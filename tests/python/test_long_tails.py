@@ -3,6 +3,7 @@
 import long_tails
 import pytest
 import torch
+import zoo
 
 from transfuse.bench import accuracy
 
@@ -20,7 +21,7 @@ def test_tails_are_told():
         _, (pytorch,), (true,) = results(1.0, **how)
         return long_tails.has_long_tail(pytorch - true)
 
-    assert told() and not told(power=0)
+    assert told() and told(count=288) and not told(power=0) and not told(power=0, count=288)
     assert not told(count=100)  # too few to say
 
 
@@ -32,6 +33,30 @@ def test_equal_errors_are_right(seed):
 def test_larger_errors_are_wrong():
     said = [long_tails.verdict(*results(1.5, seed)) for seed in range(20)]
     assert sum(verdict != "right" for verdict in said) >= 10  # the others had luck with the RMS
+
+
+class Power(torch.nn.Module):
+    """Ninth powers of six numbers; in fp32 with relative errors that differ from number to number, and with `turn`."""
+
+    def __init__(self, turn, size):
+        super().__init__()
+        self.turn, self.size = turn, size
+
+    def forward(self, x):
+        exact = x.double()[:6].pow(9)
+        if x.dtype == torch.float64:
+            return exact
+        return (exact * (1 + self.size * torch.sin(1e5 * self.turn * x.double()[:6]))).float()
+
+
+def test_few_draws_of_a_long_tail_ask_for_more():
+    def said(size):
+        inputs = [torch.randn(600, generator=torch.Generator().manual_seed(seed)) for seed in range(20)]
+        ours, pytorch = Power(1.7, size), Power(1.0, 1e-5)
+        return [zoo.verdict_of_draws(ours, pytorch, [x], fresh=zoo.shuffled)[0] for x in inputs]
+
+    assert said(1e-5) == ["right"] * 20
+    assert said(4e-5).count("right") < 5  # luck at the first draws
 
 
 def test_the_ratio_is_that_of_the_errors():
