@@ -72,22 +72,26 @@ def new_sizes(device: str, count=16) -> None:
         ours = transfuse.optimize(model, (x,), never_slower=False)
         with torch.no_grad():
             ours(x)
-        (entry,) = ours.__dict__["_transfuse"].traceable
-        region, bound = entry.cut.regions[0], entry.bind(ours)
-        graph = entry.cut.graph_module.graph
-        call = next(node for node in graph.nodes if node.op == "call_module")
         taken, compiled = [], 0
         for i in range(count):
             shape = [*x.shape[:2], *[size + 2 * i + 3 for size in x.shape[2:]]]
-            values = [*[table[key] for table, key in bound.owners], torch.empty(shape, device=device)]
-            given = dict(zip([node for node in graph.nodes if node.op == "placeholder"], values))
-            leaves = [given[leaf] for leaf in call.args]
+            region, leaves = only_region(ours, [torch.empty(shape, device=device)])
             mode, kernels = region.call_mode(x, False), kept_kernels()
             start = clock()
             library.scratch(leaves, region.handle, [], mode)
             taken.append(1e3 * (clock() - start))
             compiled += kept_kernels() > kernels
         print(f"{name:24}{statistics.median(taken):10.2f}{max(taken):8.2f}{compiled:>7}/{count}", flush=True)
+
+
+def only_region(ours, inputs):
+    """The region of a model that is one, and the leaves that it is given for these inputs."""
+    (entry,) = ours.__dict__["_transfuse"].traceable
+    (region,) = entry.cut.regions
+    graph = entry.cut.graph_module.graph
+    values = [*[table[key] for table, key in entry.bind(ours).owners], *inputs]
+    given = dict(zip([node for node in graph.nodes if node.op == "placeholder"], values))
+    return region, [given[leaf] for leaf in next(node for node in graph.nodes if node.op == "call_module").args]
 
 
 def kept_kernels() -> int:
