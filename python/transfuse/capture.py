@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import functools
 import inspect
 import linecache
-import logging
-import threading
 import traceback
 import warnings
-from collections import OrderedDict
 from dataclasses import dataclass, is_dataclass
 
 import torch
@@ -19,15 +14,14 @@ import torch.utils._pytree as pytree
 from torch import nn
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.utils import parametrize
-from torch.nn.utils.prune import BasePruningMethod
 
 from transfuse import precision
-from transfuse.guards import HOOKS, Watch
+from transfuse.guards import Watch
 from transfuse.questions import PATH
 from transfuse.reads import Reads, tensors_in
-from transfuse.trials import capturing, unseen
+from transfuse.tracing import anchor_device_guard, capturing_here
+from transfuse.trials import unseen
+from transfuse.views import doubled, obstacle, plain_view
 
 
 class CaptureError(Exception):
@@ -98,159 +92,6 @@ class Capture:
         return self._relations is None or self._relations(flat_inputs)
 
 
-_lock = threading.RLock()
-_original_batch_norm = _BatchNorm.forward
-
-
-def _batch_norm_forward(self, x):
-    """BatchNorm with momentum=None averages all batches so far: the factor is a tensor here, so that it can be captured."""
-    if (
-        not getattr(capturing, "on", False)
-        or self.momentum is not None
-        or not self.training
-        or self.running_mean is None
-    ):
-        return _original_batch_norm(self, x)
-    self._check_input_dim(x)
-    self.num_batches_tracked.add_(1)
-    factor = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
-    dims = [0, *range(2, x.dim())]
-    values = x.detach().to(self.running_mean.dtype)
-    self.running_mean.add_(factor * (values.mean(dims) - self.running_mean))
-    self.running_var.add_(factor * (values.var(dims, unbiased=True) - self.running_var))
-    return nn.functional.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
-
-
-@contextlib.contextmanager
-def _capturing_here():
-    """Tracing changes methods of nn.Module for everybody; here only the thread that captures may see that. What
-    torch.nn.utils.parametrize.cached() keeps, it neither reads nor adds to."""
-    from torch.fx._symbolic_trace import _Patcher
-
-    patch_method = _Patcher.patch_method
-    owner = threading.get_ident()
-
-    def patch_here(self, cls, name, new, deduplicate=True):
-        old = getattr(cls, name)
-
-        @functools.wraps(old)
-        def choose(*args, **kwargs):
-            return (new if threading.get_ident() == owner else old)(*args, **kwargs)
-
-        patch_method(self, cls, name, choose, deduplicate)
-
-    with _lock, _quiet():
-        capturing.on = True
-        _BatchNorm.forward, _Patcher.patch_method = _batch_norm_forward, patch_here
-        cached, parametrize._cache_enabled = parametrize._cache_enabled, 0
-        try:
-            yield
-        finally:
-            parametrize._cache_enabled = cached
-            _BatchNorm.forward, _Patcher.patch_method = _original_batch_norm, patch_method
-            capturing.on = False
-
-
-@contextlib.contextmanager
-def _quiet():
-    """torch.export prints the graph it could not finish, and logs what tensors do not fit; what is said of it here is one warning,
-    or the error that PyTorch raises for such a call."""
-    from torch.export import _trace
-
-    loggers = [
-        logging.getLogger(f"torch.{name}") for name in ("fx.experimental.symbolic_shapes", "_subclasses.fake_tensor")
-    ]
-    levels = [logger.level for logger in loggers]
-    for logger, level in zip(loggers, (logging.ERROR, logging.CRITICAL)):
-        logger.setLevel(level)
-    _trace.print = lambda *_, **__: None
-    try:
-        yield
-    finally:
-        del _trace.print
-        for logger, level in zip(loggers, levels):
-            logger.setLevel(level)
-
-
-def _weight_hook(hook) -> bool:
-    """Pre-hooks that only compute a weight are part of the computation and captured with it."""
-    return type(hook).__name__ in ("WeightNorm", "SpectralNorm") or isinstance(hook, BasePruningMethod)
-
-
-def obstacle(module: nn.Module) -> str | None:
-    """What in a module would be lost by capturing it."""
-    if isinstance(module, torch.jit.ScriptModule):
-        return "it is a TorchScript module"
-    if module.training and any(type(hook).__name__ == "SpectralNorm" for hook in module._forward_pre_hooks.values()):
-        return "its own spectral_norm hook would run twice (torch.nn.utils.parametrizations.spectral_norm is no hook)"
-    for name, child in module.named_modules():
-        if any(map(nn.parameter.is_lazy, child._parameters.values())):
-            return f"the lazy parameters of module {name} get their shapes at the first call"
-        if child is not module and not child.__dict__.get("_transfuse_quiet", False):
-            hooks = list(child._forward_hooks.values()) + list(child._backward_hooks.values())
-            hooks += [h for h in child._forward_pre_hooks.values() if not _weight_hook(h)]
-            hooks += list(child._backward_pre_hooks.values())
-            if hooks:
-                return f"module {name} has a hook ({getattr(hooks[0], '__name__', type(hooks[0]).__name__)})"
-        if isinstance(child, nn.SyncBatchNorm) and child.training and _distributed():
-            return f"module {name} is a SyncBatchNorm, whose statistics are shared between processes"
-    return None
-
-
-def _distributed() -> bool:
-    d = torch.distributed
-    return d.is_available() and d.is_initialized() and d.get_world_size() > 1
-
-
-def bare(cls: type, like: nn.Module | None, table: dict) -> nn.Module:
-    """An object of the class and of no other (torch.fx.GraphModule's own __new__ makes a class without a forward for each) with these
-    attributes, and with what `like` keeps in slots."""
-    made = object.__new__(cls)
-    made.__dict__ = table
-    for name in {name for base in type(like).__mro__ for name in _slots(base)}:
-        if hasattr(like, name):
-            object.__setattr__(made, name, getattr(like, name))
-    return made
-
-
-def _slots(cls: type) -> tuple:
-    named = cls.__dict__.get("__slots__", ())
-    named = (named,) if isinstance(named, str) else tuple(named)
-    return tuple(name for name in named if name not in ("__dict__", "__weakref__"))
-
-
-def plain_view(module: nn.Module, base: type) -> nn.Module:
-    """The same module seen through its original class: the same parameters, buffers and children. Its own hooks, and a forward()
-    that was set on the module later, run around what is captured, so the view has only hooks that compute a weight."""
-    table = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse") and k != "forward"}
-    view = bare(base, module, table)
-    for kind in HOOKS:
-        kept = [(key, hook) for key, hook in view.__dict__[kind].items() if _weight_hook(hook)]
-        view.__dict__[kind] = OrderedDict(kept)
-    return view
-
-
-@functools.cache
-def _anchor_device_guard() -> None:
-    """Without a GPU, PyTorch's tracing replaces the CUDA device guard by a thread-local object of the thread that traces first, and
-    goes on using it when that thread is gone: a crash, wherever short-lived threads capture. So the first is one that stays."""
-    set_guard = getattr(torch._C, "_ensureCUDADeviceGuardSet", None)
-    if set_guard is None or torch.cuda.is_available():
-        return
-    if threading.current_thread() is threading.main_thread():
-        set_guard()
-        return
-    ready = threading.Event()
-
-    def stay():
-        set_guard()
-        ready.set()
-        threading.Event().wait()
-
-    threading.Thread(target=stay, name="transfuse device guard", daemon=True).start()
-    ready.wait()
-
-
 def _stand_in(value):
     """A tensor with the metadata of `value`, whatever mode it was made in. Values of floats never decide what is captured."""
     if isinstance(value, torch.Tensor) and value.is_floating_point() and value.layout is torch.strided:
@@ -275,16 +116,16 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     found = obstacle(module)
     if found:
         raise CaptureError(found)
-    view = _double(plain_view(module, base))
+    view = doubled(plain_view(module, base))
     reads = Reads()
     changes = _note_changes(view, reads)
-    _anchor_device_guard()
+    anchor_device_guard()
     with (
         precision.of_one_mind(),
         torch.inference_mode(False),
         torch.enable_grad(),
         unseen(),
-        _capturing_here(),
+        capturing_here(),
         warnings.catch_warnings(),
         reads.of(view),
     ):
@@ -407,27 +248,6 @@ def _held(watch: Watch) -> list[torch.Tensor | None]:
 
 def _same(some: list, others: list) -> bool:
     return len(some) == len(others) and all(a is b for a, b in zip(some, others))
-
-
-def _double(view: nn.Module) -> nn.Module:
-    """A copy of the modules that holds the same tensors: tracing swaps parameters for stand-ins, and another thread may be
-    running the model meanwhile."""
-    kept: dict[int, object] = {}
-    for child in view.modules():
-        for table in (child.__dict__, child._parameters, child._buffers):
-            kept.update({id(v): v for v in tensors_in(dict(table))})
-    try:
-        double = copy.deepcopy(view, kept)
-    except Exception:
-        return view  # something in it cannot be copied
-    # Tensors in the place of parameters (torch.func.functional_call): torch.export takes none.
-    made: dict[int, nn.Parameter] = {}
-    for part in double.modules():
-        for name, held in part._parameters.items():
-            if held is not None and not isinstance(held, nn.Parameter):
-                parameter = made.setdefault(id(held), nn.Parameter(held.detach(), held.requires_grad))
-                part._parameters[name] = parameter
-    return double
 
 
 def _lifted(program, dynamic: bool, paths: dict[str, int]) -> Capture:

@@ -13,13 +13,14 @@ from torch.compiler import is_compiling
 
 from transfuse import fallback
 from transfuse.account import Report, graph_report
-from transfuse.capture import CaptureError, LastingError, ValueDependent, bare, capture, plain_view
+from transfuse.capture import CaptureError, LastingError, ValueDependent, capture
 from transfuse.derived import derive
 from transfuse.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
-from transfuse.questions import layout
 from transfuse.options import Options
+from transfuse.questions import layout
 from transfuse.regions import cut
 from transfuse.remembered import Bound, Entry, Recall, State, ties
+from transfuse.views import bare, plain_view
 
 MOST_VARIANTS = 8  # of a module whose attributes change: as many graphs as torch.compile would make
 

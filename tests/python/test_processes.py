@@ -12,7 +12,7 @@ import torch.multiprocessing
 from torch import nn
 
 import transfuse
-from transfuse.capture import obstacle
+from transfuse.views import obstacle
 
 
 def model():

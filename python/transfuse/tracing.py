@@ -1,0 +1,109 @@
+"""Around torch.export: what it changes for everybody only this thread sees, and what it would print is not printed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import threading
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils import parametrize
+
+from transfuse.trials import capturing
+
+_lock = threading.RLock()
+_original_batch_norm = _BatchNorm.forward
+
+
+def _batch_norm_forward(self, x):
+    """BatchNorm with momentum=None averages all batches so far: the factor is a tensor here, so that it can be captured."""
+    if (
+        not getattr(capturing, "on", False)
+        or self.momentum is not None
+        or not self.training
+        or self.running_mean is None
+    ):
+        return _original_batch_norm(self, x)
+    self._check_input_dim(x)
+    self.num_batches_tracked.add_(1)
+    factor = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
+    dims = [0, *range(2, x.dim())]
+    values = x.detach().to(self.running_mean.dtype)
+    self.running_mean.add_(factor * (values.mean(dims) - self.running_mean))
+    self.running_var.add_(factor * (values.var(dims, unbiased=True) - self.running_var))
+    return nn.functional.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
+
+
+@contextlib.contextmanager
+def capturing_here():
+    """Tracing changes methods of nn.Module for everybody; here only the thread that captures may see that. What
+    torch.nn.utils.parametrize.cached() keeps, it neither reads nor adds to."""
+    from torch.fx._symbolic_trace import _Patcher
+
+    patch_method = _Patcher.patch_method
+    owner = threading.get_ident()
+
+    def patch_here(self, cls, name, new, deduplicate=True):
+        old = getattr(cls, name)
+
+        @functools.wraps(old)
+        def choose(*args, **kwargs):
+            return (new if threading.get_ident() == owner else old)(*args, **kwargs)
+
+        patch_method(self, cls, name, choose, deduplicate)
+
+    with _lock, _quiet():
+        capturing.on = True
+        _BatchNorm.forward, _Patcher.patch_method = _batch_norm_forward, patch_here
+        cached, parametrize._cache_enabled = parametrize._cache_enabled, 0
+        try:
+            yield
+        finally:
+            parametrize._cache_enabled = cached
+            _BatchNorm.forward, _Patcher.patch_method = _original_batch_norm, patch_method
+            capturing.on = False
+
+
+@contextlib.contextmanager
+def _quiet():
+    """torch.export prints the graph it could not finish, and logs what tensors do not fit; what is said of it here is one warning,
+    or the error that PyTorch raises for such a call."""
+    from torch.export import _trace
+
+    loggers = [
+        logging.getLogger(f"torch.{name}") for name in ("fx.experimental.symbolic_shapes", "_subclasses.fake_tensor")
+    ]
+    levels = [logger.level for logger in loggers]
+    for logger, level in zip(loggers, (logging.ERROR, logging.CRITICAL)):
+        logger.setLevel(level)
+    _trace.print = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        del _trace.print
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+@functools.cache
+def anchor_device_guard() -> None:
+    """Without a GPU, PyTorch's tracing replaces the CUDA device guard by a thread-local object of the thread that traces first, and
+    goes on using it when that thread is gone: a crash, wherever short-lived threads capture. So the first is one that stays."""
+    set_guard = getattr(torch._C, "_ensureCUDADeviceGuardSet", None)
+    if set_guard is None or torch.cuda.is_available():
+        return
+    if threading.current_thread() is threading.main_thread():
+        set_guard()
+        return
+    ready = threading.Event()
+
+    def stay():
+        set_guard()
+        ready.set()
+        threading.Event().wait()
+
+    threading.Thread(target=stay, name="transfuse device guard", daemon=True).start()
+    ready.wait()
