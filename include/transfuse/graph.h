@@ -119,6 +119,9 @@ public:
 
     // The same program for other shapes (and dtypes) of its leaves, inferred and checked anew.
     Graph with_leaf_types(const std::vector<Type>& types) const;
+    // The same, where lattices grow with their inputs: out − up·in stays. Throws Error where another attribute would
+    // change.
+    Graph grown_to(const std::vector<Type>& types) const;
 
 private:
     friend class Builder;
@@ -129,6 +132,7 @@ private:
         std::vector<std::string> output_names;
         bool operator==(const Contents&) const = default;
     };
+    Contents contents_for(const std::vector<Type>& leaf_types) const;
     explicit Graph(Contents contents) : contents_(std::make_shared<const Contents>(std::move(contents))) {}
     std::shared_ptr<const Contents> contents_;  // never null; copies share it
 };

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "graph/growing.h"
 #include "graph/infer.h"
 #include "transfuse/error.h"
 
@@ -13,8 +12,6 @@ Graph::Graph() {
     static const auto none = std::make_shared<const Contents>();
     contents_ = none;
 }
-
-thread_local bool Growing::now_ = false;
 
 namespace {
 
@@ -33,10 +30,10 @@ void grow(Node& lattice, const Type& before, const Type& x) {
 }
 
 // Gives the nodes, equal to those of `before`, what they are for other types of the leaves. False where one has other
-// attributes then: it may be the same as another. (Lattices that grow differ as they did.)
-bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const std::vector<Type>& leaf_types) {
+// attributes then: it may be the same as another. growing: lattices have other results then, and differ as they did.
+bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const std::vector<Type>& leaf_types,
+                bool growing) {
     std::vector<bool> other(nodes.size());  // the type is not what it was
-    const bool growing = Growing::now();
     std::vector<const Node*> operands;
     size_t leaf = 0;
     for (size_t id = 0; id < nodes.size(); ++id) {
@@ -67,11 +64,21 @@ bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const
 
 }  // namespace
 
+Graph::Contents Graph::contents_for(const std::vector<Type>& leaf_types) const {
+    if (leaf_types.size() != leaves().size())
+        fail("graph ", name(), " has ", leaves().size(), " leaves, got ", leaf_types.size(), " types");
+    return *contents_;
+}
+
+Graph Graph::grown_to(const std::vector<Type>& types) const {
+    Contents anew = contents_for(types);
+    if (!infer_anew(anew.nodes, nodes(), types, true)) fail("graph ", name(), " does not grow to these extents");
+    return Graph(std::move(anew));
+}
+
 Graph Graph::with_leaf_types(const std::vector<Type>& types) const {
-    if (types.size() != leaves().size())
-        fail("graph ", name(), " has ", leaves().size(), " leaves, got ", types.size(), " types");
-    if (Contents anew = *contents_; infer_anew(anew.nodes, nodes(), types)) return Graph(std::move(anew));
-    if (Growing::now()) fail("graph ", name(), " does not grow to these extents");
+    if (Contents anew = contents_for(types); infer_anew(anew.nodes, nodes(), types, false))
+        return Graph(std::move(anew));
     Builder builder(name());
     std::vector<ValueId> moved;
     moved.reserve(nodes().size());
