@@ -17,23 +17,13 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from transfuse import precision
 from transfuse.guards import Watch
+from transfuse.parts import kept_parts, place_parts
 from transfuse.questions import PATH
 from transfuse.reads import Reads, tensors_in
+from transfuse.refusals import CaptureError, LastingError, ValueDependent
 from transfuse.tracing import anchor_device_guard, capturing_here
 from transfuse.trials import unseen
 from transfuse.views import doubled, obstacle, plain_view
-
-
-class CaptureError(Exception):
-    """Why a model cannot be captured."""
-
-
-class LastingError(CaptureError):
-    """The same whatever the inputs are."""
-
-
-class ValueDependent(CaptureError):
-    """forward() branches on what a tensor holds: the same for inputs of every size."""
 
 
 @dataclass
@@ -49,6 +39,7 @@ class Capture:
     _inputs: list
     _relations: object  # (flat inputs) → bool, or None: what else must hold between sizes
     own_gradient: str | None = None  # what has a gradient that the graph does not know: it is for calls without one
+    has_parts: bool = False  # whether parts of the model run inside it
     looks: bool = False  # whether forward() asked how tensors lie, or whether they want gradients
     reads: frozenset = frozenset()  # what forward() read beside what Watch sees anyway: (path of a module, attribute)
 
@@ -127,6 +118,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         unseen(),
         capturing_here(),
         warnings.catch_warnings(),
+        kept_parts(module, view, reads),
         reads.of(view),
     ):
         warnings.simplefilter("ignore")
@@ -140,6 +132,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
                 f"control flow depends on the values of a tensor{_place(error)}; "
                 'torch.compile(…, backend="transfuse") takes the pieces before and after it'
             ) from error
+        has_parts = place_parts(program.graph_module)
     if reads.questions.switches_on:
         if not reads.questions.now["is_grad_enabled"]:
             raise CaptureError("its forward() switches gradients on, where they are off")
@@ -155,6 +148,7 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
     _forget_tensors(program.graph_module)
     captured = _lifted(program, dynamic, paths)
     asked = reads.questions
+    captured.has_parts = has_parts
     captured.reads, captured.own_gradient, captured.looks = frozenset(reads.found), asked.own_gradient, asked.looks
     strangers = _name_registered(captured, view, asked.met)
     if strangers or _wants_gradients(captured.constants.values(), view):

@@ -7,6 +7,7 @@ import operator
 import torch
 from torch.fx import Graph, Node
 
+from transfuse.parts import KEPT
 from transfuse.translate import TABLE, arguments_of, functional_name, is_inplace, is_tensor, op_name, value_of
 
 # Operators that may return their first operand itself, beside those whose schema says so.
@@ -43,7 +44,11 @@ def roots(graph: Graph) -> dict[Node, Node]:
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         base = node
-        if may_alias(node) and node.args and isinstance(node.args[0], Node):
+        if node.target is operator.getitem and KEPT in getattr(node.args[0], "meta", ()):
+            owner, result = node.args
+            same = owner.meta[KEPT].same
+            base = found[owner.args[same[result]]] if result in same else node
+        elif may_alias(node) and node.args and isinstance(node.args[0], Node):
             base = found.get(node.args[0], node.args[0])
         found[node] = base
     given = {n for n in graph.nodes if n.op == "placeholder" and HELD not in n.meta and is_tensor(n)}
@@ -51,6 +56,13 @@ def roots(graph: Graph) -> dict[Node, Node]:
         one = next(n for n in graph.nodes if n in given)
         found = {node: one if base in given else base for node, base in found.items()}
     return found
+
+
+def seen_by_parts(graph: Graph, root: dict[Node, Node]) -> set[Node]:
+    """Roots of tensors that parts of the model are given or give, whose hooks may keep them, or write to them."""
+    nodes = [node for node in graph.nodes if KEPT in node.meta]
+    nodes += [element for node in nodes for element in node.users]
+    return {root[n] for node in nodes for n in [node, *node.all_input_nodes] if is_tensor(n)}
 
 
 def drop_unused_elements(graph: Graph) -> None:
@@ -64,6 +76,7 @@ def functionalize(graph: Graph) -> None:
     drop_unused_elements(graph)
     order = {node: i for i, node in enumerate(graph.nodes)}
     root = roots(graph)
+    shown = seen_by_parts(graph, root)
     aliases: dict[Node, list[Node]] = {}
     for node, base in root.items():
         aliases.setdefault(base, []).append(node)
@@ -81,7 +94,7 @@ def functionalize(graph: Graph) -> None:
         )
         tensors = [a for a in node.args[1:] if is_tensor(a)]
         promotes = any(value_of(a).dtype != value_of(base).dtype and value_of(a).dim() > 0 for a in tensors)
-        if seen_later or promotes or value_of(base).shape != value_of(node).shape:
+        if root[base] in shown or seen_later or promotes or value_of(base).shape != value_of(node).shape:
             continue
         packet, overload = functional_name(op_name(node)).split(".")[1:]
         try:
@@ -93,18 +106,26 @@ def functionalize(graph: Graph) -> None:
 
 def _written(graph: Graph) -> list[Node]:
     """What operators of the graph write to."""
+    return [tensor for _, tensor in _writes(graph)]
+
+
+def _writes(graph: Graph) -> list[tuple[Node, Node]]:
+    """Operators of the graph and what they write to, in order."""
     found = []
     for node in graph.nodes:
+        if KEPT in node.meta:
+            found += [(node, node.args[i]) for i in node.meta[KEPT].written]
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
         arguments = node.target._schema.arguments
         values = [*zip(arguments, node.args), *((a, node.kwargs.get(a.name)) for a in arguments)]
         found += [
-            value
+            (node, value)
             for argument, value in values
             if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Node)
         ]
-        found += [buffer for buffer in _running(node) if any(buffer not in _running(user) for user in _readers(buffer))]
+        running = _running(node)
+        found += [(node, b) for b in running if any(b not in _running(user) for user in _readers(b))]
     return found
 
 
@@ -119,16 +140,15 @@ def _readers(node: Node) -> list[Node]:
     return [user for user in node.users if user.op != "output"]
 
 
-def mutated(graph: Graph) -> set[Node]:
-    """Roots of tensors that something in the graph changes in place."""
-    root = roots(graph)
-    changed = {root[node] for node in _written(graph)}
+def mutated(graph: Graph) -> dict[Node, Node]:
+    """Roots of tensors that something in the graph changes in place, each with what changes it last."""
+    root, order = roots(graph), {node: i for i, node in enumerate(graph.nodes)}
+    writes = _writes(graph)
     for node in graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
-            changed.update(
-                root[a] for a in node.all_input_nodes if root[a].op == "placeholder" and a.name.startswith("b_")
-            )
-    return changed
+            held = [a for a in node.all_input_nodes if root[a].op == "placeholder" and a.name.startswith("b_")]
+            writes += [(node, buffer) for buffer in held]
+    return {root[tensor]: node for node, tensor in sorted(writes, key=lambda write: order[write[0]])}
 
 
 def drop_empty_operands(graph: Graph) -> None:

@@ -13,11 +13,12 @@ from torch.compiler import is_compiling
 
 from transfuse import fallback
 from transfuse.account import Report, graph_report
-from transfuse.capture import CaptureError, LastingError, ValueDependent, capture
+from transfuse.capture import capture
 from transfuse.derived import derive
 from transfuse.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
 from transfuse.options import Options
 from transfuse.questions import layout
+from transfuse.refusals import CaptureError, LastingError, ValueDependent
 from transfuse.regions import cut
 from transfuse.remembered import Bound, Entry, Recall, State, ties
 from transfuse.views import bare, plain_view
@@ -129,7 +130,7 @@ def _traced(module: nn.Module, state: State, args, kwargs):
     flat, spec = _flatten(args, kwargs)
     grad = torch.is_grad_enabled()
     for entry in () if is_transformed() else state.traceable:
-        if grad and entry.capture.own_gradient:
+        if entry.capture.has_parts or (grad and entry.capture.own_gradient):
             continue
         if entry.flags == flags and entry.spec == spec and entry.describes(module) and entry.capture.admits(flat):
             return entry.traced(module, flat)
@@ -391,9 +392,7 @@ def _refuse(module: nn.Module, reason: str) -> None:
     state: State = module.__dict__["_transfuse"]
     if state.options.require_full_compilation:
         raise RuntimeError(f"transfuse: {reason}")
-    fallback.warn(reason)
-    state.failures.append(reason)
-    state.refused = reason
+    state.refuse(reason)
 
 
 def arguments(example_inputs) -> tuple[tuple, dict]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch.fx import Graph, Node
 
-from transfuse.functional import mutated, roots
+from transfuse.functional import mutated, roots, seen_by_parts
+from transfuse.parts import KEPT
 from transfuse.translate import op_name, value_of
 
 
 def order_edges(graph: Graph) -> dict[Node, list[Node]]:
     """Predecessors that data flow does not show: touching a tensor that is changed in place, and drawing random numbers."""
-    root, changed = roots(graph), mutated(graph)
+    root = roots(graph)
+    changed = mutated(graph).keys() | seen_by_parts(graph, root)
     last: dict[object, Node] = {}
     edges: dict[Node, list[Node]] = {}
     for node in graph.nodes:
@@ -19,6 +21,8 @@ def order_edges(graph: Graph) -> dict[Node, list[Node]]:
             continue
         touched = {root[n] for n in [node, *node.all_input_nodes] if root[n] in changed}
         if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+            touched.add("random numbers")
+        if KEPT in node.meta:  # whatever hooks do, they do in order
             touched.add("random numbers")
         for what in touched:
             if what in last:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import sys
 import threading
 import types
@@ -138,6 +139,17 @@ class Reads:
                 yield
         finally:
             functions._is_setup_context_defined = setup
+
+    @contextlib.contextmanager
+    def aside(self):
+        """While it holds, nothing counts: a part runs whose reads and writes are its own."""
+        before = [(of, {n: copy.copy(v) if isinstance(v, (dict, set)) else v for n, v in vars(of).items()})
+                  for of in (self, self.questions)]  # fmt: skip
+        try:
+            yield
+        finally:
+            for of, table in before:
+                vars(of).update(table)
 
     @contextlib.contextmanager
     def _told(self, root: nn.Module):

@@ -22,6 +22,7 @@ from transfuse.constants import as_tensor, note_numbers
 from transfuse.functional import HELD, drop_empty_operands, functionalize, mutated, roots
 from transfuse.gradmode import detach_what_needs_no_gradient
 from transfuse.options import Options
+from transfuse.parts import KEPT
 from transfuse.partition import order_edges, partition, trim
 from transfuse.region import Region
 from transfuse.sizes import SizeNodes, lower_sizes
@@ -78,15 +79,24 @@ def excluded(node: Node, ops: tuple) -> bool:
 def judge(graph: Graph, options: Options, sizes: SizeNodes) -> dict[Node, str | None]:
     """For each computing node: None if it can be taken, else why not."""
     root, changed = roots(graph), mutated(graph)
+    order = {node: i for i, node in enumerate(graph.nodes)}
     verdicts: dict[Node, str | None] = {}
+
+    def unsettled(operand: Node) -> bool:
+        """Whether it will be changed. (What has been changed for the last time is as good as any, and so is memory of a result's own
+        that somebody changes later.)"""
+        return root.get(operand) in changed and order[operand] < order[changed[root[operand]]]
+
     for node in graph.nodes:
         if node.op not in ("call_function", "call_module", "call_method"):
             continue
         if "number" in node.meta:
             verdicts[node] = "a constant"
+        elif KEPT in node.meta:
+            verdicts[node] = node.meta[KEPT].reason
         elif excluded(node, options.torch_executed_ops):
             verdicts[node] = "listed in torch_executed_ops"
-        elif root[node] in changed or any(root.get(a) in changed for a in node.all_input_nodes):
+        elif (root[node] in changed and root[node] is not node) or any(map(unsettled, node.all_input_nodes)):
             verdicts[node] = "it reads or makes a tensor that is changed in place"
         else:
             verdicts[node] = reason(node, sizes)
@@ -183,6 +193,10 @@ def _count_together(graph: Graph) -> None:
 def _lines(verdicts, where) -> list[Line]:
     lines = []
     for node, refusal in verdicts.items():
+        if KEPT in node.meta:
+            kept = node.meta[KEPT]
+            lines.append(Line(kept.title, kept.path, None, refusal))
+            continue
         if node.target is operator.getitem or not isinstance(
             node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
         ):

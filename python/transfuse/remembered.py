@@ -9,12 +9,13 @@ import torch
 import torch.utils._pytree as pytree
 from torch import nn
 
-from transfuse import library
+from transfuse import fallback, library
 from transfuse.capture import Capture
 from transfuse.direct import alone, direct
 from transfuse.guards import Watch
 from transfuse.precision import allows_tf32
 from transfuse.options import Options
+from transfuse.parts import Unlike
 from transfuse.regions import Cut
 
 
@@ -34,7 +35,7 @@ class Entry:
     def bind(self, module: nn.Module) -> Bound:
         owners = [self._owner(module, *source) for source in self.capture.sources]
         ties = [(*held_at(module, a), *held_at(module, b)) for a, b in self.ties]
-        return Bound(self, owners, ties, weakref.ref(module) if self.capture.own_gradient else None)
+        return Bound(self, owners, ties, weakref.ref(module))
 
     def describes(self, module: nn.Module) -> bool:
         """Whether the module has the attributes it was captured with. Plain comparisons alone: torch.compile traces them, and then
@@ -82,14 +83,18 @@ def ties(module: nn.Module) -> list[tuple[str, str]]:
 class Bound:
     """An entry with the places where one module keeps its parameters and buffers."""
 
-    def __init__(self, entry: Entry, owners: list, ties: list, module=None):
+    def __init__(self, entry: Entry, owners: list, ties: list, module: weakref.ref):
         """`ties`: (table, name, table, name) of places that must hold one tensor. `module`: whose own forward() is called where
-        gradients are asked for, which the graph does not know."""
-        self.entry, self.owners, self.ties = entry, owners, ties
-        self.fixed, self.own_gradient = entry.places, module is not None
+        the graph turns out not to hold."""
+        self.entry, self.owners, self.ties, self._module = entry, owners, ties, module
+        self.fixed, self.own_gradient = entry.places, entry.capture.own_gradient is not None
         self.conditional = bool(self.fixed or ties)
         self._makers: dict = {}
-        self.call = self._compiled() if module is None else self._without_gradients(module)
+        self.call = self._compiled()
+        if self.own_gradient:
+            self.call = self._without_gradients(self.call)
+        if entry.capture.has_parts:
+            self.call = self._with_parts(self.call)
 
     def fits(self) -> bool:
         """Whether the tensors that were captured as constants are still the ones in the module, and what was one tensor still is."""
@@ -97,15 +102,23 @@ class Bound:
             [a.get(name) is b.get(other) for a, name, b, other in self.ties]
         )
 
-    def _without_gradients(self, module: weakref.ref):
-        ours, spec = self._compiled(), self.entry.spec
+    def _plain(self, inputs: tuple):
+        """The module's own forward()."""
+        owner, spec = self._module(), self.entry.spec
+        args, kwargs = (inputs, {}) if spec is None else pytree.tree_unflatten(inputs, spec)
+        return owner.__dict__["_transfuse"].base.forward(owner, *args, **kwargs)
 
+    def _without_gradients(self, ours):
+        """Where gradients may be asked for, they are some that the graph does not know."""
+        return lambda *inputs: self._plain(inputs) if torch.is_grad_enabled() else ours(*inputs)
+
+    def _with_parts(self, ours):
         def call(*inputs):
-            if not torch.is_grad_enabled():
+            try:
                 return ours(*inputs)
-            args, kwargs = (inputs, {}) if spec is None else pytree.tree_unflatten(inputs, spec)
-            owner = module()
-            return owner.__dict__["_transfuse"].base.forward(owner, *args, **kwargs)
+            except Unlike as found:
+                self._module().__dict__["_transfuse"].refuse(str(found))
+                return self._plain(inputs)
 
         return call
 
@@ -248,6 +261,14 @@ class State:
         self.refused: str | None = None  # why no call of this module can be ours
         self.barred: dict = {}  # key without shapes → why no such call can be
         self.lock = threading.RLock()
+
+    def refuse(self, reason: str) -> None:
+        """From now on every call of the module is PyTorch's."""
+        fallback.warn(reason)
+        with self.lock:
+            self.failures.append(reason)
+            self.refused = reason
+            self.entries, self.recalls, self.recall = {}, {}, None
 
     @property
     def traceable(self) -> list:

@@ -7,15 +7,10 @@ from collections import OrderedDict
 
 import torch
 from torch import nn
-from torch.nn.utils.prune import BasePruningMethod
 
 from transfuse.guards import HOOKS
+from transfuse.parts import weight_hook
 from transfuse.reads import tensors_in
-
-
-def _weight_hook(hook) -> bool:
-    """Pre-hooks that only compute a weight are part of the computation and captured with it."""
-    return type(hook).__name__ in ("WeightNorm", "SpectralNorm") or isinstance(hook, BasePruningMethod)
 
 
 def obstacle(module: nn.Module) -> str | None:
@@ -27,12 +22,6 @@ def obstacle(module: nn.Module) -> str | None:
     for name, child in module.named_modules():
         if any(map(nn.parameter.is_lazy, child._parameters.values())):
             return f"the lazy parameters of module {name} get their shapes at the first call"
-        if child is not module and not child.__dict__.get("_transfuse_quiet", False):
-            hooks = list(child._forward_hooks.values()) + list(child._backward_hooks.values())
-            hooks += [h for h in child._forward_pre_hooks.values() if not _weight_hook(h)]
-            hooks += list(child._backward_pre_hooks.values())
-            if hooks:
-                return f"module {name} has a hook ({getattr(hooks[0], '__name__', type(hooks[0]).__name__)})"
         if isinstance(child, nn.SyncBatchNorm) and child.training and _distributed():
             return f"module {name} is a SyncBatchNorm, whose statistics are shared between processes"
     return None
@@ -66,7 +55,7 @@ def plain_view(module: nn.Module, base: type) -> nn.Module:
     table = {k: v for k, v in module.__dict__.items() if not k.startswith("_transfuse") and k != "forward"}
     view = bare(base, module, table)
     for kind in HOOKS:
-        kept = [(key, hook) for key, hook in view.__dict__[kind].items() if _weight_hook(hook)]
+        kept = [(key, hook) for key, hook in view.__dict__[kind].items() if weight_hook(hook)]
         view.__dict__[kind] = OrderedDict(kept)
     return view
 

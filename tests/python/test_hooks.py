@@ -1,22 +1,167 @@
 """Hooks of modules run as often as they would, whenever they were registered."""
 
+import copy
+
 import pytest
 import torch
 from decoder import optimized, same
 from torch import nn
 
+import transfuse
 from transfuse import fallback
 
 
-def test_hooks_are_not_lost():
-    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
-    seen = []
-    x = torch.randn(1, 3, 4, 4)
-    model[0].register_forward_hook(lambda module, inputs, output: seen.append(output.shape))
+def chain(inplace=True):
+    return nn.Sequential(
+        nn.ConvTranspose2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU(inplace), nn.ConvTranspose2d(4, 5, 3, 2), nn.LeakyReLU(0.2, inplace),
+        nn.Conv2d(5, 3, 3), nn.Tanh(),
+    )  # fmt: skip
+
+
+def keeps(module, seen):
+    module.register_forward_hook(lambda _, given, output: seen.extend([*given, output]))
+
+
+def changes(module, seen):
+    module.register_forward_hook(lambda _, given, output: seen.append(output) or 2 * output)
+
+
+def stands_before(module, seen):
+    module.register_forward_pre_hook(lambda _, given: seen.extend(given) or (given[0] + 1,))
+
+
+def sees_gradients(module, seen):
+    module.register_full_backward_hook(lambda _, *gradients: seen.extend(g for (g,) in gradients if g is not None))
+
+
+def sees_gradients_first(module, seen):
+    module.register_full_backward_pre_hook(lambda _, gradients: seen.extend(gradients) or (2 * gradients[0],))
+
+
+def always(module, seen):
+    module.register_forward_hook(lambda _, given, output: seen.append(output), always_call=True)
+
+
+@pytest.mark.parametrize("place", [2, 3])
+@pytest.mark.parametrize("hook", [keeps, changes, stands_before, sees_gradients, sees_gradients_first, always])
+def test_a_part_with_a_hook_leaves_the_others_ours(hook, place, no_fallback):
+    """It runs as often as it would and sees what it would, also in tensors that it keeps and that operators change in place later."""
+    inplace = "gradients" not in hook.__name__  # PyTorch lets nobody write to what such hooks give
+    model = chain(inplace)
+    twin = copy.deepcopy(model)
+    seen, expected = [], []
+    hook(twin[place], expected)
+    hook(model[place], seen)
     ours = optimized(model)
-    with pytest.warns(fallback.Warned, match="hook"):
+    for size in (5, 5, 6):
+        given = torch.randn(2, 3, size, 4)
+        x, y = given.clone().requires_grad_(), given.clone().requires_grad_()
+        for net, leaf in ((ours, x), (twin, y)):
+            net(leaf).square().sum().backward()
+        same(x.grad, y.grad, 1e-4)
+        for a, b in zip([*model.parameters(), *model.buffers()], [*twin.parameters(), *twin.buffers()]):
+            same(a.grad if a.grad is not None else a, b.grad if b.grad is not None else b, 1e-4)
+        with torch.no_grad():
+            same(ours(given), twin(given), 1e-4)
+    assert len(seen) == len(expected) > 0
+    for a, b in zip(seen, expected):
+        same(a, b, 1e-4)
+    told = transfuse.report(ours)
+    assert told.taken >= 4 and "it has a hook" in str(told)
+
+
+def test_activations_and_their_gradients_can_be_asked_for(no_fallback):
+    """As Grad-CAM does: a hook keeps a part's result, and the gradient of the model's with respect to it is taken."""
+    model = chain().eval()
+    kept = []
+    model[3].register_forward_hook(lambda _, given, output: kept.append(output))
+    ours = optimized(model)
+    x = torch.randn(2, 3, 5, 4)
+    (a,) = torch.autograd.grad(ours(x).sum(), kept[-1:])
+    (b,) = torch.autograd.grad(model(x).sum(), kept[-1:])
+    same(a, b)
+
+
+def test_a_hook_on_a_block_leaves_what_it_computes_ours(no_fallback):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = chain()
+            self.head = nn.Conv2d(3, 2, 3)
+
+        def forward(self, x, *, scale, names=("a", "b")):
+            y = self.block(x)
+            return {names[0]: self.head(y) * scale["by"], names[1]: self.block(x)}
+
+    model = Two().eval()
+    calls = []
+    model.block.register_forward_hook(lambda part, args, kwargs, y: calls.append(part), with_kwargs=True)
+    model.block[3].register_forward_pre_hook(lambda part, args: calls.append(part))
+    ours = optimized(model)
+    x, by = torch.randn(2, 3, 5, 4), torch.tensor(3.0)
+    found, expected = ours(x, scale={"by": by}), model(x, scale={"by": by})
+    for name in "ab":
+        same(found[name], expected[name])
+    assert calls == [model.block[3], model.block, model.block[3], model.block] * 2
+    report = str(transfuse.report(ours))
+    assert "hook of Sequential" in report and "ConvTranspose2d" in report and "region_0" in report
+
+
+def test_a_hook_that_computes_a_weight(no_fallback):
+    """As many libraries' own: it stands before a part, and puts a weight there."""
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Tanh())
+    size = nn.Parameter(torch.ones(1))
+    direction = model[0].weight
+    del model[0].weight
+    model[0].register_parameter("direction", direction)
+    model[0].register_parameter("size", size)
+
+    def make(part, _):
+        part.weight = part.direction * part.size
+
+    make(model[0], None)
+    model[0].register_forward_pre_hook(make)
+    ours = optimized(model)
+    x = torch.randn(2, 3, 5, 4)
+    for _ in range(2):
         same(ours(x), model(x))
-    assert len(seen) == 2
+        with torch.no_grad():
+            size.mul_(2)
+    ours(x).sum().backward()
+    assert size.grad is not None
+    assert transfuse.report(ours).taken == 3
+
+
+def test_hooks_that_give_other_sizes_leave_the_model_to_pytorch():
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten()).eval()
+    model[1].register_forward_hook(lambda _, given, output: output[:, :, 1:])
+    ours = optimized(model)
+    x = torch.randn(2, 3, 5, 4)
+    fallback._said.clear()
+    with pytest.warns(fallback.Warned, match="hook of ReLU 1 gives"):
+        same(ours(x), model(x))
+    same(ours(x), model(x))
+    assert "hook of ReLU 1 gives" in str(transfuse.report(ours))
+
+
+def test_parts_with_hooks_are_told_by_require_full_compilation():
+    model = chain(inplace=False)
+    model[3].register_forward_pre_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match="ConvTranspose2d stays with PyTorch: it has a hook"):
+        optimized(model, torch.randn(2, 3, 5, 4), require_full_compilation=True)
+
+
+def test_compiled_around_and_copied(no_fallback):
+    model = chain().eval()
+    calls = []
+    model[3].register_forward_hook(lambda *_: calls.append(1))
+    x = torch.randn(2, 3, 5, 4)
+    ours = optimized(model, x)
+    twin = copy.deepcopy(ours)
+    same(twin(x), model(x))
+    assert len(calls) == 2
+    same(torch.compile(ours, backend="eager")(x), model(x))
+    assert len(calls) == 4
 
 
 def test_hooks_added_later_are_not_lost():

@@ -1,0 +1,13 @@
+"""Why a model cannot be captured."""
+
+
+class CaptureError(Exception):
+    """For such a call."""
+
+
+class LastingError(CaptureError):
+    """The same whatever the inputs are."""
+
+
+class ValueDependent(CaptureError):
+    """forward() branches on what a tensor holds: the same for inputs of every size."""
