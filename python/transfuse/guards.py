@@ -36,7 +36,9 @@ class Watch:
         self.plain, self.lists = [], []
         for table in tables:
             names = [
-                name for name, value in table.items() if name == "training" or (name[0] != "_" and is_plain(value))
+                name
+                for name, value in table.items()
+                if name in ("training", "forward") or (name[0] != "_" and is_plain(value))
             ]
             if names:  # a scripted module keeps its own elsewhere
                 self.plain.append((operator.itemgetter(*names), table))
@@ -46,6 +48,10 @@ class Watch:
                 if isinstance(value, list) and name[0] != "_" and all(map(is_plain, value))
             ]
             self.lists += [(table, name) for name in listed]
+        # Whoever gives a part another class, or a class another forward(), means the next call. (The root's class is ours.)
+        self.kinds = list(map(type, self.modules[1:]))
+        own = getattr(type(module), "_transfuse_base", type(module))
+        self.classes = [k for k in dict.fromkeys([own, *self.kinds]) if not issubclass(k, torch.jit.ScriptModule)]
         self.outside = Outside(module).places()
         parts = parts_of(module)
         self.read = [(parts[path], name) for path, name in sorted(reads) if path in parts]
@@ -54,14 +60,14 @@ class Watch:
         self.parameters = [t[kind] for t in tables for kind in ("_parameters", "_buffers")]
 
     def holds(self) -> bool:
-        """Whether the module still has the parts and attributes that are watched."""
+        """Whether the module still has the parts and attributes that are watched, and the parts their classes."""
         for table, size in self.sizes:
             if len(table) != size:
                 return False
         for table, children in self.children:
             if len(table) != len(children) or any([a is not b for a, b in zip(table.values(), children)]):
                 return False
-        return True
+        return list(map(type, self.modules[1:])) == self.kinds
 
     def state(self) -> tuple:
         """Equal as long as nothing watched has changed."""
@@ -72,6 +78,7 @@ class Watch:
             tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
             tuple([snapshot(getattr(part, name, None)) for part, name in self.read]) if self.read else None,
             tuple([_kept(value_at(*place)) for place in self.outside]) if self.outside else None,
+            tuple([kind.forward for kind in self.classes]),
         )
 
     def tests(self) -> tuple[list[str], dict]:
@@ -99,6 +106,9 @@ class Watch:
         tests.append("not any(nothing)")
         filled = [table for table, _ in self.sizes] + [table for table in tables if table]
         tests.append(f"[*map(len, {named(filled)})] == {named([*map(len, filled)])}")
+        kinds = {kind: named(kind) for kind in [*self.classes, *self.kinds]}
+        tests += [f"type({named(part)}) is {kinds[kind]}" for part, kind in zip(self.modules[1:], self.kinds)]
+        tests += [f"{kinds[kind]}.forward is {named(kind.forward)}" for kind in self.classes]
         for table, _ in self.children:
             where = named(table) if table else ""
             tests += [f"{where}[{key!r}] is {named(child)}" for key, child in table.items()]

@@ -62,7 +62,52 @@ CHANGES = {
     "another dtype of one buffer": lambda m: setattr(m.norm, "running_mean", m.norm.running_mean.double()),
     "a hook of a part": lambda m: m.up.register_forward_hook(lambda *_: None),
     "an option of a part": lambda m: setattr(m.up, "stride", (2, 2)),
+    "another class of a part": lambda m: setattr(m.up, "__class__", Doubled),
+    "a forward of a part's own": lambda m: setattr(m.up, "forward", types.MethodType(Doubled.forward, m.up)),
 }
+
+
+class Doubled(nn.ConvTranspose2d):
+    def forward(self, x):
+        return 2 * nn.ConvTranspose2d.forward(self, x)
+
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+
+    def forward(self, x):
+        return self.up(x)
+
+
+def test_other_classes_and_forwards_are_seen(no_fallback, monkeypatch):
+    model = nn.Sequential(Plain(), nn.ReLU())
+    ours, x = optimized(model), torch.randn(1, 3, 5, 5)
+    part, results = model[0], [ours(x)]
+
+    def check():
+        results.append(ours(x))
+        same(results[-1], model(x))
+        assert not torch.equal(results[-1], results[-2])
+
+    part.up.__class__ = Doubled
+    check()
+    part.up.__class__ = nn.ConvTranspose2d
+    check()
+    for factor in (2, 3):  # the second is set where the first was
+
+        def scaled(self, x, factor=factor):
+            return self.up(x) * factor
+
+        part.forward = types.MethodType(scaled, part)
+        check()
+    del part.forward
+    check()
+    monkeypatch.setattr(Plain, "forward", scaled)
+    check()
+    monkeypatch.setattr(nn.ReLU, "forward", lambda self, x: x + 1)
+    check()
 
 
 @pytest.mark.parametrize("change", CHANGES)
