@@ -9,6 +9,7 @@ import torch
 from torch._prims_common import suggest_memory_format
 
 from transfuse import fallback
+from transfuse.saved import MOST_COPIED, unsaved
 
 # The bits of the operators' `mode` argument; src/torch/mode.h holds the same.
 FREEZE, INFERENCE, TF32, REFERENCE, KEEP, AUTOTUNE, TF32_BACKWARD = 1, 2, 4, 8, 16, 32, 64
@@ -263,6 +264,14 @@ class DifferentiableProgram:
         self.handle, self.outputs, self.reach = handle, outputs, reach
         self.reaches_all = outputs == len(reach) and all(len(reached) == leaves for reached in reach)
         self._roles: dict[tuple, tuple] = {}
+        self._loose: dict[tuple, list[int]] = {}
+
+    def loose(self, wants: tuple, leaves: tuple, sizes: tuple) -> list[int]:
+        """The leaves that may change between forward and backward: of these copies are kept."""
+        found = self._loose.get(wants)
+        if found is None:
+            found = self._loose[wants] = unsaved(_eager[self.handle], leaves, sizes, wants)
+        return [i for i in found if leaves[i].numel() <= MOST_COPIED] if found else found
 
     def roles(self, wants: tuple) -> tuple[list[int], list[int]]:
         """The leaves that want a gradient; and the outputs that none can flow to, which then do not require one, as in PyTorch:
@@ -275,6 +284,9 @@ class DifferentiableProgram:
         return found
 
 
+_CHANGED = "transfuse: a gradient that is to be differentiated again needs a tensor that has been modified by an inplace operation"
+
+
 class Run(torch.autograd.Function):
     """The same gradient without the dispatcher's Python detour: what eager calls use. Small sums of the inputs that the gradients
     of collapsed chains need are kept from forward to backward. `call`: the program, its sizes and its mode."""
@@ -284,6 +296,12 @@ class Run(torch.autograd.Function):
         program, sizes, mode = ctx.call = call
         outputs = run_detached(leaves, program.handle, sizes, mode | KEEP)
         count = program.outputs
+        ctx.loose = ()
+        if loose := program.loose(ctx.needs_input_grad[1:], leaves, sizes):
+            ctx.loose = [(i, leaves[i], leaves[i]._version) for i in loose]
+            leaves = list(leaves)
+            for i, copy in zip(loose, torch._foreach_mul([leaves[i] for i in loose], 1.0)):
+                leaves[i] = copy
         if len(outputs) > count:
             ctx.save_for_backward(*leaves, *outputs[count:])
             del outputs[count:]
@@ -306,6 +324,12 @@ class Run(torch.autograd.Function):
         else:
             wanted = _reached(program.reach, needed, gradients)
         leaves, kept = (saved, ()) if len(saved) == count else (saved[:count], saved[count:])
+        if ctx.loose and torch.is_grad_enabled():  # to be differentiated again: with respect to the leaves themselves
+            leaves = list(leaves)
+            for i, leaf, version in ctx.loose:
+                if leaf._version != version:
+                    raise RuntimeError(_CHANGED)
+                leaves[i] = leaf
         return None, *_gradients(program.handle, sizes, mode | KEEP, leaves, gradients, needed, wanted, kept)
 
 

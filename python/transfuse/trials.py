@@ -10,6 +10,16 @@ _suspend = torch._C._autograd._saved_tensors_hooks_set_tracing
 
 
 @contextlib.contextmanager
+def seen():
+    """Hooks see what is saved, even in a trial."""
+    before = _suspend(False)
+    try:
+        yield
+    finally:
+        _suspend(before)
+
+
+@contextlib.contextmanager
 def unseen():
     """What a trial saves for its backward is not shown to hooks that see what the call saves: torch.utils.checkpoint counts these,
     and would find fewer when it repeats the call."""
