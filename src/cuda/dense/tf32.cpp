@@ -42,13 +42,36 @@ bool sums_products(const Graph& graph, ValueId w, const Lattices& axes) {
                        [&](ValueId arg) { return sums_products(graph, arg, axes); });
 }
 
+// True where a sum over channels became one of their weights. (The norm of weights is a sum as well, but of squares,
+// and no weight.)
+bool sums_weights(const Graph& graph, ValueId w) {
+    const Node& node = graph[w];
+    switch (node.op) {
+        case Op::sum:
+        case Op::mean:
+            return true;
+        case Op::reshape:
+        case Op::permute:
+        case Op::cast:
+        case Op::slice:
+        case Op::taps:
+        case Op::mul:
+        case Op::add:
+            return std::any_of(node.args.begin(), node.args.end(),
+                               [&](ValueId arg) { return sums_weights(graph, arg); });
+        default:
+            return false;
+    }
+}
+
 // TF32 is taken where PyTorch would take it and it buys time. Not where cuDNN multiplies in fp32 though TF32 is
-// allowed: with groups, with few channels in one or two dimensions, and in small problems. Not where a sum or an
-// average moved before the product: PyTorch's roundings average out there, one rounding of the sum would not. Not where
-// the three products of strict fp32 hide behind memory, in less than half its time (at sizes many times larger they do
-// as well), or behind two launches.
+// allowed: with few channels in one or two dimensions, in small problems, and often with groups, of which callers can
+// ask PyTorch (python/transfuse/precision.py), but an emitted file cannot. Not where a sum or an average moved before
+// the product, of inputs or of weights: PyTorch's roundings average out there, one rounding of the sum would not. Not
+// where the three products of strict fp32 hide behind memory, in less than half its time (at sizes many times larger
+// they do as well), or behind two launches.
 bool tf32_allowed(const Surroundings& around, const Problem& problem) {
-    if (around.precision != Fp32Precision::tf32 || problem.groups > 1) return false;
+    if (around.precision != Fp32Precision::tf32 || (problem.groups > 1 && around.target.stated())) return false;
     const Graph& graph = around.plan.graph;
     const Node& anchor = graph[around.pass.anchor];
     const Lattices axes = lattices(graph, around.pass.anchor);
@@ -56,7 +79,8 @@ bool tf32_allowed(const Surroundings& around, const Problem& problem) {
     ValueId x = anchor.args[0];
     if (graph[x].type.dtype != DType::f32) return false;
     while (graph[x].op == Op::reshape || graph[x].op == Op::permute || graph[x].op == Op::cast) x = graph[x].args[0];
-    return graph[x].op != Op::box_sums && !sums_products(graph, anchor.args[1], axes);
+    const ValueId w = anchor.args[1];
+    return graph[x].op != Op::box_sums && !sums_products(graph, w, axes) && !sums_weights(graph, w);
 }
 
 }  // namespace
