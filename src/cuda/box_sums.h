@@ -48,7 +48,8 @@ protected:
     bool in_slots() const { return !destination_ && (partial_ || s_.target.any_size); }
 
     std::string integer(int64_t value) { return parameters_->integer(value, true); }
-    std::string let(const std::string& text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
+    std::string let(std::string_view text, std::string_view prefix) { return let({text}, prefix); }
+    std::string let(Body::Pieces text, std::string_view prefix) { return emitter_->let("int", text, prefix); }
     // Boxes of a channel.
     int64_t boxes() const {
         int64_t boxes = 1;

@@ -24,7 +24,7 @@ Emitter::Emitter(const Graph& graph, const std::vector<bool>& parameter_values, 
       wide_(wide_real),
       vector_(vector) {}
 
-void Emitter::open(const std::string& head) {
+void Emitter::open(Body::Pieces head) {
     body_.open(head);
     memo_.emplace_back();
 }
@@ -43,9 +43,9 @@ std::string Emitter::extent(ValueId id, size_t axis) {
     return parameters_.integer(graph_[id].type.shape[axis], dynamic(id, axis));
 }
 
-std::string Emitter::let(const std::string& type, const std::string& text, std::string_view prefix) {
+std::string Emitter::let(std::string_view type, Body::Pieces text, std::string_view prefix) {
     std::string name = body_.fresh(prefix);
-    body_.line({"const ", type, " ", name, " = ", text, ";"});
+    body_.let(type, name, text);
     return name;
 }
 
@@ -104,7 +104,10 @@ std::string Emitter::memo_key(ValueId id, const Index& index) const {
     const Sizes& shape = graph_[id].type.shape;
     std::string key = std::to_string(id);
     for (size_t a = 0; a < index.size(); ++a)
-        key += shape[a] == 1 ? "|0" : (index[a].vector ? "|v " : "|") + index[a].text;
+        if (shape[a] == 1)
+            key += "|0";
+        else
+            (key += index[a].vector ? "|v " : "|") += index[a].text;
     return key;
 }
 
@@ -191,7 +194,7 @@ Lanes Emitter::compute(ValueId id, const Index& index) {
             for (size_t a = 0; a < index.size(); ++a) at = plus(at, times(index[a].text, number(strides[a])));
             const auto& values = node.attributes.numbers(Key::values);
             if (is_number(at)) return {{literal(values[static_cast<size_t>(std::atoll(at.c_str()))], real)}, {}, real};
-            return {{let(std::string(real_name(real)), table(values, real) + "[" + at + "]", "c")}, {}, real};
+            return {{let(real_name(real), {table(values, real), "[", at, "]"}, "c")}, {}, real};
         }
         case Op::input:
         case Op::param:
@@ -233,8 +236,8 @@ std::optional<Lanes> Emitter::share(const Node& node, const Index& index) {
     };
     for (size_t lane = 0; lane < std::max(x.text.size(), total.text.size()); ++lane)
         result.text.push_back(let(type,
-                                  "tf_exp((" + type + ")" + x[lane] + " - (" + type + ")" + lane_of(total.pivot, lane) +
-                                      ") * (" + type + ")" + lane_of(total.inverse, lane),
+                                  {"tf_exp((", type, ")", x[lane], " - (", type, ")", lane_of(total.pivot, lane),
+                                   ") * (", type, ")", lane_of(total.inverse, lane)},
                                   "v"));
     return result;
 }
@@ -274,7 +277,7 @@ Lanes Emitter::pointwise(const Node& node, const Index& index) {
                 text = "tf_round<" + std::string(storage_name(operand.type.dtype)) + ">(" + text + ")";
             texts.push_back(std::move(text));
         }
-        result.text.push_back(let(std::string(real_name(real)), expression(node, texts, real), "v"));
+        result.text.push_back(let(real_name(real), expression(node, texts, real), "v"));
     }
     return result;
 }
@@ -303,7 +306,7 @@ Lanes Emitter::load(ValueId id, const Place& place, const Index& index) {
     Lanes result;
     result.real = real;
     if (!vector) {
-        result.text.push_back(let(real_text, "tf_load<" + real_text + ">(" + pointer + " + " + offset + ")", "v"));
+        result.text.push_back(let(real_text, {"tf_load<", real_text, ">(", pointer, " + ", offset, ")"}, "v"));
         return result;
     }
     const std::string base = let("tf_index", offset, "i");
@@ -311,17 +314,16 @@ Lanes Emitter::load(ValueId id, const Place& place, const Index& index) {
         for (int64_t begin = 0; begin < vector_; begin += chunk) {
             const std::string type = "tf_vector<" + storage + ", " + number(chunk) + ">";
             const std::string pack =
-                let(type, "*(const " + type + "*)(" + pointer + " + " + plus(base, number(begin)) + ")", "q");
+                let(type, {"*(const ", type, "*)(", pointer, " + ", plus(base, number(begin)), ")"}, "q");
             for (int64_t lane = 0; lane < chunk; ++lane)
                 result.text.push_back("tf_to<" + real_text + ">(" + pack + ".lane[" + number(lane) + "])");
         }
         return result;
     }
     for (int lane = 0; lane < vector_; ++lane)
-        result.text.push_back(
-            let(real_text,
-                "tf_load<" + real_text + ">(" + pointer + " + " + plus(base, times(number(lane), vector_stride)) + ")",
-                "v"));
+        result.text.push_back(let(
+            real_text,
+            {"tf_load<", real_text, ">(", pointer, " + ", plus(base, times(number(lane), vector_stride)), ")"}, "v"));
     return result;
 }
 

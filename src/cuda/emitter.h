@@ -100,7 +100,8 @@ public:
     static int components(Fold::Combine combine);
     static std::string combine_code();  // device functions the accumulators call
 
-    void open(const std::string& head);
+    void open(std::string_view head) { open({head}); }
+    void open(Body::Pieces head);
     void close();
     bool dynamic(ValueId id, size_t axis) const;
     std::string extent(ValueId id, size_t axis);
@@ -109,14 +110,18 @@ public:
     Body& body() { return body_; }
     std::string table(const std::vector<double>& values, Real real);
     std::string integer_table(const std::vector<int64_t>& values);
-    std::string let(const std::string& type, const std::string& text, std::string_view prefix);  // names a value
+    // Names a value.
+    std::string let(std::string_view type, std::string_view text, std::string_view prefix) {
+        return let(type, {text}, prefix);
+    }
+    std::string let(std::string_view type, Body::Pieces text, std::string_view prefix);
     Coordinate let_index(const std::string& text);
 
 private:
     std::string memo_key(ValueId id, const Index& index) const;
     Lanes compute(ValueId id, const Index& index);
     std::string constant(double value, Real real) {
-        return parameters_.real(value, real == Real::f64, literal(value, real));
+        return parameters_.lasting() ? parameters_.real(value, real == Real::f64) : literal(value, real);
     }
     Lanes load(ValueId id, const Place& place, const Index& index);
     Lanes pointwise(const Node& node, const Index& index);

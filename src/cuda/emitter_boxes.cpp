@@ -79,7 +79,7 @@ Fold Emitter::box_sums_fold(ValueId id, const Index& index) {
             at[ranges[j].axis] = let_index(plus(ranges[j].lo, times(loop[j].text, ranges[j].step)));
             condition += (condition.empty() ? "" : " && ") + at[ranges[j].axis].text + " <= " + ranges[j].hi;
         }
-        open("if (" + condition + ")");
+        open({"if (", condition, ")"});
         take(value(x, at));
         close();
     };

@@ -44,7 +44,7 @@ Coordinate Emitter::met(const Lattice& axis, const Coordinate& o, const Coordina
 
 void Emitter::take_product(ValueId x, const Index& at_x, ValueId y, const Index& at_y, const std::string& inside,
                            const std::function<void(const Lanes&)>& take) {
-    if (!inside.empty()) open("if (" + inside + ")");
+    if (!inside.empty()) open({"if (", inside, ")"});
     const Lanes a = value(x, at_x), b = value(y, at_y);
     const Real real = wide_ || a.real == Real::f64 || b.real == Real::f64 ? Real::f64 : Real::f32;
     const std::string type(real_name(real));
@@ -124,7 +124,7 @@ Fold Emitter::apart_fold(ValueId id, const Place& place, const Index& index) {
         }
         offset = plus(offset, times("(" + plus(times(index[1].text, number(taps)), tap) + ")",
                                     parameters_.integer(place.strides[1], true)));
-        if (!inside.empty()) open("if (" + inside + ")");
+        if (!inside.empty()) open({"if (", inside, ")"});
         take({{parameters_.pointer(place.base, "const float", false) + "[" + offset + "]"}, {}, Real::f32});
         if (!inside.empty()) close();
     };
@@ -233,7 +233,7 @@ Fold Emitter::taps_fold(ValueId id, const Index& index) {
         const std::string factor = product.empty() ? "" : let(std::string(real_name(real)), product, "m");
         // Loops for a reader are unrolled by the compiler: loads under a question would wait for each other.
         const bool asks = !factor.empty() && !parameters_.stated();
-        if (asks) open("if (" + factor + " != 0)");
+        if (asks) open({"if (", factor, " != 0)"});
         const Lanes x = value(w, at);
         Lanes term;
         term.real = x.real == Real::f64 || real == Real::f64 ? Real::f64 : Real::f32;

@@ -40,7 +40,7 @@ Emitter::Accumulator Emitter::declare(Fold::Combine combine, bool wide, size_t l
             if (combine == Fold::Combine::max || (combine == Fold::Combine::logsumexp && c == 0)) start = -infinity;
             if (combine == Fold::Combine::min) start = infinity;
             names.push_back(body_.fresh("a"));
-            body_.line(type + " " + names.back() + " = " + literal(start, result.real) + ";");
+            body_.line({type, " ", names.back(), " = ", literal(start, result.real), ";"});
         }
         result.names.push_back(std::move(names));
     }
@@ -131,8 +131,8 @@ Lanes Emitter::serial(const Fold& fold, bool wide, size_t lanes) {
             continue;
         }
         const std::string name = body_.fresh("r");
-        open("for (tf_index " + name + " = 0; " + name + " < " + parameters_.integer(loop.count, loop.dynamic) +
-             "; ++" + name + ")");
+        open({"for (tf_index ", name, " = 0; ", name, " < ", parameters_.integer(loop.count, loop.dynamic), "; ++",
+              name, ")"});
         ++opened;
         variables.push_back({name});
     }
@@ -160,7 +160,7 @@ Lanes Emitter::in_type_of(ValueId id, const Lanes& folded) {
     Lanes result;
     result.real = wide_ ? Real::f64 : real_of(graph_[id].type.dtype);
     const std::string type(real_name(result.real));
-    for (const std::string& text : folded.text) result.text.push_back(let(type, "(" + type + ")" + text, "v"));
+    for (const std::string& text : folded.text) result.text.push_back(let(type, {"(", type, ")", text}, "v"));
     return result;
 }
 
@@ -184,7 +184,7 @@ Lanes Emitter::finish_reduction(ValueId id, const Lanes& folded, int64_t count, 
                     " - " + free + ", 0.0)";
         }
         const std::string type(real_name(real));
-        auto rounded = [&](const std::string& one) { return let(type, "(" + type + ")(" + one + ")", "v"); };
+        auto rounded = [&](const std::string& one) { return let(type, {"(", type, ")(", one, ")"}, "v"); };
         result.text.push_back(rounded(value));
         if (folded.pivot.empty() || !has_shares(graph_, id)) continue;
         result.pivot.push_back(rounded(folded.pivot[lane]));
@@ -236,7 +236,7 @@ Fold Emitter::reduction_fold(ValueId id, const Index& index) {
             shifted.real = Real::f64;
             for (size_t lane = 0; lane < lanes; ++lane)
                 shifted.text.push_back(
-                    let("double", "(double)(" + x[lane] + ") - (double)(" + (*pivot)[lane] + ")", "v"));
+                    let("double", {"(double)(", x[lane], ") - (double)(", (*pivot)[lane], ")"}, "v"));
             x = shifted;
         }
         take(x);
@@ -277,12 +277,12 @@ std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const 
             plus(offset, times(loop[0].text, parameters_.integer(place.partials->slot_stride, true)));
         Lanes term;
         term.real = Real::f64;
-        term.text.push_back(let("double", "(double)" + pointer + "[" + at + "]", "v"));
+        term.text.push_back(let("double", {"(double)", pointer, "[", at, "]"}, "v"));
         if (parts > 1)
-            term.second.push_back(let("double",
-                                      "(double)" + pointer + "[" +
-                                          plus(at, parameters_.integer(place.partials->component_stride, true)) + "]",
-                                      "v"));
+            term.second.push_back(let(
+                "double",
+                {"(double)", pointer, "[", plus(at, parameters_.integer(place.partials->component_stride, true)), "]"},
+                "v"));
         take(term);
     };
     int64_t count = 1;

@@ -48,7 +48,7 @@ std::string divisor(Emitter& emitter, const Node& node, const std::vector<Window
         const std::string from = emitter.let("tf_index", begin, "i");
         const std::string limit = plus(extents[i], number(padded ? pool[i].padding : 0));
         const std::string end =
-            emitter.let("tf_index", "min(" + plus(from, number(pool[i].kernel)) + ", (tf_index)(" + limit + "))", "i");
+            emitter.let("tf_index", {"min(", plus(from, number(pool[i].kernel)), ", (tf_index)(", limit, "))"}, "i");
         product = times(product, minus(end, padded ? from : "max(" + from + ", (tf_index)0)"));
     }
     return "(" + product + ")";
@@ -85,8 +85,8 @@ struct PoolGradient {
             const std::string I = emitter.extent(id, first + i), O = emitter.extent(g, first + i);
             extents[i] = I;
             if (adaptive) {
-                o[i] = emitter.let("tf_index",
-                                   "(tf_index)((long long)" + at + " * " + O + " / " + I + ") + " + loop[i].text, "i");
+                o[i] = emitter.let("tf_index", {"(tf_index)((long long)", at, " * ", O, " / ", I, ") + ", loop[i].text},
+                                   "i");
                 from[i] = emitter.let("tf_index", adaptive_from(o[i], I, O), "i");
                 to[i] = emitter.let("tf_index", adaptive_to(o[i], I, O), "i");
                 tests.push_back(o[i] + " < " + O + " && " + from[i] + " <= " + at + " && " + at + " < " + to[i]);
@@ -126,9 +126,8 @@ struct PoolGradient {
     std::string is_first_maximum() const {
         Body& body = emitter.body();
         const std::string best = body.fresh("best"), where = body.fresh("at"), self = body.fresh("self");
-        body.line(std::string(real_name(real)) + " " + best + " = " +
-                  literal(-std::numeric_limits<double>::infinity(), real) + ";");
-        body.line("long long " + where + " = -1;");
+        body.line({real_name(real), " ", best, " = ", literal(-std::numeric_limits<double>::infinity(), real), ";"});
+        body.line({"long long ", where, " = -1;"});
         Index inner = index;
         std::vector<std::string> bounds;
         std::string linear = "0", own = "0";
@@ -136,10 +135,10 @@ struct PoolGradient {
             const std::string k = body.fresh("k");
             Coordinate& here = inner[first + i];
             if (adaptive) {
-                emitter.open("for (tf_index " + k + " = " + from[i] + "; " + k + " < " + to[i] + "; ++" + k + ")");
+                emitter.open({"for (tf_index ", k, " = ", from[i], "; ", k, " < ", to[i], "; ++", k, ")"});
                 here = {k};
             } else {
-                emitter.open("for (tf_index " + k + " = 0; " + k + " < " + number(pool[i].kernel) + "; ++" + k + ")");
+                emitter.open({"for (tf_index ", k, " = 0; ", k, " < ", number(pool[i].kernel), "; ++", k, ")"});
                 here = emitter.let_index(plus(minus(times(o[i], number(pool[i].stride)), number(pool[i].padding)),
                                               times(k, number(pool[i].dilation))));
                 bounds.push_back(here.text + " >= 0 && " + here.text + " < " + extents[i]);
@@ -147,12 +146,12 @@ struct PoolGradient {
             linear = "(" + linear + " * (long long)" + extents[i] + " + " + here.text + ")";
             own = "(" + own + " * (long long)" + extents[i] + " + " + index[first + i].text + ")";
         }
-        emitter.open("if (" + conjunction(bounds) + ")");
+        emitter.open({"if (", conjunction(bounds), ")"});
         const std::string v = emitter.value(x, inner).text[0];
-        body.line("if (" + where + " < 0 || " + v + " > " + best + " || " + v + " != " + v + ") { " + best + " = " + v +
-                  "; " + where + " = " + linear + "; }");
+        body.line({"if (", where, " < 0 || ", v, " > ", best, " || ", v, " != ", v, ") { ", best, " = ", v, "; ", where,
+                   " = ", linear, "; }"});
         for (size_t i = 0; i <= axes; ++i) emitter.close();
-        body.line("const bool " + self + " = " + where + " == " + own + ";");
+        body.line({"const bool ", self, " = ", where, " == ", own, ";"});
         return self;
     }
 };
@@ -180,7 +179,7 @@ Fold Emitter::pool_fold(ValueId id, const Index& index) {
             if (pool[i].padding > 0) tests.push_back(at[a].text + " >= 0");
             tests.push_back(at[a].text + " < " + extent(x, a));
         }
-        open("if (" + conjunction(tests) + ")");
+        open({"if (", conjunction(tests), ")"});
         take(value(x, at));
         close();
     };
@@ -222,7 +221,7 @@ Fold Emitter::adaptive_fold(ValueId id, const Index& index) {
             at[first + i] = let_index(plus(from[i], loop[i].text));
             tests.push_back(at[first + i].text + " < " + to[i]);
         }
-        open("if (" + conjunction(tests) + ")");
+        open({"if (", conjunction(tests), ")"});
         take(value(x, at));
         close();
     };
@@ -254,9 +253,9 @@ Fold Emitter::pool_grad_fold(ValueId id, const Index& index) {
     fold.loops = gradient.loops();
     fold.term = [this, gradient, is_max = node.op == Op::max_pool_grad](
                     const std::vector<Coordinate>& loop, const std::function<void(const Lanes&)>& take) mutable {
-        open("if (" + gradient.window(loop) + ")");
+        open({"if (", gradient.window(loop), ")"});
         if (is_max) {
-            open("if (" + gradient.is_first_maximum() + ")");
+            open({"if (", gradient.is_first_maximum(), ")"});
             take(gradient.gradient());
             close();
         } else {

@@ -113,14 +113,14 @@ Lanes Emitter::choose(size_t lanes, Real real, const std::string& otherwise,
     result.real = real;
     for (size_t lane = 0; lane < lanes; ++lane) {
         result.text.push_back(body_.fresh("v"));
-        body_.line(std::string(real_name(real)) + " " + result.text.back() + " = " + otherwise + ";");
+        body_.line({real_name(real), " ", result.text.back(), " = ", otherwise, ";"});
     }
     bool first = true;
     for (const auto& [condition, evaluate] : cases) {
-        open((first ? "if (" : "else if (") + condition + ")");
+        open({(first ? "if (" : "else if ("), condition, ")"});
         const Lanes lane_values = evaluate();
         for (size_t lane = 0; lane < lanes; ++lane)
-            body_.line(result.text[lane] + " = (" + std::string(real_name(real)) + ")" + lane_values[lane] + ";");
+            body_.line({result.text[lane], " = (", real_name(real), ")", lane_values[lane], ";"});
         close();
         first = false;
     }
@@ -250,13 +250,13 @@ Lanes Emitter::taps(ValueId id, const Index& index) {
     else if (mirrored)
         at[axis] = let_index(minus(number(K - 1), row));
     else
-        at[axis] = {let("tf_index", integer_table(column) + "[" + row + "]", "i")};
+        at[axis] = {let("tf_index", {integer_table(column), "[", row, "]"}, "i")};
     Lanes result = value(source, at);
     if (ones) return result;
     const std::string scale = is_number(row)
                                   ? literal(factor[static_cast<size_t>(std::atoll(row.c_str()))], result.real)
                                   : table(factor, result.real) + "[" + row + "]";
-    for (std::string& text : result.text) text = let(std::string(real_name(result.real)), text + " * " + scale, "v");
+    for (std::string& text : result.text) text = let(std::string(real_name(result.real)), {text, " * ", scale}, "v");
     return result;
 }
 

@@ -36,6 +36,8 @@ std::string literal(double value, Real real) {
                             : "__longlong_as_double(0x7ff0000000000000LL)";
         return negative ? "__int_as_float(0xff800000)" : "__int_as_float(0x7f800000)";
     }
+    if (value == std::trunc(value) && std::abs(value) < 1e6 && !std::signbit(value))  // most: printf takes long
+        return std::to_string(static_cast<int64_t>(value)) + (f64 ? ".0" : ".0f");
     char text[40];
     std::snprintf(text, sizeof text, f64 ? "%.17g" : "%.9g", value);
     std::string result = text;

@@ -24,7 +24,8 @@ public:
     std::string integer(int64_t value) { return parameters.integer(value, true); }
     // A size as a parameter of its own: the text stays where it becomes 1 or equals another.
     std::string size(int64_t value) { return parameters.count(value); }
-    std::string let(const std::string& text, std::string_view prefix) { return emitter.let("int", text, prefix); }
+    std::string let(std::string_view text, std::string_view prefix) { return let({text}, prefix); }
+    std::string let(Body::Pieces text, std::string_view prefix) { return emitter.let("int", text, prefix); }
 
     // It starts while its predecessor ends, so the body waits (TF_SEQUENCE). `code`: device functions it calls.
     // resident: blocks of a multiprocessor that registers must do for; 0: as the compiler likes.

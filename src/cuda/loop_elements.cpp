@@ -54,13 +54,13 @@ private:
     void body() override {
         const std::string count = parameters_.count(vectors());
         const std::vector<Read> reads = declare_reads();
-        body_.line("const tf_index first = " + first() + ";");
+        body_.line({"const tf_index first = ", first(), ";"});
         open_vectors();
         place_elements(count);
         for (const Read& read : reads) load(read);
         body_.close();
         open_vectors();
-        body_.line("if (first + u * " + number(step()) + " >= " + count + ") break;");
+        body_.line({"if (first + u * ", number(step()), " >= ", count, ") break;"});
         place_elements(count);
         std::map<ValueId, LoopValue> values;
         for (const Read& r : reads)
@@ -85,7 +85,7 @@ private:
     std::string each_lane() const { return "_Pragma(\"unroll\") for (int e = 0; e < " + lanes() + "; e++) "; }
     void open_vectors() {
         body_.line("#pragma unroll");
-        body_.open("for (int u = 0; u < " + number(shape_.vectors) + "; u++)");
+        body_.open({"for (int u = 0; u < ", number(shape_.vectors), "; u++)"});
     }
 
     std::vector<Read> declare_reads() {
@@ -94,8 +94,8 @@ private:
             const bool constant = std::all_of(t.strides.begin(), t.strides.end(), [](int64_t s) { return s == 0; });
             const bool by_lane = !constant && (shape_.crosses || t.row() != 0);
             reads.push_back({&t, "r" + number(t.value), by_lane});
-            body_.line(std::string(real_name(real_of_read(t))) + " " + reads.back().name + "[" +
-                       number(shape_.vectors) + "]" + (by_lane ? "[" + lanes() + "]" : "") + ";");
+            body_.line({std::string(real_name(real_of_read(t))), " ", reads.back().name, "[", number(shape_.vectors),
+                        "]", (by_lane ? "[" + lanes() + "]" : ""), ";"});
         }
         return reads;
     }
@@ -109,15 +109,15 @@ private:
         const LoopTensor& t = *read.tensor;
         const std::string real(real_name(real_of_read(t))), to = read.name + "[u]";
         if (!read.lanes) {
-            body_.line(to + " = tf_load<" + real + ">(" + pointer(t, false) + " + " + offset(t, "a", "off") + ");");
+            body_.line({to, " = tf_load<", real, ">(", pointer(t, false), " + ", offset(t, "a", "off"), ");"});
         } else if (!shape_.crosses) {
             load_vector(to, t, offset(t, "a", "off"), chunk(t, false));
         } else if (flat(t)) {
             const int width = chunk(t, true);
             if (ragged()) {
-                body_.open("if (at + " + lanes() + " > " + total_name() + ")");
-                body_.line("for (int e = 0; e < " + lanes() + "; e++) " + to + "[e] = tf_load<" + real + ">(" +
-                           pointer(t, false) + " + (at + e < " + total_name() + " ? at + e : at));");
+                body_.open({"if (at + ", lanes(), " > ", total_name(), ")"});
+                body_.line({"for (int e = 0; e < ", lanes(), "; e++) ", to, "[e] = tf_load<", real, ">(",
+                            pointer(t, false), " + (at + e < ", total_name(), " ? at + e : at));"});
                 body_.close();
                 body_.open("else");
                 load_vector(to, t, "at", width);
@@ -127,12 +127,11 @@ private:
             }
         } else if (t.row() == 0) {  // one number of each row
             const std::string one = "tf_load<" + real + ">(" + pointer(t, false) + " + ";
-            body_.line("const " + real + " " + read.name + "_a = " + one + offset(t, "a", "0") + "), " + read.name +
-                       "_b = " + one + offset(t, "b", "0") + ");");
-            body_.line(each_lane() + to + "[e] = e < cut ? " + read.name + "_a : " + read.name + "_b;");
+            body_.line({"const ", real, " ", read.name, "_a = ", one, offset(t, "a", "0"), "), ", read.name,
+                        "_b = ", one, offset(t, "b", "0"), ");"});
+            body_.line({each_lane(), to, "[e] = e < cut ? ", read.name, "_a : ", read.name, "_b;"});
         } else {
-            body_.line(each_lane() + to + "[e] = tf_load<" + real + ">(" + pointer(t, false) + " + " + crossing(t) +
-                       ");");
+            body_.line({each_lane(), to, "[e] = tf_load<", real, ">(", pointer(t, false), " + ", crossing(t), ");"});
         }
     }
 
@@ -145,7 +144,7 @@ private:
         if (!together) {
             body_.line(one_by_one);
         } else if (ragged()) {
-            body_.open("if (at + " + lanes() + " > " + total_name() + ")");
+            body_.open({"if (at + ", lanes(), " > ", total_name(), ")"});
             body_.line(one_by_one);
             body_.close();
             body_.open("else");
@@ -164,14 +163,14 @@ private:
     // Where vector u lies: a0, a1, … and off along the row; where vectors cross, b0, b1, … of the next row, from lane
     // `cut` on.
     void place_elements(const std::string& count) {
-        body_.line("const tf_index vector = min(first + u * " + number(step()) + ", (tf_index)(" + count +
-                   " - 1)), at = vector * " + number(shape_.vector) + ";");
+        body_.line({"const tf_index vector = min(first + u * ", number(step()), ", (tf_index)(", count,
+                    " - 1)), at = vector * ", number(shape_.vector), ";"});
         body_.line("const tf_index line_length = " + parameters_.integer(loop_.row, true) +
                    ", line = " + parameters_.quotient("at", loop_.row, true) + ", off = at - line * line_length;");
         coordinates_of("line", "a");
         if (shape_.crosses) {
-            body_.line("const tf_index cut = line_length - off, next_line = min(line + 1, (tf_index)(" +
-                       parameters_.integer(loop_.rows(), true) + " - 1));");
+            body_.line({"const tf_index cut = line_length - off, next_line = min(line + 1, (tf_index)(",
+                        parameters_.integer(loop_.rows(), true), " - 1));"});
             coordinates_of("next_line", "b");
         }
         body_.line("(void)off, (void)line, (void)at;");

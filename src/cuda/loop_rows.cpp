@@ -92,11 +92,11 @@ private:
         const std::string vectors = number(shape_.vectors), lanes = number(shape_.vector), group = number(shape_.group);
         const bool strided = shape_.group == 1 && shape_.vectors == loop_.row;
         const std::string count = parameters_.count(loop_.rows());
-        body_.line("const tf_index own = (tf_index)blockIdx.x * " + number(shape_.threads / shape_.group) +
-                   " + threadIdx.x / " + group + ", row = min(own, (tf_index)(" + count + " - 1));");
-        body_.line("const int lane = threadIdx.x % " + group + ";");
+        body_.line({"const tf_index own = (tf_index)blockIdx.x * ", number(shape_.threads / shape_.group),
+                    " + threadIdx.x / ", group, ", row = min(own, (tf_index)(", count, " - 1));"});
+        body_.line({"const int lane = threadIdx.x % ", group, ";"});
         // Threads beyond the end repeat the last row and do not store it: everyone meets in the reductions.
-        body_.line("const bool live = own < " + count + ";");
+        body_.line({"const bool live = own < ", count, ";"});
         coordinates_of("row", "a");
         body_.line("(void)lane, (void)live;");
         const bool exact =
@@ -109,17 +109,16 @@ private:
         for (const LoopTensor& t : loop_.reads) {
             const std::string name = "r" + number(t.value), real(real_name(real_of_read(t)));
             if (t.row() == 0) {
-                body_.line("const " + real + " " + name + " = tf_load<" + real + ">(" + pointer(t, false) + " + " +
-                           offset(t, "a", "0") + ");");
+                body_.line({"const ", real, " ", name, " = tf_load<", real, ">(", pointer(t, false), " + ",
+                            offset(t, "a", "0"), ");"});
                 values[t.value] = {name, real_of_read(t), ""};
                 continue;
             }
-            body_.line(real + " " + name + "[" + vectors + "][" + lanes + "];");
+            body_.line({real, " ", name, "[", vectors, "][", lanes, "];"});
             body_.line("#pragma unroll");
-            body_.open("for (int c = 0; c < " + vectors + "; c++)");
-            if (!exact)
-                body_.line("_Pragma(\"unroll\") for (int e = 0; e < " + lanes + "; e++) " + name + "[c][e] = 0;");
-            if (!exact) body_.open("if (" + inside_ + ")");
+            body_.open({"for (int c = 0; c < ", vectors, "; c++)"});
+            if (!exact) body_.line({"_Pragma(\"unroll\") for (int e = 0; e < ", lanes, "; e++) ", name, "[c][e] = 0;"});
+            if (!exact) body_.open({"if (", inside_, ")"});
             load_vector(name + "[c]", t, offset(t, "a", along), chunk(t, false));
             if (!exact) body_.close();
             body_.close();
@@ -135,13 +134,13 @@ private:
         for (const LoopTensor& t : loop_.stores) {
             const LoopValue& v = values.at(t.value);
             if (t.row() == 0 && loop_.row > 1) {
-                body_.line("if (lane == 0) tf_store(" + pointer(t, true) + " + " + offset(t, "a", "0") + ", " + v.name +
-                           (v.index.empty() ? "" : "[0][0]") + ");");
+                body_.line({"if (lane == 0) tf_store(", pointer(t, true), " + ", offset(t, "a", "0"), ", ", v.name,
+                            (v.index.empty() ? "" : "[0][0]"), ");"});
                 continue;
             }
             body_.line("#pragma unroll");
-            body_.open("for (int c = 0; c < " + vectors + "; c++)");
-            if (!exact) body_.open("if (" + inside_ + ")");
+            body_.open({"for (int c = 0; c < ", vectors, "; c++)"});
+            if (!exact) body_.open({"if (", inside_, ")"});
             store_vector(t, offset(t, "a", along), chunk(t, false), v, "[c]");
             if (!exact) body_.close();
             body_.close();
@@ -157,11 +156,11 @@ private:
     void extreme(const std::string& name, const std::string& real, const std::string& begin, const std::string& join,
                  const std::string& term) {
         const std::string part = name + "_part";
-        body_.line(real + " " + part + " = " + begin + ";");
-        for (const std::string& head : loops_) body_.line("_Pragma(\"unroll\") " + head);
-        body_.line((inside_ == "true" ? "" : "if (" + inside_ + ") ") + part + " = tf_" + join + "(" + part + ", " +
-                   term + ");");
-        body_.line("const " + real + " " + name + " = " + across("tf_row_" + join, part) + ";");
+        body_.line({real, " ", part, " = ", begin, ";"});
+        for (const std::string& head : loops_) body_.line({"_Pragma(\"unroll\") ", head});
+        body_.line(
+            {(inside_ == "true" ? "" : "if (" + inside_ + ") "), part, " = tf_", join, "(", part, ", ", term, ");"});
+        body_.line({"const ", real, " ", name, " = ", across("tf_row_" + join, part), ";"});
     }
 
     // Σ of `term` over the row. A thread's terms go to eight sums in turn, which are then added in pairs: one sum of 64
@@ -169,14 +168,14 @@ private:
     void sum(const std::string& name, const std::string& real, const std::string& term) {
         const int64_t terms = int64_t{shape_.vectors} * shape_.vector, sums = std::min<int64_t>(8, power_of_two(terms));
         const std::string part = name + "_part";
-        body_.line(real + " " + part + "[" + number(sums) + "] = {};");
-        for (const std::string& head : loops_) body_.line("_Pragma(\"unroll\") " + head);
-        body_.line((inside_ == "true" ? "" : "if (" + inside_ + ") ") + part + "[(c * " + number(shape_.vector) +
-                   " + e) % " + number(sums) + "] += " + term + ";");
+        body_.line({real, " ", part, "[", number(sums), "] = {};"});
+        for (const std::string& head : loops_) body_.line({"_Pragma(\"unroll\") ", head});
+        body_.line({(inside_ == "true" ? "" : "if (" + inside_ + ") "), part, "[(c * ", number(shape_.vector),
+                    " + e) % ", number(sums), "] += ", term, ";"});
         for (int64_t half = sums / 2; half > 0; half /= 2)
-            body_.line("_Pragma(\"unroll\") for (int k = 0; k < " + number(half) + "; k++) " + part + "[k] += " + part +
-                       "[k + " + number(half) + "];");
-        body_.line("const " + real + " " + name + " = " + across("tf_row_sum", part + "[0]") + ";");
+            body_.line({"_Pragma(\"unroll\") for (int k = 0; k < ", number(half), "; k++) ", part, "[k] += ", part,
+                        "[k + ", number(half), "];"});
+        body_.line({"const ", real, " ", name, " = ", across("tf_row_sum", part + "[0]"), ";"});
     }
 
     std::string mean_of(ValueId of, const LoopValue& v, const std::string& real) {
@@ -198,7 +197,7 @@ private:
         const std::string name = result.name, real(real_name(v.real)), x = v.name + v.index;
         const std::string lowest = literal(-std::numeric_limits<double>::infinity(), v.real),
                           highest = literal(std::numeric_limits<double>::infinity(), v.real);
-        auto define = [&](const std::string& text) { body_.line("const " + real + " " + name + " = " + text + ";"); };
+        auto define = [&](const std::string& text) { body_.line({"const ", real, " ", name, " = ", text, ";"}); };
         switch (node.op) {
             case Op::sum:
                 sum(name, real, x);
@@ -214,13 +213,13 @@ private:
                 break;
             case Op::logsumexp: {
                 extreme(name + "_top", real, lowest, "max", x);
-                body_.line("const " + real + " " + name + "_pivot = tf_abs(" + name + "_top) == " + highest + " ? (" +
-                           real + ")0 : " + name + "_top;");
+                body_.line({"const ", real, " ", name, "_pivot = tf_abs(", name, "_top) == ", highest, " ? (", real,
+                            ")0 : ", name, "_top;"});
                 sum(name + "_mass", real, "tf_exp(" + x + " - " + name + "_pivot)");
                 define("tf_abs(" + name + "_top) == " + highest + " ? " + name + "_top : tf_log(" + name + "_mass) + " +
                        name + "_pivot");
                 if (!has_shares(graph_, id)) break;
-                body_.line("const " + real + " " + name + "_inverse = 1 / " + name + "_mass;");
+                body_.line({"const ", real, " ", name, "_inverse = 1 / ", name, "_mass;"});
                 result.pivot = name + "_pivot", result.inverse = name + "_inverse";
                 break;
             }

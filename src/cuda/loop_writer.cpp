@@ -57,12 +57,12 @@ void LoopWriter::coordinates_of(const std::string& linear, const std::string& pr
     for (size_t a = loop_.outer.size(); a-- > 0;) {
         const std::string name = prefix + number(static_cast<int64_t>(a));
         if (a == 0) {
-            body_.line("const tf_index " + name + " = " + rest + ";");
+            body_.line({"const tf_index ", name, " = ", rest, ";"});
             break;
         }
         const std::string q = body_.fresh("q");
-        body_.line("const tf_index " + q + " = " + parameters_.quotient(rest, loop_.outer[a], true) + ";");
-        body_.line("const tf_index " + name + " = " + parameters_.remainder(rest, q, loop_.outer[a], true) + ";");
+        body_.line({"const tf_index ", q, " = ", parameters_.quotient(rest, loop_.outer[a], true), ";"});
+        body_.line({"const tf_index ", name, " = ", parameters_.remainder(rest, q, loop_.outer[a], true), ";"});
         rest = q;
     }
 }
@@ -83,17 +83,16 @@ void LoopWriter::load_vector(const std::string& to, const LoopTensor& t, const s
     const std::string real(real_name(real_of_read(t))), from = pointer(t, false);
     if (width == 1) {
         for (int e = 0; e < shape_.vector; ++e)
-            body_.line(to + "[" + number(e) + "] = tf_load<" + real + ">(" + from + " + " +
-                       plus(at, times(number(e), parameters_.integer(t.row(), true))) + ");");
+            body_.line({to, "[", number(e), "] = tf_load<", real, ">(", from, " + ",
+                        plus(at, times(number(e), parameters_.integer(t.row(), true))), ");"});
         return;
     }
     const std::string type = "tf_vector<" + std::string(storage_name(t.place.storage)) + ", " + number(width) + ">";
     for (int begin = 0; begin < shape_.vector; begin += width) {
         const std::string pack = body_.fresh("pack");
-        body_.line("const " + type + " " + pack + " = *(const " + type + "*)(" + from + " + " +
-                   plus(at, number(begin)) + ");");
+        body_.line({"const ", type, " ", pack, " = *(const ", type, "*)(", from, " + ", plus(at, number(begin)), ");"});
         for (int e = 0; e < width; ++e)
-            body_.line(to + "[" + number(begin + e) + "] = tf_to<" + real + ">(" + pack + ".lane[" + number(e) + "]);");
+            body_.line({to, "[", number(begin + e), "] = tf_to<", real, ">(", pack, ".lane[", number(e), "]);"});
     }
 }
 
@@ -103,17 +102,17 @@ void LoopWriter::store_vector(const LoopTensor& t, const std::string& at, int wi
     auto lane = [&](int e) { return v.index.empty() ? v.name : v.name + index + "[" + number(e) + "]"; };
     if (width == 1) {
         for (int e = 0; e < shape_.vector; ++e)
-            body_.line("tf_store(" + to + " + " + plus(at, times(number(e), parameters_.integer(t.row(), true))) +
-                       ", " + lane(e) + ");");
+            body_.line({"tf_store(", to, " + ", plus(at, times(number(e), parameters_.integer(t.row(), true))), ", ",
+                        lane(e), ");"});
         return;
     }
     const std::string type = "tf_vector<" + storage + ", " + number(width) + ">";
     for (int begin = 0; begin < shape_.vector; begin += width) {
         const std::string pack = body_.fresh("pack");
-        body_.line(type + " " + pack + ";");
+        body_.line({type, " ", pack, ";"});
         for (int e = 0; e < width; ++e)
-            body_.line("tf_from(" + pack + ".lane[" + number(e) + "], " + lane(begin + e) + ");");
-        body_.line("*(" + type + "*)(" + to + " + " + plus(at, number(begin)) + ") = " + pack + ";");
+            body_.line({"tf_from(", pack, ".lane[", number(e), "], ", lane(begin + e), ");"});
+        body_.line({"*(", type, "*)(", to, " + ", plus(at, number(begin)), ") = ", pack, ";"});
     }
 }
 
@@ -151,11 +150,11 @@ void LoopWriter::pointwise(ValueId id, std::map<ValueId, LoopValue>& values, con
         if (!total.inverse.empty()) made = "tf_exp(" + x.name + x.index + " - " + total.pivot + ") * " + total.inverse;
     }
     if (result.index.empty()) {
-        body_.line("const " + real + " " + result.name + " = " + made + ";");
+        body_.line({"const ", real, " ", result.name, " = ", made, ";"});
     } else {
-        body_.line(real + " " + result.name + dims + ";");
-        for (const std::string& head : loops) body_.line("_Pragma(\"unroll\") " + head);
-        body_.line(result.name + result.index + " = " + made + ";");
+        body_.line({real, " ", result.name, dims, ";"});
+        for (const std::string& head : loops) body_.line({"_Pragma(\"unroll\") ", head});
+        body_.line({result.name, result.index, " = ", made, ";"});
     }
     values[id] = result;
 }

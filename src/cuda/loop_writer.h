@@ -55,7 +55,7 @@ protected:
                       const std::string& index);
     bool any_size() const { return parameters_.apart(); }
     std::string constant(double value, Real real) {
-        return parameters_.real(value, real == Real::f64, literal(value, real));
+        return parameters_.lasting() ? parameters_.real(value, real == Real::f64) : literal(value, real);
     }
     // One pointwise step, element by element or once.
     void pointwise(ValueId id, std::map<ValueId, LoopValue>& values, const std::string& dims,

@@ -24,10 +24,10 @@ void MomentsWriter::finish_reduced_inner(const std::string& cell, const std::str
             }
         }
         // Many chunks have no row of a border's cell.
-        const std::string total = emitter_->let(
-            "double", count + " > 0 ? tf_warp_sum(" + own.inside + " ? " + mine + " : 0.0) : 0.0", "total");
-        body.line("if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * " + number(sums_at_once()) + " + " +
-                  plus(at_once ? times(cell, number(inner_boxes())) : "0", number(j)) + "] = " + total + ";");
+        const std::string total =
+            emitter_->let("double", {count, " > 0 ? tf_warp_sum(", own.inside, " ? ", mine, " : 0.0) : 0.0"}, "total");
+        body.line({"if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32 * ", number(sums_at_once()), " + ",
+                   plus(at_once ? times(cell, number(inner_boxes())) : "0", number(j)), "] = ", total, ";"});
     }
     if (at_once && cell_count_ > 1) return;
     add_warps(times(cell, number(inner_boxes())), inner_boxes());
@@ -38,12 +38,11 @@ void MomentsWriter::add_warps(const std::string& first, int64_t count) {
     Body& body = *body_;
     body.line("__syncthreads();");
     const std::string i = body.fresh("i"), total = body.fresh("total"), warp = body.fresh("warp");
-    body.open("for (int " + i + " = threadIdx.x; " + i + " < " + number(count) + "; " + i + " += " + number(threads) +
-              ")");
-    body.line("double " + total + " = 0.0;");
-    body.line("for (int " + warp + " = 0; " + warp + " < " + number(threads / 32) + "; ++" + warp + ") " + total +
-              " += tf_warps[" + warp + " * " + number(sums_at_once()) + " + " + i + "];");
-    body.line("tf_sums[" + plus(first, i) + "] = " + total + ";");
+    body.open({"for (int ", i, " = threadIdx.x; ", i, " < ", number(count), "; ", i, " += ", number(threads), ")"});
+    body.line({"double ", total, " = 0.0;"});
+    body.line({"for (int ", warp, " = 0; ", warp, " < ", number(threads / 32), "; ++", warp, ") ", total,
+               " += tf_warps[", warp, " * ", number(sums_at_once()), " + ", i, "];"});
+    body.line({"tf_sums[", plus(first, i), "] = ", total, ";"});
     body.close();
 }
 
@@ -61,9 +60,9 @@ void MomentsWriter::finish_kept_inner(const std::string& cell, const std::string
         emitter_->open(several ? "for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")" : "");
     };
     if (!has_lines()) {
-        emitter_->open("if (" + own.inside + ")");
+        emitter_->open({"if (", own.inside, ")"});
         open_lanes();
-        body.line(slot + " = " + sum + ";");
+        body.line({slot, " = ", sum, ";"});
         emitter_->close();
         emitter_->close();
         return;
@@ -75,25 +74,26 @@ void MomentsWriter::finish_kept_inner(const std::string& cell, const std::string
         return "tf_lines[(" + plus(times(which, integer(columns_)), own.place) + ") * " + number(vector_) + " + " + l +
                "]";
     };
-    emitter_->open("if (" + count + " > 0)");
+    emitter_->open({"if (", count, " > 0)"});
     open_lanes();
-    body.line("tf_lines[threadIdx.x * " + number(vector_) + " + " + l + "] = " + own.inside + " ? " + sum + " : 0.0;");
+    body.line({"tf_lines[threadIdx.x * ", number(vector_), " + ", l, "] = ", own.inside, " ? ", sum, " : 0.0;"});
     emitter_->close();
-    body.line("int " + half + " = 1;");
-    body.line("while (2 * " + half + " < " + lines + ") " + half + " *= 2;");
+    body.line({"int ", half, " = 1;"});
+    body.line({"while (2 * ", half, " < ", lines, ") ", half, " *= 2;"});
     body.line("__syncthreads();");
-    emitter_->open("for (; " + half + " > 0; " + half + " /= 2)");
-    emitter_->open("if (" + own.line + " < " + half + " && " + own.line + " + " + half + " < " + lines + ")");
+    emitter_->open({"for (; ", half, " > 0; ", half, " /= 2)"});
+    emitter_->open({"if (", own.line, " < ", half, " && ", own.line, " + ", half, " < ", lines, ")"});
     open_lanes();
-    body.line(line(own.line) + " += " + line("(" + own.line + " + " + half + ")") + ";");
+    const std::string other = line("(" + own.line + " + " + half + ")"), mine = line(own.line);
+    body.line({mine, " += ", other, ";"});
     emitter_->close();
     emitter_->close();
     body.line("__syncthreads();");
     emitter_->close();
     emitter_->close();
-    emitter_->open("if (" + own.line + " == 0)");
+    emitter_->open({"if (", own.line, " == 0)"});
     open_lanes();
-    body.line(slot + " = " + count + " > 0 ? " + line("0") + " : 0.0;");
+    body.line({slot, " = ", count, " > 0 ? ", line("0"), " : 0.0;"});
     emitter_->close();
     emitter_->close();
 }
@@ -151,11 +151,11 @@ void MomentsWriter::write_boxes(const Share& own) {
     const std::string pointer = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
     const std::string offset = first_sum(to, own);
     if (inner_.reduced && boxes() == 1 && cell_count_ == 1) {
-        body_->line("if (threadIdx.x == 0) tf_store(" + pointer + " + " + offset + ", tf_sums[0]);");
+        body_->line({"if (threadIdx.x == 0) tf_store(", pointer, " + ", offset, ", tf_sums[0]);"});
     } else if (inner_.reduced) {
         boxes_by_threads(to, pointer, offset);
     } else {
-        emitter_->open("if (" + own.inside + " && " + own.line + " == 0)");
+        emitter_->open({"if (", own.inside, " && ", own.line, " == 0)"});
         boxes_of_columns(to, pointer, offset, own);
         emitter_->close();
     }
@@ -165,30 +165,28 @@ void MomentsWriter::write_boxes(const Share& own) {
 void MomentsWriter::boxes_by_threads(const Place& to, const std::string& pointer, const std::string& offset) {
     Body& body = *body_;
     const std::string b = body.fresh("box");
-    body.open("for (int " + b + " = threadIdx.x; " + b + " < " + number(boxes()) + "; " + b + " += " + number(threads) +
-              ")");
+    body.open({"for (int ", b, " = threadIdx.x; ", b, " < ", number(boxes()), "; ", b, " += ", number(threads), ")"});
     const std::string sum = body.fresh("sum");
-    body.line("double " + sum + " = 0.0;");
+    body.line({"double ", sum, " = 0.0;"});
     const auto axes = static_cast<int64_t>(rows_.size()) + 1;
     std::string list;
     for (const auto& of_box : box_intervals())
         for (int64_t interval : of_box) list += (list.empty() ? "" : ", ") + number(interval);
-    body.line("static const unsigned char tf_intervals[] = {" + list + "};");
+    body.line({"static const unsigned char tf_intervals[] = {", list, "};"});
     const std::string of = body.fresh("of");
-    body.line("const unsigned char* " + of + " = tf_intervals + " + times(b, number(axes)) + ";");
+    body.line({"const unsigned char* ", of, " = tf_intervals + ", times(b, number(axes)), ";"});
     const std::string c = body.fresh("cell");
     std::string in;
     if (cell_count_ > 1) {
-        body.line("static const long long tf_masks[] = {" + cell_masks() + "};");
+        body.line({"static const long long tf_masks[] = {", cell_masks(), "};"});
         for (size_t i = 0; i < rows_.size(); ++i) {
             const std::string axis = number(static_cast<int64_t>(i)), at = plus(times(c, number(axes - 1)), axis);
             in += (in.empty() ? "if (" : " && ") + ("(tf_masks[" + at + "] >> " + of + "[" + axis + "] & 1)");
         }
     }
-    body.line("for (int " + c + " = 0; " + c + " < " + number(cell_count_) + "; ++" + c + ") " +
-              (in.empty() ? "" : in + ") ") + sum + " += tf_sums[" +
-              plus(times(c, number(inner_boxes())), of + "[" + number(axes - 1) + "]") + "];");
-    body.line("tf_store(" + pointer + " + (" + plus(offset, times(b, integer(to.strides[1]))) + "), " + sum + ");");
+    body.line({"for (int ", c, " = 0; ", c, " < ", number(cell_count_), "; ++", c, ") ", (in.empty() ? "" : in + ") "),
+               sum, " += tf_sums[", plus(times(c, number(inner_boxes())), of + "[" + number(axes - 1) + "]"), "];"});
+    body.line({"tf_store(", pointer, " + (", plus(offset, times(b, integer(to.strides[1]))), "), ", sum, ");"});
     body.close();
 }
 
@@ -215,11 +213,11 @@ void MomentsWriter::boxes_of_columns(const Place& to, const std::string& pointer
     Body& body = *body_;
     const std::string l = body.fresh("l"), at = body.fresh("at"), from = plus(times(own.place, number(vector_)), l);
     const std::string lanes = "for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ")";
-    body.line("long long " + at + "[" + number(vector_) + "];");
+    body.line({"long long ", at, "[", number(vector_), "];"});
     body.line("#pragma unroll");
     emitter_->open(lanes);
     const std::string here = plus_along(offset, inner_, let(plus(own.column, l), "column"), to);
-    body.line(at + "[" + l + "] = " + here + ";");
+    body.line({at, "[", l, "] = ", here, ";"});
     emitter_->close();
     const auto intervals = box_intervals();
     for (int64_t b = 0; b < boxes(); ++b) {
@@ -227,8 +225,8 @@ void MomentsWriter::boxes_of_columns(const Place& to, const std::string& pointer
             return "tf_sums[" + plus(times(number(cell), times(width_, number(vector_))), from) + "]";
         });
         body.line("#pragma unroll");
-        body.line(lanes + " tf_store(" + pointer + " + (" +
-                  plus(at + "[" + l + "]", times(number(b), integer(to.strides[1]))) + "), " + sum + ");");
+        body.line({lanes, " tf_store(", pointer, " + (",
+                   plus(at + "[" + l + "]", times(number(b), integer(to.strides[1]))), "), ", sum, ");"});
     }
 }
 

@@ -115,7 +115,7 @@ std::string RowSumsWriter::row_count_text() {
 std::string RowSumsWriter::planes_here() {
     if (!has_planes()) return "1";
     const std::string planes = planes_text();
-    return let("min(" + planes + ", " + integer(outer_count()) + " - " + group_ + " * " + planes + ")", "planes");
+    return let({"min(", planes, ", ", integer(outer_count()), " - ", group_, " * ", planes, ")"}, "planes");
 }
 
 void RowSumsWriter::write_body() {
@@ -123,9 +123,9 @@ void RowSumsWriter::write_body() {
     const std::string what_rows = "  // [row][interval of the contiguous axis]";
     if (any_size()) {
         body.line("extern __shared__ __align__(1024) unsigned char shared[];");
-        body.line("double* const tf_rows = (double*)shared;" + what_rows);
+        body.line({"double* const tf_rows = (double*)shared;", what_rows});
     } else {
-        body.line("__shared__ double tf_rows[" + number(room_ * inner_boxes()) + "];" + what_rows);
+        body.line({"__shared__ double tf_rows[", number(room_ * inner_boxes()), "];", what_rows});
     }
     body.line("TF_AFTER();");  // first: the preparation beside it starts where all blocks have come past TF_BESIDE
     body.line("TF_BESIDE();");
@@ -146,7 +146,7 @@ void RowSumsWriter::write_body() {
         rows_here_ = let(times(planes_here(), rows), "rows");
         if (any_size() && consecutive()) {
             const std::string before = group_ + " * " + integer(planes_ * row_count());
-            first_row_ = let(before + " + " + times(begin_, integer(row_count() / row_extent_)), "first");
+            first_row_ = let({before, " + ", times(begin_, integer(row_count() / row_extent_))}, "first");
         }
     }
     sum_rows();

@@ -9,30 +9,30 @@ void RowSumsWriter::sum_boxes() {
     const std::string lane = let("(int)threadIdx.x % 32", "lane"), task = body.fresh("task"), sum = body.fresh("sum"),
                       t = body.fresh("t"), j = body.fresh("j"), boxes = number(inner_boxes());
     const std::string tasks = let(times(planes_here(), number(row_boxes())), "tasks");
-    emitter_->open("for (int " + task + " = (int)threadIdx.x / 32; " + task + " < " + tasks + "; " + task +
-                   " += " + number(threads / 32) + ")");
-    const std::string plane = has_planes() ? let(task + " / " + number(row_boxes()), "plane") : "0";
-    const std::string chosen = has_planes() ? let(task + " % " + number(row_boxes()), "chosen") : task;
+    emitter_->open({"for (int ", task, " = (int)threadIdx.x / 32; ", task, " < ", tasks, "; ", task,
+                    " += ", number(threads / 32), ")"});
+    const std::string plane = has_planes() ? let({task, " / ", number(row_boxes())}, "plane") : "0";
+    const std::string chosen = has_planes() ? let({task, " % ", number(row_boxes())}, "chosen") : task;
     const std::vector<std::string> which = intervals_of(chosen);
     const std::string to = first_box(plane, box_of(chosen, which));
-    body.line("double " + sum + "[" + boxes + "] = {};");
+    body.line({"double ", sum, "[", boxes, "] = {};"});
     const std::string slice = rows_of_slice(), rows = "(" + end_ + " - " + begin_ + ")";
     const std::string all = !has_planes()      ? rows_here_
                             : begins_at_zero() ? let(row_count_text(), "all")
                                                : let(times(rows, slice), "all");
-    emitter_->open("for (int " + t + " = " + lane + "; " + t + " < " + all + "; " + t + " += 32)");
-    emitter_->open("if (" + lies_in_box(which, t) + ")");
+    emitter_->open({"for (int ", t, " = ", lane, "; ", t, " < ", all, "; ", t, " += 32)"});
+    emitter_->open({"if (", lies_in_box(which, t), ")"});
     const std::string row = has_planes() ? plus(times(times(plane, integer(chunk_rows_)), slice), t) : t;
     body.line("#pragma unroll");
-    body.line("for (int j = 0; j < " + boxes + "; ++j) " + sum + "[j] += tf_rows[(" + row + ") * " + boxes + " + j];");
+    body.line({"for (int j = 0; j < ", boxes, "; ++j) ", sum, "[j] += tf_rows[(", row, ") * ", boxes, " + j];"});
     emitter_->close();
     emitter_->close();
     body.line("#pragma unroll");
-    emitter_->open("for (int " + j + " = 0; " + j + " < " + boxes + "; ++" + j + ")");
-    body.line("for (int d = 16; d > 0; d /= 2) " + sum + "[" + j + "] += __shfl_down_sync(0xffffffffu, " + sum + "[" +
-              j + "], d);");
-    body.line("if (" + lane + " == 0) tf_store(" + to_ + " + (" +
-              plus(to, times(j, integer(place().strides[1] * step_of(inner_)))) + "), " + sum + "[" + j + "]);");
+    emitter_->open({"for (int ", j, " = 0; ", j, " < ", boxes, "; ++", j, ")"});
+    body.line({"for (int d = 16; d > 0; d /= 2) ", sum, "[", j, "] += __shfl_down_sync(0xffffffffu, ", sum, "[", j,
+               "], d);"});
+    body.line({"if (", lane, " == 0) tf_store(", to_, " + (",
+               plus(to, times(j, integer(place().strides[1] * step_of(inner_)))), "), ", sum, "[", j, "]);"});
     emitter_->close();
     emitter_->close();
 }
@@ -56,8 +56,8 @@ std::vector<std::string> RowSumsWriter::intervals_of(const std::string& chosen) 
     for (size_t i = rows_.size(); i-- > 0;) {
         const auto count = static_cast<int64_t>(rows_[i].intervals.size());
         if (count == 1) continue;
-        which[i] = count == row_boxes() ? rest : let(rest + " % " + number(count), "which");
-        if (count < row_boxes() && i > 0) rest = let(rest + " / " + number(count), "rest");
+        which[i] = count == row_boxes() ? rest : let({rest, " % ", number(count)}, "which");
+        if (count < row_boxes() && i > 0) rest = let({rest, " / ", number(count)}, "rest");
     }
     return which;
 }
@@ -115,7 +115,7 @@ std::string RowSumsWriter::first_box(const std::string& plane, const std::string
     const Sizes& shape = graph_[x_].type.shape;
     to_ = parameters_->pointer(to.base, std::string(storage_name(to.storage)), false);
     const std::vector<std::string> outer =
-        outer_of(has_planes() ? let(group_ + " * " + planes_text() + " + " + plane, "plane") : group_);
+        outer_of(has_planes() ? let({group_, " * ", planes_text(), " + ", plane}, "plane") : group_);
     std::string offset = times(box, integer(to.strides[1]));
     for (size_t i = 0; i < outer_.size(); ++i) {
         std::string rest = outer[i];

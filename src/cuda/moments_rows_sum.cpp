@@ -26,14 +26,14 @@ RowSumsWriter::RowText RowSumsWriter::row_text() {
     text.columns = number(columns_), text.lines = number(threads / columns_);
     if (any_size()) {  // powers of two
         const std::string shift = let(integer(std::countr_zero(static_cast<uint64_t>(columns_))), "shift");
-        text.columns = let("1 << " + shift, "columns"), text.lines = let(number(threads) + " >> " + shift, "lines");
-        text.lane = let("(int)threadIdx.x & (" + text.columns + " - 1)", "lane");
-        text.line = let("(int)threadIdx.x >> " + shift, "line");
+        text.columns = let({"1 << ", shift}, "columns"), text.lines = let({number(threads), " >> ", shift}, "lines");
+        text.lane = let({"(int)threadIdx.x & (", text.columns, " - 1)"}, "lane");
+        text.line = let({"(int)threadIdx.x >> ", shift}, "line");
     } else {
-        text.lane = let("(int)threadIdx.x % " + text.columns, "lane");
-        text.line = let("(int)threadIdx.x / " + text.columns, "line");
+        text.lane = let({"(int)threadIdx.x % ", text.columns}, "lane");
+        text.line = let({"(int)threadIdx.x / ", text.columns}, "line");
     }
-    text.vectors = let(integer(inner_.extent) + " / " + number(vector_), "vectors");
+    text.vectors = let({integer(inner_.extent), " / ", number(vector_)}, "vectors");
     text.t = body_->fresh("t"), text.u = body_->fresh("u"), text.l = body_->fresh("l"), text.j = body_->fresh("j");
     text.sum = body_->fresh("sum"), text.value = body_->fresh("value"), text.in = body_->fresh("in");
     text.row = plus(text.t + " + " + text.line, times(text.u, text.lines));
@@ -53,16 +53,16 @@ void RowSumsWriter::sum_rows() {
     Body& body = *body_;
     const RowText text = row_text();
     // All lanes go round together; rows beyond the last are the last one once more.
-    emitter_->open("for (int " + text.t + " = 0; " + text.t + " < " + rows_here_ + "; " + text.t +
-                   " += " + times(text.lines, number(at_once)) + ")");
-    body.line(row_sum_type() + " " + text.sum + "[" + number(at_once) + "][" + number(inner_boxes()) + "] = {};");
+    emitter_->open({"for (int ", text.t, " = 0; ", text.t, " < ", rows_here_, "; ", text.t,
+                    " += ", times(text.lines, number(at_once)), ")"});
+    body.line({row_sum_type(), " ", text.sum, "[", number(at_once), "][", number(inner_boxes()), "] = {};"});
     std::string vector = text.lane;
     if (long_rows_ || s_.target.stated()) {  // at other sizes the same text may meet longer rows
         vector = body.fresh("v");
-        emitter_->open("for (int " + vector + " = " + text.lane + "; " + vector + " < " + text.vectors + "; " + vector +
-                       " += " + text.columns + ")");
+        emitter_->open({"for (int ", vector, " = ", text.lane, "; ", vector, " < ", text.vectors, "; ", vector,
+                        " += ", text.columns, ")"});
     } else {
-        emitter_->open("if (" + vector + " < " + text.vectors + ")");
+        emitter_->open({"if (", vector, " < ", text.vectors, ")"});
     }
     const std::string column = let(times(vector, number(vector_)), "column");
     load_rows(text, column);
@@ -78,26 +78,26 @@ void RowSumsWriter::sum_rows() {
 void RowSumsWriter::load_rows(const RowText& text, const std::string& column) {
     Body& body = *body_;
     const std::string real(real_name(real_));
-    body.line(real + " " + text.value + "[" + number(at_once) + "][" + number(vector_) + "];");
+    body.line({real, " ", text.value, "[", number(at_once), "][", number(vector_), "];"});
     emitter_->open(every(text.u, at_once));
-    const Lanes loaded = load(let("min(" + text.row + ", " + rows_here_ + " - 1)", "row"), column);
+    const Lanes loaded = load(let({"min(", text.row, ", ", rows_here_, " - 1)"}, "row"), column);
     const std::string into = text.value + "[" + text.u + "]";
     if (!pack_.empty())
-        body.line(every(text.l, vector_) + " " + into + "[" + text.l + "] = tf_to<" + real + ">(" + pack_ + ".lane[" +
-                  text.l + "]);");
+        body.line(
+            {every(text.l, vector_), " ", into, "[", text.l, "] = tf_to<", real, ">(", pack_, ".lane[", text.l, "]);"});
     else
         for (int lane = 0; lane < vector_; ++lane)
-            body.line(into + "[" + number(lane) + "] = (" + real + ")" + loaded[static_cast<size_t>(lane)] + ";");
+            body.line({into, "[", number(lane), "] = (", real, ")", loaded[static_cast<size_t>(lane)], ";"});
     emitter_->close();
 }
 
 void RowSumsWriter::mark_columns(const RowText& text, const std::string& column) {
-    body_->line("bool " + text.in + "[" + number(inner_boxes()) + "][" + number(vector_) + "];");
+    body_->line({"bool ", text.in, "[", number(inner_boxes()), "][", number(vector_), "];"});
     emitter_->open(every(text.l, vector_));
     const std::string i = let(plus(column, text.l), "i");
     for (int64_t j = 0; j < inner_boxes(); ++j)
-        body_->line(text.in + "[" + number(j) + "][" + text.l + "] = (" +
-                    lies_in(inner_.intervals[static_cast<size_t>(j)], i) + ");");
+        body_->line({text.in, "[", number(j), "][", text.l, "] = (",
+                     lies_in(inner_.intervals[static_cast<size_t>(j)], i), ");"});
     emitter_->close();
 }
 
@@ -111,11 +111,10 @@ void RowSumsWriter::add_vectors(const RowText& text, bool masks) {
         return masks ? "(" + text.in + "[" + text.j + "][" + i + "] ? " + own + " : " + literal(0, real_) + ")" : own;
     };
     const std::string part = body.fresh("part");
-    body.line(real + " " + part + " = " + element("0") + ";");
+    body.line({real, " ", part, " = ", element("0"), ";"});
     body.line("#pragma unroll");
-    body.line("for (int " + l + " = 1; " + l + " < " + number(vector_) + "; ++" + l + ") " + part +
-              " += " + element(l) + ";");
-    body.line(text.sum + "[" + text.u + "][" + text.j + "] += (" + row_sum_type() + ")" + part + ";");
+    body.line({"for (int ", l, " = 1; ", l, " < ", number(vector_), "; ++", l, ") ", part, " += ", element(l), ";"});
+    body.line({text.sum, "[", text.u, "][", text.j, "] += (", row_sum_type(), ")", part, ";"});
     emitter_->close();
     emitter_->close();
 }
@@ -125,19 +124,19 @@ void RowSumsWriter::add_lanes(const RowText& text) {
     const std::string own = text.sum + "[" + text.u + "][" + text.j + "]";
     const std::string add = own + " += __shfl_down_sync(0xffffffffu, " + own + ", d, " + text.columns + ");";
     if (any_size()) {  // all sums side by side: none waits for another
-        emitter_->open("for (int d = " + text.columns + " / 2; d > 0; d /= 2)");
+        emitter_->open({"for (int d = ", text.columns, " / 2; d > 0; d /= 2)"});
         body.line(every(text.u, at_once));
-        body.line(every(text.j, inner_boxes()) + " " + add);
+        body.line({every(text.j, inner_boxes()), " ", add});
         emitter_->close();
     }
     emitter_->open(every(text.u, at_once));
     emitter_->open(every(text.j, inner_boxes()));
     if (!any_size()) {
         body.line("#pragma unroll");
-        body.line("for (int d = " + number(columns_ / 2) + "; d > 0; d /= 2) " + add);
+        body.line({"for (int d = ", number(columns_ / 2), "; d > 0; d /= 2) ", add});
     }
-    body.line("if (" + text.lane + " == 0 && " + text.row + " < " + rows_here_ + ") tf_rows[" +
-              plus(times("(" + text.row + ")", number(inner_boxes())), text.j) + "] = (double)" + own + ";");
+    body.line({"if (", text.lane, " == 0 && ", text.row, " < ", rows_here_, ") tf_rows[",
+               plus(times("(" + text.row + ")", number(inner_boxes())), text.j), "] = (double)", own, ";"});
     emitter_->close();
     emitter_->close();
 }
@@ -152,7 +151,7 @@ Lanes RowSumsWriter::load(const std::string& row, const std::string& column) {
         const int64_t count = chunk_row_count();
         const std::string q = let(parameters_->quotient(row, count, true), "q");
         rest = let(parameters_->remainder(row, q, count, true), "r");
-        plane = let(group_ + " * " + planes_text() + " + " + q, "plane");
+        plane = let({group_, " * ", planes_text(), " + ", q}, "plane");
     }
     std::vector<std::string> index(rows_.size());
     for (size_t i = rows_.size(); i-- > 0;) {

@@ -44,17 +44,17 @@ TF_FUNCTION double tf_warp_sum(double v) {
 void MomentsWriter::declare_sums() {
     Body& body = *body_;
     if (inner_.reduced) {
-        body.line("__shared__ double tf_warps[" + number(threads / 32 * sums_at_once()) + "], tf_sums[" +
-                  number(cell_count_ * inner_boxes()) + "];");
+        body.line({"__shared__ double tf_warps[", number(threads / 32 * sums_at_once()), "], tf_sums[",
+                   number(cell_count_ * inner_boxes()), "];"});
     } else if (flexible()) {
         width_ = integer(columns_);
         body.line("extern __shared__ __align__(1024) unsigned char shared[];");
         if (has_lines()) body.line("double* const tf_lines = (double*)shared;");
-        body.line("double* const tf_sums = (double*)shared + " + number(has_lines() ? threads * vector_ : 0) + ";");
+        body.line({"double* const tf_sums = (double*)shared + ", number(has_lines() ? threads * vector_ : 0), ";"});
     } else {
         width_ = number(columns_bound());
-        body.line("__shared__ double tf_sums[" + number(cell_count_ * columns_bound() * vector_) + "];");
-        if (lines_ > 1) body.line("__shared__ double tf_lines[" + number(threads * vector_) + "];");
+        body.line({"__shared__ double tf_sums[", number(cell_count_ * columns_bound() * vector_), "];"});
+        if (lines_ > 1) body.line({"__shared__ double tf_lines[", number(threads * vector_), "];"});
     }
     if (cell_count_ == 1) return;
     declare_cells(true);
@@ -79,7 +79,7 @@ MomentsWriter::Share MomentsWriter::share() {
     const bool full = columns_ == threads && !(s_.target.any_size && !virtual_rows_);
     own.line = let(full ? "0" : parameters_->quotient(thread, columns_, true), "line");
     own.place = let(full ? thread : minus(thread, times(own.line, columns)), "place");
-    own.column = let("(" + plus(times(own.column_block, columns), own.place) + ") * " + number(vector_), "column");
+    own.column = let({"(", plus(times(own.column_block, columns), own.place), ") * ", number(vector_)}, "column");
     own.inside = emitter_->let("bool",
                                own.line + " < " + integer(lines_) +
                                    (virtual_rows_ ? "" : " && " + own.column + " < " + integer(inner_.extent)),
@@ -105,7 +105,7 @@ void MomentsWriter::write_body() {
                   " + " + base + ";");
     }
     const std::string cell = body.fresh("cell");
-    emitter_->open("for (int " + cell + " = 0; " + cell + " < " + number(cell_count_) + "; ++" + cell + ")");
+    emitter_->open({"for (int ", cell, " = 0; ", cell, " < ", number(cell_count_), "; ++", cell, ")"});
     sum_cell(cell, own);
     emitter_->close();
     if (inner_.reduced && sums_at_once() > inner_boxes()) add_warps("0", sums_at_once());
@@ -122,7 +122,7 @@ void MomentsWriter::sum_cell(const std::string& cell, const Share& own) {
     const bool separate = !inner_.reduced || inner_.intervals.size() > 1 || !inner_.whole();
     const int lanes = separate ? vector_ : 1;
     const std::string sum = body_->fresh("sum");
-    body_->line("double " + sum + (lanes > 1 ? "[" + number(lanes) + "] = {};" : " = 0.0;"));
+    body_->line({"double ", sum, (lanes > 1 ? "[" + number(lanes) + "] = {};" : " = 0.0;")});
     std::vector<std::string> sums;
     for (int l = 0; l < lanes; ++l) sums.push_back(lanes > 1 ? sum + "[" + number(l) + "]" : sum);
     write_rows(here, count, own, sums);
@@ -142,7 +142,7 @@ std::vector<BoxSumsWriter::CellText> MomentsWriter::cell_texts(const std::string
                                                                const std::string& end) {
     std::vector<CellText> texts;
     if (rows_.empty()) {
-        if (virtual_rows_) texts.push_back({begin, "1", let(end + " - " + begin, "rows")});
+        if (virtual_rows_) texts.push_back({begin, "1", let({end, " - ", begin}, "rows")});
         return texts;
     }
     std::string rest = cell;
@@ -158,8 +158,8 @@ std::vector<BoxSumsWriter::CellText> MomentsWriter::cell_texts(const std::string
         std::string lo, hi, step;
         if (cell_count_ > 1) {
             const std::string at = let(plus(times(which[i], "4"), number(table_begin)), "at");
-            lo = let("tf_cells[" + at + "]", "lo"), hi = let("tf_cells[" + at + " + 1]", "hi"),
-            step = let("tf_cells[" + at + " + 2]", "step");
+            lo = let({"tf_cells[", at, "]"}, "lo"), hi = let({"tf_cells[", at, " + 1]"}, "hi"),
+            step = let({"tf_cells[", at, " + 2]"}, "step");
         } else {
             lo = integer(cells_[i][0].lo), hi = integer(cells_[i][0].hi), step = integer(cells_[i][0].step);
         }
@@ -174,18 +174,18 @@ void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::str
     Body& body = *body_;
     const bool many = virtual_rows_ || !rows_.empty();
     const int steps = many ? unroll : 1;
-    emitter_->open("if (" + own.inside + " && " + count + " > 0)");
+    emitter_->open({"if (", own.inside, " && ", count, " > 0)"});
     const std::string t = body.fresh("t");
-    emitter_->open("for (int " + t + " = " + own.line + "; " + t + " < " + count + "; " + t +
-                   " += " + times(number(steps), integer(lines_)) + ")");
+    emitter_->open({"for (int ", t, " = ", own.line, "; ", t, " < ", count, "; ", t,
+                    " += ", times(number(steps), integer(lines_)), ")"});
     // Loads of several rows before any is added: so many are in flight together.
     const std::string real(real_name(real_)), u = body.fresh("u"), l = body.fresh("lane"), part = body.fresh("part");
     const std::string wanted = "[" + number(vector_ * steps) + "]", at = plus(times(l, number(steps)), u);
-    body.line(real + " " + part + wanted + ";");
+    body.line({real, " ", part, wanted, ";"});
     body.line("#pragma unroll");
-    emitter_->open("for (int " + u + " = 0; " + u + " < " + number(steps) + "; ++" + u + ")");
+    emitter_->open({"for (int ", u, " = 0; ", u, " < ", number(steps), "; ++", u, ")"});
     const std::string row = steps > 1 ? let(plus(t, times(u, integer(lines_))), "row") : t;
-    const std::string nearest = steps > 1 ? let("min(" + row + ", " + count + " - 1)", "row") : row;
+    const std::string nearest = steps > 1 ? let({"min(", row, ", ", count, " - 1)"}, "row") : row;
     counted_ = steps > 1 ? row + " < " + count : "true";
     const Lanes loaded = load(cell, nearest, own);
     auto counted = [&](const std::string& value) {
@@ -194,29 +194,31 @@ void MomentsWriter::write_rows(const std::vector<CellText>& cell, const std::str
     };
     if (!pack_.empty() && vector_ > 1) {
         body.line("#pragma unroll");
-        body.line("for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ") " + part + "[" + at +
-                  "] = " + counted("tf_to<" + real + ">(" + pack_ + ".lane[" + l + "])") + ";");
+        body.line({"for (int ", l, " = 0; ", l, " < ", number(vector_), "; ++", l, ") ", part, "[", at,
+                   "] = ", counted("tf_to<" + real + ">(" + pack_ + ".lane[" + l + "])"), ";"});
     } else {
         for (int lane = 0; lane < vector_; ++lane)
-            body.line(part + "[" + plus(number(lane * steps), u) + "] = " + counted(loaded[static_cast<size_t>(lane)]) +
-                      ";");
+            body.line(
+                {part, "[", plus(number(lane * steps), u), "] = ", counted(loaded[static_cast<size_t>(lane)]), ";"});
     }
     emitter_->close();
     // In pairs, in their own precision; one conversion for all (or for all of a lane).
     const int width = sums.size() == 1 ? vector_ * steps : steps;
     const std::string step = body.fresh("step"), first = body.fresh("first");
     body.line("#pragma unroll");
-    body.line("for (int " + step + " = 1; " + step + " < " + number(width) + "; " + step + " *= 2)");
+    body.line({"for (int ", step, " = 1; ", step, " < ", number(width), "; ", step, " *= 2)"});
     body.line("#pragma unroll");
-    body.line("for (int " + first + " = 0; " + first + " < " + number(vector_ * steps) + "; " + first + " += 2 * " +
-              step + ") " + part + "[" + first + "] += " + part + "[" + first + " + " + step + "];");
+    body.line({"for (int ", first, " = 0; ",   first, " < ", number(vector_ * steps),
+               "; ",        first, " += 2 * ", step,  ") ",  part,
+               "[",         first, "] += ",    part,  "[",   first,
+               " + ",       step,  "];"});
     if (sums.size() == 1) {
-        body.line(sums[0] + " += (double)" + part + "[0];");
+        body.line({sums[0], " += (double)", part, "[0];"});
     } else {
         const std::string sum = sums[0].substr(0, sums[0].find('['));
         body.line("#pragma unroll");
-        body.line("for (int " + l + " = 0; " + l + " < " + number(vector_) + "; ++" + l + ") " + sum + "[" + l +
-                  "] += (double)" + part + "[" + times(l, number(steps)) + "];");
+        body.line({"for (int ", l, " = 0; ", l, " < ", number(vector_), "; ++", l, ") ", sum, "[", l, "] += (double)",
+                   part, "[", times(l, number(steps)), "];"});
     }
     emitter_->close();
     emitter_->close();
@@ -227,12 +229,12 @@ Lanes MomentsWriter::load(const std::vector<CellText>& cell, const std::string& 
     if (virtual_rows_) {
         // Rows lie one after another; the last may be short.
         const std::string raw =
-            let("(" + plus(cell[0].first, row) + ") * " + number(threads * vector_) + " + " + own.column, "at");
+            let({"(", plus(cell[0].first, row), ") * ", number(threads * vector_), " + ", own.column}, "at");
         const std::string limit = integer(inner_.extent);
         const std::string fits =
-            emitter_->let("bool", (counted_ == "true" ? "" : counted_ + " && ") + raw + " < " + limit, "fits");
+            emitter_->let("bool", {(counted_ == "true" ? "" : counted_ + " && "), raw, " < ", limit}, "fits");
         counted_ = fits;
-        const std::string at = let("min(" + raw + ", " + limit + " - " + number(vector_) + ")", "at");
+        const std::string at = let({"min(", raw, ", ", limit, " - ", number(vector_), ")"}, "at");
         return load_direct(pointer_, at);
     }
     const std::vector<std::string> index = row_of_cell(cell, row);

@@ -8,9 +8,8 @@ void PullWriter::element_job(const Job& job, const Shape& shape, const Places& p
     Emitter emitter(graph_, request_.parameter_values, places, parameters_, body_, tables_, job.wide, shape.vector);
     const int64_t total = ceil_div(numel(graph_[job.root].type.shape), shape.vector);
     const bool dynamic = !request_.parameter_values[static_cast<size_t>(job.root)];
-    const std::string t =
-        emitter.let("tf_index", "(tf_index)" + block + " * " + number(threads) + " + threadIdx.x", "t");
-    emitter.open("if (" + t + " < " + (dynamic ? parameters_.count(total) : number(total)) + ")");
+    const std::string t = emitter.let("tf_index", {"(tf_index)", block, " * ", number(threads), " + threadIdx.x"}, "t");
+    emitter.open({"if (", t, " < ", (dynamic ? parameters_.count(total) : number(total)), ")"});
     const Index index = decompose(emitter, job.root, t, shape.order, shape.vector);
     const Lanes lanes = emitter.value(job.root, index);
     for (const Place& place : job.destinations) store(emitter, place, index, lanes, shape.vector);
@@ -77,7 +76,7 @@ void PullWriter::store(Emitter& emitter, const Place& place, const Index& index,
         offset = plus(offset, times(index[a].text, stride));
     }
     if (vector == 1) {
-        body_.line("tf_store(" + pointer + " + " + offset + ", " + lanes[0] + ");");
+        body_.line({"tf_store(", pointer, " + ", offset, ", ", lanes[0], ");"});
         return;
     }
     const std::string at = emitter.let("tf_index", offset, "i");
@@ -85,17 +84,17 @@ void PullWriter::store(Emitter& emitter, const Place& place, const Index& index,
     if (aligned && vector % chunk == 0) {
         for (int64_t begin = 0; begin < vector; begin += chunk) {
             const std::string type = "tf_vector<" + storage + ", " + number(chunk) + ">", pack = body_.fresh("q");
-            body_.line(type + " " + pack + ";");
+            body_.line({type, " ", pack, ";"});
             for (int64_t lane = 0; lane < chunk; ++lane)
-                body_.line("tf_from(" + pack + ".lane[" + number(lane) + "], " +
-                           lanes[static_cast<size_t>(begin + lane)] + ");");
-            body_.line("*(" + type + "*)(" + pointer + " + " + plus(at, number(begin)) + ") = " + pack + ";");
+                body_.line(
+                    {"tf_from(", pack, ".lane[", number(lane), "], ", lanes[static_cast<size_t>(begin + lane)], ");"});
+            body_.line({"*(", type, "*)(", pointer, " + ", plus(at, number(begin)), ") = ", pack, ";"});
         }
         return;
     }
     for (int lane = 0; lane < vector; ++lane)
-        body_.line("tf_store(" + pointer + " + " + plus(at, times(number(lane), lane_stride)) + ", " +
-                   lanes[static_cast<size_t>(lane)] + ");");
+        body_.line({"tf_store(", pointer, " + ", plus(at, times(number(lane), lane_stride)), ", ",
+                    lanes[static_cast<size_t>(lane)], ");"});
 }
 
 }  // namespace transfuse::cuda

@@ -20,13 +20,13 @@ void PullWriter::group_job(const Job& job, const Shape& shape, const Places& pla
     std::string output_block = block, split = "0";
     if (job.splits > 1) {
         const std::string count = parameters_.integer(job.splits, true);
-        output_block = emitter.let("int", block + " / " + count, "block");
-        split = emitter.let("int", block + " % " + count, "split");
+        output_block = emitter.let("int", {block, " / ", count}, "block");
+        split = emitter.let("int", {block, " % ", count}, "split");
     }
     const std::string total_text = dynamic ? parameters_.count(total) : number(total);
-    const std::string own = emitter.let("tf_index", "(tf_index)" + output_block + " * " + outputs + " + " + lane, "o");
+    const std::string own = emitter.let("tf_index", {"(tf_index)", output_block, " * ", outputs, " + ", lane}, "o");
     // Threads beyond the end repeat the last output and do not store it: everyone meets at the barriers.
-    const std::string o = emitter.let("tf_index", "min(" + own + ", (tf_index)(" + total_text + " - 1))", "o");
+    const std::string o = emitter.let("tf_index", {"min(", own, ", (tf_index)(", total_text, " - 1))"}, "o");
     const Index index = decompose(emitter, job.root, o, shape.order, 1);
     const auto at_fold = emitter.walk(job.root, index, job.fold);
     require(at_fold.has_value(), "CUDA: the fold of a job is not below its root");
@@ -38,16 +38,16 @@ void PullWriter::group_job(const Job& job, const Shape& shape, const Places& pla
     write_terms(emitter, *fold, accumulator, slice, shape, job, split, vector);
     combine(emitter, accumulator, lane, slice, shape);
 
-    emitter.open("if (" + slice + " == 0 && " + own + " < " + total_text + ")");
+    emitter.open({"if (", slice, " == 0 && ", own, " < ", total_text, ")"});
     if (job.splits > 1) {
         const Place& place = job.partial_place;
         const std::string pointer = parameters_.pointer(place.base, std::string(storage_name(place.storage)), false);
         const std::string slot = times(split, parameters_.integer(place.partials->slot_stride, true));
         // Partials are laid out as the root is contiguous; o counts in that order.
         for (size_t c = 0; c < accumulator.names[0].size(); ++c)
-            body_.line(pointer + "[" +
-                       plus(plus(slot, o), times(number(static_cast<int64_t>(c)), parameters_.integer(total, true))) +
-                       "] = (double)" + accumulator.names[0][c] + ";");
+            body_.line({pointer, "[",
+                        plus(plus(slot, o), times(number(static_cast<int64_t>(c)), parameters_.integer(total, true))),
+                        "] = (double)", accumulator.names[0][c], ";"});
     } else {
         const Lanes folded = fold->finish(emitter.folded(accumulator));
         emitter.remember(job.fold, *at_fold, folded);
@@ -80,14 +80,14 @@ void PullWriter::write_terms(Emitter& emitter, const Fold& fold, const Emitter::
     std::string begin = "0", end = parameters_.integer(total, dynamic);
     if (job.splits > 1) {
         const int64_t share = ceil_div(ceil_div(total, job.splits), shape.slices) * shape.slices;
-        begin = emitter.let("tf_index", "(tf_index)" + split + " * " + parameters_.integer(share, true), "t");
+        begin = emitter.let("tf_index", {"(tf_index)", split, " * ", parameters_.integer(share, true)}, "t");
         end = emitter.let("tf_index",
-                          "min(" + begin + " + " + parameters_.integer(share, true) + ", (tf_index)" + end + ")", "t");
+                          {"min(", begin, " + ", parameters_.integer(share, true), ", (tf_index)", end, ")"}, "t");
     }
     const std::string t = body_.fresh("t");
     body_.line("#pragma unroll 4");
-    emitter.open("for (tf_index " + t + " = " + plus(begin, slice) + "; " + t + " < " + end + "; " + t +
-                 " += " + number(shape.slices) + ")");
+    emitter.open({"for (tf_index ", t, " = ", plus(begin, slice), "; ", t, " < ", end, "; ", t,
+                  " += ", number(shape.slices), ")"});
     std::vector<Coordinate> variables(loops.size(), Coordinate{"0"});
     std::string rest = t;
     for (size_t i = loops.size(); i-- > 0;) {
@@ -125,23 +125,21 @@ void PullWriter::combine(Emitter& emitter, const Emitter::Accumulator& accumulat
                          const std::string& slice, const Shape& shape) {
     const auto& names = accumulator.names[0];
     shared_doubles_ = std::max<int64_t>(shared_doubles_, threads * static_cast<int64_t>(names.size()));
-    const std::string at = emitter.let("int", slice + " * " + number(shape.outputs) + " + " + lane, "s");
+    const std::string at = emitter.let("int", {slice, " * ", number(shape.outputs), " + ", lane}, "s");
     for (size_t c = 0; c < names.size(); ++c)
-        body_.line("tf_shared[" + plus(at, number(static_cast<int64_t>(c) * threads)) + "] = (double)" + names[c] +
-                   ";");
+        body_.line({"tf_shared[", plus(at, number(static_cast<int64_t>(c) * threads)), "] = (double)", names[c], ";"});
     body_.line("__syncthreads();");
     const std::string half = body_.fresh("half"), other = body_.fresh("s");
-    body_.open("for (int " + half + " = " + number(shape.slices / 2) + "; " + half + " > 0; " + half + " /= 2)");
-    body_.open("if (" + slice + " < " + half + ")");
-    body_.line("const int " + other + " = " + at + " + " + half + " * " + number(shape.outputs) + ";");
+    body_.open({"for (int ", half, " = ", number(shape.slices / 2), "; ", half, " > 0; ", half, " /= 2)"});
+    body_.open({"if (", slice, " < ", half, ")"});
+    body_.line({"const int ", other, " = ", at, " + ", half, " * ", number(shape.outputs), ";"});
     Lanes term;
     term.real = Real::f64;
     term.text.push_back("tf_shared[" + other + "]");
     if (names.size() > 1) term.second.push_back("tf_shared[" + other + " + " + number(threads) + "]");
     emitter.accumulate(accumulator, term);
     for (size_t c = 0; c < names.size(); ++c)
-        body_.line("tf_shared[" + plus(at, number(static_cast<int64_t>(c) * threads)) + "] = (double)" + names[c] +
-                   ";");
+        body_.line({"tf_shared[", plus(at, number(static_cast<int64_t>(c) * threads)), "] = (double)", names[c], ";"});
     body_.close();
     body_.line("__syncthreads();");
     body_.close();

@@ -63,17 +63,17 @@ int64_t PullWriter::write_stage(const std::vector<const Job*>& jobs) {
     int64_t total = 0;
     for (const Job* job : jobs) blocks.push_back(blocks_of(*job)), total += blocks.back();
     const std::string block = body_.fresh("block");
-    body_.open("for (int " + block + " = blockIdx.x; " + block + " < " + parameters_.count(total) + "; " + block +
-               " += gridDim.x)");
+    body_.open(
+        {"for (int ", block, " = blockIdx.x; ", block, " < ", parameters_.count(total), "; ", block, " += gridDim.x)"});
     int64_t begin = 0;
     for (size_t i = 0; i < jobs.size(); ++i) {
         std::string own = block;
         if (jobs.size() > 1) {
             const bool last = i + 1 == jobs.size();
-            body_.open(std::string(i ? "else " : "") +
-                       (last ? "" : "if (" + block + " < " + parameters_.count(begin + blocks[i]) + ")"));
+            body_.open({std::string(i ? "else " : ""),
+                        (last ? "" : "if (" + block + " < " + parameters_.count(begin + blocks[i]) + ")")});
             own = body_.fresh("block");
-            body_.line("const int " + own + " = " + block + " - " + parameters_.count(begin) + ";");
+            body_.line({"const int ", own, " = ", block, " - ", parameters_.count(begin), ";"});
         } else {
             body_.open("");
         }

@@ -15,19 +15,28 @@ bool is_number(const std::string& text) {
 
 std::string number(int64_t value) { return std::to_string(value); }
 
+std::string joined(std::initializer_list<std::string_view> pieces) {
+    size_t size = 0;
+    for (const std::string_view piece : pieces) size += piece.size();
+    std::string text;
+    text.reserve(size);
+    for (const std::string_view piece : pieces) text += piece;
+    return text;
+}
+
 std::string plus(const std::string& a, const std::string& b) {
     if (is_number(a) && is_number(b)) return number(std::atoll(a.c_str()) + std::atoll(b.c_str()));
     if (a == "0") return b;
     if (b == "0") return a;
-    if (is_number(b) && b[0] == '-') return "(" + a + " - " + b.substr(1) + ")";
-    return "(" + a + " + " + b + ")";
+    if (is_number(b) && b[0] == '-') return joined({"(", a, " - ", std::string_view(b).substr(1), ")"});
+    return joined({"(", a, " + ", b, ")"});
 }
 
 std::string minus(const std::string& a, const std::string& b) {
     if (is_number(a) && is_number(b)) return number(std::atoll(a.c_str()) - std::atoll(b.c_str()));
     if (b == "0") return a;
-    if (is_number(b) && b[0] == '-') return "(" + a + " + " + b.substr(1) + ")";
-    return "(" + a + " - " + b + ")";
+    if (is_number(b) && b[0] == '-') return joined({"(", a, " + ", std::string_view(b).substr(1), ")"});
+    return joined({"(", a, " - ", b, ")"});
 }
 
 std::string times(const std::string& a, const std::string& b) {
@@ -35,13 +44,13 @@ std::string times(const std::string& a, const std::string& b) {
     if (a == "0" || b == "0") return "0";
     if (a == "1") return b;
     if (b == "1") return a;
-    if (is_number(b) && b[0] == '-') return "(" + a + " * (" + b + "))";
-    if (is_number(a) && a[0] == '-') return "((" + a + ") * " + b + ")";
-    return "(" + a + " * " + b + ")";
+    if (is_number(b) && b[0] == '-') return joined({"(", a, " * (", b, "))"});
+    if (is_number(a) && a[0] == '-') return joined({"((", a, ") * ", b, ")"});
+    return joined({"(", a, " * ", b, ")"});
 }
 
 std::string Parameters::pointer(const Argument& argument, const std::string& type, bool read_only) {
-    for (const Item& item : pointers_)
+    for (const Pointer& item : pointers_)
         if (item.argument.kind == argument.kind && item.argument.value == argument.value &&
             item.argument.offset == argument.offset && item.type.rfind(type + "*", 0) == 0)
             return item.name;
@@ -54,27 +63,16 @@ std::string Parameters::integer(int64_t value, bool dynamic) {
     if (!dynamic || (value >= -1 && value <= 1 && !apart_)) return number(value);
     if (!apart_)  // else equal by chance
         if (const auto known = integer_names_.find(value); known != integer_names_.end()) return known->second;
-    const std::string name = "n" + std::to_string(integers_.size());
-    if (integers_.empty()) integers_.reserve(32);
-    integers_.push_back(
-        {wide_index_ ? "long long" : "int", name,
-         wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
+    std::string name = numbered("n", integers_, value);
     if (!apart_) integer_names_.emplace(value, name);
     return name;
 }
 
-std::string Parameters::count(int64_t value) {
-    counts_.push_back(
-        {wide_index_ ? "long long" : "int", "count" + std::to_string(counts_.size()),
-         wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value))});
-    return counts_.back().name;
-}
+std::string Parameters::count(int64_t value) { return numbered("count", counts_, value); }
 
-std::string Parameters::real(double value, bool f64, const std::string& literal) {
-    if (texts_ != Texts::lasting) return literal;
-    reals_.push_back({f64 ? "double" : "float", "real" + std::to_string(reals_.size()),
-                      f64 ? Argument::of(value) : Argument::of(static_cast<float>(value))});
-    return reals_.back().name;
+std::string Parameters::real(double value, bool f64) {
+    reals_.push_back({value, f64});
+    return "real" + std::to_string(reals_.size() - 1);
 }
 
 namespace {
@@ -96,12 +94,24 @@ Divisor32 divisor32(uint32_t d) {
 std::string Parameters::divisor(int64_t extent) {
     if (!apart_)
         if (const auto known = divisor_names_.find(extent); known != divisor_names_.end()) return known->second;
-    const std::string name = "d" + std::to_string(divisors_.size());
-    divisors_.push_back({"tf_divisor", name,
-                         wide_index_ ? Argument::of(static_cast<long long>(extent))
-                                     : Argument::of(divisor32(static_cast<uint32_t>(extent)))});
+    std::string name = numbered("d", divisors_, extent);
     if (!apart_) divisor_names_.emplace(extent, name);
     return name;
+}
+
+std::string Parameters::numbered(std::string_view prefix, std::vector<int64_t>& list, int64_t value) {
+    if (list.empty()) list.reserve(32);
+    list.push_back(value);
+    return joined({prefix, std::to_string(list.size() - 1)});
+}
+
+Argument Parameters::integer_argument(int64_t value) const {
+    return wide_index_ ? Argument::of(static_cast<long long>(value)) : Argument::of(static_cast<int>(value));
+}
+
+Argument Parameters::divisor_argument(int64_t extent) const {
+    return wide_index_ ? Argument::of(static_cast<long long>(extent))
+                       : Argument::of(divisor32(static_cast<uint32_t>(extent)));
 }
 
 std::string Parameters::quotient(const std::string& a, int64_t extent, bool dynamic) {
@@ -110,8 +120,8 @@ std::string Parameters::quotient(const std::string& a, int64_t extent, bool dyna
         if (!dynamic) return number(std::atoll(a.c_str()) / extent);
         if (a == "0") return a;
     }
-    if (!dynamic) return "(" + a + " / " + number(extent) + ")";
-    return "tf_quotient_of(" + a + ", " + divisor(extent) + ")";
+    if (!dynamic) return joined({"(", a, " / ", number(extent), ")"});
+    return joined({"tf_quotient_of(", a, ", ", divisor(extent), ")"});
 }
 
 std::string Parameters::remainder(const std::string& a, const std::string& quotient, int64_t extent, bool dynamic) {
@@ -122,17 +132,27 @@ std::string Parameters::remainder(const std::string& a, const std::string& quoti
 
 std::string Parameters::declaration() const {
     std::string text;
-    for (const auto* list : {&pointers_, &integers_, &counts_, &reals_, &divisors_})
-        for (const Item& item : *list)
-            text.append(text.empty() ? "" : ", ").append(item.type).append(" ").append(item.name);
+    text.reserve(16 * (2 * pointers_.size() + integers_.size() + counts_.size() + reals_.size() + divisors_.size()));
+    const auto add = [&](std::string_view type, std::string_view name, std::string_view number) {
+        ((((text += text.empty() ? "" : ", ") += type) += ' ') += name) += number;
+    };
+    for (const Pointer& pointer : pointers_) add(pointer.type, pointer.name, "");
+    for (size_t i = 0; i < integers_.size(); ++i) add(integer_type(), "n", std::to_string(i));
+    for (size_t i = 0; i < counts_.size(); ++i) add(integer_type(), "count", std::to_string(i));
+    for (size_t i = 0; i < reals_.size(); ++i) add(reals_[i].f64 ? "double" : "float", "real", std::to_string(i));
+    for (size_t i = 0; i < divisors_.size(); ++i) add("tf_divisor", "d", std::to_string(i));
     return text;
 }
 
 std::vector<Argument> Parameters::arguments() const {
     std::vector<Argument> list;
     list.reserve(pointers_.size() + integers_.size() + counts_.size() + reals_.size() + divisors_.size());
-    for (const auto* items : {&pointers_, &integers_, &counts_, &reals_, &divisors_})
-        for (const Item& item : *items) list.push_back(item.argument);
+    for (const Pointer& pointer : pointers_) list.push_back(pointer.argument);
+    for (const int64_t value : integers_) list.push_back(integer_argument(value));
+    for (const int64_t value : counts_) list.push_back(integer_argument(value));
+    for (const auto& [value, f64] : reals_)
+        list.push_back(f64 ? Argument::of(value) : Argument::of(static_cast<float>(value)));
+    for (const int64_t extent : divisors_) list.push_back(divisor_argument(extent));
     return list;
 }
 

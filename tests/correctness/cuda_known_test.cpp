@@ -361,6 +361,23 @@ TEST_F(CudaTexts, PreparationsAreSharedByEqualParametersAlone) {
                 }
 }
 
+// Whole numbers are written without printf: as printf would.
+TEST(CudaLiterals, AreThoseOfPrintf) {
+    for (const double value : {0.0, 1.0, 2.0, 7.0, 999999.0, 1e6, 1e7, 123456789.0, 0.5, 1e-7, 1e20, 3e38, 1.5, 1e5 + 0.5})
+        for (const double sign : {1.0, -1.0})
+            for (const Real real : {Real::f32, Real::f64}) {
+                const bool f64 = real == Real::f64;
+                const double rounded = f64 ? sign * value : static_cast<double>(static_cast<float>(sign * value));
+                char printed[40];
+                std::snprintf(printed, sizeof printed, f64 ? "%.17g" : "%.9g", rounded);
+                std::string expected = printed;
+                if (expected.find_first_of(".e") == std::string::npos) expected += ".0";
+                if (!f64) expected += 'f';
+                if (sign < 0) expected = '(' + expected + ')';
+                EXPECT_EQ(literal(sign * value, real), expected);
+            }
+}
+
 TEST(CudaManner, TextsParseBack) {
     const Manner manner{LoadMode::singles, 2, Arithmetic::bf16, true};
     EXPECT_EQ(manner_named(to_string(manner)), manner);
