@@ -1,5 +1,6 @@
 #include "cuda/preparation.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -8,7 +9,6 @@
 namespace transfuse::cuda {
 
 struct Preparations::Ground {
-    Graph graph;
     std::vector<bool> parameters, views;
     std::vector<ValueId> reads;  // of the plan's first pass
     std::vector<Sizes> leaf_strides;
@@ -17,6 +17,9 @@ struct Preparations::Ground {
     struct Found {
         std::shared_ptr<const Program> program;
         std::vector<std::shared_ptr<const ExtraJob>> extras;  // they live as long, so that no other has their addresses
+        Graph graph;
+        std::vector<ValueId>
+            made_of;  // what is stored and packed, and all below; scalars that sizes decide are not, mostly
     };
     std::unordered_map<std::string, Found> found;  // by what is stored and packed
 };
@@ -29,10 +32,22 @@ bool same_node(const Node& a, const Node& b) {
     return a.op == b.op && a.args == b.args && a.type == b.type && a.attributes.same(b.attributes);
 }
 
-bool same_parameters(const Graph& a, const Graph& b, const std::vector<bool>& parameters) {
-    for (size_t v = 0; v < parameters.size(); ++v)
-        if (parameters[v] && !same_node(a.nodes()[v], b.nodes()[v])) return false;
-    return true;
+bool same_nodes(const Graph& a, const Graph& b, const std::vector<ValueId>& values) {
+    return std::ranges::all_of(values, [&](ValueId v) { return same_node(a[v], b[v]); });
+}
+
+// Equal nodes here have equal operands, so that nothing else is below them in a graph where all of these are the same.
+std::vector<ValueId> made_of(const Preparation& asked) {
+    std::vector<bool> met(asked.parameters.size());
+    std::vector<ValueId> values;
+    const auto meet = [&](ValueId v) {
+        if (!met[at(v)]) met[at(v)] = true, values.push_back(v);
+    };
+    for (const ValueId v : asked.stored) meet(v);
+    for (const auto& extra : asked.extras) meet(extra->root);
+    for (size_t next = 0; next < values.size(); ++next)
+        for (const ValueId arg : asked.plan.graph[values[next]].args) meet(arg);
+    return values;
 }
 
 const std::vector<ValueId>& reads(const Plan& plan) {
@@ -68,8 +83,7 @@ Preparations::Ground* Preparations::ground_of(const Preparation& asked) const {
     for (const auto& ground : grounds_)
         if (ground->aligned == asked.aligned && ground->beside == asked.beside && ground->target == asked.target &&
             ground->parameters == asked.parameters && ground->views == asked.plan.views &&
-            ground->reads == reads(asked.plan) && same_parameters(ground->graph, asked.plan.graph, asked.parameters) &&
-            same_strides(asked, ground->leaf_strides))
+            ground->reads == reads(asked.plan) && same_strides(asked, ground->leaf_strides))
             return ground.get();
     return nullptr;
 }
@@ -78,7 +92,8 @@ std::shared_ptr<const Program> Preparations::find(const Preparation& asked) cons
     const Ground* ground = ground_of(asked);
     if (!ground) return nullptr;
     const auto found = ground->found.find(wanted(asked));
-    return found == ground->found.end() ? nullptr : found->second.program;
+    if (found == ground->found.end()) return nullptr;
+    return same_nodes(found->second.graph, asked.plan.graph, found->second.made_of) ? found->second.program : nullptr;
 }
 
 void Preparations::remember(const Preparation& asked, std::shared_ptr<const Program> program) {
@@ -87,8 +102,7 @@ void Preparations::remember(const Preparation& asked, std::shared_ptr<const Prog
         std::vector<Sizes> leaves;
         each_parameter_leaf(asked, [&](const Sizes& strides) { leaves.push_back(strides); });
         if (grounds_.size() == most) grounds_.erase(grounds_.begin());
-        grounds_.push_back(std::make_shared<Ground>(Ground{asked.plan.graph,
-                                                           asked.parameters,
+        grounds_.push_back(std::make_shared<Ground>(Ground{asked.parameters,
                                                            asked.plan.views,
                                                            reads(asked.plan),
                                                            std::move(leaves),
@@ -98,7 +112,8 @@ void Preparations::remember(const Preparation& asked, std::shared_ptr<const Prog
                                                            {}}));
         ground = grounds_.back().get();
     }
-    ground->found.try_emplace(wanted(asked), Ground::Found{std::move(program), asked.extras});
+    ground->found.insert_or_assign(wanted(asked),
+                                   Ground::Found{std::move(program), asked.extras, asked.plan.graph, made_of(asked)});
 }
 
 }  // namespace transfuse::cuda

@@ -361,6 +361,34 @@ TEST_F(CudaTexts, PreparationsAreSharedByEqualParametersAlone) {
                 }
 }
 
+// A launch that prepares weights is found by what it is made of. Scalars beside it, such as one over the pixels of a mean,
+// may be others; what is stored, and what that is made of, may not.
+TEST(CudaPreparations, AreFoundByWhatTheyAreMadeOf) {
+    const auto graph = [](const char* stored, const char* beside) {
+        return parse(std::string("graph g {\n  %x = input f32[2,8,9,12]\n  %w = param f32[8,8,3,3]\n  %s = mul(%w, ") + stored +
+                     ")\n  %u = mul(%w, " + beside + ")\n  %y = conv(%x, %s)\n  %z = conv(%y, %u)\n  return %z, %s, %u\n}\n");
+    };
+    Preparations preparations;
+    const auto program = std::make_shared<const Program>();
+    const auto asked = [&](const Graph& of, size_t output, bool remembers) {
+        const Plan planned = plan(of, Machine::h200());
+        const std::vector<bool> parameters = parameter_values(planned.graph);
+        std::vector<Sizes> strides;
+        for (const Node& node : planned.graph.nodes()) strides.push_back(contiguous_strides(node.type.shape));
+        const Target target;
+        const Preparation preparation{planned, parameters, strides, target, true, false, {planned.graph.outputs()[output]}, {}};
+        if (remembers) preparations.remember(preparation, program);
+        return preparations.find(preparation);
+    };
+    EXPECT_EQ(asked(graph("0.5", "0.25"), 1, false), nullptr);
+    EXPECT_EQ(asked(graph("0.5", "0.25"), 1, true), program);
+    EXPECT_EQ(asked(graph("0.5", "0.125"), 1, false), program) << "the scalar is beside it";
+    EXPECT_EQ(asked(graph("0.75", "0.25"), 1, false), nullptr) << "the scalar is a part of it";
+    EXPECT_EQ(asked(graph("0.5", "0.25"), 2, false), nullptr) << "another value is stored";
+    EXPECT_EQ(asked(graph("0.75", "0.25"), 1, true), program);
+    EXPECT_EQ(asked(graph("0.5", "0.25"), 1, false), nullptr) << "the last is kept";
+}
+
 // Whole numbers are written without printf: as printf would.
 TEST(CudaLiterals, AreThoseOfPrintf) {
     for (const double value : {0.0, 1.0, 2.0, 7.0, 999999.0, 1e6, 1e7, 123456789.0, 0.5, 1e-7, 1e20, 3e38, 1.5, 1e5 + 0.5})
