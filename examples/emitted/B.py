@@ -101,39 +101,36 @@ __global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int bat
     __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
-    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, column = place * 4;
-    const int begin = chunk * 64, end = min(begin + 64, count_2);
-    READ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
-    const int rows = end - begin;
+    const int q1 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = (int)blockIdx.x - q1 * count_1, q2 = q1 / 64, outer1 = q1 % 64;
+    const int q3 = tf_quotient_of(q2, per_batch), outer2 = q2 - q3 * batch, column = threadIdx.x * 4, begin = chunk * 64;
+    const int end = min(begin + 64, count_2), rows = end - begin;
+    READ from = p0 + ((long long)outer2 * n9 + (long long)outer1 * height_x_width);
     double sum = 0.0;
     for (int t = 0; t < rows; t += 8) {
         float part[32];
         UNROLL for (int u = 0; u < 8; ++u) {
-            const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 1024 + column;
-            const bool fits = row23 < rows && at25 < height_x_width;
-            const auto pack = *(const tf_vector<STORED, 4>*)(from + min(at25, height_x_width - 4));
-            UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part[lane21 * 8 + u] = fits ? (float)pack.lane[lane21] : 0.0f;
+            const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 1024 + column;
+            const bool fits = row1 < rows && at < height_x_width;
+            const auto pack = *(const tf_vector<STORED, 4>*)(from + min(at, height_x_width - 4));
+            UNROLL for (int lane = 0; lane < 4; ++lane) part[lane * 8 + u] = fits ? (float)pack.lane[lane] : 0.0f;
         }
         UNROLL for (int step = 1; step < 32; step *= 2)
             UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
         sum += (double)part[0];
     }
-    const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
-    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
+    double total = rows > 0 ? tf_warp_sum(sum) : 0.0;
+    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total;
     __syncthreads();
     if (threadIdx.x == 0) {
-        double total33 = 0.0;
-        for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        p1[(((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17] = total33;
+        for (int warp = 1; warp < 8; ++warp) total += tf_warps[warp];
+        p1[(long long)outer2 * 64 + (long long)outer1 + (long long)chunk * n17] = total;
     }
 }
 
 DEVICE void prepare_1(int block, READ from, float* to) {
     tf_each(block, 8192, [&](int i) {
         double a = 0.0;
-        for (int r1 = 0; r1 < 3; ++r1)
-            for (int r2 = 0; r2 < 3; ++r2) a += from[i * 9 + r2 * 3 + r1];
+        UNROLL for (int r = 0; r < 9; ++r) a += from[i * 9 + r];
         to[i] = a;
     });
 }
@@ -159,26 +156,26 @@ __global__ KERNEL(256) forward_moments_tail_3(const double* p0, STORED* p1, int 
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
     EACH(block, count_3) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, batch - 1);
-        double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o1 = block * 8 + lane, o2 = min(o1, batch - 1);
+        double a1 = __longlong_as_double(0xfff0000000000000LL), a2 = 0.0;
         _Pragma("unroll 4") for (int t = slice; t < 128; t += 32) {
-            const double v1 = p0[o4 * 128 + t];
-            tf_add_logsumexp(a5, a6, v1);
+            const double v1 = p0[o2 * 128 + t];
+            tf_add_logsumexp(a1, a2, v1);
         }
-        const int s9 = slice * 8 + lane;
-        tf_shared[s9] = a5;
-        tf_shared[s9 + 256] = (double)a6;
+        const int s1 = slice * 8 + lane;
+        tf_shared[s1] = a1;
+        tf_shared[s1 + 256] = (double)a2;
         __syncthreads();
         for (int half = 16; half > 0; half /= 2) {
             if (slice < half) {
-                const int s11 = s9 + half * 8;
-                tf_merge_logsumexp(a5, a6, tf_shared[s11], tf_shared[s11 + 256]);
-                tf_shared[s9] = a5;
-                tf_shared[s9 + 256] = (double)a6;
+                const int s2 = s1 + half * 8;
+                tf_merge_logsumexp(a1, a2, tf_shared[s2], tf_shared[s2 + 256]);
+                tf_shared[s1] = a1;
+                tf_shared[s1 + 256] = (double)a2;
             }
             __syncthreads();
         }
-        if (slice == 0 && o3 < batch) p1[o4] = ((double)(tf_pivot(a5) + tf_log(a6))) * 10.0;
+        if (slice == 0 && o1 < batch) p1[o2] = ((double)(tf_pivot(a1) + tf_log(a2))) * 10.0;
         __syncthreads();
     }
 }
@@ -188,28 +185,27 @@ __global__ KERNEL(256) forward_general_moments(READ p0, double* p1, int count_1,
     __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
-    const int q0 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64;
-    const int q6 = tf_quotient_of(q4, per_batch), outer7 = q4 - q6 * batch, place = (int)threadIdx.x, begin = chunk * 258;
-    READ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * height_x_width));
+    const int q1 = tf_quotient_of((int)blockIdx.x, per_count_1), chunk = (int)blockIdx.x - q1 * count_1, q2 = q1 / 64, outer1 = q1 % 64;
+    const int q3 = tf_quotient_of(q2, per_batch), outer2 = q2 - q3 * batch, place = threadIdx.x, begin = chunk * 258;
     const int rows = min(begin + 258, count_2) - begin;
+    READ from = p0 + ((long long)outer2 * n9 + (long long)outer1 * height_x_width);
     double sum = 0.0;
     for (int t = 0; t < rows; t += 8) {
         float part[8];
         UNROLL for (int u = 0; u < 8; ++u) {
-            const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 256 + place;
-            part[u] = row23 < rows && at25 < height_x_width ? (float)from[min(at25, height_x_width - 1)] : 0.0f;
+            const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 256 + place;
+            part[u] = row1 < rows && at < height_x_width ? (float)from[min(at, height_x_width - 1)] : 0.0f;
         }
         UNROLL for (int step = 1; step < 8; step *= 2)
             UNROLL for (int first = 0; first < 8; first += 2 * step) part[first] += part[first + step];
         sum += (double)part[0];
     }
-    const double total31 = rows > 0 ? tf_warp_sum(sum) : 0.0;
-    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total31;
+    double total = rows > 0 ? tf_warp_sum(sum) : 0.0;
+    if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = total;
     __syncthreads();
     if (threadIdx.x == 0) {
-        double total33 = 0.0;
-        for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        p1[(((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17] = total33;
+        for (int warp = 1; warp < 8; ++warp) total += tf_warps[warp];
+        p1[(long long)outer2 * 64 + (long long)outer1 + (long long)chunk * n17] = total;
     }
 }
 
@@ -219,16 +215,15 @@ __global__ KERNEL(256) backward_prepare(READ p0, float* p1, READ p2, READ p3, fl
     if (block < 32) prepare_1(block, p0, p1);
     else if (block < 33) tf_each(0, 128, [&](int i) { p4[i] = p2[i] + (float)p3[i]; });
     else tf_each(block - 33, 8192, [&](int i) {
-        double a19 = 0.0;
-        for (int r3 = 0; r3 < 3; ++r3)
-            for (int r4 = 0; r4 < 3; ++r4) a19 += p0[i % 64 * 1152 + i / 64 * 9 + r4 * 3 + r3];
-        p5[i] = a19;
+        double a = 0.0;
+        UNROLL for (int r = 0; r < 9; ++r) a += p0[i % 64 * 1152 + i / 64 * 9 + r];
+        p5[i] = a;
     });
 }
 
 __global__ KERNEL(256) backward_pointwise(READ p0, float* p1, int batch) {
     TF_SEQUENCE();
-    const int block = min((int)blockIdx.x, 0), t = threadIdx.x;
+    const int t = threadIdx.x;
     if (t < batch) p1[t] = (float)((float)p0[t] * 10.0f);
 }
 
@@ -238,9 +233,9 @@ __global__ KERNEL(256) backward_moments_tail(const double* p0, float* p1, const 
     TF_SEQUENCE();
     EACH(block1, count_3) {
         if (block1 < count_4) tf_each(block1, n5, [&](int i) {
-            double a5 = 0.0;
-            for (int r1 = 0; r1 < count_1; ++r1) a5 += p0[i + r1 * n5];
-            p1[i] = a5;
+            double a = 0.0;
+            for (int r = 0; r < count_1; ++r) a += p0[i + r * n5];
+            p1[i] = a;
         });
         else tf_sums<8>(block1 - count_4, count, 64 * count_1, [&](int o, int t) {
             return p0[o / 128 * 64 + t % 64 + t / 64 * n5] * p2[t % 64 * 128 + o % 128];
@@ -252,28 +247,28 @@ __global__ KERNEL(256) backward_moments_tail_4(const double* p0, const float* p1
     __shared__ double tf_shared[512];
     TF_SEQUENCE();
     EACH(block, count_5) {
-        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o3 = block * 8 + lane, o4 = min(o3, batch - 1);
-        double a5 = __longlong_as_double(0xfff0000000000000LL), a6 = 0.0;
+        const int lane = threadIdx.x % 8, slice = threadIdx.x / 8, o1 = block * 8 + lane, o2 = min(o1, batch - 1);
+        double a1 = __longlong_as_double(0xfff0000000000000LL), a2 = 0.0;
         _Pragma("unroll 4") for (int t = slice; t < 128; t += 32) {
-            const double v4 = (p0[o4 * 128 + t] * scale) + (double)p1[t];
-            tf_add_logsumexp(a5, a6, v4);
+            const double v1 = (p0[o2 * 128 + t] * scale) + (double)p1[t];
+            tf_add_logsumexp(a1, a2, v1);
         }
-        const int s12 = slice * 8 + lane;
-        tf_shared[s12] = a5;
-        tf_shared[s12 + 256] = (double)a6;
+        const int s1 = slice * 8 + lane;
+        tf_shared[s1] = a1;
+        tf_shared[s1 + 256] = (double)a2;
         __syncthreads();
         for (int half = 16; half > 0; half /= 2) {
             if (slice < half) {
-                const int s14 = s12 + half * 8;
-                tf_merge_logsumexp(a5, a6, tf_shared[s14], tf_shared[s14 + 256]);
-                tf_shared[s12] = a5;
-                tf_shared[s12 + 256] = (double)a6;
+                const int s2 = s1 + half * 8;
+                tf_merge_logsumexp(a1, a2, tf_shared[s2], tf_shared[s2 + 256]);
+                tf_shared[s1] = a1;
+                tf_shared[s1 + 256] = (double)a2;
             }
             __syncthreads();
         }
-        if (slice == 0 && o3 < batch) {
-            const double v5 = (double)(tf_pivot(a5) + tf_log(a6)), v6 = (double)tf_pivot(a5);
-            p2[o4] = v5;
+        if (slice == 0 && o1 < batch) {
+            const double v2 = (double)(tf_pivot(a1) + tf_log(a2)), v3 = (double)tf_pivot(a1);
+            p2[o2] = v2;
         }
         __syncthreads();
     }
@@ -285,13 +280,13 @@ __global__ KERNEL(256) backward_moments_tail_5(const float* p0, const double* p1
     TF_SEQUENCE();
     EACH(block1, count_6) {
         if (block1 < 1) tf_each(block1, 128, [&](int i) {
-            double a3 = 0.0;
+            double a = 0.0;
             for (int r = 0; r < batch; ++r) {
-                a3 += p0[r] * (double)tf_exp(p2[r * 128 + i] * scale + p3[i] - p1[r]);
+                a += p0[r] * (double)tf_exp(p2[r * 128 + i] * scale + p3[i] - p1[r]);
             }
-            const double v10 = a3;
-            p4[i] = v10;
-            p5[i] = v10;
+            const double v1 = a;
+            p4[i] = v1;
+            p5[i] = v1;
         });
         else if (block1 < count_7) tf_each(block1 - 1, count6, [&](int i) {
             p6[i] = p0[i / 128] * (double)tf_exp(p2[i] * scale + p3[i % 128] - p1[i / 128]) * scale;
@@ -311,8 +306,8 @@ __global__ KERNEL(256) backward_correlate(const float* p0, const float* p1, doub
     });
     TF_CLUSTER_BARRIER();
     EACH(block2, 288) tf_each(block2, 73728, [&](int i) {
-        const int i18 = table_1(i / 3 % 3), i20 = table_1(i % 3);
-        p4[i] = (float)p3[i / 9 + i18 + i20];
+        const int i1 = table_1(i / 3 % 3), i2 = table_1(i % 3);
+        p4[i] = (float)p3[i / 9 + i1 + i2];
     });
 }
 
@@ -320,22 +315,22 @@ __global__ KERNEL(256) backward_library(const float* p0, STORED* p1, int count_8
     int count0, int count1, tf_divisor per_count_8, tf_divisor per_height) {
     TF_SEQUENCE();
     EACH(block, count0) tf_each(block, count1, [&](int i) {
-        const int i2 = tf_quotient_of(i, per_count_8), i3 = i - i2 * count_8, i4 = i3 * 4, i5 = tf_quotient_of(i2, per_height);
-        const int i6 = i2 - i5 * height;
-        const bool b9 = i6 >= 0 && i6 <= n3, b10 = i4 >= 0 && i4 <= n5, b11 = i4 + 1 >= 0 && i4 + 1 <= n5, b12 = i4 + 2 >= 0 && i4 + 2 <= n5;
-        double a14 = 0.0, a15 = 0.0, a16 = 0.0, a17 = 0.0;
-        const float v1 = p0[i5];
-        a14 += (double)(b10 && b9 ? v1 : 0.0f);
-        a15 += (double)(b11 && b9 ? v1 : 0.0f);
-        a16 += (double)(b12 && b9 ? v1 : 0.0f);
-        a17 += (double)((i4 + 3 >= 0 && i4 + 3 <= n5) && b9 ? v1 : 0.0f);
-        const float v2 = a14, v3 = (float)a15, v4 = (float)a16, v5 = (float)a17;
+        const int i1 = tf_quotient_of(i, per_count_8), i2 = i - i1 * count_8, i3 = i2 * 4, i4 = tf_quotient_of(i1, per_height);
+        const int i5 = i1 - i4 * height;
+        const bool b1 = i5 >= 0 && i5 <= n3, b2 = i3 >= 0 && i3 <= n5, b3 = i3 + 1 >= 0 && i3 + 1 <= n5, b4 = i3 + 2 >= 0 && i3 + 2 <= n5;
+        double a1 = 0.0, a2 = 0.0, a3 = 0.0, a4 = 0.0;
+        const float v1 = p0[i4];
+        a1 += (double)(b2 && b1 ? v1 : 0.0f);
+        a2 += (double)(b3 && b1 ? v1 : 0.0f);
+        a3 += (double)(b4 && b1 ? v1 : 0.0f);
+        a4 += (double)((i3 + 3 >= 0 && i3 + 3 <= n5) && b1 ? v1 : 0.0f);
+        const float v2 = a1, v3 = (float)a2, v4 = (float)a3, v5 = (float)a4;
         tf_vector<STORED, 4> q;
         q.lane[0] = v2;
         q.lane[1] = v3;
         q.lane[2] = v4;
         q.lane[3] = v5;
-        *(tf_vector<STORED, 4>*)(p1 + (i5 / 64 * n16 + i5 % 64 * height_x_width + i6 * width + i4)) = q;
+        *(tf_vector<STORED, 4>*)(p1 + (i4 / 64 * n16 + i4 % 64 * height_x_width + i5 * width + i3)) = q;
     });
 }
 
@@ -427,7 +422,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f8600d1dd9ee", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6d6293d94e98", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -31,19 +31,15 @@ from torch.utils.cpp_extension import load_inline
 # For fp32 (TF32) on sm_90a; 16 bits are converted, strict fp32 takes PyTorch's operators, other GPUs and sizes the portable kernel.
 SOURCE = r"""
 #define UNROLL _Pragma("unroll")
+#define ASKED(text, ...) [&] { int p; asm volatile("{.reg .pred p, q; " text " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
 #define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
 #define KERNEL(...) void __launch_bounds__(__VA_ARGS__)
 #define READ const float* __restrict__
 #define EACH(block, count) for (int block = blockIdx.x; block < count; block += gridDim.x)
 #define DEVICE __device__ __forceinline__
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
-#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define EIGHT(i) FOUR(i), FOUR(i + 4)
-#define SHARED(barrier) "r"(shared_address(&barrier))
-DEVICE float tf_rsqrt(float x) { return rsqrtf(x); }
-DEVICE double tf_rsqrt(double x) { return 1.0 / sqrt(x); }
-// N consecutive elements moved at once; N·sizeof(S) is a power of two up to 16 and the address a multiple of it.
-template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; };
+#define EIGHT(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define SHARED(pointer) "r"(shared_address(pointer))
 #if __CUDA_ARCH__ >= 900
 #define SINCE_90(text, ...) PTX(text)
 #else
@@ -56,13 +52,9 @@ template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; }
 typedef unsigned long long Barrier;
 DEVICE unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 // mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
-DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::SHARED(b), "r"(arrivals)); }
-DEVICE bool barrier_done(Barrier& b, int parity) {
-    int done;
-    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : SHARED(b), "r"(parity) : "memory");
-    return done;
-}
-DEVICE void barrier_arrive(Barrier& b) { PTX("mbarrier.arrive.shared.b64 _, [%0];", SHARED(b)); }
+DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::SHARED(&b), "r"(arrivals)); }
+DEVICE bool barrier_done(Barrier& b, int parity) { return ASKED("mbarrier.test_wait.parity.shared.b64 p, [%1], %2;", SHARED(&b), "r"(parity)); }
+DEVICE void barrier_arrive(Barrier& b) { PTX("mbarrier.arrive.shared.b64 _, [%0];", SHARED(&b)); }
 // f(i) for the elements i < count of a block.
 template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }
 // Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.
@@ -86,43 +78,37 @@ DEVICE unsigned long long descriptor(unsigned start, unsigned halves, unsigned b
     return (unsigned long long)((start & 0x3ffff) >> 4) | ((unsigned long long)(halves >> 4) << 16) | ((unsigned long long)(blocks >> 4) << 32);
 }
 constexpr int THREADS = 384, COUT = 128, TILE_N = 1, TILE_D = 1, FIRST_D = -4, TILE_H = 4, FIRST_H = -4, TILE_W = 36, EXTENT_W = 36, FIRST_W = -4;
-constexpr int PIXELS = 1440, RAW_PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2;
-constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, BLOCKS = 1, ACCUMULATORS = 72, STAGE_BYTES = 46336;
-constexpr int RAW_BYTES = 23040, STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, HELD_VALUES = 32, TRANSPOSERS = 96, WORDS = 1440;
-constexpr int WORD_TURNS = 15, RESULTS = 36, RESULT_ROWS = 2, STATS = 2;
+constexpr int PIXELS = 1440, PLANE = 1448, LANES = 4, VECTORS = 2, KSTAGES = 8, KSTEPS = 8, STAGES = 2, RAW = 2, PIECES = 2;
+constexpr int SLABS = 4, SLAB_BYTES = 20480, TILE_BYTES = 2048, OPERAND_TILES = 250, ACCUMULATORS = 72, STAGE_BYTES = 46336, RAW_BYTES = 23040;
+constexpr int STAGES_AT = 81920, RAW_AT = 174592, TABLES_AT = 220672, AT_ONCE = 8, TRANSPOSERS = 96, WORDS = 1440, WORD_TURNS = 15, RESULTS = 36;
+constexpr int RESULT_ROWS = 2, STATS = 2;
 DEVICE void barrier_wait(Barrier& b, int parity) {
-    PTX("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}", SHARED(b), "r"(parity));
+    PTX("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}", SHARED(&b), "r"(parity));
 }
-DEVICE void barrier_expect(Barrier& b, int bytes) { PTX("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;", SHARED(b), "r"(bytes)); }
-DEVICE void copy_bulk(unsigned to, const void* from, int bytes, Barrier& barrier) {
-    PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];", "r"(to), "l"(from), "r"(bytes), SHARED(barrier));
+DEVICE void barrier_expect(Barrier& b, int bytes) { PTX("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;", SHARED(&b), "r"(bytes)); }
+DEVICE void copy_bulk(void* to, const void* from, int bytes, Barrier& b) {
+    PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];", SHARED(to), "l"(from), "r"(bytes), SHARED(&b));
 }
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
-DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& barrier) {
-    PTX("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];", "r"(to), "l"(map),
-        "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(barrier));
+DEVICE void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& b) {
+    PTX("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];", SHARED(to),
+        "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(&b));
 }
 DEVICE void fence_proxy() { PTX("fence.proxy.async.shared::cta;"); }
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
-    unsigned all;
-    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}"
-        : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
-    return __shfl_sync(~0u, all, 0);
+    return __shfl_sync(~0u, ASKED("setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q;", "r"((unsigned)mine), "r"(barrier)), 0);
 }
 template <int PENDING> DEVICE void products_wait() { PTX("wgmma.wait_group.sync.aligned %0;", "n"(PENDING)); }
-DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
 DEVICE void product(float (&d)[72], unsigned long long a, unsigned long long b) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %74, 0;\nwgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {"
-        TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) "%70,%71}, %72, %73, p, 1, 1;\n}"
-        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64) : "l"(a), "l"(b), "r"(1));
+    asm volatile("wgmma.mma_async.sync.aligned.m64n144k8.f32.tf32.tf32 {"
+        TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) "%70,%71}, %72, %73, 1, 1, 1;"
+        : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64) : "l"(a), "l"(b));
 }
 struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
-struct Barriers {
-    Barrier full[STAGES], empty[STAGES];  // patches: load -> product
-    Barrier raw_full[RAW], raw_empty[RAW];  // boxes of the raw patch: memory -> load
-    Barrier weights_full[SLABS], weights_empty[SLABS];
+struct Barriers {  // patches: load -> product; boxes of the raw patch: memory -> load
+    Barrier full[STAGES], empty[STAGES], raw_full[RAW], raw_empty[RAW], weights_full[SLABS], weights_empty[SLABS];
 };
 // Where a tile lies: output o = PERIOD·u + residue with u from `u` on.
 struct Place { int u[4]; };
@@ -143,9 +129,7 @@ DEVICE bool slab_meets(int slab, const Place& at, const Sizes& s) {
     return at.u[1] + d < s.in[1] && at.u[1] + TILE_D - 1 + d >= 0 && at.u[2] + h < s.in[2] && at.u[2] + TILE_H - 1 + h >= 0;
 }
 // A raw box, [channel][pixel] of PIECE vectors, becomes operand vectors: all channels of a pixel together.
-DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece, int t) {
-    constexpr int AT_ONCE = HELD_VALUES / LANES;
-    stage += piece * PLANE * 16;
+DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
     UNROLL for (int turn = 0; turn < WORD_TURNS; turn += AT_ONCE) {
         float word[AT_ONCE][LANES];  // all reads of a batch before its writes: one latency, not one a pixel
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < WORD_TURNS; f++)
@@ -155,44 +139,40 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int piece,
     }
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
-DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
+DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* packed, const Sizes& s, const TensorMap* boxes) {
     // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
     Place at = place_of(blockIdx.x, s), w_at = at;
     int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
-    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (w_tile < s.total);) {
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || w_tile < s.total;) {
         while (w_tile < s.total) {
             if (slab_meets(slab, w_at, s)) {
                 if (w_turn > 0 && !barrier_done(b.weights_empty[w_slot], (w_turn - 1) & 1)) break;
                 barrier_expect(b.weights_full[w_slot], SLAB_BYTES);
-                copy_bulk(shared_address(shared + w_slot * SLAB_BYTES), packed + (step * OPERAND_TILES + slab * 10) * TILE_BYTES, SLAB_BYTES,
-                    b.weights_full[w_slot]);
+                copy_bulk(shared + w_slot * SLAB_BYTES, packed + (step * OPERAND_TILES + slab * 10) * TILE_BYTES, SLAB_BYTES, b.weights_full[w_slot]);
                 if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
             }
             if (++slab == 25) { slab = 0; step++; }
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
         if ((tile >= s.total) || (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1))) continue;
-        barrier_expect(b.raw_full[slot], LANES * RAW_PIXELS * (int)sizeof(float));
-        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1] + FIRST_D, at.u[0],
-            box * (LANES), b.raw_full[slot]);
+        barrier_expect(b.raw_full[slot], RAW_BYTES);
+        copy_box(shared + RAW_AT + slot * RAW_BYTES, boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1] + FIRST_D, at.u[0], box * LANES,
+            b.raw_full[slot]);
         if (++slot == RAW) { slot = 0; turn++; }
-        if (++box == (KSTAGES * PIECES)) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
+        if (++box == KSTAGES * PIECES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
 }
 // The load role: a warp asks for boxes, the copy engine brings them, zeros outside the image, and the other warps transpose them.
-static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s,
-    const TensorMap* boxes, int t) {
-    if (t >= TRANSPOSERS) {
-        if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
-        return;
-    }
+static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* packed, const Sizes& s, const TensorMap* boxes, int t) {
+    if (t == TRANSPOSERS) return ask(shared, b, packed, s, boxes);
+    if (t > TRANSPOSERS) return;
     int stage = 0, turn = 0, slot = 0, taken = 0;  // of the ring of patches and of that of raw boxes
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile))
         _Pragma("unroll 1") for (int box = 0; box < KSTAGES * PIECES; box++) {
             const int piece = box % PIECES;
             if (piece == 0 && turn > 0) barrier_wait(b.empty[stage], (turn - 1) & 1);
             barrier_wait(b.raw_full[slot], taken & 1);
-            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES, piece, t);
+            transpose(shared + RAW_AT + slot * RAW_BYTES, shared + STAGES_AT + stage * STAGE_BYTES + piece * PLANE * 16, t);
             barrier_arrive(b.raw_empty[slot]);
             if (piece == PIECES - 1) {
                 fence_proxy();
@@ -231,8 +211,8 @@ static __device__ void product_role(unsigned char* shared, Barriers& b, const Si
     float sums[RESULT_ROWS][STATS] = {};
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
-        float acc[BLOCKS][ACCUMULATORS];
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[0][i] = 0.f;
+        float acc[ACCUMULATORS];
+        UNROLL for (int i = 0; i < ACCUMULATORS; i++) acc[i] = 0.f;
         for (int k = 0; k < KSTAGES; k++) {
             held.wait(b.full[stage], turn & 1, b);
             unsigned long long pixels = descriptor(shared_address(shared + STAGES_AT + stage * STAGE_BYTES), PLANE * 16, 128), tiles;
@@ -244,7 +224,7 @@ static __device__ void product_role(unsigned char* shared, Barriers& b, const Si
                 tiles = descriptor(shared_address(shared) + slab * SLAB_BYTES, 1024, 128) + warpgroup * (TILE_BYTES / 16);
                 const int window = part / 5 * 288 + part % 5 * 36;  // its first pixel
                 PTX("wgmma.fence.sync.aligned;");
-                UNROLL for (int j = 0; j < 5; j++) product(acc[0], tiles + 256 * j, pixels + window + j);
+                UNROLL for (int j = 0; j < 5; j++) product(acc, tiles + 256 * j, pixels + window + j);
                 PTX("wgmma.commit_group.sync.aligned;");
                 products_wait<1>();
                 held.release(b);
@@ -256,7 +236,7 @@ static __device__ void product_role(unsigned char* shared, Barriers& b, const Si
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[0][i]);
+        UNROLL for (int i = 0; i < ACCUMULATORS; i++) asm volatile("" : "+f"(acc[i])::"memory");  // nothing that reads it moves before the wait
         held.release(b);
         float parts[RESULT_ROWS][STATS] = {};
         const float r1[] = {table[channel], table[channel + 8]};
@@ -264,34 +244,32 @@ static __device__ void product_role(unsigned char* shared, Barriers& b, const Si
         UNROLL for (int e = 0; e < RESULTS; e++)
             UNROLL for (int i = 0; i < 2; i++)
                 if (at.u[2] + (e / 2 * 8 + e % 2 + column) / EXTENT_W < s.out[2] && at.u[3] + (e / 2 * 8 + e % 2 + column) % EXTENT_W < s.out[3]) {
-                    const float v1 = acc[0][e / 2 * 4 + i * 2 + e % 2] + r1[i];
+                    const float v1 = acc[e / 2 * 4 + i * 2 + e % 2] + r1[i];
                     parts[i][0] += v1 * v1;
                     parts[i][1] += v1;
                 }
         UNROLL for (int i = 0; i < RESULT_ROWS; i++) UNROLL for (int k = 0; k < STATS; k++) sums[i][k] += parts[i][k];
     }
-    const long long rows = gridDim.x, row = blockIdx.x;
     UNROLL for (int i = 0; i < RESULT_ROWS; i++) {
         UNROLL for (int k = 0; k < STATS; k++) UNROLL for (int d = 1; d < 4; d *= 2) sums[i][k] += __shfl_xor_sync(~0u, sums[i][k], d);
         if (column == 0 && channel + i * 8 < COUT)
-            UNROLL for (int k = 0; k < STATS; k++) partial[(k * rows + row) * 128 + channel + i * 8] = sums[i][k];
+            UNROLL for (int k = 0; k < STATS; k++) partial[((long long)k * gridDim.x + blockIdx.x) * 128 + channel + i * 8] = sums[i][k];
     }
 }
 __global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10, int n17) {
     __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
-    const int q0 = ((int)blockIdx.x / count_1), chunk = ((int)blockIdx.x - q0 * count_1), q4 = q0 / 64, outer5 = q0 - q4 * 64, q6 = q4 / batch;
-    const int outer7 = q4 - q6 * batch, place = (int)threadIdx.x, column = place * 4, begin = chunk * 8, end = min(begin + 8, count_2);
-    READ from = p0 + (((long long)outer7 * n9) + ((long long)outer5 * n10));
-    const int rows = end - begin;
+    const int q = blockIdx.x / count_1, chunk = blockIdx.x % count_1, outer1 = q % 64, outer2 = q / 64 % batch, column = threadIdx.x * 4;
+    const int begin = chunk * 8, rows = min(begin + 8, count_2) - begin;
+    READ from = p0 + ((long long)outer2 * n9 + (long long)outer1 * n10);
     double sum = 0.0;
     for (int t = 0; t < rows; t += 8) {
         float part[32];
         UNROLL for (int u = 0; u < 8; ++u) {
-            const int row23 = t + u, row24 = min(row23, rows - 1), at25 = (begin + row24) * 1024 + column;
-            const auto pack = *(const tf_vector<float, 4>*)(from + min(at25, n10 - 4));
-            UNROLL for (int lane21 = 0; lane21 < 4; ++lane21) part[lane21 * 8 + u] = row23 < rows && at25 < n10 ? (float)pack.lane[lane21] : 0.0f;
+            const int row1 = t + u, row2 = min(row1, rows - 1), at = (begin + row2) * 1024 + column;
+            const float4 pack = *(const float4*)(from + min(at, n10 - 4));
+            UNROLL for (int lane = 0; lane < 4; ++lane) part[lane * 8 + u] = row1 < rows && at < n10 ? (&pack.x)[lane] : 0.0f;
         }
         UNROLL for (int step = 1; step < 32; step *= 2)
             UNROLL for (int first = 0; first < 32; first += 2 * step) part[first] += part[first + step];
@@ -301,17 +279,14 @@ __global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch
     if (threadIdx.x % 32 == 0) tf_warps[threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x == 0) {
-        double total33 = 0.0;
-        for (int warp = 0; warp < 8; ++warp) total33 += tf_warps[warp];
-        p1[(((long long)outer7 * 64) + (long long)outer5) + (long long)(chunk) * n17] = total33;
+        for (int warp = 1; warp < 8; ++warp) sum += tf_warps[warp];
+        p1[(long long)outer2 * 64 + (long long)outer1 + (long long)chunk * n17] = sum;
     }
 }
 DEVICE void prepare_1(int block, READ from, float* to) {
     tf_each(block, 8192, [&](int i) {
         double a = 0.0;
-        for (int r1 = 0; r1 < 5; ++r1)
-            for (int r2 = 0; r2 < 5; ++r2)
-                for (int r3 = 0; r3 < 5; ++r3) a += from[i * 125 + r3 * 25 + r2 * 5 + r1] * 2.0f;
+        _Pragma("unroll 25") for (int r = 0; r < 125; ++r) a += from[i * 125 + r] * 2.0f;
         to[i] = a;
     });
 }
@@ -326,8 +301,7 @@ __global__ KERNEL(256) train_prepare(READ p0, float* p1, READ p2, float* p3, uns
             step = at / (128 * OPERAND_TILES) % KSTEPS;
         const int tap = 124 - (tile * 2 + half) / 4, co = (tile % 2) * 64 + row, first = step * 2 * LANES + half * LANES;
         float v[LANES];
-        UNROLL for (int j = 0; j < LANES; j++)
-            v[j] = (float)((float)p2[(first + j) * 16000 + co * 125 + (tap / 25) * 25 + (tap / 5 % 5) * 5 + tap % 5] * 2.0f);
+        UNROLL for (int j = 0; j < LANES; j++) v[j] = p2[(first + j) * 16000 + co * 125 + tap] * 2.0f;
         *(uint4*)(p4 + (long long)(at / 128) * 2048 + (half * 64 + row) * 16) = rounded(v);
     }
     TF_AFTER();
@@ -336,13 +310,10 @@ __global__ KERNEL(256) train_moments_tail(const double* p0, double* p1, const do
     double scale) {
     TF_SEQUENCE();
     EACH(block1, 1) tf_each(block1, 64, [&](int i) {
-        double a2 = 0.0;
-        for (int r1 = 0; r1 < batch; ++r1) {
-            double a4 = 0.0;
-            for (int r2 = 0; r2 < count_1; ++r2) a4 += p0[r1 * 64 + i + r2 * n7];
-            a2 += a4;
-        }
-        p1[i] = a2 / batch;
+        double a = 0.0;
+        for (int r1 = 0; r1 < batch; ++r1)
+            for (int r2 = 0; r2 < count_1; ++r2) a += p0[r1 * 64 + i + r2 * n7];
+        p1[i] = a / batch;
     });
     TF_CLUSTER_BARRIER();
     EACH(block2, 16)
@@ -359,7 +330,7 @@ __global__ KERNEL(256) train_moments_tail_3(const double* p0, const float* p1, f
         }, [&](int o, double sum) { p6[o] = sum * scale - p0[o % 128]; });
     }
 }
-__global__ KERNEL(THREADS, 1) train_dense(const unsigned char* __restrict__ packed, Sizes s, const float* r0, float* partial,
+__global__ KERNEL(THREADS, 1) train_dense(const unsigned char* packed, Sizes s, const float* r0, float* partial,
     const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -371,8 +342,8 @@ __global__ KERNEL(THREADS, 1) train_dense(const unsigned char* __restrict__ pack
         for (int i = 0; i < RAW; i++) { barrier_init(b.raw_full[i], 1); barrier_init(b.raw_empty[i], TRANSPOSERS); }
         PTX("fence.mbarrier_init.release.cluster;");
     }
-    for (int i = t; i < STAGES * VECTORS * (PLANE - PIXELS); i += THREADS)
-        *(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);  // zeros after the last row; nobody writes there again
+    for (int i = t; i < STAGES * VECTORS * (PLANE - PIXELS); i += THREADS)  // zeros after the last row; nobody writes there again
+        *(uint4*)(shared + STAGES_AT + (i / (PLANE - PIXELS) * PLANE + PIXELS + i % (PLANE - PIXELS)) * 16) = make_uint4(0, 0, 0, 0);
     fence_proxy();
     TF_SEQUENCE();
     for (int c = t; c < 128; c += THREADS) ((float*)(shared + TABLES_AT))[c] = (float)r0[c];
@@ -392,17 +363,15 @@ __global__ KERNEL(256) train_dense_tail(const float* p0, double* p1, const float
     TF_CLUSTER_BARRIER();
     EACH(block3, count_5) {
         if (block3 < 1) tf_each(block3, 128, [&](int i) { p6[i] = p5[i] * scale; });
-        else tf_each(block3 - 1, count, [&](int i) {
-            p10[i] = p7[i] * (tf_rsqrt(p5[i % 128] + 1.0000000000000001e-05) * p8[i % 128]) + p9[i % 128];
-        });
+        else tf_each(block3 - 1, count, [&](int i) { p10[i] = p7[i] * (1.0 / sqrt(p5[i % 128] + 1e-05) * p8[i % 128]) + p9[i % 128]; });
     }
 }
 __global__ KERNEL(256) eval_prepare(READ p0, float* p1, READ p2, READ p3, float* p4, READ p5, READ p6, float* p7, READ p8, float* p9) {
     TF_BESIDE();
     const int block = blockIdx.x;
     if (block < 1) tf_each(0, 128, [&](int i) { p1[i] = p0[i] * 2.0f; });
-    else if (block < 2) tf_each(0, 128, [&](int i) { p4[i] = tf_rsqrt(p2[i] + 9.99999975e-06f) * p3[i]; });
-    else if (block < 3) tf_each(0, 128, [&](int i) { p7[i] = p5[i] - p6[i] * (tf_rsqrt(p2[i] + 9.99999975e-06f) * p3[i]); });
+    else if (block < 2) tf_each(0, 128, [&](int i) { p4[i] = rsqrtf(p2[i] + 1e-05f) * p3[i]; });
+    else if (block < 3) tf_each(0, 128, [&](int i) { p7[i] = p5[i] - p6[i] * (rsqrtf(p2[i] + 1e-05f) * p3[i]); });
     else prepare_1(block - 3, p8, p9);
     TF_AFTER();
 }
@@ -419,16 +388,15 @@ __global__ KERNEL(256) direct(const float* x, const float* weight, const float* 
     const long long at = blockIdx.x * 256ll + threadIdx.x, plane = at / s.out[2] / s.out[1] / s.out[0], n = plane / 128;
     const int co = plane % 128, od = at / s.out[2] / s.out[1] % s.out[0], oh = at / s.out[2] % s.out[1], ow = at % s.out[2];
     if (n >= s.batch) return;
-    double sum = (float)bias[co];
+    double sum = bias[co];
     for (int k = 0; k < 125; k++) {
         const int d = od - k / 25, h = oh - k / 5 % 5, w = ow - k % 5;
         if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1] || w < 0 || w >= s.in[2]) continue;
         float part = 0;
-        for (int ci = 0; ci < 64; ci++)
-            part += (float)x[(((n * 64 + ci) * s.in[0] + d) * s.in[1] + h) * s.in[2] + w] * (float)weight[(ci * 128 + co) * 125 + k];
+        for (int ci = 0; ci < 64; ci++) part += x[(((n * 64 + ci) * s.in[0] + d) * s.in[1] + h) * s.in[2] + w] * weight[(ci * 128 + co) * 125 + k];
         sum += part;
     }
-    y[at] = float(sum);
+    y[at] = sum;
 }
 #include <dlfcn.h>
 static bool aligned(void* const* leaf, int n) { return n == 0 || ((size_t)*leaf % 16 == 0 && aligned(leaf + 1, n - 1)); }
@@ -510,7 +478,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_96a539d41961_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_51bff5cffb55_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -24,12 +24,13 @@ SOURCE = r"""
 #define PICK(tf32, half) tf32
 #endif
 #define UNROLL _Pragma("unroll")
+#define ASKED(text, ...) [&] { int p; asm volatile("{.reg .pred p, q; " text " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
 #define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
 #define DEVICE __device__ __forceinline__
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define EIGHT(i) FOUR(i), FOUR(i + 4)
-#define SHARED(barrier) "r"(shared_address(&barrier))
+#define SHARED(pointer) "r"(shared_address(pointer))
 struct Half {
     unsigned short bits;
     Half() = default;
@@ -52,13 +53,9 @@ template <class S, int N> struct alignas(sizeof(S) * N) tf_vector { S lane[N]; }
 typedef unsigned long long Barrier;
 DEVICE unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 // mbarriers: a phase completes when all expected arrivals (and bytes) are in; waiting names the phase's parity.
-DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::SHARED(b), "r"(arrivals)); }
-DEVICE bool barrier_done(Barrier& b, int parity) {
-    int done;
-    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}" : "=r"(done) : SHARED(b), "r"(parity) : "memory");
-    return done;
-}
-DEVICE void barrier_arrive(Barrier& b) { PTX("mbarrier.arrive.shared.b64 _, [%0];", SHARED(b)); }
+DEVICE void barrier_init(Barrier& b, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::SHARED(&b), "r"(arrivals)); }
+DEVICE bool barrier_done(Barrier& b, int parity) { return ASKED("mbarrier.test_wait.parity.shared.b64 p, [%1], %2;", SHARED(&b), "r"(parity)); }
+DEVICE void barrier_arrive(Barrier& b) { PTX("mbarrier.arrive.shared.b64 _, [%0];", SHARED(&b)); }
 DEVICE unsigned round_tf32(float v) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
 // Four channels of a pixel, or of a weight, as the tensor cores take them.
 DEVICE uint4 rounded(const float* v) { return make_uint4(round_tf32(v[0]), round_tf32(v[1]), round_tf32(v[2]), round_tf32(v[3])); }
@@ -75,27 +72,23 @@ constexpr int RAW_AT = PICK(121856, 122880), CHUNKS_AT = PICK(145408, 147456), H
 constexpr int VECTOR = 4, VECTOR_PIXELS = 4, LANES_W = 16, BATCH = 8, ROW_STEP = 8, WRITERS = 2;
 DEVICE int slab_first(int slab) { return min(slab * 16, 30); }
 DEVICE void barrier_wait(Barrier& b, int parity) {
-    PTX("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}", SHARED(b), "r"(parity));
+    PTX("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN;}", SHARED(&b), "r"(parity));
 }
-DEVICE void barrier_expect(Barrier& b, int bytes) { PTX("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;", SHARED(b), "r"(bytes)); }
-DEVICE void copy_bulk(unsigned to, const void* from, int bytes, Barrier& barrier) {
-    PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];", "r"(to), "l"(from), "r"(bytes), SHARED(barrier));
+DEVICE void barrier_expect(Barrier& b, int bytes) { PTX("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;", SHARED(&b), "r"(bytes)); }
+DEVICE void copy_bulk(void* to, const void* from, int bytes, Barrier& b) {
+    PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];", SHARED(to), "l"(from), "r"(bytes), SHARED(&b));
 }
 // A box of a tensor by its map, which the host made; zeros where it reaches beyond the tensor. Begins on 16 bytes of the first axis.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
-DEVICE void copy_box(unsigned to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& barrier) {
-    PTX("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];", "r"(to), "l"(map),
-        "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(barrier));
+DEVICE void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, int c3, int c4, Barrier& b) {
+    PTX("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];", SHARED(to),
+        "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), SHARED(&b));
 }
 // True in every thread of a warpgroup where it is in all of them.
 DEVICE bool group_agrees(int barrier, bool mine) {
-    unsigned all;
-    asm volatile("{.reg .pred p, q; setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q; selp.u32 %0, 1, 0, p;}"
-        : "=r"(all) : "r"((unsigned)mine), "r"(barrier) : "memory");
-    return __shfl_sync(~0u, all, 0);
+    return __shfl_sync(~0u, ASKED("setp.ne.u32 q, %1, 0; bar.red.and.pred p, %2, 128, q;", "r"((unsigned)mine), "r"(barrier)), 0);
 }
 template <int PENDING> DEVICE void products_wait() { PTX("wgmma.wait_group.sync.aligned %0;", "n"(PENDING)); }
-DEVICE void landed(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }  // nothing that reads it moves before the wait
 template <int COUNT> DEVICE void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 DEVICE void product(float (&d)[92], unsigned long long a, unsigned long long b, int accumulate) {
 #if defined(HALF)
@@ -166,37 +159,32 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
     }
 }
 // Asks for boxes and weights as far ahead as there is room: one thread, which does nothing else.
-DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s, const TensorMap* boxes) {
+DEVICE void ask(unsigned char* shared, Barriers& b, const unsigned char* packed, const Sizes& s, const TensorMap* boxes) {
     // Boxes in their order: tile, stage of channels, piece of it. Streamed weights in theirs: tile, K step, slab of operand tiles.
     Place at = place_of(blockIdx.x, s), w_at = at;
     int w_tile = blockIdx.x, step = 0, slab = 0, w_slot = 0, w_turn = 0;
-    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || (w_tile < s.total);) {
+    for (int tile = blockIdx.x, box = 0, slot = 0, turn = 0; tile < s.total || w_tile < s.total;) {
         while (w_tile < s.total) {
             if (w_turn > 0 && !barrier_done(b.weights_empty[w_slot], (w_turn - 1) & 1)) break;
             const int first = slab_first(slab), bytes = (slab_first(slab + 1) - first) * TILE_BYTES;
             barrier_expect(b.weights_full[w_slot], bytes);
-            if (bytes)
-                copy_bulk(shared_address(shared + w_slot * SLAB_BYTES), packed + (step * OPERAND_TILES + first) * TILE_BYTES, bytes,
-                    b.weights_full[w_slot]);
+            if (bytes) copy_bulk(shared + w_slot * SLAB_BYTES, packed + (step * OPERAND_TILES + first) * TILE_BYTES, bytes, b.weights_full[w_slot]);
             if (++w_slot == SLABS) { w_slot = 0; w_turn++; }
             if (++slab == 2) { slab = 0; step++; }
             if (step == KSTEPS) { step = 0; w_tile = next_tile(w_tile); w_at = place_of(w_tile, s); }
         }
         if ((tile >= s.total) || (turn > 0 && !barrier_done(b.raw_empty[slot], (turn - 1) & 1))) continue;
         barrier_expect(b.raw_full[slot], PIECE * LANES * RAW_PIXELS * (int)sizeof(STORED));
-        copy_box(shared_address(shared + RAW_AT + slot * RAW_BYTES), boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1], at.u[0],
-            box * (PIECE * LANES), b.raw_full[slot]);
+        copy_box(shared + RAW_AT + slot * RAW_BYTES, boxes, at.u[3] + FIRST_W, at.u[2] + FIRST_H, at.u[1], at.u[0], box * PIECE * LANES,
+            b.raw_full[slot]);
         if (++slot == RAW) { slot = 0; turn++; }
         if (++box == KSTAGES) { box = 0; tile = next_tile(tile); at = place_of(tile, s); }
     }
 }
 // The load role: a warp asks for boxes, the copy engine brings them, zeros outside the image, and the other warps transpose them.
-static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* __restrict__ packed, const Sizes& s,
-    const TensorMap* boxes, int t) {
-    if (t >= TRANSPOSERS) {
-        if (t == TRANSPOSERS) ask(shared, b, packed, s, boxes);
-        return;
-    }
+static __device__ void load_boxes(unsigned char* shared, Barriers& b, const unsigned char* packed, const Sizes& s, const TensorMap* boxes, int t) {
+    if (t == TRANSPOSERS) return ask(shared, b, packed, s, boxes);
+    if (t > TRANSPOSERS) return;
     int stage = 0, turn = 0, slot = 0, taken = 0;  // of the ring of patches and of that of raw boxes
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile))
         _Pragma("unroll 1") for (int box = 0; box < KSTAGES; box++) {
@@ -267,7 +255,7 @@ template <int WG> static __device__ void product_role(unsigned char* shared, Bar
             if (++stage == STAGES) { stage = 0; turn++; }
         }
         products_wait<0>();
-        UNROLL for (int i = 0; i < ACCUMULATORS; i++) landed(acc[0][i]);
+        UNROLL for (int i = 0; i < ACCUMULATORS; i++) asm volatile("" : "+f"(acc[0][i])::"memory");  // nothing that reads it moves before the wait
         held.release(b);
         UNROLL for (int c = 0; c < CHUNKS; c++) {
             if (chunk_turn > 0) barrier_wait(b.chunk_empty[slot], (chunk_turn - 1) & 1);
@@ -330,11 +318,11 @@ static __device__ void store_role(unsigned char* shared, Barriers& b, const Size
 __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const STORED* __restrict__ p1) {
     TF_SEQUENCE();
     // Operand tiles: [part][K step][tile][K half][8 rows of 8][4 channels].
-    const int at = blockIdx.x * 256 + threadIdx.x, row = at % 64, half = at / 64 % 2, tile = at / 128 % OPERAND_TILES,
-        step = at / (128 * OPERAND_TILES) % KSTEPS;
-    const int tap = 14 - (tile * 2 + half) / 4, co = (tile % 2) * 64 + row, first = step * 2 * LANES + half * LANES;
+    const int at = blockIdx.x * 256 + threadIdx.x, row = at % 64, half = at / 64 % 2, tile = at / 128 % OPERAND_TILES;
+    const int step = at / (128 * OPERAND_TILES) % KSTEPS, tap = 14 - (tile * 2 + half) / 4, co = tile % 2 * 64 + row;
+    const int first = step * 2 * LANES + half * LANES;
     float v[LANES];
-    UNROLL for (int j = 0; j < LANES; j++) v[j] = (float)p1[(first + j) * 1920 + co * 15 + (tap / 5 % 3) * 5 + tap % 5];
+    UNROLL for (int j = 0; j < LANES; j++) v[j] = p1[(first + j) * 1920 + co * 15 + tap % 15];
 #if defined(HALF)
     tf_vector<STORED, LANES> whole;
     UNROLL for (int j = 0; j < LANES; j++) whole.lane[j] = v[j];
@@ -344,7 +332,7 @@ __global__ void __launch_bounds__(256) forward_prepare(unsigned char* p0, const 
 #endif
 }
 
-__global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char* __restrict__ packed, Sizes s, STORED* y0, Strides ys0,
+__global__ void __launch_bounds__(THREADS, 1) forward_dense(const unsigned char* packed, Sizes s, STORED* y0, Strides ys0,
     const __grid_constant__ TensorMap boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -443,7 +431,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_62c701b2b822", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d35dd8dd33d9", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

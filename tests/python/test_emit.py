@@ -166,7 +166,7 @@ def test_host_code_defines_everything_once(row):
 
 @pytest.mark.parametrize("row", SEEDS)
 def test_files_are_short(row):
-    assert example(row).count("\n") < (600 if row != "C" else 632)
+    assert example(row).count("\n") < 600
 
 
 PLAIN = """

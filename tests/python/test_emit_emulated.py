@@ -50,9 +50,13 @@ static void barrier_named(int id) { barrier_named(id, 128); }
 static void barrier_fence() {}
 static void fence_proxy() {}
 static void copy_bulk(unsigned to, const void* from, int bytes, Barrier&) { copy_bytes(to, from, true, bytes); }
+static void copy_bulk(void* to, const void* from, int bytes, Barrier& b) { copy_bulk(shared_address(to), from, bytes, b); }
 struct TensorMap { HostBoxes boxes; };
 static void copy_box(unsigned to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier&) {
     copy_host_box(to, map->boxes, {a, b, c, d, e});
+}
+static void copy_box(void* to, const TensorMap* map, int a, int b, int c, int d, int e, Barrier& f) {
+    copy_box(shared_address(to), map, a, b, c, d, e, f);
 }
 static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], const long long (&stride)[4], const int (&box)[5]) {
     HostBoxes made{(const char*)tensor, 4, 0};
@@ -82,6 +86,7 @@ INSTRUCTIONS = (
         r'(?:PTX|asm volatile)\("(?:wgmma|fence|setmaxnreg)[^"]*"\);',
         ";",
     ),  # which one machine's threads need not be told
+    (r'asm volatile\(""\s[^;]*;', ";"),
     (r"struct Half \{.*?\n\};\nstruct Bfloat \{.*?\n\};\n", ""),
     (r"__device__ const", "static const"),
     (r"extern __shared__ [^;]*\bfloat tf_tiles\[\];", "static float tf_tiles[1 << 16];"),
@@ -159,7 +164,7 @@ CASES = {
     "f11": ((2, 64, 3, 64), (1, 64, 6, 64)),
 }
 DENSE = ("f8", "f4", "f5", "C", "f11")
-LONG = {"C": 632, "f10": 736, "f5": 836}  # lines of files that are longer than they should be; of others fewer than 600
+LONG = {"f10": 732, "f5": 823}  # lines of files that are longer than they should be; of others fewer than 600
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")

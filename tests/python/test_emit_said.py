@@ -29,8 +29,8 @@ def plain(text: str, becomes: str | None = None) -> str:
         ("(double)(x * x) + y", "x * x + y"),  # rounded to float before it is added
         ("(float)(y * y) * x", "(float)(y * y) * x"),
         ("(double)x * (double)x", "x * (double)x"),  # a product in double
-        ("tf_rsqrt((float)h[n])", "tf_rsqrt((float)h[n])"),  # there is one for double as well
-        ("tf_rsqrt((float)((float)h[n] + 1e-5f))", "tf_rsqrt(h[n] + 1e-5f)"),
+        ("tf_rsqrt((float)h[n])", "rsqrtf((float)h[n])"),  # what is stored is made float by name
+        ("tf_rsqrt((float)((float)h[n] + 1e-5f))", "rsqrtf(h[n] + 1e-5f)"),
         ("-(d[n] - (y - x))", "-(d[n] - (y - x))"),
         ("(a && b) || c", "(a && b) || c"),
         ("unknown((double)n) ? (float)z : 0.0f", "unknown((double)n) ? (float)z : 0.0f"),

@@ -39,14 +39,17 @@ from transfuse.emit.text.alone import alone
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.direct import direct
-from transfuse.emit.text.formulas import formulas
+from transfuse.emit.text.formulas import formulas, shortest
+from transfuse.emit.text.indices import indices
 from transfuse.emit.text.jobs import jobs
+from transfuse.emit.text.machine import machine
+from transfuse.emit.text.nested import one_sum
 from transfuse.emit.text.pieces import shared_pieces
 from transfuse.emit.text.prune import differences_gone
 from transfuse.emit.text.ranges import Range, tables
 from transfuse.emit.text.roles import nothing_held
 from transfuse.emit.text.same import shared_together
-from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, LISTS, SHARED, product, rounded, shorter, stores_written_out
+from transfuse.emit.text.short import DEVICE, FOUR_ROUNDED, SHARED, lists, product, rounded, shorter, stores_written_out
 from transfuse.emit.text.streams import streams
 from transfuse.emit.text.sums import FUNCTION, by_terms, inlined, summed
 from transfuse.emit.text.tidy import tidy
@@ -120,7 +123,7 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     for source in every:
         source[:] = needed(source)
     texts = {key: shared_pieces(shared_beginnings(one_text(_text(list_)))) for key, list_ in sources.items()}
-    texts = {key: direct(streams(formulas(text))) for key, text in texts.items()}
+    texts = {key: machine(indices(one_sum(direct(streams(formulas(shortest(text))))))) for key, text in texts.items()}
     return texts if "half" in texts else {key: stores_written_out(text) for key, text in texts.items()}, unread
 
 
@@ -224,7 +227,7 @@ def _text(kernels: list[tuple[str, list[Chunk]]]) -> str:
                 order.insert(last + 1, chunk.text)
             last = order.index(chunk.text)
     named = "".join(c.text for _, source in kernels for c in source)
-    macros = [DEVICE, *([LISTS] if "EIGHT(" in named else []), *([SHARED] if "SHARED(" in named else [])]
+    macros = [DEVICE, *([lists(named)] if "EIGHT(" in named else []), *([SHARED] if "SHARED(" in named else [])]
     blocks = ['#define UNROLL _Pragma("unroll")', *macros, ELEMENTS]
     blocks += _blocks(declared_first([shared[text] for text in order]))
     for name, source in kernels:

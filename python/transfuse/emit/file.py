@@ -137,6 +137,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     direct, launched, convolve = portable.texts(convolutions, transposed) if convolutions else ("", "", "")
     source = source.replace(BETWEEN, direct) + launched
     if tensor_cores and "half" not in arithmetics:  # 16 bits are converted before
+        source = source.replace(direct, portable.of_floats(direct)) if direct else source
         source = re.sub(r"\bSTORED\b", "float", source.replace(f"{device.ELEMENTS}\n", ""))
     source = source if network else words(source)
     source = layout.folded(re.sub(r"\n{3,}", "\n\n", re.sub(r"\n{2,}(?=// )", "\n", source)).strip("\n"))

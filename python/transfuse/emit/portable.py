@@ -169,6 +169,15 @@ def texts(convolutions: list[Convolution | None], transposed: bool) -> tuple[str
     return _filled(KERNEL, TRANSPOSED if transposed else EITHER), HOST, python
 
 
+LOOP = re.compile(r"(?m)^( *for \([^\n]*\))\n +(part \+= [^\n]*;)$")
+
+
+def of_floats(text: str) -> str:
+    """The kernel where elements are float: they need not be made it."""
+    text = re.sub(r"\(float\)(?=\w+\[)", "", text).replace("float(sum)", "sum")
+    return LOOP.sub(lambda m: line if len(line := f"{m[1]} {m[2]}") <= 150 else m[0], text)
+
+
 def _filled(text: str, words: dict[str, str]) -> str:
     for word, by in words.items():
         text = text.replace(word, by)

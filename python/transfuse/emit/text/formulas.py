@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass, replace
 
 from transfuse.emit.text.tokens import split, tokens
@@ -28,22 +29,39 @@ class Statement:
 def formulas(text: str) -> str:
     """Device code with what stands in brackets of `tf_each` and `tf_sums` said briefly."""
     lines, known, i = text.split("\n"), {}, 0
-    tables = _types("\n".join(line for line in lines if line.startswith("__device__ const ")))
+    tables = types_in("\n".join(line for line in lines if line.startswith("__device__ const ")))
     while i < len(lines):
         line = lines[i]
         if line and not line.startswith((" ", "}", "#", "//")):
-            known = {**tables, **_types(line)}
+            known = {**tables, **types_in(line)}
         lines[i] = BESIDE.sub(lambda m: _beside(m, known), line)  # noqa: B023
         match = OPENED.fullmatch(line)
         if match and ("tf_each(" in line or "tf_sums<" in line or line.lstrip().startswith(("}, [&]", "[&]"))):
             end = next((k for k in range(i + 1, len(lines)) if lines[k].startswith(f"{match['I']}}}")), None)
             if end:
-                lines[i + 1 : end] = _body(lines[i + 1 : end], {**known, **_types(match["given"])})
+                lines[i + 1 : end] = _body(lines[i + 1 : end], {**known, **types_in(match["given"])})
         i += 1
     return _in_a_line("\n".join(lines))
 
 
-def _types(text: str) -> dict[str, str]:
+LONG = re.compile(r"\b(\d\.\d{7,}(?:e[-+]\d+)?)(f?)(?![\w.])")
+
+
+def shortest(text: str) -> str:
+    """Numbers by the fewest digits that tell them from others."""
+
+    def told(m: re.Match) -> str:
+        if not m[2]:
+            return repr(float(m[1]))
+        single = struct.pack("f", float(m[1]))
+        digits = next(d for d in range(1, 18) if struct.pack("f", float(f"{float(m[1]):.{d}g}")) == single)
+        value = f"{float(m[1]):.{digits}g}"
+        return (value if re.search(r"[.e]", value) else f"{value}.0") + "f"
+
+    return LONG.sub(told, text)
+
+
+def types_in(text: str) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for type_, star, name, array in NAMES.findall(text):
         found.setdefault(name, set()).add(type_ + ("*" if star or array else ""))
@@ -53,13 +71,13 @@ def _types(text: str) -> dict[str, str]:
 def _beside(match: re.Match, known: dict[str, str]) -> str:
     """A body of a few statements in one line."""
     body = [f"{part.strip()};" for part in match["body"].split(";") if part.strip()]
-    new = " ".join(_body(body, {**known, **_types(match["given"])}))
+    new = " ".join(_body(body, {**known, **types_in(match["given"])}))
     return f"[&]({match['given']}) {{ {new} }}"
 
 
 def _body(lines: list[str], known: dict[str, str]) -> list[str]:
     read = [_statements(line) for line in lines]
-    known = {**known, **_types("\n".join(lines))}
+    known = {**known, **types_in("\n".join(lines))}
     known |= {s.name: s.type for item in read if not isinstance(item, str) for s in item if s.type}
     read = [_plain(item, known) for item in _values(read, known)]
     direct, before = _texts(_indices(read)), _texts(read)
@@ -206,13 +224,13 @@ def quotients(tree: Tree) -> Tree:
     return tree
 
 
-def _terms(tree: Tree) -> list[Tree]:
-    return [*_terms(tree.of[0]), tree.of[1]] if tree.kind == "binary" and tree.text == "+" else [tree]
+def terms_of(tree: Tree) -> list[Tree]:
+    return [*terms_of(tree.of[0]), tree.of[1]] if tree.kind == "binary" and tree.text == "+" else [tree]
 
 
 def _summed(tree: Tree) -> Tree:
     """i / n * n + i % n is i, and so with a factor on both."""
-    terms = _terms(tree)
+    terms = terms_of(tree)
     merged = True
     while merged:
         merged = False

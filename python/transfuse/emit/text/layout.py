@@ -209,7 +209,12 @@ def folded(text: str) -> str:
             end = _closed(code, head.end() - 1)
             if end is None or code[end:].strip() in ("{", ""):
                 break
-            out.append(code[:end])
+            beside = f"{code[:end]}{mark}{note}"
+            if mark and len(code) + len(note) > WIDTH and len(beside) <= WIDTH:  # what the loop is for
+                out.append(beside)
+                mark = note = ""
+            else:
+                out.append(code[:end])
             code, indent = f"{indent}    {code[end:].lstrip()}", indent + "    "
         out += wrapped(indent, code.strip(), f"{mark}{note}" if mark else "")
     return "\n".join(out)

@@ -6,7 +6,7 @@ import re
 
 DEVICE = "#define DEVICE __device__ __forceinline__"
 BARRIER = "typedef unsigned long long Barrier;"
-SHARED = '#define SHARED(barrier) "r"(shared_address(&barrier))'
+SHARED = '#define SHARED(pointer) "r"(shared_address(pointer))'
 HANDLE = re.compile(r"\bunsigned (b|bar|barrier)(?=[,)])")
 
 
@@ -15,7 +15,7 @@ def shorter(text: str) -> str:
     text = re.sub(r"\bshared_address\(&(b\.\w+\[[^][]*\])\)", r"\1", text)
     text = re.sub(r"\b(?:const )?unsigned (bar|barrier) = (b\.\w+\[)", r"Barrier& \1 = \2", text)
     for name in HANDLE.findall(text):
-        text = text.replace(f'"r"({name})', f"SHARED({name})")
+        text = text.replace(f'"r"({name})', f"SHARED(&{name})")
     text = HANDLE.sub(r"Barrier& \1", text)
     if re.search(r"\bstruct Barriers \{", text):
         text = text.replace("unsigned long long ", "Barrier ")
@@ -55,6 +55,14 @@ PRODUCT = re.compile(
 LISTS = """#define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define EIGHT(i) FOUR(i), FOUR(i + 4)"""
+
+
+EIGHT = """#define EIGHT(i) """ + ", ".join(f'"+f"(d[i{f" + {k}" if k else ""}])' for k in range(8))
+
+
+def lists(text: str) -> str:
+    """The words that a text needs of those above."""
+    return LISTS if "FOUR(" in text else f"{LISTS.split(chr(10))[0]}\n{EIGHT}"
 
 
 def product(text: str) -> str:

@@ -170,6 +170,8 @@ def type_of(tree: Tree, known: dict[str, str]) -> str | None:
         return type_of(tree.of[0], known)
     if tree.kind == "call" and tree.of[0].text in ("tf_rsqrt", "tf_relu"):
         return type_of(tree.of[1], known)
+    if tree.kind == "call" and tree.of[0].text in ROOTS:
+        return ROOTS[tree.of[0].text]
     if tree.kind == "binary" and tree.text in ARITHMETIC:
         types = [type_of(a, known) for a in tree.of]
         if None not in types and all(t in RANK for t in types):
@@ -200,7 +202,21 @@ def plainly(tree: Tree, known: dict[str, str], becomes: str | None = None) -> Tr
         return Tree("binary", tree.text, [one, _beside(other, one, known)])
     if tree.kind == "unary" and tree.text == "-":
         return replace(tree, of=[plainly(of[0], known)])
-    return replace(tree, of=[plainly(a, known) for a in of])
+    tree = replace(tree, of=[plainly(a, known) for a in of])
+    return _root(tree, known) if tree.kind == "call" and tree.of[0].text == "tf_rsqrt" else tree
+
+
+ROOTS = {"sqrt": "double", "rsqrtf": "float"}
+
+
+def _root(tree: Tree, known: dict[str, str]) -> Tree:
+    """One over a root, by the function for what it is of."""
+    of = type_of(tree.of[1], known)
+    if of == "float":
+        return Tree("call", "(", [Tree("name", "rsqrtf"), tree.of[1]])
+    if of != "double":
+        return tree
+    return Tree("binary", "/", [Tree("number", "1.0"), Tree("call", "(", [Tree("name", "sqrt"), tree.of[1]])])
 
 
 def _beside(mine: Tree, other: Tree, known: dict[str, str]) -> Tree:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from transfuse.emit.text.machine import bytes_named
+
 WIDTH = 150
 FIRST = '#define UNROLL _Pragma("unroll")'
 SEVERAL = 4  # times a word is said for less room than its definition takes
@@ -49,9 +51,30 @@ def _chosen(m: re.Match) -> str:
     return CHOSEN + "".join(said)
 
 
+ASKS = (
+    '#define ASKED(text, ...) [&] { int p; asm volatile("{.reg .pred p, q; " text " selp.b32 %0, 1, 0, p;}"'
+    ' : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()'
+)
+ASKING = re.compile(
+    r"""(?m)^(?P<head>DEVICE bool \w+\([^\n]*\{)\n +(?:int|unsigned) (?P<is>\w+);\n"""
+    r""" +asm volatile\("\{\.reg \.pred p(?:, q)?; (?P<text>[^"\n]*;) selp\.[bu]32 %0, 1, 0, p;\}"\s*"""
+    r""": "=r"\((?P=is)\) : (?P<given>[^:\n]*) : "memory"\);\n +return (?P<return>[^\n;]*\b(?P=is)\b[^\n;]*);\n\}$"""
+)
+LANDED = re.compile(
+    r"(?m)^DEVICE void (?P<name>\w+)\(float& (?P<v>\w+)\) \{ (?P<does>asm volatile\(\"\"[^;\n]*;) \}(?P<note>  //[^\n]*)?\n"
+)
+VECTORS = re.compile(r"(?m)^(?://[^\n]*\n)*template <class S, int N> struct [^\n]* tf_vector [^\n]*\n")
+ROOTS = re.compile(r"(?m)^DEVICE (?:float|double) tf_rsqrt\([^\n]*\}\n")
+
+
 def words(source: str) -> str:
     """Device and host code in fewer words; the compiler is told the same."""
     source, defined = PRAGMA.sub(r'\2_Pragma("\1") for ', source), []
+    source = bytes_named(source)
+    source = _beside_its_read(_vectors(ROOTS.sub("", source) if source.count("tf_rsqrt(") == 2 else source))
+    if len(ASKING.findall(source)) > 1:
+        source = ASKING.sub(_asked, source)
+        defined.append(ASKS)
     if len(INSTRUCTION.findall(source)) >= SEVERAL:
         source = SINCE.sub(_chosen, ALONE.sub(_beside, INSTRUCTION.sub(_instruction, source)))
         defined.append(PTX)
@@ -68,6 +91,43 @@ def words(source: str) -> str:
         source = BELOW.sub(_joined, TURNS.sub(r"EACH(\1, \2)", source))
         defined.append(EACH)
     return source.replace(FIRST, "\n".join([FIRST, *defined]), 1)
+
+
+def _asked(m: re.Match) -> str:
+    """A function that returns a predicate, or asks something of it."""
+    value = m["return"].replace(m["is"], f'ASKED("{m["text"]}", {m["given"]})')
+    line = f"{m['head']} return {value}; }}"
+    return line if len(line) <= WIDTH else f"{m['head']}\n    return {value};\n}}"
+
+
+def _beside_its_read(source: str) -> str:
+    """An instruction that holds a sum where it is, if one place says it."""
+    m = LANDED.search(source)
+    calls = re.findall(rf"(?m)\b{m['name']}\(([^()\n]*)\);$", source) if m else []
+    if len(calls) != 1 or len(re.findall(rf"\b{m['name']}\b", source)) != 2:
+        return source
+    does = m["does"].replace(f"({m['v']})", f"({calls[0]})") + (m["note"] or "")
+    call = f"{m['name']}({calls[0]});"
+    if any(len(line.replace(call, does)) > WIDTH for line in source.split("\n") if call in line):
+        return source
+    return source.replace(m[0], "").replace(call, does)
+
+
+def _vectors(source: str) -> str:
+    """Four floats at once have a type of their own."""
+    types = set(re.findall(r"\btf_vector<([^<>]*)>", source))
+    held = set(re.findall(r"\bauto (\w+) = \*\(const tf_vector<", source))
+    if types != {"float, 4"} or len(re.findall(r"\btf_vector<", source)) != len(
+        re.findall(r"const auto \w+ = \*\(const tf_vector<", source)
+    ):
+        return source
+    if any(re.search(rf"\b{name}\b(?!\.lane\[| = )", source) for name in held):
+        return source
+    source = VECTORS.sub("", source).replace("tf_vector<float, 4>", "float4")
+    for name in held:
+        source = re.sub(rf"(?:\(float\))?\b{name}\.lane\[", f"(&{name}.x)[", source)
+        source = re.sub(rf"\bauto (?={name} = )", "float4 ", source)
+    return source
 
 
 def _instruction(m: re.Match) -> str:
