@@ -145,7 +145,7 @@ def _(t, a, b, alpha=1):
 
 for _name, _text in (
     ("minimum.default", "minimum"), ("maximum.default", "maximum"), ("min.other", "minimum"), ("max.other", "maximum"),
-    ("pow.Tensor_Scalar", "pow"), ("pow.Tensor_Tensor", "pow"),
+    ("pow.Tensor_Tensor", "pow"),
 ):  # fmt: skip
     op(_name)(lambda t, a, b, text=_text: t.emit(text, *both(a, b)))
 
@@ -175,6 +175,17 @@ def _(t, a, b, mode):
     if mode is not None:
         raise Unsupported(f"division rounded by {mode}")
     return t.emit("div", a, b)
+
+
+_ROOTS = {0.5: "sqrt", -0.5: "rsqrt"}
+
+
+@op("pow.Tensor_Scalar")
+def _(t, a, b):
+    # PyTorch takes roots for these, whose values at −∞ and −0 are others. (CUDA's kernels still say pow.)
+    if isinstance(b, float) and b in _ROOTS and t.result.device.type == "cpu":
+        return t.emit(_ROOTS[b], a)
+    return t.emit("pow", *both(a, b))
 
 
 @op("pow.Scalar")
