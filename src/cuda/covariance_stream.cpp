@@ -93,11 +93,10 @@ void CovarianceStream::write_block(KernelText& k) const {
               number(chunk_) + ";");
     body.line("const int steps = planes * stacks * strips * " + k.size(batch_) +
               ", blocks = tf_first[part + 1] - tf_first[part];");
-    // A file's parts have a block at every size: where no segment meets one, write_fold reads nothing of it. (The first
-    // block tells the means.)
-    if (s_.target.stated())
-        body.line("if (block > 0 && tf_tall_segment[2 * tall + 1] * tf_run_segment[2 * run + 1] == 0) return;");
     if (centred_) write_means(k);
+    // A file's parts have a block at every size: where no segment meets one, write_fold reads nothing of it, and there
+    // are no strips to divide by. (The first block tells the means all the same.)
+    if (s_.target.stated()) body.line("if (tf_tall_segment[2 * tall + 1] * tf_run_segment[2 * run + 1] == 0) return;");
     body.line("int at = (int)((long long)steps * (block - tf_first[part]) / blocks);");
     body.line("const int end = (int)((long long)steps * (block - tf_first[part] + 1) / blocks);");
 }
