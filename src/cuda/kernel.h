@@ -22,17 +22,25 @@ namespace transfuse::cuda {
 // text stays, only its arguments change, which then can be stated as formulas of the sizes (see src/emit).
 class Decisions {
 public:
-    int64_t take(int64_t chosen) {
-        if (!repeating_) words_.push_back(chosen);
-        require(next_ < words_.size(), "CUDA: more decisions than were recorded");
-        return words_[next_++];
+    // Yes or no, and numbers: one in the place of the other tells that these sizes decide other things than the first.
+    template <class T>
+    T take(T chosen) {
+        constexpr bool number = !std::is_same_v<T, bool>;
+        if (!repeating_) words_.push_back({static_cast<int64_t>(chosen), number});
+        require(next_ < words_.size() && words_[next_].number == number,
+                "CUDA: these sizes ask for other decisions than those that were recorded");
+        return static_cast<T>(words_[next_++].value);
     }
     void repeat() { repeating_ = true, next_ = 0; }
     bool repeating() const { return repeating_; }
     bool spent() const { return next_ == words_.size(); }
 
 private:
-    std::vector<int64_t> words_;
+    struct Word {
+        int64_t value;
+        bool number;
+    };
+    std::vector<Word> words_;
     size_t next_ = 0;
     bool repeating_ = false;
 };
@@ -52,7 +60,10 @@ struct Target {
     bool any_size = false;           // few texts shall serve all sizes, if not each at its best
     bool operator==(const Target&) const = default;
 
-    int64_t decide(int64_t chosen) const { return decisions ? decisions->take(chosen) : chosen; }
+    template <class T>
+    T decide(T chosen) const {
+        return decisions ? decisions->take(chosen) : chosen;
+    }
     bool stated() const { return decisions != nullptr; }
     Texts texts() const { return stated() ? Texts::stated : any_size ? Texts::lasting : Texts::own; }
     bool has_wgmma() const { return arch == 90 && !portable_only; }

@@ -51,7 +51,10 @@ private:
         }
     }
 
-    int64_t decide(int64_t chosen) const { return request_.target.decide(chosen); }
+    template <class T>
+    T decide(T chosen) const {
+        return request_.target.decide(chosen);
+    }
     bool is_kept(ValueId v) const { return keeping_.kept.contains(v); }
 
     // Ascending: operands first. Of reductions side by side, variances first: a mean can share their reading.
@@ -227,7 +230,7 @@ private:
             int end = level + 1;
             if (work[static_cast<size_t>(level)] <= small)
                 while (end < levels && work[static_cast<size_t>(end)] <= small) ++end;
-            end = static_cast<int>(decide(end));
+            end = decide(end);
             std::vector<std::vector<const Job*>> stages;
             for (int l = level; l < end; ++l) {
                 stages.emplace_back();

@@ -101,16 +101,21 @@ bool PullWriter::vectorises(ValueId v, const Places& places, int depth) const {
 PullWriter::Shape PullWriter::shape_of(const Job& job, const Places& places) const {
     Shape shape;
     const Sizes& extents = graph_[job.root].type.shape;
+    auto count = [&](int chosen) {  // what other sizes decided in its place may be none
+        const int decided = decide(chosen);
+        require(decided > 0, "CUDA: these sizes ask for other decisions than those that were recorded");
+        return decided;
+    };
     shape.order = job.destinations.empty() ? memory_order(extents, contiguous_strides(extents))
                                            : memory_order(extents, job.destinations[0].strides);
     if (job.fold < 0) {
         shape.vector = element_vector(job, shape.order, places);
     } else if (job.rows) {
-        shape.slices = decide(job.terms <= 2048 && job.splits == 1 ? 32 : threads);
+        shape.slices = count(job.terms <= 2048 && job.splits == 1 ? 32 : threads);
         shape.outputs = threads / shape.slices;
     } else {
         // Eight neighbours fill a sector; more where there are blocks enough.
-        shape.outputs = decide(numel(extents) * job.splits < 1 << 15 ? 8 : 32);
+        shape.outputs = count(numel(extents) * job.splits < 1 << 15 ? 8 : 32);
         shape.slices = threads / shape.outputs;
     }
     return shape;

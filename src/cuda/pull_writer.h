@@ -29,7 +29,10 @@ private:
     Shape shape_of(const Job& job, const Places& places) const;
     const Places& places_of(const Job& job);
     bool vectorises(ValueId v, const Places& places, int depth = 0) const;
-    int decide(int64_t chosen) const { return static_cast<int>(request_.target.decide(chosen)); }
+    template <class T>
+    T decide(T chosen) const {
+        return request_.target.decide(chosen);
+    }
 
     // A thread an element.
     void element_job(const Job& job, const Shape& shape, const Places& places, const std::string& block);

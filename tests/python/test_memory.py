@@ -56,7 +56,9 @@ def test_never_more_than_pytorch(name, step, no_fallback):
     ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
     mine, theirs = allocated(lambda: step(ours, inputs)), allocated(lambda: step(model, inputs))
     assert mine > 0 and theirs > 0
-    assert mine <= theirs + SPARE["cpu"] // 2, f"{mine} bytes, PyTorch {theirs}"
+    # Weights prepared for the products are counted with ours; PyTorch's, inside oneDNN on x86, are not.
+    prepared = 2 * total(model.parameters())
+    assert mine <= theirs + prepared + SPARE["cpu"] // 2, f"{mine} bytes, PyTorch {theirs}"
 
 
 def test_the_peak_counts_what_lives_together():
