@@ -55,9 +55,10 @@ def test_never_more_than_pytorch(name, step, no_fallback):
     model, inputs = zoo.model(name)
     ours = transfuse.optimize(copy.deepcopy(model), tuple(inputs), never_slower=False)
     mine, theirs = allocated(lambda: step(ours, inputs)), allocated(lambda: step(model, inputs))
+    with torch.backends.mkldnn.flags(enabled=False):  # what oneDNN takes inside itself nobody counts
+        theirs = max(theirs, allocated(lambda: step(model, inputs)))
     assert mine > 0 and theirs > 0
-    # Weights prepared for the products are counted with ours; PyTorch's, inside oneDNN on x86, are not.
-    prepared = 2 * total(model.parameters())
+    prepared = total(model.parameters())  # for the products, once: half of what a region may take (region.py)
     assert mine <= theirs + prepared + SPARE["cpu"] // 2, f"{mine} bytes, PyTorch {theirs}"
 
 
