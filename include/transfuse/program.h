@@ -22,6 +22,7 @@
 
 namespace transfuse {
 
+class Forms;
 namespace cuda {
 class KnownKernels;
 }
@@ -103,7 +104,8 @@ private:
     mutable std::shared_mutex mutex_;
     std::mutex making_;
     std::unordered_map<std::vector<int64_t>, Entry, Hash> entries_;
-    std::shared_ptr<cuda::KnownKernels> kernels_;  // that new sizes may share
+    std::shared_ptr<Forms> forms_;                 // of plans, and
+    std::shared_ptr<cuda::KnownKernels> kernels_;  // kernels that new sizes may share
     std::atomic<int64_t> plans_{0}, failures_{0};
 };
 

@@ -51,14 +51,14 @@ bool Draft::of_rows(ValueId v, int q) const {
 bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& move) const {
     if (!is_pointwise(facts.graph[v].op)) return false;
     move.values.push_back(v);
-    move.work += facts.work(v);
+    move.made.push_back(v);
     for (ValueId a : facts.graph[v].args) {
         if (facts.literal[Facts::at(a)] || std::count(move.values.begin(), move.values.end(), a)) continue;
         const bool kept = slot(q, a) == Slot::tile && !stored[Facts::at(a)] && of_rows(a, q);
-        if (kept) move.kept.push_back(a), move.written += facts.bytes(a);
+        if (kept) move.kept.push_back(a);
         if (slot(q, a) == Slot::absent || stored[Facts::at(a)] || kept) {
             move.values.push_back(a);
-            move.reads += facts.read_bytes(a);
+            move.read.push_back(a);
             move.casts = move.casts || (facts.shape(a) == facts.shape(move.values.front()) &&
                                         facts.graph[a].type.dtype != facts.graph[move.values.front()].type.dtype);
         } else if (!movable(a, q, stored, move)) {
@@ -66,23 +66,6 @@ bool Draft::movable(ValueId v, int q, const std::vector<bool>& stored, Move& mov
         }
     }
     return true;
-}
-
-// How much longer a product takes with `work` done on its input: where tile programs run beside the product, those who
-// load do so as well, at a fifth of their rate (three warps; gelu on 16.8 M elements before a 1×1 convolution of 21
-// channels took 0.14 ms on an H200), and once for every 128 output channels. What the product or its memory takes
-// longer hides it.
-double Draft::delay(double work, ValueId x, int p) const {
-    const DraftPass& pass = passes[static_cast<size_t>(p)];
-    const Machine& machine = facts.machine;
-    if (pass.kind != PassKind::dense || machine.tile_flops == 0 || facts.ordinary[Facts::at(pass.anchor)]) return 0;
-    constexpr double share = 0.2;
-    constexpr int64_t rows = 128;
-    const size_t y = Facts::at(pass.anchor);
-    const auto loads = static_cast<double>((facts.shape(pass.anchor)[1] + rows - 1) / rows);
-    const double own = std::max(facts.flops[y] * facts.padding[y] / machine.flops,
-                                (facts.bytes(x) + facts.bytes(pass.anchor)) / machine.bandwidth);
-    return std::max(0.0, loads * work / (share * machine.tile_flops) - own);
 }
 
 // Values that other passes read only while they load a patch or a tile are computed there instead, where that moves
@@ -115,7 +98,7 @@ void Draft::absorb_into_readers(int q) {
         moves_on = moves_on && readers.size() > move.first && movable(v, q, stored, move);
         for (size_t i = move.first; i < readers.size() && !move.kept.empty(); ++i)
             moves_on = moves_on && readers[i].place == Slot::prologue &&
-                       tile_pool(facts.graph, passes[static_cast<size_t>(readers[i].pass)].anchor);
+                       facts.pool(passes[static_cast<size_t>(readers[i].pass)].anchor);
         for (size_t i = move.first; i < readers.size() && moves_on; ++i) {
             const Reader& reader = readers[i];
             if (move.casts && !facts.machine.prologue_casts && reader.place == Slot::prologue) moves_on = false;
@@ -126,30 +109,27 @@ void Draft::absorb_into_readers(int q) {
                                         slot(reader.pass, a) == Slot::absent || slot(reader.pass, a) == reader.place);
         }
         if (moves_on) {
-            move.count = readers.size() - move.first;
+            move.readers = readers.size() - move.first;
             moves.push_back(std::move(move));
         } else {
             stays = stored[Facts::at(v)] = true;
             readers.erase(readers.begin() + move.first, readers.end());
         }
     }
-    constexpr double overlap = 1.25;  // patches overlap: a prologue is evaluated more than once on some elements
-    for (const Move& move : moves) {
-        const ValueId v = move.values.front();
-        const double k = static_cast<double>(move.count), written = facts.bytes(v);
-        const double bytes = (k + 1) * written - k * move.reads - move.written + (stays ? 0 : move.reads);
-        const double work = k * overlap * move.work - (stays ? 0 : move.work);
-        double gain =
-            bytes / facts.machine.bandwidth + (stays ? 0 : facts.machine.launch) - work / facts.machine.pointwise_flops;
-        for (size_t i = move.first; i < move.first + move.count; ++i)
-            if (readers[i].place == Slot::prologue) gain -= delay(overlap * move.work, v, readers[i].pass);
-        if (gain <= 0) {
+    for (Move& move : moves) {
+        move.stays = stays;
+        const std::span<const Reader> own(readers.data() + move.first, move.readers);
+        for (const Reader& reader : own) {
+            const DraftPass& loading = passes[static_cast<size_t>(reader.pass)];
+            if (reader.place == Slot::prologue && loading.kind == PassKind::dense)
+                move.products.push_back(loading.anchor);
+        }
+        if (!facts.gains(move)) {
             stays = true;
             continue;
         }
         for (ValueId a : move.kept) stored[Facts::at(a)] = true;
-        for (size_t i = move.first; i < move.first + move.count; ++i)
-            carry(v, q, readers[i].pass, readers[i].place, stored);
+        for (const Reader& reader : own) carry(move.made.front(), q, reader.pass, reader.place, stored);
     }
 }
 

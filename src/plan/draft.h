@@ -95,17 +95,13 @@ private:
         int pass;
         Slot place;  // where its copy of the value would stand
     };
-    struct Move {
-        Few<ValueId, 8> values;       // the value, what it is made of, and what is read for it
-        Few<ValueId, 4> kept;         // statistics of rows that are stored for it
-        double written = 0;           // their bytes
-        double reads = 0, work = 0;   // bytes, weighted flops
-        bool casts = false;           // reads a tensor of its shape in another dtype
-        size_t first = 0, count = 0;  // of its readers
+    struct Move : Moved {
+        Few<ValueId, 8> values;  // all that is made and read
+        bool casts = false;      // reads a tensor of its shape in another dtype
+        size_t first = 0;        // of its readers
     };
     bool of_rows(ValueId v, int pass) const;
     bool movable(ValueId v, int pass, const std::vector<bool>& stored, Move& move) const;
-    double delay(double work, ValueId x, int pass) const;
     void find_homes();
     std::span<const ValueId> values_at_home(int pass) const {
         return {at_home_.data() + first_at_home_[static_cast<size_t>(pass)],

@@ -2,20 +2,27 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "transfuse/plan.h"
+#include "plan/fusion.h"
+#include "plan/questions.h"
 
 namespace transfuse {
 
 bool is_view_op(Op op);  // slice, permute, expand, flip, reshape
 
 struct Facts {
-    Facts(const Graph& graph, const Machine& machine);
+    // asked: where questions about sizes are written down; null: nowhere.
+    Facts(const Graph& graph, const Machine& machine, Questions* asked = nullptr);
+    // Of a graph of the same nodes (alike() of form.cpp) whose sizes, and those of its operands, are others where
+    // `changed`. Users are not told.
+    Facts(const Facts& like, const Graph& graph, const std::vector<bool>& changed);
 
     const Graph& graph;
     const Machine& machine;
+    Questions* const asked;
     std::vector<bool> literal;    // scalar, full
     std::vector<bool> parameter;  // depends on params and constants alone
     std::vector<bool> output;
@@ -41,7 +48,20 @@ struct Facts {
     }
     static size_t at(ValueId v) { return static_cast<size_t>(v); }
 
+    // All that is asked about sizes but for which of them are equal.
+    bool at_most(const Sizes& extents, int64_t most) const;  // their product
+    bool splits(const Sizes& from, const Sizes& to) const;   // splits_only
+    std::optional<TilePool> pool(ValueId v) const;           // tile_pool
+    bool gains(const Moved& moved) const { return note_gain(moved, gain(moved) > 0); }
+
+    double gain(const Moved& moved) const;  // seconds
+    const std::vector<bool>& smalls() const { return small_; }
+
 private:
+    void count(ValueId v, bool product_too);
+    double delay(double work, ValueId x, ValueId anchor) const;
+    bool note_gain(const Moved& moved, bool answer) const;
+
     std::vector<bool> small_;
     std::vector<ValueId> users_;
     std::vector<size_t> first_user_;

@@ -86,7 +86,7 @@ Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const 
     }
     const bool keepdim = node.attributes.flag(Key::keepdim);
     if (pass.kind == PassKind::dense) {
-        if (dims == Sizes{1} && keepdim && grid[1] <= facts.machine.tile_channels) return operand;
+        if (dims == Sizes{1} && keepdim && facts.at_most({grid[1]}, facts.machine.tile_channels)) return operand;
         if (!facts.machine.grid_rows && shape[1] > 1)
             for (size_t axis = 2; axis < grid.size(); ++axis)
                 if (shape[axis] > 1 && std::find(dims.begin(), dims.end(), static_cast<int64_t>(axis)) == dims.end())
@@ -94,20 +94,21 @@ Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const 
         return node.op == Op::var && !facts.machine.grid_var ? Slot::absent : Slot::grid;
     }
     if (dims.empty()) return Slot::grid;
-    int64_t row = 1;
-    for (int64_t axis : dims) row *= grid[static_cast<size_t>(axis)];
+    Sizes row;
+    for (int64_t axis : dims) row.push_back(grid[static_cast<size_t>(axis)]);
     // [1], [2…], or [1…]: a run of axes that ends with the last, or the channels alone.
     const bool usual =
         dims.front() >= 1 &&
         (dims == Sizes{1} || (dims.front() <= 2 && dims.back() + 1 == static_cast<int64_t>(grid.size()) &&
                               dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size())));
-    const bool fits = keepdim && row <= facts.machine.row_elements && (pass.row.empty() || pass.row == dims);
+    const bool fits =
+        keepdim && facts.at_most(row, facts.machine.row_elements) && (pass.row.empty() || pass.row == dims);
     return fits && (usual || facts.machine.any_rows) ? Slot::tile : Slot::grid;
 }
 
 bool Draft::pools(int p) const {
     const DraftPass& pass = passes[static_cast<size_t>(p)];
-    return pass.kind == PassKind::library && facts.machine.pools_in_loop && tile_pool(facts.graph, pass.anchor);
+    return pass.kind == PassKind::library && facts.machine.pools_in_loop && facts.pool(pass.anchor);
 }
 
 Slot Draft::fit(ValueId v, int p) const {
@@ -147,7 +148,7 @@ Slot Draft::fit(ValueId v, int p) const {
     if (is_reduction(node.op)) return fit_reduction(v, pass, here);
     if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && facts.machine.pools_in_tile > 0 &&
         !apart_.count(v) && slot(p, node.args[0]) != Slot::absent && facts.shape(node.args[0]) == pass.domain)
-        if (const auto pool = tile_pool(facts.graph, v); pool && numel(pool->window) <= facts.machine.pool_outputs)
+        if (const auto pool = facts.pool(v); pool && numel(pool->window) <= facts.machine.pool_outputs)
             return Slot::pooled;
     return Slot::absent;
 }

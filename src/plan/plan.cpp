@@ -2,6 +2,7 @@
 #include <set>
 
 #include "graph/has.h"
+#include "plan/form.h"
 #include "plan/settle.h"
 
 namespace transfuse {
@@ -74,8 +75,9 @@ void explain_choice(Plan& plan, ValueId v, const std::string& why) {
 
 }  // namespace
 
-Plan plan(const Graph& rewritten, const Machine& machine) {
-    const Facts facts(rewritten, machine);
+Plan plan(const Graph& rewritten, const Machine& machine) { return planned(Facts(rewritten, machine)); }
+
+Plan planned(const Facts& facts) {
     std::set<ValueId> twice, apart;
     Attempt best = attempt(facts, twice, apart);
     // One decision at a time, in the order they come up; a different choice may bring up others.
@@ -100,8 +102,8 @@ Plan plan(const Graph& rewritten, const Machine& machine) {
         }
     }
     for (const auto& [v, why] : reasons) explain_choice(best.plan, v, why);
-    best.plan.graph = rewritten;
-    best.plan.machine = machine;
+    best.plan.graph = facts.graph;
+    best.plan.machine = facts.machine;
     return std::move(best.plan);
 }
 

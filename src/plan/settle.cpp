@@ -7,6 +7,33 @@ namespace transfuse {
 
 namespace {
 
+void estimate(const Facts& facts, Pass& pass) {
+    double product = 0, other = 0;
+    for (const TileStep& step : pass.steps) {
+        const size_t i = Facts::at(step.value);
+        pass.cost.flops += facts.flops[i];
+        // Covariances are summed in fp64, not by the units that multiply matrices.
+        if (facts.product[i] && facts.graph[step.value].op != Op::covariance && step.scope != Scope::tail)
+            product += facts.flops[i] * facts.padding[i];
+        else
+            other += facts.work(step.value);
+    }
+    for (ValueId v : pass.reads) pass.cost.bytes += facts.read_bytes(v);
+    for (const Store& store : pass.stores) pass.cost.bytes += facts.bytes(store.value);
+    const Machine& machine = facts.machine;
+    // Where no tile is stored, the chain runs on the product's own registers.
+    const bool stores_tiles = std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& step) {
+        return step.scope == Scope::tile && std::any_of(pass.stores.begin(), pass.stores.end(),
+                                                        [&](const Store& store) { return store.value == step.value; });
+    });
+    const bool ordinary = pass.kind == PassKind::dense && facts.ordinary[Facts::at(pass.anchor)];
+    const bool beside = pass.kind == PassKind::dense && stores_tiles && machine.tile_flops > 0 && !ordinary;
+    const double rate = beside ? machine.tile_flops : machine.pointwise_flops;
+    if (ordinary) other += product * rate / machine.flops, product = 0;  // one after the other
+    pass.seconds =
+        machine.launch + std::max({product / machine.flops, other / rate, pass.cost.bytes / machine.bandwidth});
+}
+
 class Settling {
 public:
     explicit Settling(const Draft& draft)
@@ -34,8 +61,7 @@ public:
             copy.stores = {{v, v, {}}};
             plan.passes.push_back(std::move(copy));
         }
-        for (Pass& pass : plan.passes) estimate(pass);
-        for (const Pass& pass : plan.passes) plan.seconds += pass.seconds;
+        estimate(facts_, plan);
         return plan;
     }
 
@@ -221,34 +247,6 @@ private:
         return result;
     }
 
-    void estimate(Pass& pass) const {
-        double product = 0, other = 0;
-        for (const TileStep& step : pass.steps) {
-            const size_t i = Facts::at(step.value);
-            pass.cost.flops += facts_.flops[i];
-            // Covariances are summed in fp64, not by the units that multiply matrices.
-            if (facts_.product[i] && facts_.graph[step.value].op != Op::covariance && step.scope != Scope::tail)
-                product += facts_.flops[i] * facts_.padding[i];
-            else
-                other += facts_.work(step.value);
-        }
-        for (ValueId v : pass.reads) pass.cost.bytes += facts_.read_bytes(v);
-        for (const Store& store : pass.stores) pass.cost.bytes += facts_.bytes(store.value);
-        const Machine& machine = facts_.machine;
-        // Where no tile is stored, the chain runs on the product's own registers.
-        const bool stores_tiles = std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& step) {
-            return step.scope == Scope::tile &&
-                   std::any_of(pass.stores.begin(), pass.stores.end(),
-                               [&](const Store& store) { return store.value == step.value; });
-        });
-        const bool ordinary = pass.kind == PassKind::dense && facts_.ordinary[Facts::at(pass.anchor)];
-        const bool beside = pass.kind == PassKind::dense && stores_tiles && machine.tile_flops > 0 && !ordinary;
-        const double rate = beside ? machine.tile_flops : machine.pointwise_flops;
-        if (ordinary) other += product * rate / machine.flops, product = 0;  // one after the other
-        pass.seconds =
-            machine.launch + std::max({product / machine.flops, other / rate, pass.cost.bytes / machine.bandwidth});
-    }
-
     const Draft& draft_;
     const Facts& facts_;
     size_t n_;
@@ -262,6 +260,10 @@ private:
 };
 
 }  // namespace
+
+void estimate(const Facts& facts, Plan& plan) {
+    for (Pass& pass : plan.passes) estimate(facts, pass), plan.seconds += pass.seconds;
+}
 
 Plan settle(const Draft& draft) { return Settling(draft).run(); }
 

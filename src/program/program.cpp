@@ -6,6 +6,7 @@
 
 #include "algebra/lower.h"
 #include "cuda/executable.h"
+#include "plan/form.h"
 #include "program/kept.h"
 #include "program/layout.h"
 #include "transfuse/algebra.h"
@@ -64,11 +65,12 @@ Machine machine_for(Engine engine) {
 template <class GraphOf>
 std::shared_ptr<const Instance> make_instance(const Graph& rewritten, const CallMode& mode,
                                               std::vector<Sizes> leaf_strides, std::vector<Sizes> output_strides,
-                                              const std::shared_ptr<cuda::KnownKernels>& kernels, GraphOf graph_of) {
+                                              Forms& forms, const std::shared_ptr<cuda::KnownKernels>& kernels,
+                                              GraphOf graph_of) {
     auto instance = std::make_shared<Instance>();
     for (ValueId id : rewritten.outputs()) instance->output_types.push_back(rewritten[id].type);
     instance->output_strides = std::move(output_strides);
-    const Plan planned = plan(rewritten, machine_for(mode.engine));
+    const Plan planned = forms.plan(rewritten, machine_for(mode.engine));
     CompileOptions options;
     options.precision = mode.precision;
     options.leaf_strides = std::move(leaf_strides);
@@ -137,7 +139,8 @@ struct Program::Reading {
     }
 };
 
-Program::Program(std::string text) : text_(std::move(text)), kernels_(cuda::no_kernels_yet()) {
+Program::Program(std::string text)
+    : text_(std::move(text)), forms_(std::make_shared<Forms>()), kernels_(cuda::no_kernels_yet()) {
     std::string piece;
     int64_t leaf = 0;
     for (size_t at = 0; at < text_.size();) {
@@ -280,7 +283,7 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
             output_layout(reading.written ? *reading.written : reading.lowered->graph, leaves);
         for (size_t j = output_strides.size(); j < graph.outputs().size(); ++j)  // what is kept
             output_strides.push_back(contiguous_strides(graph[graph.outputs()[j]].type.shape));
-        return make_instance(graph, mode, strides_of(leaves), std::move(output_strides), kernels_,
+        return make_instance(graph, mode, strides_of(leaves), std::move(output_strides), *forms_, kernels_,
                              [read = reading.read, mode](const std::vector<Type>& types) {
                                  return Reading(read, types, false).forward(mode);
                              });
@@ -303,7 +306,7 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
         // A gradient has the layout of its leaf, as autograd's accumulation would make it.
         std::vector<Sizes> output_strides;
         for (ValueId leaf : request.wrt) output_strides.push_back(dense_like(leaves[static_cast<size_t>(leaf)]));
-        return make_instance(graph, mode, std::move(strides), std::move(output_strides), kernels_,
+        return make_instance(graph, mode, std::move(strides), std::move(output_strides), *forms_, kernels_,
                              [read = reading.read, mode, request, of = leaves.size(),
                               given = gradients.size()](std::vector<Type> types) {
                                  types.resize(of);
