@@ -52,8 +52,7 @@ def _(t, x):
 
 @op("hardtanh.default")
 def hardtanh(t, x, lo, hi):
-    # Its gradient at the bounds is 0 where clamp's is 1. Zeros are met often, other bounds by chance.
-    return t.emit("clamp", t.emit("relu", x), hi=hi) if lo == 0 else t.emit("clamp", x, lo=lo, hi=hi)
+    return t.emit("hardtanh", x, lo=lo, hi=hi)  # clamp, but for its gradient at the bounds: 0
 
 
 @op("relu6.default")
@@ -70,8 +69,7 @@ def _(t, x, threshold, value):
 
 @op("softshrink.default")
 def _(t, x, bound):
-    above = t.emit("relu", t.emit("sub", x, bound))
-    return t.emit("sub", above, t.emit("relu", t.emit("sub", t.emit("neg", x), bound)))
+    return t.emit("sub", x, t.emit("clamp", x, lo=-bound, hi=bound))
 
 
 @op("rrelu.default")
@@ -88,6 +86,9 @@ def clamp(t, x, lo, hi=None):
 
 @op("clamp.Tensor")
 def _(t, x, lo, hi=None):
+    lo, hi = number_beside(lo, x), number_beside(hi, x)
+    if not isinstance(lo, Node) and not isinstance(hi, Node):
+        return t.emit("clamp", x, lo=lo, hi=hi)
     x = t.operand(x) if isinstance(x, Node) else x
     x = x if lo is None else t.emit("maximum", x, lo)
     return x if hi is None else t.emit("minimum", x, hi)
@@ -182,8 +183,8 @@ _ROOTS = {0.5: "sqrt", -0.5: "rsqrt"}
 
 @op("pow.Tensor_Scalar")
 def _(t, a, b):
-    # PyTorch takes roots for these, whose values at −∞ and −0 are others. (CUDA's kernels still say pow.)
-    if isinstance(b, float) and b in _ROOTS and t.result.device.type == "cpu":
+    # PyTorch takes roots for these, whose values at −∞ and −0 are others.
+    if isinstance(b, float) and b in _ROOTS:
         return t.emit(_ROOTS[b], a)
     return t.emit("pow", *both(a, b))
 

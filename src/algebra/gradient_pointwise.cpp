@@ -71,7 +71,7 @@ void differentiate_unary(Adjoints& a, ValueId y, ValueId g) {
             case Op::sigmoid:
                 return a.mul(g, a.mul(y, a.one_minus(y)));
             case Op::relu:
-                return a.or_zero(a.greater(x, 0), g);
+                return a.zero_or(a.at_most(x, 0), g);  // a nan passes it on
             case Op::leaky_relu:
                 return a.where(a.greater(x, 0), g, a.scaled(g, number(Key::negative_slope)));
             case Op::elu:
@@ -99,7 +99,7 @@ void differentiate_unary(Adjoints& a, ValueId y, ValueId g) {
             }
             case Op::hardswish: {
                 const ValueId slope = a.mul(g, a.shifted(a.scaled(x, 1.0 / 3), 0.5));
-                return a.where(a.at_least(x, 3), g, a.or_zero(a.greater(x, -3), slope));
+                return a.where(a.at_least(x, 3), g, a.zero_or(a.at_most(x, -3), slope));
             }
             case Op::hardtanh: {  // open interval
                 const ValueId above = a.or_zero(a.greater(x, number(Key::lo)), g);
@@ -146,7 +146,13 @@ void differentiate_binary(Adjoints& a, ValueId y, ValueId g) {
         case Op::pow:
             give(p, [&] {  // g·q·p^(q−1), zero where q is zero
                 if (a[q].op == Op::scalar && a[q].attributes.number(Key::value) == 2) return a.scaled(a.mul(g, p), 2);
-                const ValueId slope = a.mul(q, a.add(Op::pow, {p, a.shifted(q, -1)}));
+                auto power = [&] {  // as PyTorch has it, whose powers of ±½ are roots
+                    const double rest = a[q].op == Op::scalar ? a[q].attributes.number(Key::value) - 1 : 0;
+                    if (rest == 0.5) return a.add(Op::sqrt, {p});
+                    if (rest == -0.5) return a.add(Op::rsqrt, {p});
+                    return a.add(Op::pow, {p, a.shifted(q, -1)});
+                };
+                const ValueId slope = a.mul(q, power());
                 return a.zero_or(a.add(Op::equal, {q, a.builder().scalar(0)}), a.mul(g, slope));
             });
             give(q, [&] {  // g·y·log p, zero where y is zero
@@ -155,11 +161,11 @@ void differentiate_binary(Adjoints& a, ValueId y, ValueId g) {
             });
             return;
         case Op::minimum:
-        case Op::maximum: {  // ties share
+        case Op::maximum: {  // ties share, and beside a nan both get all
             auto share = [&](ValueId own, ValueId other) {
-                const ValueId wins =
-                    node.op == Op::maximum ? a.add(Op::greater, {own, other}) : a.add(Op::greater, {other, own});
-                return a.where(a.add(Op::equal, {own, other}), a.scaled(g, 0.5), a.or_zero(wins, g));
+                const ValueId loses =
+                    node.op == Op::maximum ? a.add(Op::greater, {other, own}) : a.add(Op::greater, {own, other});
+                return a.where(a.add(Op::equal, {own, other}), a.scaled(g, 0.5), a.zero_or(loses, g));
             };
             give(p, [&] { return share(p, q); });
             give(q, [&] { return share(q, p); });

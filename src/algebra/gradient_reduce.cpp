@@ -26,10 +26,10 @@ void differentiate_reduction(Adjoints& a, ValueId y, ValueId g) {
         case Op::mean:
             return a.accumulate(x, a.expand(a.scaled(g, 1 / count), type.shape));
         case Op::amax:
-        case Op::amin: {  // equal extremes share alike
+        case Op::amin: {  // equal extremes share alike; nan equals nothing, and 0/0 shares are nan, as in PyTorch
             const ValueId mask = a.add(Op::equal, {x, result});
             const ValueId shared = a.add(Op::div, {g, a.builder().reduce(Op::sum, mask, dims, true)});
-            return a.accumulate(x, a.or_zero(mask, shared));
+            return a.accumulate(x, a.mul(mask, shared));
         }
         case Op::logsumexp:
             return a.accumulate(x, a.mul(g, a.add(Op::exp, {a.minus(x, result)})));
