@@ -53,7 +53,7 @@ enum class Op : uint8_t {
 enum class Key : uint8_t {
     stride, padding, output_padding, dilation, groups, kernel, ceil_mode, count_include_pad, divisor, output_size, scale,
     up, down, dil, offset, out, taps,
-    dims, keepdim, correction, eps, momentum, training, num_groups, normalized_shape,
+    dims, keepdim, finite, correction, eps, momentum, training, num_groups, normalized_shape,
     negative_slope, alpha, gamma, beta, threshold, approximate, lo, hi, exponent,
     shape, order, start, end, step, axis, value, values, dtype,
     rows, matrix, counts, los, his, steps, sizes,

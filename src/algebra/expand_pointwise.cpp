@@ -27,11 +27,17 @@ ValueId hardtanh_is_clamp(Rewriter& r, ValueId id) {
                  {{Key::lo, node.attributes.number(Key::lo)}, {Key::hi, node.attributes.number(Key::hi)}});
 }
 
-// softmax(x) = exp(x − logsumexp(x)), log_softmax(x) = x − logsumexp(x); 16-bit values in f32, as PyTorch does.
+// softmax(x) = exp(x − logsumexp(x)), log_softmax(x) = x − logsumexp(x); 16-bit values in f32, as PyTorch does. All of
+// a row with ∞ in it is NaN: so is its sum.
 ValueId expand_softmax(Rewriter& r, ValueId id) {
     const Node node = r[id];
     const ValueId x = cast(r, node.args[0], wide(node.type.dtype));
-    ValueId y = minus(r, x, reduce(r, Op::logsumexp, x, node.attributes.integers(Key::dims)));
+    const Sizes& dims = node.attributes.integers(Key::dims);
+    const ValueId sum =
+        dims.empty()
+            ? x
+            : r.add(Op::logsumexp, {x}, {{Key::dims, dims}, {Key::keepdim, int64_t{1}}, {Key::finite, int64_t{1}}});
+    ValueId y = minus(r, x, sum);
     if (node.op == Op::softmax) y = unary(r, Op::exp, y);
     r.say(name(node.op), " over ", node.attributes.integers(Key::dims), " by logsumexp");
     return cast(r, y, node.type.dtype);

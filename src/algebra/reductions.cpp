@@ -40,12 +40,20 @@ ValueId size_one_axes(Rewriter& r, ValueId id) {
         if (r.shape(x)[at(axis)] != 1) dims.push_back(axis);
     if (dims.size() == r[id].attributes.integers(Key::dims).size()) return -1;
     r.say(name(r.op(id)), " over axes of extent 1 is the value itself");
-    return reduce(r, r.op(id), x, std::move(dims));
+    if (dims.empty()) return x;
+    Attributes attributes = r[id].attributes;
+    attributes.set(Key::dims, std::move(dims));
+    return r.add(r.op(id), {x}, std::move(attributes));
 }
 
-// sum of sum, mean of mean, max of max, logsumexp of logsumexp: over the union of their axes.
+bool is_finite_sum(const Rewriter& r, ValueId id) {
+    return r.is(id, Op::logsumexp) && r[id].attributes.flag(Key::finite);
+}
+
+// sum of sum, mean of mean, max of max, logsumexp of logsumexp: over the union of their axes. (Not where the inner one
+// says NaN for ∞: the outer would have to tell them apart.)
 ValueId merge_reductions(Rewriter& r, ValueId id) {
-    if (!r.is(r.arg(id), r.op(id)) || r.is(id, Op::var) || r.is_moment()) return -1;
+    if (!r.is(r.arg(id), r.op(id)) || r.is(id, Op::var) || r.is_moment() || is_finite_sum(r, r.arg(id))) return -1;
     const Node node = r[id];
     const ValueId x = node.args[0];
     Sizes dims = node.attributes.integers(Key::dims);
@@ -54,7 +62,9 @@ ValueId merge_reductions(Rewriter& r, ValueId id) {
     std::sort(dims.begin(), dims.end());
     dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
     r.say(name(node.op), " of ", name(node.op), " over ", dims);
-    return reduce(r, node.op, r.arg(x), std::move(dims));
+    Attributes attributes = node.attributes;
+    attributes.set(Key::dims, std::move(dims));
+    return r.add(node.op, {r.arg(x)}, std::move(attributes));
 }
 
 // Reduce first, round to 16 bits afterwards: fewer roundings, on fewer elements.

@@ -24,6 +24,7 @@ void evaluate_reduction(const Node& node, std::span<const TensorView> args, cons
         }
     }
     const auto count = static_cast<double>(numel(inner_shape));
+    const bool finite = node.op == Op::logsumexp && node.attributes.flag(Key::finite);
     const double correction = node.op == Op::var ? static_cast<double>(node.attributes.integer(Key::correction)) : 0;
     const auto total = [&](int64_t base, auto&& term) {
         double sum = 0;
@@ -55,7 +56,7 @@ void evaluate_reduction(const Node& node, std::span<const TensorView> args, cons
                     return extreme(base, infinity, [](double a, double b) { return a < b; });
                 case Op::logsumexp: {
                     const double top = extreme(base, -infinity, [](double a, double b) { return a > b; });
-                    if (std::isinf(top)) return top;
+                    if (std::isinf(top)) return finite && top > 0 ? std::nan("") : top;
                     return top + std::log(total(base, [&](double v) { return std::exp(v - top); }));
                 }
                 case Op::var: {

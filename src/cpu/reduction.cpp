@@ -31,6 +31,7 @@ Box Tiling::box(int64_t index) const {
 
 GridReduction::GridReduction(const Node& node, const Type& x, const Tiling& tiling) : op_(node.op), tiling_(tiling) {
     if (op_ == Op::var) correction_ = static_cast<double>(node.attributes.integer(Key::correction));
+    finite_ = op_ == Op::logsumexp && node.attributes.flag(Key::finite);
     width_ = op_ == Op::var ? 3 : op_ == Op::logsumexp ? 2 : 1;
     const size_t rank = x.shape.size(), shift = 5 - rank;
     const Sizes& dims = node.attributes.integers(Key::dims);
@@ -95,6 +96,7 @@ double GridReduction::finish(const double* entry) const {
         case Op::mean:
             return entry[0] / count_;
         case Op::logsumexp:
+            if (finite_ && entry[0] == infinity) return std::nan("");
             return std::isinf(entry[0]) ? entry[0] : entry[0] + std::log(entry[1]);
         case Op::var:
             return entry[2] / std::max(0.0, count_ - correction_);

@@ -42,6 +42,7 @@ private:
 
     Op op_;
     double correction_ = 0, count_ = 1;
+    bool finite_ = false;  // a logsumexp is NaN in the place of ∞
     Tiling tiling_;
     std::array<bool, 5> reduced_{};
     Five result_axis_{};                    // axis of the result that keeps grid axis a, or −1

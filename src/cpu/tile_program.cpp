@@ -156,6 +156,7 @@ private:
         step.args[0] = arg;
         step.arg_count = 1;
         step.reduction = node.op;
+        step.finite = node.op == Op::logsumexp && node.attributes.flag(Key::finite);
         if (node.op == Op::var) step.correction = static_cast<double>(node.attributes.integer(Key::correction));
         Slot s;
         s.value = v;
@@ -189,6 +190,7 @@ private:
         step.arg_count = 1;
         step.reduction = node.op;
         step.across_channels = dims == all && !slot(arg).once;
+        step.finite = node.op == Op::logsumexp && node.attributes.flag(Key::finite);
         if (node.op == Op::var) step.correction = static_cast<double>(node.attributes.integer(Key::correction));
         Slot s;
         s.value = v;

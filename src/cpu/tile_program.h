@@ -80,6 +80,7 @@ private:
         Op reduction = Op::sum;
         double correction = 0;
         bool across_channels = false;  // reduce_plane: over all planes of the tile
+        bool finite = false;           // logsumexp: NaN in the place of ∞
         bool softmax = false;          // logsumexp: leaves exp(x − top) in its operand and yields 1/Σ
     };
     struct Stage {

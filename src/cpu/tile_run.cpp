@@ -226,9 +226,11 @@ void TileRun<T>::reduce(const TileProgram::Step& step) {
         case Op::logsumexp: {
             T* top = temporary_[0];
             fold(RowOp::maximum, top);
-            // Where everything is −∞ (or anything +∞) the top itself is the answer: subtract a finite number there.
+            // Where everything is −∞ (or anything ∞) the top itself is the answer: subtract a finite number there. But
+            // not where ∞ shall be NaN: ∞ − ∞ is.
             for (int64_t i = 0; i < n; ++i)
-                if (std::isinf(top[i])) top[i] = std::copysign(std::numeric_limits<T>::max(), top[i]);
+                if (std::isinf(top[i]) && !(step.finite && top[i] > 0))
+                    top[i] = std::copysign(std::numeric_limits<T>::max(), top[i]);
             const T zero = 0;
             k.row(RowOp::copy, {out, {&zero, nullptr, nullptr}, {true, false, false}, {0, 0}, n});
             if (step.softmax) {
@@ -302,6 +304,7 @@ void TileRun<T>::reduce_plane(const TileProgram::Step& step, int64_t c) {
             double total = 0;
             if (!std::isinf(top)) each_row([&](const T* row) { total += k.sum_exp(row, top, n); });
             result = std::isinf(top) ? static_cast<double>(top) : top + std::log(total);
+            if (step.finite && result == std::numeric_limits<double>::infinity()) result = std::nan("");
             break;
         }
         case Op::var: {

@@ -85,10 +85,13 @@ void CellWriter::over_channels(ValueId v) {
     body_.line(loop + peak + " = " + (least ? "tf_min(" : "tf_max(") + peak + ", " + of + ");");
     if (node.op != Op::logsumexp) return;
     body_.line("float " + name + " = 0.0f;");
-    body_.line("const float " + name + "_pivot = " + peak + " - " + peak + " == 0.0f ? " + peak + " : 0.0f;");
+    // A pivot of ∞ makes the sum NaN, and so the shares.
+    const std::string whole = node.attributes.flag(Key::finite) ? "" : peak + " == " + infinity + " ? ";
+    body_.line("const float " + name + "_pivot = " + peak + " == -" + infinity + " ? 0.0f : " + peak + ";");
     body_.line(loop + name + " += tf_exp(" + of + " - " + name + "_pivot);");
-    if (has_shares(graph_, v)) body_.line("const float " + name + "_inverse = 1 / " + name + ";");
-    body_.line(name + " = logf(" + name + ") + " + name + "_pivot;");
+    if (has_shares(graph_, v))
+        body_.line("const float " + name + "_inverse = " + whole + (whole.empty() ? "" : "0 : ") + "1 / " + name + ";");
+    body_.line(name + " = " + whole + (whole.empty() ? "" : peak + " : ") + "logf(" + name + ") + " + name + "_pivot;");
 }
 
 void CellWriter::begin_pool() {

@@ -14,8 +14,8 @@ int Emitter::components(Fold::Combine combine) {
 
 std::string Emitter::combine_code() {
     return R"cuda(
-// Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of an infinite one).
-template <class R> TF_FUNCTION R tf_pivot(R m) { return tf_abs(m) == (R)__int_as_float(0x7f800000) ? (R)0 : m; }
+// Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of -inf; inf makes s a nan).
+template <class R> TF_FUNCTION R tf_pivot(R m) { return m == (R)__int_as_float(0xff800000) ? (R)0 : m; }
 template <class R> TF_FUNCTION void tf_merge_logsumexp(R& m, R& s, R m2, R s2) {
     R top = tf_max(m, m2), pivot = tf_pivot(top);
     s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + (s2 == (R)0 ? s2 : s2 * tf_exp(tf_pivot(m2) - pivot));
@@ -183,12 +183,18 @@ Lanes Emitter::finish_reduction(ValueId id, const Lanes& folded, int64_t count, 
             value = "tf_max((" + s + " - " + d + " * " + d + " / " + count_text + "), 0.0) / tf_max(" + count_text +
                     " - " + free + ", 0.0)";
         }
+        const bool infinite = node.op == Op::logsumexp && !node.attributes.flag(Key::finite);
+        auto unless_infinite = [&](const std::string& one, const std::string& otherwise) {
+            return folded.pivot[lane] + " == " + literal(std::numeric_limits<double>::infinity(), folded.real) + " ? " +
+                   otherwise + " : " + one;
+        };
+        if (infinite) value = unless_infinite(text, folded.pivot[lane]);
         const std::string type(real_name(real));
         auto rounded = [&](const std::string& one) { return let(type, {"(", type, ")(", one, ")"}, "v"); };
         result.text.push_back(rounded(value));
         if (folded.pivot.empty() || !has_shares(graph_, id)) continue;
         result.pivot.push_back(rounded(folded.pivot[lane]));
-        result.inverse.push_back(rounded(folded.inverse[lane]));
+        result.inverse.push_back(rounded(infinite ? unless_infinite(folded.inverse[lane], "0") : folded.inverse[lane]));
     }
     return result;
 }

@@ -253,14 +253,19 @@ private:
                 plain);
             if (node.op == Op::logsumexp) {
                 declare(name, "0");
-                body_.line(lanes_loop + "if (!(" + peak + "[v] - " + peak + "[v] == 0)) " + peak + "[v] = 0;");
+                // A peak of ∞ makes the sum NaN, and so the shares.
+                const std::string infinity = "__int_as_float(0x7f800000)", at_peak = peak + "[v]";
+                const std::string whole = node.attributes.flag(Key::finite) ? "" : at_peak + " == " + infinity + " ? ";
+                body_.line(lanes_loop + "if (" + at_peak + " == -" + infinity + ") " + at_peak + " = 0;");
                 each(name, sum,
                      [&](int64_t i, const std::string& x) { return "tf_exp_below(" + x + ", " + lane(peak, i) + ")"; });
                 if (shares) {
                     body_.line(type_ + " " + name + "_inverse[" + number(width) + "];");
-                    body_.line(lanes_loop + name + "_inverse[v] = 1 / " + name + "[v];");
+                    body_.line(lanes_loop + name + "_inverse[v] = " + whole + (whole.empty() ? "" : "0 : ") + "1 / " +
+                               name + "[v];");
                 }
-                body_.line(lanes_loop + name + "[v] = tf_log(" + name + "[v]) + " + peak + "[v];");
+                body_.line(lanes_loop + name + "[v] = " + whole + (whole.empty() ? "" : at_peak + " : ") + "tf_log(" +
+                           name + "[v]) + " + at_peak + ";");
             }
         }
         Lanes lanes{{}, {}, real_};

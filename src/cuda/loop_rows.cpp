@@ -213,13 +213,16 @@ private:
                 break;
             case Op::logsumexp: {
                 extreme(name + "_top", real, lowest, "max", x);
-                body_.line({"const ", real, " ", name, "_pivot = tf_abs(", name, "_top) == ", highest, " ? (", real,
+                // A pivot of ∞ makes the mass NaN, and so the shares.
+                const std::string whole = node.attributes.flag(Key::finite) ? "" : name + "_top == " + highest + " ? ";
+                body_.line({"const ", real, " ", name, "_pivot = ", name, "_top == ", lowest, " ? (", real,
                             ")0 : ", name, "_top;"});
                 sum(name + "_mass", real, "tf_exp(" + x + " - " + name + "_pivot)");
-                define("tf_abs(" + name + "_top) == " + highest + " ? " + name + "_top : tf_log(" + name + "_mass) + " +
-                       name + "_pivot");
+                define(whole + (whole.empty() ? "" : name + "_top : ") + "tf_log(" + name + "_mass) + " + name +
+                       "_pivot");
                 if (!has_shares(graph_, id)) break;
-                body_.line({"const ", real, " ", name, "_inverse = 1 / ", name, "_mass;"});
+                body_.line({"const ", real, " ", name, "_inverse = ", whole, whole.empty() ? "" : "0 : ", "1 / ", name,
+                            "_mass;"});
                 result.pivot = name + "_pivot", result.inverse = name + "_inverse";
                 break;
             }

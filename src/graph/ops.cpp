@@ -121,7 +121,7 @@ const std::vector<Schema>& table() {
         {mean, "mean", 1, 1, {all_dims(), keepdim}, "x"},
         {amax, "amax", 1, 1, {all_dims(), keepdim}, "x"},
         {amin, "amin", 1, 1, {all_dims(), keepdim}, "x"},
-        {logsumexp, "logsumexp", 1, 1, {all_dims(), keepdim}, "x"},
+        {logsumexp, "logsumexp", 1, 1, {all_dims(), keepdim, flag(K::finite, false)}, "x"},
         {var, "var", 1, 1, {all_dims(), keepdim, integer(K::correction, 1)}, "x"},
         {softmax, "softmax", 1, 1, {list(K::dims)}, "x"},
         {log_softmax, "log_softmax", 1, 1, {list(K::dims)}, "x"},
@@ -158,8 +158,8 @@ const std::vector<Schema>& table() {
 // clang-format off
 constexpr std::array key_names = {
     "stride", "padding", "output_padding", "dilation", "groups", "kernel", "ceil_mode", "count_include_pad",
-    "divisor", "output_size", "scale", "up", "down", "dil", "offset", "out", "taps", "dims", "keepdim", "correction",
-    "eps", "momentum", "training", "num_groups", "normalized_shape", "negative_slope", "alpha", "gamma", "beta",
+    "divisor", "output_size", "scale", "up", "down", "dil", "offset", "out", "taps", "dims", "keepdim", "finite",
+    "correction", "eps", "momentum", "training", "num_groups", "normalized_shape", "negative_slope", "alpha", "gamma", "beta",
     "threshold", "approximate", "lo", "hi", "exponent", "shape", "order", "start", "end", "step", "axis", "value",
     "values", "dtype", "rows", "matrix", "counts", "los", "his", "steps", "sizes",
 };

@@ -42,9 +42,9 @@ double extreme_of(const std::vector<double>& x, const std::vector<size_t>& group
     return sign * best;
 }
 
-double log_sum_exp_of(const std::vector<double>& x, const std::vector<size_t>& group) {
+double log_sum_exp_of(const std::vector<double>& x, const std::vector<size_t>& group, bool finite) {
     double largest = extreme_of(x, group, 1);
-    if (std::isinf(largest)) largest = 0;  // inf - inf would be NaN
+    if (std::isinf(largest) && !(finite && largest > 0)) largest = 0;  // inf - inf would be NaN
     double sum = 0;
     for (size_t i : group) sum += std::exp(x[i] - largest);
     return std::log(sum) + largest;
@@ -65,7 +65,7 @@ double reduced(const Operation& operation, const std::vector<size_t>& group) {
         case Op::amin:
             return extreme_of(x, group, -1);
         case Op::logsumexp:
-            return log_sum_exp_of(x, group);
+            return log_sum_exp_of(x, group, operation.node.attributes.flag(Key::finite));
         case Op::var:
             return variance_of(x, group, operation.integer(Key::correction));
         default:

@@ -129,7 +129,7 @@ class Printer:
             return f"{given[0]} {INFIX[op]} {given[1]}"
         if op in UNARY and not node.keys:
             return f"torch.ops.aten.{op}({given[0]})"
-        if op in REDUCED and set(node.keys) <= {"dims", "keepdim"}:
+        if op in REDUCED and set(node.keys) <= {"dims", "keepdim", "finite"}:
             return (
                 f"torch.ops.aten.{REDUCED[op]}({given[0]}, {whole('dims')}, {bool(node.keys.get('keepdim', [0])[0])})"
             )

@@ -146,6 +146,11 @@ void Chain::step(ValueId v) {
         channel_reduction(v);
 }
 
+// ∞ makes the mass NaN.
+static std::string or_infinite(const Node& sum, const std::string& top) {
+    return sum.attributes.flag(Key::finite) ? "" : "tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : ";
+}
+
 void Chain::unfold(const std::string& parts, const std::string& masses) {
     const TileProgram& program = epilogue_.program();
     const Node& node = epilogue_.graph()[program.fold];
@@ -160,8 +165,7 @@ void Chain::unfold(const std::string& parts, const std::string& masses) {
                    "[i][e] - " + top + "))");
         t.line("REAL " + name + dims(x) + ";");
         loops(x);
-        t.line(ref(name, x) + " = tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : tf_log(" +
-               ref(name + "_mass", x) + ") + " + top + ";");
+        t.line(ref(name, x) + " = " + or_infinite(node, top) + "tf_log(" + ref(name + "_mass", x) + ") + " + top + ";");
         return;
     }
     across(name, node.op == Op::mean ? Op::sum : node.op, parts + "[i][e]");
@@ -249,8 +253,8 @@ void Chain::channel_reduction(ValueId v) {
             t.line("REAL " + name + dims(x) + ";");
             loops(x);
             const std::string top = ref(name + "_top", x);
-            t.line(ref(name, x) + " = tf_abs(" + top + ") == __int_as_float(0x7f800000) ? " + top + " : tf_log(" +
-                   ref(name + "_mass", x) + ") + " + top + ";");
+            t.line(ref(name, x) + " = " + or_infinite(node, top) + "tf_log(" + ref(name + "_mass", x) + ") + " + top +
+                   ";");
             exponentials_[v] = node.args[0];
             break;
         }
