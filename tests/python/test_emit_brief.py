@@ -60,6 +60,12 @@ def test_values_are_computed_where_they_are_counted():
     assert "load_rows" not in text and "const float r1[] = {table[channel], table[channel + 8]};" in text
     assert "const float v1 = acc[0][e * 2 + i] + r1[i];" in text and "v2" not in text and "VECTOR]" not in text
     assert "parts[i][0] += v1 * v1;" in text and "parts[i][1] += v1;" in text
+    for declared in (
+        "float r1[BATCH], v1[BATCH][VECTOR], v2[BATCH][VECTOR];",
+        "float v1[BATCH][VECTOR], v2[BATCH][VECTOR];\n        float r1[BATCH];",
+    ):
+        first = COUNT.replace("float v1[BATCH][VECTOR], r1[BATCH], v2[BATCH][VECTOR];", declared)
+        assert written_out.computed_where_counted(written_out.rows_from_tables(LOAD + first)) == text
     read_again = COUNT.replace("    }", "        last = v1[0][0];\n    }")
     assert written_out.computed_where_counted(read_again) == read_again
 

@@ -1,6 +1,7 @@
 """What stands several times in device text is said once: each pass, on a few lines."""
 
 import re
+from dataclasses import replace
 
 from transfuse.emit.alike import EACH, one_text, said_for_each
 from transfuse.emit.builds import shared
@@ -111,6 +112,9 @@ def test_kernels_that_begin_alike_share_a_function():
     assert "sum(p0, n2, [&](float (&sums)[4], int first, int c) { p2[first + c] = sums[c] + p1[c]; }); }" in found
     other = lines.replace("p0[last]", "p0[first]", 1)
     assert "Rest" not in shared_beginnings(ALIKE % (lines, other))
+    # what follows an `if` of the common lines belongs to it
+    chosen = ALIKE.replace("        for (int c", "        if (t < 8) first();\n        else for (int c")
+    assert "else" not in shared_beginnings(chosen % (lines, lines)).partition("[&]")[2]
 
 
 SPACE = """
@@ -214,6 +218,10 @@ def test_a_struct_that_one_function_has_one_of_is_dissolved():
     assert "        for (int e = 0; e < 8; e++) if (is_inside(e)) sums[0] += sum[e] + table[channel];\n" in found.text
     twice = Chunk(HELD_BY_ONE[1].replace("product_role", "other"), {"other"}, function=True)
     assert dissolved([*source, twice]) == [*source, twice]
+    (found,) = dissolved(
+        [source[0], replace(source[1], text=HELD_BY_ONE[1].replace("tile(sum)", "tile(of<2>(sum, 1))"))]
+    )
+    assert "if (is_inside(e)) sums[0] += of<2>(sum, 1)[e] + table[channel];\n" in found.text
     told = HELD_BY_ONE[0].replace("DEVICE bool is_inside(", "template <bool WHOLE> DEVICE bool is_inside(")
     (found,) = dissolved([Chunk(told.replace("is_inside(e)", "is_inside<true>(e)"), {"Fragments"}), source[1]])
     assert "const auto is_inside = [&](bool WHOLE, int e) __attribute__((always_inline)) {\n" in found.text

@@ -1,5 +1,6 @@
 """Texts of emitted files without what generators leave: sums of sums, quotients of quotients, numbers in the names of names."""
 
+from transfuse.emit.chunks import Chunk
 from transfuse.emit.portable import of_floats
 from transfuse.emit.text.formulas import shortest
 from transfuse.emit.text.indices import indices
@@ -7,6 +8,7 @@ from transfuse.emit.text.machine import bytes_named, machine
 from transfuse.emit.text.nested import one_sum
 from transfuse.emit.text.typed import plainly, said, tree_of
 from transfuse.emit.text.words import words
+from transfuse.emit.unread import overloads_chosen
 
 
 def test_a_sum_of_sums_is_one_sum():
@@ -84,6 +86,19 @@ def test_roots_by_type():
     assert said(plainly(tree_of("tf_rsqrt(h[i] + 1e-5f) * h[i]"), known)) == "rsqrtf(h[i] + 1e-5f) * h[i]"
     assert said(plainly(tree_of("h[i] * tf_rsqrt(d[i])"), known)) == "h[i] * (1.0 / sqrt(d[i]))"
     assert said(plainly(tree_of("tf_rsqrt(u)"), known)) == "tf_rsqrt(u)"
+    of_a_type = "(double)tf_round<STORED>(d[i] * h[i])"
+    assert said(plainly(tree_of("(double)(tf_round<STORED>((d[i] * h[i])))"), known)) == of_a_type
+
+
+def test_a_function_of_a_type_is_called():
+    """What is rounded to the stored type keeps the function that rounds it."""
+    function = Chunk(
+        "template <class S, class R> TF_FUNCTION R tf_round(R v) { S s; s = v; return (R)s; }",
+        {"tf_round"},
+        function=True,
+    )
+    kernel = Chunk("__global__ void f(double* p) {\n    p[0] = tf_round<STORED>(p[0] * 2.0);\n}", {"f"}, kernel=True)
+    assert overloads_chosen([function, kernel]) == [function, kernel]
 
 
 def test_copies_take_pointers_where_all_callers_have_one():

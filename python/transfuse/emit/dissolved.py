@@ -16,6 +16,7 @@ MADE = re.compile(r"    DEVICE (?P<name>\w+)\((?P<taken>[^\n]*)\) : (?P<begun>[^
 MEMBER = re.compile(
     r"    (?P<type>(?:const )?\w+[&*]?) (?P<names>\w+(?:\[\w+\])*(?:, \w+)*)(?P<value> = [^;\n]*)?;(?P<said>[^\n]*)\n"
 )
+GIVEN = re.compile(r"[^(), ](?:[^(),]|\((?:[^()]|\([^()]*\))*\))*")  # what a call gives, one by one
 
 
 @dataclass
@@ -60,7 +61,7 @@ def _within(struct: re.Match, user: str) -> str | None:
     for method in methods:
         call = re.search(rf"\n( *){object_[1]}\.{method.name}\(([^\n;]*)\);", text)
         if call and text.count(f"{object_[1]}.{method.name}(") == 1 and method.type == "void":
-            inside = _renamed(method.body, dict(zip(_names(method.taken), call[2].split(", "))))
+            inside = _renamed(method.body, dict(zip(_names(method.taken), GIVEN.findall(call[2]))))
             text = text.replace(call[0], "\n" + re.sub(r"^ {8}", call[1], inside, flags=re.M).rstrip("\n"))
         else:
             lines.append(_lambda(method))

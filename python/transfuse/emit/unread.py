@@ -70,7 +70,7 @@ def sums_begun(source: list[Chunk]) -> list[Chunk]:
 
 TYPES = ("float", "double")
 HEAD = re.compile(rf"(template <class R> )?{INLINE} (?:float|double|R|void) (tf_\w+)\((float|double|R)\b")
-CALL = re.compile(r"\b(tf_\w+)\(")
+CALL = re.compile(r"\b(tf_\w+)(?:<\w+>)?\(")
 
 
 def overloads_chosen(source: list[Chunk]) -> list[Chunk]:

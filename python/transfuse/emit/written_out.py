@@ -51,8 +51,16 @@ def rows_from_tables(text: str) -> str:
     values = [f"{table}]", f"{table} + {loaded['row'].removeprefix('i * ')}]"]
     said = f"{rows} = {values[0]};" if same else f"{rows}[] = {{{', '.join(values)}}};"
     text = text.replace(loaded[0], "").replace(call[0], f"{call['I']}const float {said}")
-    text = re.sub(rf", {rows}\[BATCH\](?=[,;])", "", text, count=1)
+    text = _undeclared(text, rf"{rows}\[BATCH\]")
     return re.sub(rf"\b{rows}\[i\]", rows, text) if same else text
+
+
+def _undeclared(text: str, array: str) -> str:
+    """Without the declaration of an array, wherever in its list of names it stands."""
+    for pattern in (rf", {array}(?=[,;])", rf"(?<=float ){array}, ", rf"\n +float {array};"):
+        if (gone := re.sub(pattern, "", text, count=1)) != text:
+            return gone
+    return text
 
 
 ELEMENTS = r"UNROLL for \(int i = 0; i < BATCH; i\+\+\) UNROLL for \(int e = 0; e < VECTOR; e\+\+\) "

@@ -52,7 +52,12 @@ def _closes(a: Kernel, b: Kernel, count: int) -> bool:
     depth = sum(map(_depth, a.lines[:count]))
     for k in (a, b):
         tail, ends = k.lines[count : len(k.lines) - depth], k.lines[len(k.lines) - depth :]
-        if not tail or not _balanced(tail) or any(line.strip() != "}" for line in ends):
+        if (
+            not tail
+            or tail[0].lstrip().startswith("else")
+            or not _balanced(tail)
+            or any(line.strip() != "}" for line in ends)
+        ):
             return False
     return a.lines[count - 1].rstrip().endswith((";", "}", "{"))
 

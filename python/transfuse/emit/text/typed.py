@@ -98,6 +98,9 @@ class _Reader:
         elif self.at < len(self.items) and self.items[self.at].kind in ("word", "number"):
             found = Tree({"word": "name"}.get(self.items[self.at].kind, "number"), self.seen())
             self.at += 1
+            if (self.seen(), self.seen(2), self.seen(3)) == ("<", ">", "(") and (self.seen(1),) in TYPES:
+                found = Tree("name", f"{found.text}<{self.seen(1)}>")  # a function of a type
+                self.at += 3
         else:
             raise Unread(self.seen())
         while self.seen() in ("[", "(", "."):
