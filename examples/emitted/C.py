@@ -256,7 +256,7 @@ static __device__ void product_role(unsigned char* shared, Barriers& b, const Si
             UNROLL for (int k = 0; k < STATS; k++) partial[((long long)k * gridDim.x + blockIdx.x) * 128 + channel + i * 8] = sums[i][k];
     }
 }
-__global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10, int n17) {
+__global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch, int count_2, int n9, int n10) {
     __shared__ double tf_warps[8];
     TF_AFTER();
     TF_BESIDE();
@@ -280,7 +280,7 @@ __global__ KERNEL(256) train_moments(READ p0, double* p1, int count_1, int batch
     __syncthreads();
     if (threadIdx.x == 0) {
         for (int warp = 1; warp < 8; ++warp) sum += tf_warps[warp];
-        p1[(long long)outer2 * 64 + (long long)outer1 + (long long)chunk * n17] = sum;
+        p1[(long long)outer2 * 64 + (long long)outer1 + (long long)chunk * (64 * batch)] = sum;
     }
 }
 DEVICE void prepare_1(int block, READ from, float* to) {
@@ -306,13 +306,13 @@ __global__ KERNEL(256) train_prepare(READ p0, float* p1, READ p2, float* p3, uns
     }
     TF_AFTER();
 }
-__global__ KERNEL(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int batch, int count_1, int n7,
+__global__ KERNEL(256) train_moments_tail(const double* p0, double* p1, const double* p2, const float* p3, double* p4, int batch, int count_1,
     double scale) {
     TF_SEQUENCE();
     EACH(block1, 1) tf_each(block1, 64, [&](int i) {
         double a = 0.0;
         for (int r1 = 0; r1 < batch; ++r1)
-            for (int r2 = 0; r2 < count_1; ++r2) a += p0[r1 * 64 + i + r2 * n7];
+            for (int r2 = 0; r2 < count_1; ++r2) a += p0[r1 * 64 + i + r2 * (64 * batch)];
         p1[i] = a / batch;
     });
     TF_CLUSTER_BARRIER();
@@ -434,10 +434,9 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
     const long long at_10 = at_9 + 67584, at_11 = at_10 + 1024;
     if (asks) return room(train_dense, 221696), at_11 + 1024;
     launch(train_moments, 64 * batch * count_1, 256, 0, 1, true, stream, leaf[0], at_5, count_1, batch, count_2, 2048 * depth * height,
-        32 * depth * height, 64 * batch);
+        32 * depth * height);
     launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
-    launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 64 * batch,
-        1.0 / (36 * mid_depth * mid_height));
+    launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 1.0 / (36 * mid_depth * mid_height));
     launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch, count_3,
         128 * batch, 1.0 / (36 * mid_depth * mid_height));
     launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
@@ -457,7 +456,7 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     const long long at_0 = asks ? 0 : (long long)out[1], at_1 = at_0 + 512, at_2 = at_1 + 512, at_3 = at_2 + 32768, at_4 = at_3 + 512;
     if (asks) return at_4 + 512 * batch * count_1;
     launch(train_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
-        depth * height * width, 64 * batch);
+        depth * height * width);
     launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2);
     launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
         128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
@@ -478,7 +477,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_51bff5cffb55_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_76eebe484035_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

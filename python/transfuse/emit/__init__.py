@@ -33,6 +33,7 @@ class Part:
     summary: dict
     gradient: Part | None = None  # its gradients, where kernels of the file compute them
     derived: bool = True  # whether PyTorch is told the derivation's result, where a formula is left
+    follows: bool = False  # whether its kernels say numbers that follow from sizes
 
     @property
     def outputs(self) -> int:

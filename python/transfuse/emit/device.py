@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from transfuse.emit import widths
+from transfuse.emit import follows, widths
 from transfuse.emit.alike import one_text, read_together
 from transfuse.emit.chunks import Chunk, chunks, declared_first, macros_within, needed, overloads, unused_macros_gone
 from transfuse.emit.compiler import refused
@@ -37,7 +37,9 @@ from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tabl
 from transfuse.emit.text import specialised
 from transfuse.emit.text.alone import alone
 from transfuse.emit.text.beginnings import shared_beginnings
+from transfuse.emit.text.boxes import boxes
 from transfuse.emit.text.brief import brief
+from transfuse.emit.text.cuts import cuts
 from transfuse.emit.text.direct import direct
 from transfuse.emit.text.formulas import formulas, shortest
 from transfuse.emit.text.indices import indices
@@ -76,12 +78,14 @@ struct Bfloat {
 
 
 def assembled(
-    builds: dict[str, list[tuple[str, str]]], plainly: bool = False
+    builds: dict[str, list[tuple[str, str]]], plainly: bool = False, known: dict[str, dict[int, str]] | None = None
 ) -> tuple[dict[str, str], dict[str, set[int]]]:
     """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first. And of each kernel
     which of its parameters nobody reads: they are gone. Plainly: every kernel is read by itself; so is a text that the compiler
-    refuses."""
+    refuses. known: of each kernel numbers that follow from others it is given, which it need not be given."""
     code, unread = ({}, {}) if plainly else _briefly(builds)
+    if code and known:
+        code = {key: boxes(cuts(follows.said(text, known, unread))) for key, text in code.items()}
     stored = {key: "Half" if key == "half" else "float" for key in builds}
     code = {key: widths.said(text) for key, text in code.items()}
     if not code or any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from transfuse import library
-from transfuse.emit import device, functions, gradients, header, host, portable, quotients, runtime, widths
+from transfuse.emit import device, follows, functions, gradients, header, host, portable, quotients, runtime, widths
 from transfuse.emit.alike import EACH, said_for_each
 from transfuse.emit.builds import merged, shared
 from transfuse.emit.model import lines_of
@@ -84,7 +84,8 @@ def _without_general(part):
 def _shorter(part):
     """For the example's kind of sizes alone, what its plain kernels look up said where they read it, and what PyTorch differentiates
     as written: a second formula of the model would have to be read as well."""
-    return replace(part, programs=part.programs.without_general().changed(quotients.plainly), derived=False)
+    plain = part.programs.without_general().changed(quotients.plainly)
+    return replace(part, programs=plain, derived=False, follows=True)
 
 
 def _without_gradient(part):
@@ -109,7 +110,9 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
         first = first or {k.name: k for k in kernels.values()}
         builds[arithmetic] = [(k.name, _named_like(k, first.get(k.name))) for k in kernels.values()]
     network = any(part.network for part in parts)
-    code, unread = device.assembled(builds, network)
+    launched = [program for variants in programs[arithmetics[0]] for _, program in variants]
+    long = len(builds) == 1 and any(part.follows for part in parts)
+    code, unread = device.assembled(builds, network, follows.found(launched) if long else None)
     for arithmetic in arithmetics:
         launched_by = []
         for part, variants in zip(parts, programs[arithmetic]):

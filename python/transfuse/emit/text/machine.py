@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from math import prod
 
+from transfuse.emit.text.held import one_group
 from transfuse.emit.text.tokens import split, tokens
 
 PREDICATE = re.compile(r'"\{\\n\.reg \.pred p;\\nsetp\.ne\.b32 p, (?P<number>%\d+), 0;\\n(?P<product>wgmma\.[^"]*")')
@@ -14,6 +15,7 @@ END = re.compile(r'(?P<factors>"[^"\n]*), p, (?P<rest>[^"\n]*;)\\n\}"(?P<given>[
 def machine(text: str) -> str:
     """Device code; the compiler is told the same."""
     for change in (
+        one_group,
         _always_added,
         _pointers,
         _one_row,

@@ -72,7 +72,7 @@ def words(source: str) -> str:
     source, defined = PRAGMA.sub(r'\2_Pragma("\1") for ', source), []
     source = bytes_named(source)
     source = _beside_its_read(_vectors(ROOTS.sub("", source) if source.count("tf_rsqrt(") == 2 else source))
-    if len(ASKING.findall(source)) > 1:
+    if ASKING.search(source):
         source = ASKING.sub(_asked, source)
         defined.append(ASKS)
     if len(INSTRUCTION.findall(source)) >= SEVERAL:

@@ -1,0 +1,192 @@
+"""Long files: numbers that follow from sizes, edges of axes, boxes and what a tile holds are said by formulas; each pass on a few lines."""
+
+import re
+import subprocess
+
+from transfuse.emit import follows
+from transfuse.emit.launches import Kernel, Launch, Parameter, Program
+from transfuse.emit.text.boxes import boxes
+from transfuse.emit.text.cuts import cuts
+from transfuse.emit.text.held import one_group
+
+
+def program(values: dict[str, str], extents: dict[str, str]) -> Program:
+    kernel = Kernel("f", "", [Parameter("float*", "p", "out[0]"), *(Parameter("int", n, v) for n, v in values.items())])
+    return Program([kernel], [Launch(kernel, "1", 256, 0, 1, False, "")], list(extents.items()), [], "", [], {})
+
+
+SIZES = {
+    "h": "height",
+    "w": "width",
+    "n3": "3 * height * width",
+    "hw": "height * width",
+    "last": "last_",
+    "c": "count_1",
+}
+EXTENTS = {"last_": "height - 1", "count_1": "(height + 5) / 6"}
+TEXT = """
+template <class R> DEVICE void place(float* p, int h, int w, int hw, R rest) {
+    p[threadIdx.x * hw + h * w] = 1;
+}
+__global__ void __launch_bounds__(256) f(float* p, int h, int w, int n3, int hw, int last, int c) {
+    const int q = blockIdx.x, k = threadIdx.x, at = q * n3 + k;
+    if (k <= last && (k - 1) & 1) p[k * w + q * n3 + q * hw + k] = c;
+    place(p, h, w, hw, [&](int i) { p[i] = 0; });
+}
+"""
+
+
+def test_what_follows_from_sizes_is_said():
+    known = follows.found([program(SIZES, EXTENTS)])
+    assert known == {"f": {3: "3 * @1 * @2", 4: "@1 * @2", 5: "@1 - 1"}}
+    unread: dict = {}
+    found = follows.said(TEXT, known, unread)
+    assert unread == {"f": {3, 4, 5}} and "f(float* p, int h, int w, int c) {" in found
+    assert "at = q * 3 * h * w + k;" in found and "if (k < h && (k - 1) & 1)" in found
+    assert "p[((q * 3 + q) * h + k) * w + k] = c;" in found
+    assert "void place(float* p, int h, int w, R rest)" in found and "place(p, h, w, [&]" in found
+    assert "p[threadIdx.x * (h * w) + h * w] = 1;" in found
+
+
+def test_what_two_launches_give_differently_is_given():
+    other = program({**SIZES, "hw": "height * height"}, EXTENTS)
+    assert 4 not in follows.found([program(SIZES, EXTENTS), other])["f"]
+
+
+def test_places_axis_by_axis():
+    said = follows.places_in_turn
+    assert said("p[i + c * (h * w) + y * w + q * (3 * h * w)]") == "p[((q * 3 + c) * h + y) * w + i]"
+    assert said("p[q * (3 * h * w) + y * w + i]") == "p[(q * 3 * h + y) * w + i]"
+    assert said("p[q * (3 * h * v) + y * w + i]") == "p[q * (3 * h * v) + y * w + i]"  # other strides
+    assert said("p[i * w + j * w]") == "p[i * w + j * w]"
+
+
+RUNS = """// Runs of chunks.
+template <int SEGMENTS, int CHUNK> DEVICE void tf_runs(const int* edges, int* begin, int* end, int* segments) {
+    begin[0] = 0;
+}
+__global__ void f(int* p, int height) {
+    __shared__ int tf_high[4], tf_tall_begin[5], tf_tall_end[5], tf_tall_segment[2 * 5];
+    if (threadIdx.x == 0) {
+        tf_high[0] = 0; tf_high[1] = 1; tf_high[2] = height - 1; tf_high[3] = height;
+        tf_runs<3, 4>(tf_high, tf_tall_begin, tf_tall_end, tf_tall_segment);
+    }
+    __syncthreads();
+    p[0] = tf_high[tf_tall_segment[2 * tall] + 1] - tf_tall_begin[tall] + tf_tall_segment[2 * tall + 1];
+}
+__global__ void g(int* p, int depth, int height) {
+    __shared__ int tf_deep[4], tf_high[4];
+    if (threadIdx.x == 0) {
+        tf_deep[0] = 0; tf_deep[1] = 1; tf_deep[2] = depth - 1; tf_deep[3] = depth;
+        tf_high[0] = 0; tf_high[1] = 1; tf_high[2] = height - 1; tf_high[3] = height;
+    }
+    __syncthreads();
+    const int *words = p + 1, *edges = axis == 0 ? tf_deep : tf_high;
+    p[0] = edges[words[1]];
+}
+"""
+
+
+def run_of(edges, chunk):
+    """Every run as the generators' kernels find them: begin, end, first segment, how many."""
+    count, at, segment, out = len(edges) - 1, 0, 0, []
+    for run in range(2 * count - 1):
+        until = edges[run // 2 + 1] // chunk * chunk + run % 2 * chunk if run + 2 < 2 * count else edges[count]
+        begin, at = at, max(at, min(until, edges[count]))
+        while segment + 1 < count and edges[segment + 1] <= begin:
+            segment += 1
+        beyond = segment
+        while beyond < count and edges[beyond] < at:
+            beyond += 1
+        out.append((begin, at, segment, beyond - segment if begin < at else 0))
+    return out
+
+
+def test_edges_of_an_axis_are_a_formula(tmp_path):
+    found = cuts(RUNS)
+    assert "tf_runs" not in found and found.count("__syncthreads();") == 1
+    assert (
+        "__shared__ Run tf_tall[5];\n    if (threadIdx.x < 5) tf_tall[threadIdx.x] = tf_run_of<4>(threadIdx.x, height);"
+        in found
+    )
+    assert "p[0] = tf_edge(tf_tall[tall].segment + 1, height) - tf_tall[tall].begin + tf_tall[tall].segments;" in found
+    assert "*words = p + 1, size = axis == 0 ? depth : height;\n    p[0] = tf_edge(words[1], size);" in found
+    uneven = RUNS.replace("tf_high[2] = height - 1;", "tf_high[2] = height - 2;", 1)
+    assert cuts(uneven) == uneven
+    function = found[found.index("DEVICE int tf_edge") : found.index("__global__")]
+    (tmp_path / "runs.cpp").write_text(
+        "#include <algorithm>\n#include <cstdio>\n#define DEVICE static\nusing std::max, std::min;\n"
+        + function
+        + "int main() { for (int n = 1; n < 70; ++n) for (int r = 0; r < 5; ++r) { const Run a = tf_run_of<4>(r, n);"
+        ' printf("%d %d %d %d\\n", a.begin, a.end, a.segment, a.segments); } }\n'
+    )
+    subprocess.run(["c++", "-std=c++17", "-o", tmp_path / "runs", tmp_path / "runs.cpp"], check=True)
+    said = subprocess.run([tmp_path / "runs"], capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
+    expected = [run for n in range(1, 70) for run in run_of([0, 1, n - 1, n], 4)]
+    assert [tuple(map(int, line.split())) for line in said] == expected
+
+
+BOXES = """
+__global__ void f(float* p, int width, int height) {
+    bool in1[3][4];
+    UNROLL for (int l = 0; l < 4; ++l) {
+        const int i1 = column + l;
+        in1[0][l] = i1 >= 1 && i1 < width;
+        in1[1][l] = i1 >= 0 && i1 < width;
+        in1[2][l] = i1 >= 0 && i1 <= width - 2;
+    }
+    p[0] = in1[j][0] ? 1 : in1[j][l];
+    if ((which == 0 ? i2 >= 1 && i2 < height : which == 1 ? i2 >= 0 && i2 < height : i2 >= 0 && i2 <= height - 2)) p[1] = 2;
+}
+"""
+
+
+def test_boxes_of_all_axes_are_asked_alike():
+    found = boxes(BOXES)
+    assert (
+        "bool tf_in_box(int box, int i, int n) { return i >= (box == 0) && i < n - (box == 2); }\n__global__" in found
+    )
+    assert "    p[0] = tf_in_box(j, column, width) ? 1 : tf_in_box(j, column + l, width);\n" in found
+    assert "if (tf_in_box(which, i2, height)) p[1] = 2;" in found and "in1" not in found
+    other = BOXES.replace("i2 <= height - 2", "i2 <= height - 3")
+    assert boxes(other) == other
+
+
+HELD = """// What is held.
+struct Held {
+    int stage = -1;
+};
+DEVICE void role(Barriers& b) {
+    int stage = 0, turn = 0;
+    Held held{-1, -1, warpgroup};
+    for (int tile = 0; tile < 9; tile++) {
+        held.wait(b.full[stage], turn & 1, b);
+        UNROLL for (int part = 0; part < 2; part++) {
+            tiles = part;
+            if (part == 0) products_begin();
+            product(acc, tiles);
+            if (part == 1) {
+                products_commit();
+                products_wait<1>();
+                held.release(b);
+                held.stage = stage;
+            }
+        }
+        if (++stage == STAGES) { stage = 0; turn++; }
+        products_wait<0>();
+        UNROLL for (int i = 0; i < 4; i++) landed(acc[i]);
+        held.release(b);
+        store(acc);
+    }
+}
+"""
+
+
+def test_a_tile_of_one_group_of_products_holds_nothing():
+    found = re.sub(r"\n +", " ", one_group(HELD))
+    assert "Held" not in found and "held" not in found
+    assert "barrier_wait(b.full[stage], turn & 1); products_begin(); UNROLL for" in found
+    assert "product(acc, tiles); } products_commit(); products_wait<0>();" in found
+    assert "landed(acc[i]); barrier_arrive(b.empty[stage]); if (++stage == STAGES)" in found
+    several = HELD.replace("        store(acc);", "        held.wait(b.weights_full[0], 0, b);\n        store(acc);")
+    assert one_group(several) == several
