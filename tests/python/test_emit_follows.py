@@ -7,6 +7,7 @@ from transfuse.emit import follows
 from transfuse.emit.launches import Kernel, Launch, Parameter, Program
 from transfuse.emit.text.boxes import boxes
 from transfuse.emit.text.cuts import cuts
+from transfuse.emit.text.finished import finished
 from transfuse.emit.text.held import one_group
 
 
@@ -190,3 +191,57 @@ def test_a_tile_of_one_group_of_products_holds_nothing():
     assert "landed(acc[i]); barrier_arrive(b.empty[stage]); if (++stage == STAGES)" in found
     several = HELD.replace("        store(acc);", "        held.wait(b.weights_full[0], 0, b);\n        store(acc);")
     assert one_group(several) == several
+
+
+FINISHED = """// What a and b have in common; `rest` is what each does with it.
+template <class Rest> DEVICE void sum(const float* p0, int width, Rest rest) {
+    float sums[4][8];
+    const int o3 = threadIdx.x;
+    UNROLL for (int c = 0; c < 8; ++c) {
+        rest(o3, sums, c);
+    }
+}
+
+__global__ void __launch_bounds__(256) a(const float* p0, const float* p1, float* p2, int width, int height) {
+    sum(p0, width, [&](int o1, float (&sums)[4][8], int c) {
+        const float v1 = p1[c];
+        UNROLL for (int r = 0; r < 4; ++r) {
+            const int row = o1 + r;
+            if (row < height) {
+                const float v2 = sums[r][c] * v1;
+                p2[(c * height + row) * width] = v2;
+            }
+        }
+    });
+}
+
+__global__ void __launch_bounds__(256) b(const float* p0, float* p1, const float* p2, int width, int height) {
+    sum(p0, width, [&](int o1, float (&sums)[4][8], int c) {
+        const float low = p2[c];
+        UNROLL for (int r = 0; r < 4; ++r) {
+            const int row = o1 + r;
+            if (row < height) {
+                const float v1 = sums[r][c] + low;
+                p1[(c * height + row) * width] = v1;
+            }
+        }
+    });
+}
+"""
+
+
+def test_kernels_that_differ_in_a_formula_give_it_alone():
+    found = finished(FINISHED)
+    assert "void sum(const float* p0, int width, int height, float* result, Rest rest) {" in found
+    assert (
+        "            const auto finish = rest(c);\n" not in found and "        const auto finish = rest(c);\n" in found
+    )
+    assert "            const int row = o3 + r;\n" in found and found.count("row = ") == 1
+    assert (
+        "            if (row < height) result[(c * height + row) * width] = finish(sums[r][c]);\n        }\n    }\n}\n"
+        in found
+    )
+    assert "    sum(p0, width, height, p2, [&](int c) {\n        const float v1 = p1[c];\n" in found
+    assert "        return [=](float sum) { return sum + low; };\n    });\n}\n" in found
+    other = FINISHED.replace("p1[(c * height", "p1[(row * height")
+    assert finished(other) == other

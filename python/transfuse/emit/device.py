@@ -41,6 +41,7 @@ from transfuse.emit.text.boxes import boxes
 from transfuse.emit.text.brief import brief
 from transfuse.emit.text.cuts import cuts
 from transfuse.emit.text.direct import direct
+from transfuse.emit.text.finished import finished
 from transfuse.emit.text.formulas import formulas, shortest
 from transfuse.emit.text.indices import indices
 from transfuse.emit.text.jobs import jobs
@@ -85,7 +86,7 @@ def assembled(
     refuses. known: of each kernel numbers that follow from others it is given, which it need not be given."""
     code, unread = ({}, {}) if plainly else _briefly(builds)
     if code and known:
-        code = {key: boxes(cuts(follows.said(text, known, unread))) for key, text in code.items()}
+        code = {key: boxes(cuts(finished(follows.said(text, known, unread)))) for key, text in code.items()}
     stored = {key: "Half" if key == "half" else "float" for key in builds}
     code = {key: widths.said(text) for key, text in code.items()}
     if not code or any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):
