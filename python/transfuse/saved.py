@@ -12,14 +12,12 @@ MOST_COPIED = 1 << 16  # elements of a tensor that is copied so that it may chan
 
 def unsaved(module, leaves, sizes, wants: tuple) -> list[int]:
     """Leaves that may change before backward, as PyTorch sees it: the bias of a convolution is one, its weight is not. Found on
-    tensors without memory. (On CUDA none: a copy there is a launch at every call.)"""
-    if leaves[0].is_cuda:
-        return []
+    tensors without memory."""
     kept: set[int] = set()
     note = lambda tensor: kept.add(tensor.untyped_storage()._cdata)  # noqa: E731
     try:
         with FakeTensorMode(), torch.enable_grad(), seen(), torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
-            like = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in leaves]
+            like = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in leaves]
             for tensor, want in zip(like, wants):
                 tensor.requires_grad_(want)
             results = module(*like, *sizes)

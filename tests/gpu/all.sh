@@ -20,7 +20,7 @@ sh tests/gpu/link.sh || exit 1
 
 spread=""
 "$python" -c 'import xdist' 2>/dev/null && spread="-n ${JOBS:-8} --maxschedchunk=1"
-timeout "$limit" "$python" -m pytest -v --tb=short --durations=15 -p no:cacheprovider $spread tests/python/test_cuda.py >"$logs/pytest.log" 2>&1 &
+timeout "$limit" "$python" -m pytest -v --tb=short --durations=15 -p no:cacheprovider $spread -m gpu tests/python/test_cuda.py tests/python/test_hooks.py tests/python/test_infinite.py tests/python/test_saved.py >"$logs/pytest.log" 2>&1 &
 tests=$!
 timeout "$limit" "$python" -m transfuse bench --rows rows --peers channels_last --precision "${PRECISIONS:-tf32,fp32,fp16,bf16}" \
     --parallel 11 --forced --rounds 2 --seconds 0.02 --no-launches --no-details --row-limit 60 --time-limit "$limit" \

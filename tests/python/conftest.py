@@ -33,6 +33,14 @@ def no_fallback():
         yield
 
 
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    """Where a test's models and tensors lie. On CUDA both sides multiply in full fp32."""
+    before, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
+    yield request.param
+    torch.backends.cudnn.allow_tf32 = before
+
+
 @pytest.fixture
 def pair():
     """A model, its optimised twin and an input."""

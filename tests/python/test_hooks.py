@@ -11,11 +11,11 @@ import transfuse
 from transfuse import fallback
 
 
-def chain(inplace=True):
+def chain(device, inplace=True):
     return nn.Sequential(
         nn.ConvTranspose2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU(inplace), nn.ConvTranspose2d(4, 5, 3, 2), nn.LeakyReLU(0.2, inplace),
         nn.Conv2d(5, 3, 3), nn.Tanh(),
-    )  # fmt: skip
+    ).to(device)  # fmt: skip
 
 
 def keeps(module, seen):
@@ -44,17 +44,17 @@ def always(module, seen):
 
 @pytest.mark.parametrize("place", [2, 3])
 @pytest.mark.parametrize("hook", [keeps, changes, stands_before, sees_gradients, sees_gradients_first, always])
-def test_a_part_with_a_hook_leaves_the_others_ours(hook, place, no_fallback):
+def test_a_part_with_a_hook_leaves_the_others_ours(hook, place, no_fallback, device):
     """It runs as often as it would and sees what it would, also in tensors that it keeps and that operators change in place later."""
     inplace = "gradients" not in hook.__name__  # PyTorch lets nobody write to what such hooks give
-    model = chain(inplace)
+    model = chain(device, inplace)
     twin = copy.deepcopy(model)
     seen, expected = [], []
     hook(twin[place], expected)
     hook(model[place], seen)
     ours = optimized(model)
     for size in (5, 5, 6):
-        given = torch.randn(2, 3, size, 4)
+        given = torch.randn(2, 3, size, 4, device=device)
         x, y = given.clone().requires_grad_(), given.clone().requires_grad_()
         for net, leaf in ((ours, x), (twin, y)):
             net(leaf).square().sum().backward()
@@ -70,35 +70,35 @@ def test_a_part_with_a_hook_leaves_the_others_ours(hook, place, no_fallback):
     assert told.taken >= 4 and "it has a hook" in str(told)
 
 
-def test_activations_and_their_gradients_can_be_asked_for(no_fallback):
+def test_activations_and_their_gradients_can_be_asked_for(no_fallback, device):
     """As Grad-CAM does: a hook keeps a part's result, and the gradient of the model's with respect to it is taken."""
-    model = chain().eval()
+    model = chain(device).eval()
     kept = []
     model[3].register_forward_hook(lambda _, given, output: kept.append(output))
     ours = optimized(model)
-    x = torch.randn(2, 3, 5, 4)
+    x = torch.randn(2, 3, 5, 4, device=device)
     (a,) = torch.autograd.grad(ours(x).sum(), kept[-1:])
     (b,) = torch.autograd.grad(model(x).sum(), kept[-1:])
     same(a, b)
 
 
-def test_a_hook_on_a_block_leaves_what_it_computes_ours(no_fallback):
+def test_a_hook_on_a_block_leaves_what_it_computes_ours(no_fallback, device):
     class Two(nn.Module):
         def __init__(self):
             super().__init__()
-            self.block = chain()
+            self.block = chain(device)
             self.head = nn.Conv2d(3, 2, 3)
 
         def forward(self, x, *, scale, names=("a", "b")):
             y = self.block(x)
             return {names[0]: self.head(y) * scale["by"], names[1]: self.block(x)}
 
-    model = Two().eval()
+    model = Two().to(device).eval()
     calls = []
     model.block.register_forward_hook(lambda part, args, kwargs, y: calls.append(part), with_kwargs=True)
     model.block[3].register_forward_pre_hook(lambda part, args: calls.append(part))
     ours = optimized(model)
-    x, by = torch.randn(2, 3, 5, 4), torch.tensor(3.0)
+    x, by = torch.randn(2, 3, 5, 4, device=device), torch.tensor(3.0, device=device)
     found, expected = ours(x, scale={"by": by}), model(x, scale={"by": by})
     for name in "ab":
         same(found[name], expected[name])
@@ -107,10 +107,10 @@ def test_a_hook_on_a_block_leaves_what_it_computes_ours(no_fallback):
     assert "hook of Sequential" in report and "ConvTranspose2d" in report and "region_0" in report
 
 
-def test_a_hook_that_computes_a_weight(no_fallback):
+def test_a_hook_that_computes_a_weight(no_fallback, device):
     """As many libraries' own: it stands before a part, and puts a weight there."""
-    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Tanh())
-    size = nn.Parameter(torch.ones(1))
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Tanh()).to(device)
+    size = nn.Parameter(torch.ones(1, device=device))
     direction = model[0].weight
     del model[0].weight
     model[0].register_parameter("direction", direction)
@@ -122,7 +122,7 @@ def test_a_hook_that_computes_a_weight(no_fallback):
     make(model[0], None)
     model[0].register_forward_pre_hook(make)
     ours = optimized(model)
-    x = torch.randn(2, 3, 5, 4)
+    x = torch.randn(2, 3, 5, 4, device=device)
     for _ in range(2):
         same(ours(x), model(x))
         with torch.no_grad():
@@ -132,11 +132,11 @@ def test_a_hook_that_computes_a_weight(no_fallback):
     assert transfuse.report(ours).taken == 3
 
 
-def test_hooks_that_give_other_sizes_leave_the_model_to_pytorch():
-    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten()).eval()
+def test_hooks_that_give_other_sizes_leave_the_model_to_pytorch(device):
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten()).eval().to(device)
     model[1].register_forward_hook(lambda _, given, output: output[:, :, 1:])
     ours = optimized(model)
-    x = torch.randn(2, 3, 5, 4)
+    x = torch.randn(2, 3, 5, 4, device=device)
     fallback._said.clear()
     with pytest.warns(fallback.Warned, match="hook of ReLU 1 gives"):
         same(ours(x), model(x))
@@ -144,18 +144,18 @@ def test_hooks_that_give_other_sizes_leave_the_model_to_pytorch():
     assert "hook of ReLU 1 gives" in str(transfuse.report(ours))
 
 
-def test_parts_with_hooks_are_told_by_require_full_compilation():
-    model = chain(inplace=False)
+def test_parts_with_hooks_are_told_by_require_full_compilation(device):
+    model = chain(device, inplace=False)
     model[3].register_forward_pre_hook(lambda *_: None)
     with pytest.raises(RuntimeError, match="ConvTranspose2d stays with PyTorch: it has a hook"):
-        optimized(model, torch.randn(2, 3, 5, 4), require_full_compilation=True)
+        optimized(model, torch.randn(2, 3, 5, 4, device=device), require_full_compilation=True)
 
 
-def test_compiled_around_and_copied(no_fallback):
-    model = chain().eval()
+def test_compiled_around_and_copied(no_fallback, device):
+    model = chain(device).eval()
     calls = []
     model[3].register_forward_hook(lambda *_: calls.append(1))
-    x = torch.randn(2, 3, 5, 4)
+    x = torch.randn(2, 3, 5, 4, device=device)
     ours = optimized(model, x)
     twin = copy.deepcopy(ours)
     same(twin(x), model(x))
@@ -164,9 +164,9 @@ def test_compiled_around_and_copied(no_fallback):
     assert len(calls) == 4
 
 
-def test_hooks_added_later_are_not_lost():
-    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
-    x = torch.randn(1, 3, 4, 4)
+def test_hooks_added_later_are_not_lost(device):
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()).to(device)
+    x = torch.randn(1, 3, 4, 4, device=device)
     ours = optimized(model, x)
     ours(x)
     seen = []
@@ -178,10 +178,10 @@ def test_hooks_added_later_are_not_lost():
     assert seen == [1]
 
 
-def test_hooks_of_the_model_itself_run_once(no_fallback):
+def test_hooks_of_the_model_itself_run_once(no_fallback, device):
     """They stand around what is captured, also if they are there when it is captured."""
-    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.Tanh())
-    x = torch.randn(1, 3, 4, 4)
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.Tanh()).to(device)
+    x = torch.randn(1, 3, 4, 4, device=device)
     plain = model(x)
     doubles = model.register_forward_hook(lambda module, inputs, output: 2 * output)
     ours = optimized(model)
@@ -190,13 +190,13 @@ def test_hooks_of_the_model_itself_run_once(no_fallback):
     doubles.remove()
     ours.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
     for length in (4, 5):  # known and new
-        y = torch.randn(1, 3, length, 4)
+        y = torch.randn(1, 3, length, 4, device=device)
         same(ours(y), model(y))
 
 
-def test_hooks_on_all_modules_see_every_one():
-    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
-    x = torch.randn(1, 3, 4, 4)
+def test_hooks_on_all_modules_see_every_one(device):
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()).to(device)
+    x = torch.randn(1, 3, 4, 4, device=device)
     ours = optimized(model, x)
     ours(x)
     seen = []

@@ -15,9 +15,9 @@ MODELS = {
 }
 
 
-def gradients(model, run, name: str | None):
+def gradients(model, run, name: str | None, device):
     """Of the input and all parameters, one of which changes before backward; or PyTorch's error."""
-    x = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    x = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(1)).to(device).requires_grad_()
     y = run(x)
     if name is not None:
         with torch.no_grad():
@@ -30,12 +30,12 @@ def gradients(model, run, name: str | None):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_parameters_changed_in_place_before_backward(name, no_fallback):
-    model = nn.Sequential(*MODELS[name])
+def test_parameters_changed_in_place_before_backward(name, no_fallback, device):
+    model = nn.Sequential(*copy.deepcopy(MODELS[name])).to(device)
     raised = []
     for changed in dict(model.named_parameters()):
         plain, ours = copy.deepcopy(model), copy.deepcopy(model)
-        expected, found = gradients(plain, plain, changed), gradients(ours, optimized(ours), changed)
+        expected, found = gradients(plain, plain, changed, device), gradients(ours, optimized(ours), changed, device)
         assert isinstance(found, str) == isinstance(expected, str), changed
         if isinstance(found, str):
             raised.append(changed)
@@ -46,9 +46,9 @@ def test_parameters_changed_in_place_before_backward(name, no_fallback):
     assert 0 < len(raised) < len(list(model.parameters()))
 
 
-def test_gradients_of_gradients_see_the_leaves_themselves():
-    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.Tanh())
-    ours, x = optimized(model), torch.randn(2, 3, 5, 5)
+def test_gradients_of_gradients_see_the_leaves_themselves(device):
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3, 2), nn.Tanh()).to(device)
+    ours, x = optimized(model), torch.randn(2, 3, 5, 5, device=device)
 
     def second(run):
         (g,) = torch.autograd.grad(run(x).square().sum(), model[0].bias, create_graph=True)
