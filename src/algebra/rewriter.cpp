@@ -161,11 +161,20 @@ ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
     candidate_is_moment_ = moment_[at(old)];
     candidate_is_loaded_ = loaded_[at(old)];
     ValueId id = old;
-    if (!copied_ || is_leaf(node.op)) {
-        if (copied_) id = builder_.again(node, {});
+    if (!copied_) {  // what follows, said shortly: its operands are alive, and for each the use that was kept is this
+                     // one
+        learn(id, cost);
+        Known& value = known_.back();
+        value.alive = true;
+        value.uses = is_leaf(node.op) ? 2 : 1;
+        charge(value, 1);
+        return id;
+    }
+    if (is_leaf(node.op)) {
+        id = builder_.again(node, {});
         learn(id, cost);
         revive(id);
-        if (is_leaf(node.op)) hold(id);  // leaves stay, used or not
+        hold(id);  // leaves stay, used or not
     } else {
         Operands args;
         args.reserve(node.args.size());

@@ -72,10 +72,10 @@ private:
     };
     struct Compiled {
         std::unordered_set<const Source*> met;
-        std::unordered_multimap<std::string_view, std::shared_ptr<const Source>> by_text;
+        std::unordered_multimap<std::string_view, std::shared_ptr<const Source>, KeyHash> by_text;
     };
     mutable std::mutex mutex_;
-    std::unordered_map<std::string, Entry> entries_;
+    std::unordered_map<std::string, Entry, KeyHash> entries_;
     std::map<int, Compiled> compiled_;  // by architecture
     std::unique_ptr<Written> written_;
     struct Prepared {

@@ -1,6 +1,9 @@
 // What was made once and is found again by all it was made from.
 #pragma once
 
+#include <bit>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -9,6 +12,26 @@
 #include <unordered_map>
 
 namespace transfuse::cuda {
+
+// Of keys of a kilobyte, tens of which are asked for while a plan is made: word by word.
+struct KeyHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view key) const {
+        constexpr uint64_t odd = 0x9e3779b97f4a7c15u;
+        uint64_t hash = key.size();
+        const auto mix = [&](uint64_t word) { hash = (std::rotl(hash, 5) ^ word) * odd; };
+        size_t at = 0;
+        uint64_t word = 0;
+        for (; key.size() - at >= sizeof word; at += sizeof word) {
+            std::memcpy(&word, key.data() + at, sizeof word);
+            mix(word);
+        }
+        word = 0;
+        std::memcpy(&word, key.data() + at, key.size() - at);
+        mix(word);
+        return hash ^ hash >> 32;
+    }
+};
 
 template <class Made>
 class Remembered {
@@ -28,10 +51,7 @@ public:
 
 private:
     std::mutex mutex_;
-    struct Hash : std::hash<std::string_view> {
-        using is_transparent = void;
-    };
-    std::unordered_map<std::string, std::shared_ptr<const Made>, Hash, std::equal_to<>> made_;
+    std::unordered_map<std::string, std::shared_ptr<const Made>, KeyHash, std::equal_to<>> made_;
 };
 
 }  // namespace transfuse::cuda

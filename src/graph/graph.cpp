@@ -40,8 +40,9 @@ bool infer_anew(std::vector<Node>& nodes, const std::vector<Node>& before, const
         Node& node = nodes[id];
         if (is_leaf(node.op)) {
             const Type& type = leaf_types[leaf++];
+            if (node.type == type) continue;
             check_type(name(node.op), type);
-            other[id] = node.type != type;
+            other[id] = true;
             node.type = type;
             continue;
         }
@@ -121,7 +122,33 @@ Lattices lattices(const Graph& graph, ValueId id) {
     }
 }
 
+namespace {
+
+// The primitive, asked for most: its attributes are looked through once.
+Lattices lattices_of_primitive(const Node& node, const Type& x, const Type& w) {
+    const Sizes *up = nullptr, *down = nullptr, *dil = nullptr, *offset = nullptr, *out = nullptr;
+    for (const auto& [key, number] : node.attributes.items()) {
+        const Sizes** const place = key == Key::up       ? &up
+                                    : key == Key::down   ? &down
+                                    : key == Key::dil    ? &dil
+                                    : key == Key::offset ? &offset
+                                    : key == Key::out    ? &out
+                                                         : nullptr;
+        if (place) *place = std::get_if<Sizes>(&number);
+    }
+    require(up && down && dil && offset && out, "a lattice has no axes");
+    const size_t d = out->size(), first_in = x.shape.size() - d, first_tap = 3;
+    Lattices axes(d);
+    for (size_t j = 0; j < d; ++j)
+        axes[j] = {
+            (*up)[j], (*down)[j], (*dil)[j], (*offset)[j], x.shape[first_in + j], (*out)[j], w.shape[first_tap + j]};
+    return axes;
+}
+
+}  // namespace
+
 Lattices lattices(const Node& node, const Type& x, int64_t first_spatial_tap_axis, const Type& w) {
+    if (node.op == Op::lattice && first_spatial_tap_axis == 3) return lattices_of_primitive(node, x, w);
     auto get = [&](Key key, size_t j) { return node.attributes.integers(key)[j]; };
     auto taps = [&](size_t j) { return w.shape[static_cast<size_t>(first_spatial_tap_axis) + j]; };
     const Key counted = node.op == Op::lattice                                  ? Key::out

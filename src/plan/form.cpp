@@ -48,16 +48,20 @@ Sizes start_of(const Graph& graph, ValueId concat, size_t operand) {
     return start;
 }
 
-}  // namespace
-
-Form::Form(const Graph& graph, const Machine& machine)
-    : graph_(graph), machine_(machine), facts_(graph_, machine_, &questions_), plan_(planned(facts_)) {
-    if (!lasts()) return;
-    find_classes();
-    find_pieces();
+Sizes at(const Sizes& classes, const Ground::Extents& extents) {
+    Sizes result;
+    for (const int64_t c : classes) result.push_back(extents[static_cast<size_t>(c)]);
+    return result;
 }
 
-void Form::find_classes() {
+void to_classes(Sizes& sizes, const Ground::Extents& extents) {
+    for (int64_t& extent : sizes) extent = std::find(extents.begin(), extents.end(), extent) - extents.begin();
+}
+
+}  // namespace
+
+Ground::Ground(const Graph& graph, const Machine& machine)
+    : graph_(graph), machine_(machine), facts_(graph_, machine_, &questions_) {
     for (const Node& node : graph_.nodes())
         for (const int64_t extent : node.type.shape)
             if (const auto at = std::lower_bound(extents_.begin(), extents_.end(), extent);
@@ -71,23 +75,8 @@ void Form::find_classes() {
                 static_cast<uint8_t>(std::lower_bound(extents_.begin(), extents_.end(), extent) - extents_.begin()));
 }
 
-void Form::find_pieces() {
-    for (size_t p = 0; p < plan_.passes.size(); ++p)
-        for (size_t s = 0; s < plan_.passes[p].stores.size(); ++s) {
-            const Store& store = plan_.passes[p].stores[s];
-            if (store.start.empty()) continue;
-            const Operands& operands = graph_[store.target].args;
-            for (size_t i = 0; i < operands.size(); ++i)
-                if (operands[i] == store.value && start_of(graph_, store.target, i) == store.start) {
-                    pieces_.push_back({p, s, i});
-                    break;
-                }
-        }
-}
-
-// Whether the graph has the same nodes, and extents that are equal where those of this form are, and nowhere else: all
-// of a class become one, different classes different ones, 0 and 1 themselves.
-bool Form::alike(const Graph& graph, std::vector<bool>& changed, Extents& extents) const {
+// All of a class become one, different classes different ones, 0 and 1 themselves.
+bool Ground::alike(const Graph& graph, std::vector<bool>& changed, Extents& extents) const {
     const Graph& own = graph_;
     if (many_ || graph.size() != own.size() || graph.outputs() != own.outputs() || graph.leaves() != own.leaves())
         return false;
@@ -124,44 +113,61 @@ bool Form::alike(const Graph& graph, std::vector<bool>& changed, Extents& extent
     return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
 }
 
-// Sizes that some value has, as the other graph has them.
-Sizes Form::at(const Sizes& sizes, const Extents& extents) const {
-    Sizes result;
-    for (const int64_t extent : sizes)
-        result.push_back(extents[static_cast<size_t>(std::lower_bound(extents_.begin(), extents_.end(), extent) -
-                                                     extents_.begin())]);
-    return result;
-}
-
-bool Form::same_answers(const Facts& facts, const Extents& extents) const {
-    const Questions& asked = questions_;
-    return facts.smalls() == facts_.smalls() && facts.ordinary == facts_.ordinary &&
-           std::ranges::all_of(asked.at_most,
-                               [&](const auto& q) { return (numel(at(q.extents, extents)) <= q.most) == q.answer; }) &&
-           std::ranges::all_of(
-               asked.splits,
-               [&](const auto& q) { return splits_only(at(q.from, extents), at(q.to, extents)) == q.answer; }) &&
-           std::ranges::all_of(
-               asked.pools, [&](const auto& q) { return tile_pool(facts.graph, q.value).has_value() == q.answer; }) &&
-           std::ranges::all_of(asked.gains, [&](const auto& q) { return (facts.gain(q.moved) > 0) == q.answer; });
-}
-
-std::optional<Plan> Form::again(const Graph& graph, const Machine& machine) const {
+std::unique_ptr<const Ground::Seen> Ground::see(const Graph& graph, const Machine& machine) const {
     std::vector<bool> changed;
     Extents extents;
-    if (machine != machine_ || !alike(graph, changed, extents)) return std::nullopt;
-    const Facts facts(facts_, graph, changed);
-    if (!same_answers(facts, extents)) return std::nullopt;
-    Plan plan = plan_;
-    plan.graph = graph;
-    plan.seconds = 0;
-    for (Pass& pass : plan.passes) pass.cost = {};
+    if (machine != machine_ || !alike(graph, changed, extents)) return nullptr;
+    return std::make_unique<const Seen>(Seen{Facts(facts_, graph, changed), std::move(extents)});
+}
+
+Form::Form(std::shared_ptr<const Ground> on, Plan made, const Facts& facts, Questions asked,
+           const Ground::Extents& extents)
+    : ground(std::move(on)),
+      plan(std::move(made)),
+      questions_(std::move(asked)),
+      small_(facts.smalls()),
+      ordinary_(facts.ordinary) {
+    for (auto& question : questions_.at_most) to_classes(question.extents, extents);
+    for (auto& question : questions_.splits) to_classes(question.from, extents), to_classes(question.to, extents);
+    for (size_t p = 0; p < plan.passes.size(); ++p)
+        for (size_t s = 0; s < plan.passes[p].stores.size(); ++s) {
+            const Store& store = plan.passes[p].stores[s];
+            if (store.start.empty()) continue;
+            const Operands& operands = plan.graph[store.target].args;
+            for (size_t i = 0; i < operands.size(); ++i)
+                if (operands[i] == store.value && start_of(plan.graph, store.target, i) == store.start) {
+                    pieces_.push_back({p, s, i});
+                    break;
+                }
+        }
+}
+
+bool Form::same_answers(const Ground::Seen& seen) const {
+    const auto& [facts, extents] = seen;
+    return facts.smalls() == small_ && facts.ordinary == ordinary_ &&
+           std::ranges::all_of(questions_.at_most,
+                               [&](const auto& q) { return (numel(at(q.extents, extents)) <= q.most) == q.answer; }) &&
+           std::ranges::all_of(
+               questions_.splits,
+               [&](const auto& q) { return splits_only(at(q.from, extents), at(q.to, extents)) == q.answer; }) &&
+           std::ranges::all_of(
+               questions_.pools,
+               [&](const auto& q) { return tile_pool(facts.graph, q.value).has_value() == q.answer; }) &&
+           std::ranges::all_of(questions_.gains, [&](const auto& q) { return (facts.gain(q.moved) > 0) == q.answer; });
+}
+
+std::optional<Plan> Form::again(const Ground::Seen& seen) const {
+    if (!same_answers(seen)) return std::nullopt;
+    Plan other = plan;
+    other.graph = seen.facts.graph;
+    other.seconds = 0;
+    for (Pass& pass : other.passes) pass.cost = {};
     for (const auto& [pass, store, operand] : pieces_) {
-        Store& piece = plan.passes[pass].stores[store];
-        piece.start = start_of(graph, piece.target, operand);
+        Store& piece = other.passes[pass].stores[store];
+        piece.start = start_of(other.graph, piece.target, operand);
     }
-    estimate(facts, plan);
-    return plan;
+    estimate(seen.facts, other);
+    return other;
 }
 
 Plan Forms::plan(const Graph& rewritten, const Machine& machine) {
@@ -170,23 +176,42 @@ Plan Forms::plan(const Graph& rewritten, const Machine& machine) {
         const std::lock_guard lock(mutex_);
         known = forms_;
     }
-    for (size_t i = 0; i < known.size(); ++i) {
-        auto plan = known[i]->again(rewritten, machine);
+    std::shared_ptr<const Ground> ground;
+    std::unique_ptr<const Ground::Seen> seen;  // from there: no other ground would see the graph
+    for (const auto& form : known) {
+        if (!seen && form->ground != ground) ground = form->ground, seen = ground->see(rewritten, machine);
+        if (!seen || form->ground != ground) continue;
+        auto plan = form->again(*seen);
         if (!plan) continue;
-        if (i > 0) {
+        if (form != known.front()) {
             const std::lock_guard lock(mutex_);
-            const auto at = std::find(forms_.begin(), forms_.end(), known[i]);
+            const auto at = std::find(forms_.begin(), forms_.end(), form);
             if (at != forms_.end()) std::rotate(forms_.begin(), at, at + 1);
         }
         return std::move(*plan);
     }
-    const auto form = std::make_shared<Form>(rewritten, machine);
+    if (!seen) {
+        const auto fresh = std::make_shared<Ground>(rewritten, machine);
+        Plan plan = planned(fresh->facts());
+        return keep(fresh, std::move(plan), fresh->facts(), fresh->take_questions(), fresh->extents());
+    }
+    Questions asked;
+    const Facts facts(rewritten, machine, &asked);
+    Plan plan = planned(facts);
+    return keep(ground, std::move(plan), facts, std::move(asked), seen->extents);
+}
+
+Plan Forms::keep(std::shared_ptr<const Ground> ground, Plan plan, const Facts& facts, Questions asked,
+                 const Ground::Extents& extents) {
+    const bool lasts = !asked.others;  // all that was asked is known
+    auto form =
+        lasts ? std::make_shared<const Form>(std::move(ground), plan, facts, std::move(asked), extents) : nullptr;
     const std::lock_guard lock(mutex_);
     ++made_;
-    if (!form->lasts()) return form->take();
+    if (!lasts) return plan;
     if (forms_.size() == most) forms_.pop_back();
-    forms_.insert(forms_.begin(), form);
-    return form->plan();
+    forms_.insert(forms_.begin(), std::move(form));
+    return plan;
 }
 
 int64_t Forms::made() const {
