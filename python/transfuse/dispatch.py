@@ -12,6 +12,7 @@ from torch import nn
 from transfuse import fallback
 from transfuse.capture import capture
 from transfuse.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
+from transfuse.outside import in_tables, replaced
 from transfuse.questions import layout
 from transfuse.refusals import CaptureError, LastingError, ValueDependent
 from transfuse.regions import cut
@@ -57,7 +58,8 @@ def _mode(module: nn.Module, state: State, flat: list) -> tuple:
         with state.lock:
             # Another structure: what was bound to the old one's tables must not be found again.
             state.watch = watch = Watch(module, state.reads)
-            state.entries, state.captures, state.variants, state.barred = {}, {}, set(), {}
+            state.entries, state.captures, state.traceable = {}, {}, []
+            state.variants, state.barred = set(), {}
             state.bound, state.recalls, state.recall = {}, {}, None
     return watch.state(), autocast_state(), _looks(module, flat) if state.looks else None
 
@@ -158,6 +160,8 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
             refuse(module, reason)
             return reason
         try:
+            if (function := replaced(state.watch.outside)) is not None:
+                raise CaptureError(f"{function} has been replaced")
             entry = _capture(module, state, args, kwargs)
         except Exception as error:
             reason = f"{type(module).__name__} could not be captured ({_first_line(error)})"
@@ -184,9 +188,12 @@ def _find(module, state: State, args, kwargs, flat, spec, mode, key, loose):
             key, loose = (mode, *key[1:]), (mode, *loose[1:])
         entry.flags, entry.spec = [child.training for child in module.modules()], spec
         entry.places = places(module, entry.capture.constants.values())
-        entry.attributes = None if entry.capture.looks else attributes(module, entry.capture.reads)
+        entry.outside = in_tables(state.watch.outside)
+        untold = entry.capture.looks or entry.outside is None
+        entry.attributes = None if untold else attributes(module, entry.capture.reads)
         entry.ties = ties(module)
         state.captures.setdefault(loose, []).append(entry)
+        state.traceable.append(entry)
         state.entries[key] = _bound(module, state, entry)
         return state.entries[key]
 

@@ -1,6 +1,8 @@
-"""Variables beside a module that its forward() reads: global ones and those of closures, as far as they are numbers, names or tensors.
+"""Variables beside a module that its forward() reads: global ones, those of closures and of Python modules, as far as they are
+numbers, names, tensors or functions.
 
-A graph holds the numbers and tensors that were there when it was captured. So they are looked at as the module's attributes are.
+A graph holds the numbers and tensors that were there when it was captured, and what the functions did. So they are looked at as the
+module's attributes are.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import types
 import torch
 from torch import nn
 
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _NUMBERS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
 
@@ -24,9 +27,9 @@ class Outside:
         self._found: dict = {}  # (id of a table or cell, name) → (table or cell, name)
         for part in module.modules():
             kind = getattr(type(part), "_transfuse_base", type(part))
+            self._visit(kind.forward, kind)
             if _of_pytorch(kind.__module__):
                 continue
-            self._visit(kind.forward, kind)
             for value in part.__dict__.values():
                 self._visit(value, kind)
 
@@ -40,12 +43,15 @@ class Outside:
             return
         self._seen.add((function.__code__, kind))
         self._visit(getattr(function, "__wrapped__", None), kind)
-        if _of_pytorch(function.__globals__.get("__name__", "")):
-            return
         named, attributes = _read_by(function.__code__)
+        if _of_pytorch(origin := function.__globals__.get("__name__", "")):
+            if origin.startswith("torch.nn.modules."):  # a layer: what it calls in torch.nn.functional may be replaced
+                self._note_members(function.__globals__.get("F"), attributes, kind)
+            return
         for name in named:
             if name in function.__globals__:
                 self._note(function.__globals__, name, function.__globals__[name], kind)
+                self._note_members(function.__globals__[name], attributes, kind)
         for name in attributes:
             self._visit(next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None), kind)
         for cell in function.__closure__ or ():
@@ -55,10 +61,29 @@ class Outside:
                 continue
 
     def _note(self, place, name: str | None, value, kind: type) -> None:
-        if is_number(value) or isinstance(value, torch.Tensor):
+        if is_number(value) or isinstance(value, (torch.Tensor, *_FUNCTIONS)):
             self._found[id(place), name] = place, name
-        else:
-            self._visit(value, kind)
+        self._visit(value, kind)
+
+    def _note_members(self, module, names: frozenset, kind: type) -> None:
+        """Of a Python module: what of it has one of these names. (Of PyTorch's, functions: its numbers stay as they are.)"""
+        if not isinstance(module, types.ModuleType):
+            return
+        table, own = module.__dict__, not _of_pytorch(module.__name__)
+        for name in names & table.keys():
+            if own or isinstance(table[name], _FUNCTIONS):
+                self._note(table, name, table[name], kind)
+
+
+def replaced(places: list) -> str | None:
+    """A function of PyTorch's in whose place somebody has put one of his own, which a tracer would enter more than once: PyTorch's
+    functions call themselves by name where modes look at them."""
+    for table, name in places:
+        value = table.get(name) if isinstance(table, dict) else None
+        if isinstance(value, types.FunctionType) and _of_pytorch(origin := table.get("__name__", "")):
+            if not _of_pytorch(value.__globals__.get("__name__", "")):
+                return f"{origin}.{name}"
+    return None
 
 
 def is_number(value) -> bool:
@@ -75,6 +100,19 @@ def value_at(place, name: str | None):
         return place.cell_contents
     except ValueError:  # nothing in it any more
         return None
+
+
+def in_tables(places: list) -> list[tuple[dict, str, object]] | None:
+    """What lies in tables that are not PyTorch's, for a tracer of Python code to compare: (table, name, value). None: a number or
+    tensor lies in a closure, where it cannot look."""
+    found = []
+    for place, name in places:
+        value = value_at(place, name)
+        if name is None and not isinstance(value, _FUNCTIONS):
+            return None
+        if name is not None and not _of_pytorch(place.get("__name__", "")):
+            found.append((place, name, value))
+    return found
 
 
 def _of_pytorch(name: str) -> bool:

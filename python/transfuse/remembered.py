@@ -30,6 +30,7 @@ class Entry:
         self.spec = None
         self.places: list = []  # where constants of the graph were found in the module
         self.ties: list = []  # pairs of names under which the module held one tensor: the graph reads it under one of them
+        self.outside: list = []  # variables that forward() reads beside the module, and their values: (table, name, value)
         self.attributes: list | None = None  # the module's when it was captured; None: not all can be told
 
     def bind(self, module: nn.Module) -> Bound:
@@ -45,6 +46,10 @@ class Entry:
         for path, name, value in self.attributes:
             now = getattr(module.get_submodule(path), name)
             if (now is not value) if callable(value) else (now != value):
+                return False
+        for table, name, value in self.outside:
+            now = table[name]
+            if (now is not value) if callable(value) or isinstance(value, torch.Tensor) else (now != value):
                 return False
         for a, b in self.ties:
             (table, name), (other, other_name) = held_at(module, a), held_at(module, b)
@@ -250,6 +255,7 @@ class State:
         self.base, self.options, self.dynamic = base, options, dynamic
         self.entries: dict = {}  # full key, with shapes → Bound, or a reason to run PyTorch
         self.captures: dict = {}  # key without shapes → [Entry]
+        self.traceable: list = []  # all of them, for tracers, which cannot look into keys
         self.bound: dict = {}  # Entry → Bound
         self.recalls: dict = {}  # mode → Recall
         self.recall: Recall | None = None  # the one that the last call found
@@ -269,10 +275,6 @@ class State:
             self.failures.append(reason)
             self.refused = reason
             self.entries, self.recalls, self.recall = {}, {}, None
-
-    @property
-    def traceable(self) -> list:
-        return [entry for found in self.captures.values() for entry in found]
 
     def fresh(self) -> State:
         return State(self.base, self.options, self.dynamic)

@@ -20,7 +20,8 @@ FUNCTIONS = {
     "softplus": lambda x: F.softplus(x, 2.0, 2.0), "logsigmoid": F.logsigmoid,
     "hardtanh": F.hardtanh, "hardtanh to 0": lambda x: F.hardtanh(x, -1.0, 0.0), "hardtanh from 0": lambda x: F.hardtanh(x, 0.0, 1.0),
     "relu6": F.relu6, "clamp": lambda x: x.clamp(-1, 1), "clamp_min": lambda x: x.clamp_min(1), "clamp_max": lambda x: x.clamp_max(-1),
-    "clamp by tensors": lambda x: torch.clamp(x, torch.tensor(-1.0, device=x.device), torch.tensor(1.0, device=x.device)), "pow 1.5": lambda x: x.abs().pow(1.5),
+    "clamp by tensors": lambda x: torch.clamp(x, torch.tensor(-1.0, device=x.device), torch.tensor(1.0, device=x.device)),
+    "pow 1.5": lambda x: x.abs().pow(1.5),
     "minimum": lambda x: torch.minimum(x, 2 - x), "maximum": lambda x: torch.maximum(x, 2 - x),
 }  # fmt: skip
 # Functions whose gradient at nan is one thing where PyTorch's loop is vectorised, and another at its ends.

@@ -67,7 +67,23 @@ def no_scales(value):
     set_factor(value)
 
 
+def named(y):
+    return doubled(y)
+
+
+def doubled(y):
+    return y * 2
+
+
+def replace(value):
+    global doubled
+
+    def doubled(y):
+        return y * value
+
+
 CASES = {
+    "a function that another takes the place of": lambda: (Up(named), replace),
     "a function's global number": lambda: (Up(scaled), set_factor),
     "a method's global number": lambda: (Reading(), set_factor),
     "a method's global tensor": lambda: (Reading(), set_scales),
@@ -97,11 +113,38 @@ def test_variables_that_change(case, no_fallback):
             assert torch.allclose(ours(X), plain(X), atol=1e-5)
 
 
+@pytest.mark.parametrize("case", ["a method's global number", "a closure's number", "a method's global tensor"])
+def test_variables_that_change_under_compile(case, no_fallback):
+    """torch.compile around the optimised module looks at them, or at the forward() that reads them."""
+    model, change = CASES[case]()
+    ours = transfuse.optimize(model, (X,), never_slower=False)
+    torch._dynamo.reset()
+    compiled = torch.compile(ours, backend="eager", fullgraph=True)
+    for value in (2.0, 3.0):
+        change(value)
+        assert torch.allclose(compiled(X), model(X), atol=1e-5)
+
+
 def test_a_variable_that_rests_costs_no_capture(no_fallback):
     ours = transfuse.optimize(Reading(), (X,), never_slower=False)
     SCALES.mul_(2)  # the same tensor, read at every call
     for batch in (X, torch.cat([X, X])):
         assert torch.allclose(ours(batch), ours.up(batch) * 4, atol=1e-5)
+    assert sum(map(len, ours.__dict__["_transfuse"].captures.values())) == 1
+
+
+def test_a_function_of_pytorch_that_is_replaced(no_fallback, monkeypatch):
+    """As those who count do: PyTorch runs the model as long as somebody's own stands there."""
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
+    ours = transfuse.optimize(model, (X,), never_slower=False)
+    plain, relu = model(X), nn.functional.relu
+    fallback._said.clear()
+    with monkeypatch.context() as patches:
+        patches.setattr(nn.functional, "relu", lambda x, inplace=False: 3 * relu(x, inplace))
+        with pytest.warns(fallback.Warned, match="torch.nn.functional.relu has been replaced"):
+            for _ in range(2):
+                assert torch.allclose(ours(X), 3 * plain, atol=1e-5)
+    assert torch.allclose(ours(X), plain, atol=1e-5)
     assert sum(map(len, ours.__dict__["_transfuse"].captures.values())) == 1
 
 
