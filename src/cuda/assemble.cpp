@@ -85,7 +85,7 @@ private:
             assembly_.notes.resize(plan_.passes.size());
             assembly_.notes[pass] = std::move(made.note);
         }
-        if (made.config) assembly_.configs[pass] = *made.config;
+        if (made.config) assembly_.configs[pass] = std::move(*made.config);
         if (made.taken) assembly_.taken.emplace(pass, std::move(*made.taken));
         if (made.packed) packed_.emplace(pass, Packed{std::move(*made.packed), {}});
         return std::move(made.program);

@@ -21,7 +21,7 @@ struct Assembly {
     std::vector<Sizes> strides;      // per value
     std::vector<std::string> notes;  // per pass: what was chosen
     DenseConfigs configs;            // of the passes that tensor cores take
-    std::map<size_t, Taken> taken;   // their kernels, where the program's are known
+    std::map<size_t, Taken> taken;   // their kernels, as far as the program does not know them yet
 };
 
 // aligned: leaves and outputs begin on 16-byte boundaries. configs: dense configurations to take instead of the

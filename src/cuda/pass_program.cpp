@@ -1,6 +1,7 @@
 #include "cuda/pass_program.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "cuda/around_product.h"
 #include "cuda/cells.h"
@@ -39,7 +40,7 @@ Tiles generate_tiles(const PassContext& context, const Surroundings& around, boo
     Tiles tiles;
     if (context.known) {
         tiles.dense = generate_dense_among(around, *context.known, tiles.taken.emplace(), &tiles.why_not);
-        if (!tiles.dense) tiles.taken.reset();
+        if (!tiles.dense || !tiles.taken->news) tiles.taken.reset();
     } else {
         tiles.dense = generate_dense(around, &tiles.why_not);
     }
@@ -136,7 +137,7 @@ private:
         apart_ = tiles.apart;
         if (!apart_) tiles_are_done();
         place(tiles.dense->places);
-        result_.config = tiles.dense->config;
+        result_.config = std::move(tiles.dense->config);
         result_.taken = std::move(tiles.taken);
         take(with_packed_weights(std::move(*tiles.dense)),
              apart_ ? "tensor-core kernel for the products of each tap; " : "tensor-core kernel; ");
@@ -223,7 +224,7 @@ private:
         if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
             return std::move(grouped->program);
         if (Tiles tiles = generate_tiles(context_, around, false); tiles.dense) {
-            result_.config = tiles.dense->config;
+            result_.config = std::move(tiles.dense->config);
             result_.taken = std::move(tiles.taken);
             return with_packed_weights(std::move(*tiles.dense));
         }
@@ -251,9 +252,10 @@ private:
         return program;
     }
 
-    void take(Program program, const std::string& how = "") {
+    void take(Program program, std::string_view how = "") {
         result_.program = std::move(program);
-        result_.note = how + result_.program.note;
+        result_.note.reserve(how.size() + result_.program.note.size());
+        (result_.note = how) += result_.program.note;
     }
     void place(Places& left) {
         for (auto& [value, place] : left) places().insert_or_assign(value, std::move(place));

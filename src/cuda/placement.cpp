@@ -141,7 +141,7 @@ Sizes Placement::output_strides(size_t position) const {
 }
 
 const Address& Placement::address(ValueId v) const {
-    require(in_memory(v), "CUDA: value %", v, " (", name(graph_[v].op), ") is not in memory");
+    if (!in_memory(v)) fail("CUDA: value %", v, " (", name(graph_[v].op), ") is not in memory");
     return *addresses_[static_cast<size_t>(v)];
 }
 

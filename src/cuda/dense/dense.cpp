@@ -194,8 +194,11 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
         }
     }
     result.program.scratch_bytes = static_cast<size_t>(scratch);
-    result.words = result.config + std::string(words_between) +
-                   to_string(Manner{problem->load, program->vector, problem->arithmetic, problem->any_size});
+    const Manner manner{problem->load, program->vector, problem->arithmetic, problem->any_size};
+    if (wish.said && manner == wish.said->manner)
+        result.words = wish.said->words;
+    else
+        ((result.words = result.config) += words_between) += to_string(manner);
     const double waves = static_cast<double>(total) / around.target.multiprocessors;
     result.busy = waves / std::ceil(waves);
     result.seconds = estimate(*problem, needs, config, s, around.target.multiprocessors) +
