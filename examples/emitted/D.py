@@ -101,7 +101,7 @@ DEVICE void product(float (&d)[92], unsigned long long a, unsigned long long b, 
         : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64), EIGHT(72), EIGHT(80), FOUR(88)
         : "l"(a), "l"(b), "r"(accumulate));
 }
-struct Sizes { int in[4], out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
+struct Sizes { int out[4], tiles[4], total; };  // axes n, d, h, w; total = tiles of all parts
 struct Strides { long long n, c, d, h, w; };  // elements
 DEVICE long long offset_of(const Strides& s, int n, int c, int d, int h, int w) { return n * s.n + c * s.c + d * s.d + h * s.h + w * s.w; }
 struct Barriers {
@@ -408,7 +408,7 @@ extern "C" long long forward(void* const* leaf, const long long* size, cudaStrea
     if (asks) return room(forward_dense, PICK(223744, 225792)), at_0 + PICK(491520, 245760);
     launch(forward_prepare, PICK(120, 60), 256, 0, false, stream, at_0, leaf[1]);
     launch(forward_dense, std::min<long long>(132, batch * count_1 * count_2), 512, PICK(223744, 225792), true, stream, at_0,
-        sizes_of(batch, 1, height, width, batch, 1, out_height, out_width, batch, 1, count_2, count_1, batch * count_1 * count_2), out[0],
+        sizes_of(batch, 1, out_height, out_width, batch, 1, count_2, count_1, batch * count_1 * count_2), out[0],
         Strides{128 * out_height * out_width, out_height * out_width, 0, out_width, 1},
         boxes_of(leaf[0], {width, height, 1, batch, 64}, {PICK(4, 2) * width, 16, PICK(256, 128) * height * width, PICK(4, 2) * height * width},
         {PICK(92, 96), 4, 1, 1, PICK(8, 16)}));
@@ -431,7 +431,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d35dd8dd33d9", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_8435ac89cd38", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

@@ -3,8 +3,10 @@
 import re
 import subprocess
 
-from transfuse.emit import follows
+from transfuse.emit import follows, tables_named
+from transfuse.emit.host import sizes_read
 from transfuse.emit.launches import Kernel, Launch, Parameter, Program
+from transfuse.emit.text.again import sums_again
 from transfuse.emit.text.boxes import boxes
 from transfuse.emit.text.cuts import cuts
 from transfuse.emit.text.finished import finished
@@ -245,3 +247,69 @@ def test_kernels_that_differ_in_a_formula_give_it_alone():
     assert "        return [=](float sum) { return sum + low; };\n    });\n}\n" in found
     other = FINISHED.replace("p1[(c * height", "p1[(row * height")
     assert finished(other) == other
+
+
+AGAIN = """
+__global__ void __launch_bounds__(256) f(const double* p0, double* p1, double* p2, int batch) {
+    TF_SEQUENCE();
+    if (blockIdx.x < 1) tf_each(0, 32, [&](int i) {
+        double a1 = 0.0;
+        for (int r1 = 0; r1 < batch; ++r1) a1 += p0[r1 * 32 + i];
+        p1[i] = a1 / batch;
+    });
+    else tf_each(1, 64, [&](int i) {
+        const double v1 = p0[i];
+        double a2 = 0.0;
+        for (int r2 = 0; r2 < batch; ++r2) a2 += p0[r2 * 32 + i % 32];
+        p2[i] = v1 - a2;
+    });
+}
+"""
+
+
+def test_sums_that_several_jobs_read_are_said_once():
+    found = sums_again(AGAIN)
+    assert "    TF_SEQUENCE();\n    const auto sum = [&](int i) {\n        double a = 0.0;\n" in found
+    assert "        for (int r = 0; r < batch; ++r) a += p0[r * 32 + i];\n        return a;\n    };\n" in found
+    assert "tf_each(0, 32, [&](int i) { p1[i] = sum(i) / batch; });" in found
+    assert "        const double v1 = p0[i];\n        p2[i] = v1 - sum(i % 32);\n" in found
+    other = AGAIN.replace("p0[r2 * 32 + i % 32]", "p0[r2 * 16 + i % 32]")
+    assert sums_again(other) == other
+
+
+def test_sizes_that_no_kernel_reads_are_not_given():
+    code = {"fp32": "struct Sizes { int in[4], out[4], tiles[4], total; };\nint f(const Sizes& s) { return s.out[1]; }"}
+    hosts = {
+        "fp32": "sizes_of(N... n) { return {(int)n...}; }\nlaunch(f, sizes_of(n, 1, h, 2 * w, n, 1, 2 * h, w, 7), at_1);"
+    }
+    plain, given = sizes_read(code, hosts)
+    assert plain["fp32"].startswith("struct Sizes { int out[4], tiles[4], total; };")
+    assert given["fp32"].endswith("launch(f, sizes_of(n, 1, 2 * h, w, 7), at_1);")
+    read = {"fp32": code["fp32"].replace("s.out[1]", "s.in[1]")}
+    assert sizes_read(read, hosts) == (read, hosts)
+
+
+STORES = """
+static __device__ void store_role(const Operands& operands) {
+    float v1[BATCH][VECTOR], %s;
+    load_rows(%s);
+    to[0] = v1[i][e] - %s;
+}
+"""
+
+
+def test_rows_of_the_same_tables_have_the_same_names():
+    most = STORES % (
+        "r1[BATCH], r2[BATCH], r3[BATCH]",
+        "r1, table + row);\n    load_rows(r2, image_table + row);\n    load_rows(r3, table + 64 + row",
+        "r1[i] - r2[i] * r3[i]",
+    )
+    fewer = STORES % ("r1[BATCH], r2[BATCH]", "r1, image_table + row);\n    load_rows(r2, table + row", "r1[i] * r2[i]")
+    first, second, none = tables_named.alike([most, fewer, "int f();"])
+    assert (first, none) == (most, "int f();") and "r1[BATCH], r2[BATCH], r3[BATCH];" in second
+    assert (
+        "load_rows(r2, image_table + row);\n    load_rows(r3, table + 0 + row);\n    to[0] = v1[i][e] - r2[i] * r3[i];"
+        in second
+    )
+    other = fewer.replace("image_table", "added_table")
+    assert tables_named.alike([most, other]) == [most, other]

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from transfuse.emit import tables_named
 from transfuse.emit.builds import aligned
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.text.tokens import tokens
@@ -45,7 +46,9 @@ def one_text(text: str) -> str:
     if len(spaces) < 2:
         return text
     names = [m[1] for m in spaces]
-    merged = _merged([_operands_counted(re.sub(rf"\b{m[1]}\b", NAME, m[2])).split("\n") for m in spaces], names)
+    texts = _counted_alike([_operands_counted(re.sub(rf"\b{m[1]}\b", NAME, m[2])) for m in spaces])
+    texts = tables_named.alike(texts)
+    merged = _merged([text.split("\n") for text in texts], names)
     merged = re.sub(rf"\b{NAME}\b", f"PICK({', '.join(names)})", merged)
     compiled = [SPACE_OF.format(m[1], ", ".join(names), merged + "\n").rstrip("\n") + m[3] for m in spaces]
     for m in spaces[1:]:  # side by side, where the first was: they need nothing of what stood between them
@@ -68,10 +71,26 @@ def said_for_each(source: str) -> tuple[str, str]:
     return defined, source.replace(every, EACH)
 
 
+TOLD = re.compile(r"struct Operands \{(.*?)\};")
+HEAD = re.compile(rf"__global__ void (?:__launch_bounds__\([^)]*\)) {NAME}\(([^)]*)\)")
+
+
+def _counted_alike(texts: list[str]) -> list[str]:
+    """Where roles of other kernels are told of operands, those of a kernel whose roles are told of none are counted behind them."""
+    told = [len(re.findall(r"[ *]r\d+\b", found[1])) for text in texts if (found := TOLD.search(text))]
+    out = []
+    for text in texts:
+        head = HEAD.search(text)
+        if told and head and not TOLD.search(text):
+            kernel = re.sub(r"\br(\d+)\b", lambda m: f"r{int(m[1]) + max(told)}", text[head.start() :])
+            text = text[: head.start()] + kernel
+        out.append(text)
+    return out
+
+
 def _operands_counted(text: str) -> str:
     """Operands that roles are told of are counted first, then those that the kernel itself reads."""
-    told = re.search(r"struct Operands \{(.*?)\};", text)
-    head = re.search(rf"__global__ void (?:__launch_bounds__\([^)]*\)) {NAME}\(([^)]*)\)", text)
+    told, head = TOLD.search(text), HEAD.search(text)
     if not told or not head:
         return text
     found = [n for part in (told[1], head[1]) for n in re.findall(r"[ *]r(\d+)\b", part)]

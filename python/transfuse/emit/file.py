@@ -122,6 +122,7 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
             launched_by.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise, unread))
         text = "\n\n".join([*host.support("".join(launched_by), clusters, "half" in arithmetics), *launched_by])
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
+    code, hosts = host.sizes_read(code, hosts)
     source = merged({key: f"{code[key]}\n{BETWEEN}\n{hosts[key]}" for key in builds})
     statistics = any(part.outputs > part.sized.region.differentiable for part in parts)
     regions = [functions.region(part) for part in forward]

@@ -61,6 +61,19 @@ static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], cons
 SIZES = r"""template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
 """
 
+MEMBERS = "struct Sizes { int in[4], out[4], "
+FIRST_FOUR = re.compile(r"\bsizes_of\((?:[^,()]+, ){4}")
+
+
+def sizes_read(code: dict[str, str], hosts: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Device and host code of all builds, without the input's sizes where no kernel reads them."""
+    calls = lambda text: text.count("sizes_of(") - text.count("sizes_of(N... n)")  # noqa: E731
+    read = any(MEMBERS not in text or re.search(r"\.in\[", text) for text in code.values())
+    if read or any(len(FIRST_FOUR.findall(text)) != calls(text) for text in hosts.values()):
+        return code, hosts
+    plain = {key: text.replace(MEMBERS, "struct Sizes { int out[4], ") for key, text in code.items()}
+    return plain, {key: FIRST_FOUR.sub("sizes_of(", text) for key, text in hosts.items()}
+
 
 def support(functions: str, clusters: bool, half: bool) -> list[str]:
     """What the functions call."""
