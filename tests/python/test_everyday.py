@@ -233,12 +233,12 @@ def test_a_vocoder_speaks_in_pieces(no_fallback):
     model, inputs = zoo.model("hifigan")
     model.eval()
     ours = transfuse.optimize(model, tuple(inputs), never_slower=False)
-    mels = torch.randn(1, inputs[0].shape[1], 80)
+    mels = torch.randn(1, inputs[0].shape[1], 64)
     with torch.inference_mode():
         whole = model(mels)
         rate, margin = whole.shape[-1] // mels.shape[-1], 24
         pieces, at = [], 0
-        for length in (17, 3, 41, 19):
+        for length in (17, 3, 44):
             left, right = max(0, at - margin), min(mels.shape[-1], at + length + margin)
             piece = ours(mels[..., left:right])
             pieces.append(piece[..., (at - left) * rate : (at - left + length) * rate])

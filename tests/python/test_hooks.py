@@ -42,8 +42,10 @@ def always(module, seen):
     module.register_forward_hook(lambda _, given, output: seen.append(output), always_call=True)
 
 
-@pytest.mark.parametrize("place", [2, 3])
-@pytest.mark.parametrize("hook", [keeps, changes, stands_before, sees_gradients, sees_gradients_first, always])
+@pytest.mark.parametrize(
+    "hook, place", [(keeps, 2), (keeps, 3), (changes, 3), (stands_before, 2), (stands_before, 3), (sees_gradients, 2),
+                    (sees_gradients_first, 3), (always, 2)],
+)  # fmt: skip
 def test_a_part_with_a_hook_leaves_the_others_ours(hook, place, no_fallback, device):
     """It runs as often as it would and sees what it would, also in tensors that it keeps and that operators change in place later."""
     inplace = "gradients" not in hook.__name__  # PyTorch lets nobody write to what such hooks give
