@@ -27,6 +27,8 @@ class Outside:
         self._found: dict = {}  # (id of a table or cell, name) → (table or cell, name)
         for part in module.modules():
             kind = getattr(type(part), "_transfuse_base", type(part))
+            if issubclass(kind, torch.jit.ScriptModule):  # whose classes do not show it
+                continue
             self._visit(kind.forward, kind)
             if _of_pytorch(kind.__module__):
                 continue
