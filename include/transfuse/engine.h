@@ -52,6 +52,7 @@ std::unique_ptr<Executable> compile_cpu(const Plan& plan, const CompileOptions& 
 std::unique_ptr<Executable> compile_cuda(const Plan& plan, const CompileOptions& options = {});  // Error where there is no GPU
 bool cuda_available();               // driver, NVRTC and a device were found
 std::string cuda_unavailable_reason();
+bool cuda_captures(void* stream);    // its work is being recorded into a graph, or cannot be told not to be
 
 // The reference interpreter of graphs: plain loops in float64 (or rounded to each value's dtype after every op).
 enum class Arithmetic : uint8_t { f64, as_typed };

@@ -2,7 +2,8 @@
 //
 //     run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]
 //     run_detached(…)         the same without a gradient of its own: for callers who see to gradients
-//     run_one(Tensor[] leaves, int program, int mode) -> Tensor     run_detached of a program of one result and no sizes:
+//     run_one(Tensor[] leaves, int program, int mode) -> Tensor     run_detached of a program of one result and no
+//     sizes:
 //                             to take apart and make a list and two numbers less is a tenth of a small call
 //     run_text(…)             the same with the program's text (exported models)
 //     run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs,
@@ -10,24 +11,22 @@
 //     scratch(…), scratch_backward(…) -> int     the bytes that run and run_backward would take for themselves
 //
 // A program is passed by handle: a text of a few kilobytes would cost more than the call.
-#include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
 
 #include <optional>
 #include <span>
 
 #include "torch/mode.h"
+#include "torch/shim.h"
+#include "torch/workspace.h"
 #include "transfuse/error.h"
 #include "transfuse/program.h"
 
 namespace transfuse {
 namespace {
 
-using torch::stable::Tensor;
-
-void check(AOTITorchError code, const char* what) { require(code == AOTI_TORCH_SUCCESS, "PyTorch: ", what, " failed"); }
+using namespace torch_face;
 
 DType dtype_of(AtenTensorHandle tensor) {
     static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64(),
@@ -68,76 +67,12 @@ void describe(const Tensor& tensor, TensorView& view) {
     view.strides.assign(strides, strides + rank);
 }
 
-struct Place {
-    int32_t type = 0, index = 0;
-    bool operator==(const Place&) const = default;
-};
-
 Place place_of(const Tensor& tensor) {
     Place place;
     check(aoti_torch_get_device_type(tensor.get(), &place.type), "device_type");
     check(aoti_torch_get_device_index(tensor.get(), &place.index), "device_index");
     return place;
 }
-
-Tensor empty(const Sizes& shape, const Sizes& strides, int32_t dtype, const Place& place) {
-    AtenTensorHandle handle = nullptr;
-    check(aoti_torch_empty_strided(static_cast<int64_t>(shape.size()), shape.data(), strides.data(), dtype, place.type,
-                                   place.index, &handle),
-          "empty_strided");
-    return Tensor(handle);
-}
-
-// libtorch_cuda is not linked, so that the library loads beside a PyTorch without CUDA; it is there if a CUDA tensor
-// is.
-template <class Function>
-Function* of_torch_cuda(const char* name) {
-    static void* const library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
-    return reinterpret_cast<Function*>(dlsym(library != nullptr ? library : RTLD_DEFAULT, name));
-}
-
-void* current_stream(int32_t device) {
-    static const auto get = of_torch_cuda<AOTITorchError(int32_t, void**)>("aoti_torch_get_current_cuda_stream");
-    require(get != nullptr, "PyTorch's current CUDA stream cannot be read: libtorch_cuda is not loaded");
-    void* stream = nullptr;
-    check(get(device, &stream), "get_current_cuda_stream");
-    return stream;
-}
-
-// Scratch memory for one call, aligned as engines want it. On the current CUDA device it comes from PyTorch's allocator
-// without a tensor around it, which would cost as much as a launch.
-class Workspace {
-public:
-    Workspace(size_t bytes, const Place& place) {
-        if (place.type == aoti_torch_device_type_cuda()) take_from_cuda(bytes, place.index);
-        if (raw_ != nullptr) return;
-        tensor_ = empty({static_cast<int64_t>(bytes) + alignment}, {1}, aoti_torch_dtype_uint8(), place);
-        check(aoti_torch_get_data_ptr(tensor_->get(), &data_), "data_ptr");
-        data_ = reinterpret_cast<void*>((reinterpret_cast<intptr_t>(data_) + alignment - 1) / alignment * alignment);
-    }
-    ~Workspace() {
-        static const auto release =
-            of_torch_cuda<AOTITorchError(void*)>("aoti_torch_cuda_caching_allocator_raw_delete");
-        if (raw_ != nullptr) release(raw_);
-    }
-    Workspace(const Workspace&) = delete;
-    Workspace& operator=(const Workspace&) = delete;
-    void* data() const { return raw_ != nullptr ? raw_ : data_; }
-
-private:
-    static constexpr intptr_t alignment = 256;
-
-    void take_from_cuda(size_t bytes, int32_t device) {
-        static const auto allocate =
-            of_torch_cuda<AOTITorchError(uint64_t, void**)>("aoti_torch_cuda_caching_allocator_raw_alloc");
-        int32_t current = -1;
-        if (allocate == nullptr || aoti_torch_get_current_device_index(&current) != AOTI_TORCH_SUCCESS) return;
-        if (current == device) check(allocate(bytes, &raw_), "raw_alloc");  // its blocks begin at multiples of 512
-    }
-
-    void *raw_ = nullptr, *data_ = nullptr;
-    std::optional<Tensor> tensor_;
-};
 
 // The views of a call, kept by each thread for its next one: their sizes and strides then need no allocations.
 struct Views {
@@ -171,10 +106,11 @@ std::vector<Tensor> execute(const Instance& instance, const Place& place) {
     RunContext context;
     std::optional<Workspace> workspace;
     context.workspace_bytes = instance.executable->workspace_bytes_for(views.leaves, views.outputs);
-    if (context.workspace_bytes > 0) context.workspace = workspace.emplace(context.workspace_bytes, place).data();
-    if (place.type == aoti_torch_device_type_cuda()) {
-        context.stream = current_stream(place.index);  // the executable makes its device current itself
-    } else {
+    const bool on_cuda = place.type == aoti_torch_device_type_cuda();
+    if (on_cuda) context.stream = current_stream(place.index);  // the executable makes its device current itself
+    if (context.workspace_bytes > 0)
+        context.workspace = workspace.emplace(context.workspace_bytes, place, context.stream).data();
+    if (!on_cuda) {
         uint32_t threads = 0;
         check(torch_get_num_threads(&threads), "get_num_threads");
         context.threads = static_cast<int>(threads);

@@ -201,6 +201,43 @@ def test_side_stream_and_cuda_graph(no_fallback):
         assert torch.allclose(captured, model(x), rtol=1e-3, atol=1e-4)
 
 
+def test_streams_and_graphs_have_scratch_memory_of_their_own(no_fallback):
+    """Small scratch is kept for a thread's next call on the same stream: other streams, graphs replayed beside them and other
+    threads must never share it, and what streams take turns over does not grow."""
+    model, inputs = on_gpu("A")
+    ours = transfuse.optimize(model, tuple(inputs), never_slower=False)
+    given = [torch.rand_like(inputs[0]) for _ in range(3)]
+    with torch.no_grad():
+        expected = [ours(x).clone() for x in given]
+        streams = [torch.cuda.Stream() for _ in given]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=streams[0]):
+            captured = ours(given[0])
+        torch.cuda.synchronize()
+        allocated = None
+        for _ in range(20):
+            results = []
+            with torch.cuda.stream(streams[0]):
+                graph.replay()
+            for x, stream in zip(given[1:], streams[1:], strict=True):
+                with torch.cuda.stream(stream):
+                    results.append([ours(x) for _ in range(3)])
+            thread = threading.Thread(target=_call_on, args=(ours, given[2], streams[1], results))
+            thread.start(), thread.join()
+            torch.cuda.synchronize()
+            assert torch.equal(captured, expected[0])
+            for got, wanted in zip(results, (expected[1], expected[2], expected[2]), strict=True):
+                assert all(torch.equal(r, wanted) for r in got)
+            del results, got
+            allocated = allocated or torch.cuda.memory_allocated()
+        assert torch.cuda.memory_allocated() <= allocated
+
+
+def _call_on(module, x, stream, results):
+    with torch.no_grad(), torch.cuda.stream(stream):
+        results.append([module(x) for _ in range(3)])
+
+
 def test_channels_last(no_fallback):
     model = (
         nn.Sequential(nn.ConvTranspose2d(16, 32, 3, stride=2), nn.ReLU()).cuda().to(memory_format=torch.channels_last)
