@@ -148,6 +148,7 @@ private:
         std::map<ValueId, bool> pooled;  // tile values: behind the pool?
         int pools = 0;
         Sizes grids[2] = {shape(y), {}};
+        bool of_channels = false, of_rows = false;
         for (const TileStep& s : pass_->steps) {
             const Node& n = node(s.value);
             if (s.scope != Scope::tile && s.scope != Scope::grid) continue;
@@ -176,9 +177,17 @@ private:
                 pooled[s.value] = behind;
             } else if (is_reduction(n.op)) {
                 must(levels.size() == 1, "reduction of what is no tile value");
-                must(n.attributes.integers(Key::dims) == Sizes{1} && n.attributes.flag(Key::keepdim),
-                     "channel reduction");
-                must(grids[0][1] <= plan_.machine.tile_channels, "too many channels for a tile");
+                const Sizes& dims = n.attributes.integers(Key::dims);
+                must(dims.size() == 1 && n.attributes.flag(Key::keepdim), "tile reduction");
+                if (dims[0] == 1) {
+                    must(grids[0][1] <= plan_.machine.tile_channels, "too many channels for a tile");
+                } else {
+                    must(dims[0] + 1 == static_cast<int64_t>(grids[0].size()) && shape(n.args[0]) == grids[0],
+                         "row reduction");
+                    must(grids[0].back() <= plan_.machine.tile_row, "rows too long for a tile");
+                    must(numel(grids[0]) <= plan_.machine.tile_row_values, "too many rows for tiles");
+                }
+                (dims[0] == 1 ? of_channels : of_rows) = true;
                 pooled[s.value] = *levels.begin();
             } else {
                 const auto pool = tile_pool(graph_, s.value);
@@ -188,6 +197,10 @@ private:
                 pooled[s.value] = true;
             }
         }
+        for (const TileStep& s : pass_->steps)
+            must(!of_rows || (s.scope != Scope::grid && s.scope != Scope::tail),
+                 "rows and the grid reduced in one pass");
+        must(!of_rows || (!of_channels && pools == 0), "rows beside channels or a pool");
         if (pools == 0 || plan_.machine.sinks_before_pool) return;
         for (const Store& store : pass_->stores)
             must(!in_scope(store.value, Scope::tile) || pooled.at(store.value), "a value before the pool is stored");

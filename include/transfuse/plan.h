@@ -22,6 +22,8 @@ struct Machine {                       // what the cost model knows of a device
     double bandwidth;                  // bytes/s, main memory
     double launch;                     // seconds a pass costs however small
     int64_t tile_channels;             // most output channels a tile can hold (channel reductions need all of them)
+    int64_t tile_row = 0;              // most outputs of a row along the last axis that a tile can hold (reductions of rows need all of them) …
+    int64_t tile_row_values = 1 << 20; // … of tensors of at most so many: more are stored and reduced by a loop, in no more time
     int64_t row_elements = 1 << 14;    // most elements of a reduction a pointwise pass may hold at once (softmax, norms)
     int64_t tail_elements = 1 << 18;   // a tail value has at most so many elements …
     double tail_flops = 1 << 23;       // … and takes at most so many flops

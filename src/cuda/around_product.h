@@ -6,14 +6,16 @@
 
 #include "cuda/kernel.h"
 #include "cuda/pull.h"
+#include "plan/fusion.h"
 #include "transfuse/lattice.h"
 
 namespace transfuse::cuda {
 
-// Whether families of ordinary arithmetic may take a dense pass: they want two axes, or groups. Others need not be
-// asked.
+// Whether families of ordinary arithmetic may take a dense pass: they want two axes, or groups, and have no whole rows.
+// Others need not be asked.
 inline bool ordinary_arithmetic_may_take(const Surroundings& s) {
     const Node& product = s.plan.graph[s.pass.anchor];
+    if (reduces_rows(s.plan.graph, s.pass)) return false;
     return product.type.rank() > 3 || s.plan.graph[product.args[1]].type.shape[0] != 1;
 }
 

@@ -86,6 +86,11 @@ public:
     }
 
 private:
+    struct Product {
+        Program program;
+        double seconds = 0;  // an estimate; 0: there is none
+    };
+
     // What the general kernel may read.
     Places& places() {
         if (places_) return *places_;
@@ -122,6 +127,7 @@ private:
 
     void tensor_cores() {
         Tiles tiles = ahead_ ? std::move(*ahead_) : generate_tiles(context_, around_, true);
+        if (reduces_rows(graph_, pass_) && rows_apart(tiles)) return;
         if (tiles.dense) return take_tiles(std::move(tiles));
         why_not_ = std::move(tiles.why_not);
         if (auto product = product_alone()) return take_product(std::move(*product));
@@ -143,9 +149,9 @@ private:
              apart_ ? "tensor-core kernel for the products of each tap; " : "tensor-core kernel; ");
     }
 
-    void take_product(Program product) {
+    void take_product(Product product) {
         const std::string how = result_.config ? "tensor-core kernel" : "ordinary arithmetic";
-        take(std::move(product), how + " for the product alone (" + why_not_ + "), then the general kernel; ");
+        take(std::move(product.program), how + " for the product alone (" + why_not_ + "), then the general kernel; ");
         places().insert_or_assign(pass_.anchor, placement_.place_of(pass_.anchor));
         done_.push_back(pass_.anchor);
     }
@@ -207,9 +213,8 @@ private:
         return request;
     }
 
-    // A dense pass that no family takes whole: the product alone, into memory; its tile program is for the general
-    // kernel.
-    std::optional<Program> product_alone() {
+    // A dense pass that no family takes whole: the product alone, into memory.
+    std::optional<Product> product_alone() {
         constexpr double worthwhile = 1e6;  // flops
         const ValueId anchor = pass_.anchor;
         if (context_.target.stated() || pass_.cost.flops < worthwhile) return std::nullopt;
@@ -222,14 +227,57 @@ private:
         const bool added = placement_.add_buffer(anchor, number_);
         const Surroundings around = surroundings_of(context_, product, number_, around_.config);
         if (auto grouped = generate_grouped(around, placement_.places_of(product), placement_.sinks_of(product)))
-            return std::move(grouped->program);
+            return Product{std::move(grouped->program)};
         if (Tiles tiles = generate_tiles(context_, around, false); tiles.dense) {
             result_.config = std::move(tiles.dense->config);
             result_.taken = std::move(tiles.taken);
-            return with_packed_weights(std::move(*tiles.dense));
+            const double seconds = tiles.dense->seconds;
+            return Product{with_packed_weights(std::move(*tiles.dense)), seconds};
         }
         if (added) placement_.remove_buffer(anchor);
         return std::nullopt;
+    }
+
+    // Reductions of rows apart from the product: a loop reads what it stores, and holds whole rows. Where tiles could
+    // hold them as well, the estimates decide. False: tiles do, or neither can.
+    bool rows_apart(const Tiles& tiles) {
+        const bool buffer = !placement_.in_memory(pass_.anchor);
+        auto product = product_alone();
+        if (!product) return false;
+        Pass rest = pass_;
+        rest.kind = PassKind::pointwise;
+        std::erase_if(rest.steps, [&](const TileStep& step) {
+            return step.scope == Scope::prologue || step.value == pass_.anchor;
+        });
+        rest.reads = {pass_.anchor};
+        double moved = static_cast<double>(bytes_of(pass_.anchor));
+        for (const TileStep& step : rest.steps)
+            for (ValueId a : graph_[step.value].args)
+                if (has(pass_.reads, a) && !has(rest.reads, a)) rest.reads.push_back(a);
+        Places places = placement_.places_of(rest);
+        std::vector<Place> stores;
+        for (const Store& store : rest.stores) {
+            stores.push_back(placement_.sink_of(store).place);
+            moved += static_cast<double>(bytes_of(store.value));
+        }
+        const Machine& machine = context_.plan.machine;
+        const double seconds = product->seconds + moved / machine.bandwidth + machine.launch;
+        const bool faster = !tiles.dense || (product->seconds > 0 && seconds < tiles.dense->seconds);
+        auto loop = faster ? generate_loop(surroundings_of(context_, rest, number_, ""), places, stores, &why_not_)
+                           : std::nullopt;
+        if (!loop) {
+            if (buffer) placement_.remove_buffer(pass_.anchor);
+            result_.config.reset(), result_.taken.reset(), result_.packed.reset();
+            return false;
+        }
+        product->program.launches.push_back(std::move(*loop));
+        take(std::move(product->program), "the product alone, then a loop of rows; ");
+        for (const Store& store : pass_.stores) done_.push_back(store.value);
+        return true;
+    }
+
+    int64_t bytes_of(ValueId v) const {
+        return numel(graph_[v].type.shape) * static_cast<int64_t>(bytes(graph_[v].type.dtype));
     }
 
     // Weights of parameters alone are packed beside all others; those an earlier pass made, right before they are used.

@@ -26,6 +26,13 @@ Graph prepared(const std::string& text, const Request& request, Verdicts& said) 
     return rewrite(gradient(forward.rewritten, request.gradient)).rewritten;
 }
 
+// A file's kernels serve rows of any length: none holds a whole one.
+Machine machine_of_files() {
+    Machine machine = Machine::h200();
+    machine.tile_row = 0;
+    return machine;
+}
+
 // Two graphs must be one program at two sizes.
 void require_alike(const Graph& a, const Graph& b) {
     for (ValueId v = 0; v < std::min(a.size(), b.size()); ++v) {
@@ -150,14 +157,14 @@ Stated state(const Request& request) {
     CompileOptions options;
     options.precision = request.precision;
     if (request.own) {
-        Stated stated{parse(request.text), plan(example, Machine::h200()), {}};
+        Stated stated{parse(request.text), plan(example, machine_of_files()), {}};
         stated.assembly = cuda::assemble(stated.plan, options, request.target, request.aligned);
         return stated;
     }
     said.repeating = true, said.next = 0;
     const Graph graph = prepared(request.text, request, said);
     require_alike(example, graph);
-    const Plan chosen = plan(example, Machine::h200());
+    const Plan chosen = plan(example, machine_of_files());
     cuda::Decisions decisions;
     cuda::Target target = request.target;
     target.decisions = &decisions;

@@ -78,8 +78,10 @@ void Draft::add(ValueId v, int p, Slot place) {
     DraftPass& pass = passes[static_cast<size_t>(p)];
     if (place == Slot::pooled && pass.pooled.empty()) pass.pooled = facts.shape(v);
     const Node& node = facts.graph[v];
-    if (pass.kind == PassKind::pointwise && place == Slot::tile && is_reduction(node.op) && pass.row.empty())
-        pass.row = node.attributes.integers(Key::dims);
+    if (place == Slot::tile && is_reduction(node.op) && pass.row.empty())
+        if (const Sizes& dims = node.attributes.integers(Key::dims);
+            pass.kind == PassKind::pointwise || (pass.kind == PassKind::dense && dims != Sizes{1}))
+            pass.row = dims;
 }
 
 void Draft::assign() {

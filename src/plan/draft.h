@@ -18,7 +18,7 @@ struct DraftPass {
     ValueId anchor;
     Sizes domain;        // dense: the anchor's shape; loop: D
     Sizes pooled = {};   // dense: the grid behind the pool
-    Sizes row = {};      // loop: the axes of its row reductions
+    Sizes row = {};      // loop, dense: the axes of its row reductions
     bool small = false;  // pointwise with nothing but a tail
     int origin = -1;     // of a pass that computes the tile values of another one again: that one
     bool alive = true;
@@ -77,7 +77,8 @@ private:
     // fit.cpp: the slot v may take in the pass by the rules of fusion.h, or absent.
     Slot fit(ValueId v, int pass) const;
     bool pools(int pass) const;  // a pool with a chain before and behind it
-    Slot fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const;
+    Slot fit_reduction(ValueId v, int pass, Slot operand) const;
+    bool may_hold_rows(int pass) const;  // a dense pass
     Slot twin_slot(int pass, ValueId v, int* from = nullptr) const;
 
     // order

@@ -58,6 +58,14 @@ std::optional<TilePool> tile_pool(const Graph& graph, ValueId id) {
     return TilePool{node.op == Op::max_pool ? TilePool::Kind::max : TilePool::Kind::min, kernel, 1};
 }
 
+bool reduces_rows(const Graph& graph, const Pass& pass) {
+    return pass.kind == PassKind::dense && std::any_of(pass.steps.begin(), pass.steps.end(), [&](const TileStep& step) {
+               const Node& node = graph[step.value];
+               return step.scope == Scope::tile && is_reduction(node.op) &&
+                      node.attributes.integers(Key::dims) != Sizes{1};
+           });
+}
+
 Slot Draft::twin_slot(int pass, ValueId v, int* from) const {
     const int origin = passes[static_cast<size_t>(pass)].origin;
     if (origin < 0) return Slot::absent;
@@ -74,8 +82,21 @@ Slot Draft::twin_slot(int pass, ValueId v, int* from) const {
     return Slot::absent;
 }
 
-Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const {
+// One without a pool and other reductions: tiles of whole rows hold neither all channels nor whole images.
+bool Draft::may_hold_rows(int p) const {
+    const DraftPass& pass = passes[static_cast<size_t>(p)];
+    if (!pass.row.empty()) return true;
+    if (!pass.pooled.empty()) return false;
+    for (ValueId v = 0; v < facts.graph.size(); ++v)
+        if (const Slot place = slot(p, v);
+            place == Slot::grid || place == Slot::tail || (place == Slot::tile && is_reduction(facts.graph[v].op)))
+            return false;
+    return true;
+}
+
+Slot Draft::fit_reduction(ValueId v, int p, Slot operand) const {
     const Node& node = facts.graph[v];
+    const DraftPass& pass = passes[static_cast<size_t>(p)];
     const Sizes& shape = facts.shape(node.args[0]);
     const Sizes& grid = operand == Slot::pooled ? pass.pooled : pass.domain;
     if (shape.size() != grid.size()) return Slot::absent;
@@ -86,6 +107,11 @@ Slot Draft::fit_reduction(ValueId v, const DraftPass& pass, Slot operand) const 
     }
     const bool keepdim = node.attributes.flag(Key::keepdim);
     if (pass.kind == PassKind::dense) {
+        const Sizes last{static_cast<int64_t>(grid.size()) - 1};
+        if (dims == last && keepdim && shape == grid && may_hold_rows(p) &&
+            facts.at_most({grid.back()}, facts.machine.tile_row) && facts.at_most(grid, facts.machine.tile_row_values))
+            return operand;
+        if (!pass.row.empty()) return Slot::absent;
         if (dims == Sizes{1} && keepdim && facts.at_most({grid[1]}, facts.machine.tile_channels)) return operand;
         if (!facts.machine.grid_rows && shape[1] > 1)
             for (size_t axis = 2; axis < grid.size(); ++axis)
@@ -145,9 +171,10 @@ Slot Draft::fit(ValueId v, int p) const {
     const Sizes& grid = pooled ? pass.pooled : pass.domain;
     if (is_pointwise(node.op)) return broadcasts_to(node.type.shape, grid) ? here : Slot::absent;
     if (pooling) return Slot::absent;
-    if (is_reduction(node.op)) return fit_reduction(v, pass, here);
-    if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && facts.machine.pools_in_tile > 0 &&
-        !apart_.count(v) && slot(p, node.args[0]) != Slot::absent && facts.shape(node.args[0]) == pass.domain)
+    if (is_reduction(node.op)) return fit_reduction(v, p, here);
+    if (pass.kind == PassKind::dense && tile && pass.pooled.empty() && pass.row.empty() &&
+        facts.machine.pools_in_tile > 0 && !apart_.count(v) && slot(p, node.args[0]) != Slot::absent &&
+        facts.shape(node.args[0]) == pass.domain)
         if (const auto pool = facts.pool(v); pool && numel(pool->window) <= facts.machine.pool_outputs)
             return Slot::pooled;
     return Slot::absent;

@@ -36,6 +36,10 @@
 //               - channel reductions: a reduction with dims = [1], keepdim = 1, result [N, 1, S…], where
 //                 C <= machine.tile_channels; ops sum mean amax amin logsumexp var (also of a value that is [N, 1,
 //                 S…]);
+//               - row reductions: the same ops with dims = the last axis, keepdim = 1, result [N, C, …, 1], of a value
+//                 of the grid's shape whose rows have at most machine.tile_row elements, itself
+//                 machine.tile_row_values. A pass with them has no channel reductions, no pool and nothing of scope
+//                 grid or tail;
 //               - pools (at most machine.pools_in_tile, all tile values after it on the pooled grid, none of the values
 //                 after it uses one before it): tile_pool(graph, id) of this header says which nodes qualify: max_pool,
 //                 min_pool, or an average pool (lattice with C groups and a literal weight), with kernel == stride, no
@@ -87,5 +91,8 @@ struct TilePool {
     bool operator==(const TilePool&) const = default;
 };
 std::optional<TilePool> tile_pool(const Graph& graph, ValueId id);
+
+// Whether a dense pass has row reductions.
+bool reduces_rows(const Graph& graph, const Pass& pass);
 
 }  // namespace transfuse

@@ -16,7 +16,7 @@ Machine Machine::h200() {
     machine.bandwidth = 4.0e12;
     machine.launch = 3e-6;
     machine.prices.stored_from = 500;  // 8 bytes an element there and back against its flops once more
-    machine.tile_channels = 256;
+    machine.tile_channels = machine.tile_row = 256;
     machine.sinks_before_pool = machine.prologue_casts = false;
     machine.any_rows = true;
     machine.grid_rows = false;

@@ -19,7 +19,7 @@ std::set<std::string> kinds(const Target& target) {
                                         "REDUCED = true", "PROLOGUE = true", "JOINT = true", "PIXEL_MAJOR = true", "SKIPS = true",
                                         "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1",
                                         "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]",
-                                        "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there"};
+                                        "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there", "apart < LANES_W"};
     // Of other kernels, what their notes say of the way they were written.
     static const char* const ways[] = {"products of each tap", "product alone", "rows of", "elements", "on tensor cores", "general kernel"};
     std::set<std::string> met;
@@ -79,7 +79,8 @@ TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
                        "FLAT = true", "FRAGMENTS = true", "FOLDED = true", "REDUCED = true", "PROLOGUE = true", "JOINT = true",
                        "PIXEL_MAJOR = true", "SKIPS = true", "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true",
                        "TERMS = 2", "WG == 1", "store_box(operands", "store_matrices(here", "MEETING > 1", "alike_as[]", "windows[]",
-                       "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there"},
+                       "WIDE_TURNS =", "TOGETHER =", "PAIRS =", "ADDED = 1;", "ADDED = 2;", "load_transposed(m, there",
+                       "apart < LANES_W"},
                       met),
               std::set<std::string>{});
 }
@@ -91,7 +92,8 @@ TEST(CudaFamilies, HaveEveryKindOfPortableKernel) {
     EXPECT_EQ(missing(plain, met), std::set<std::string>{});
     EXPECT_EQ(missing({"transfuse_dense", "transfuse_variance", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_DIRECT;",
                        "LOAD = LOAD_ROWS;", "RESIDENT = true", "RESIDENT = false", "PROLOGUE = true", "PIXEL_MAJOR = true",
-                       "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1", "alike_as[]", "windows[]"},
+                       "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1", "alike_as[]", "windows[]",
+                       "apart < LANES_W"},
                       met),
               std::set<std::string>{});
 }

@@ -120,15 +120,22 @@ TEST(PlanShape, SoftmaxOverChannelsStaysInTheTile) {
     EXPECT_EQ(program(p, p.passes[0]), "tile lattice, grid logsumexp");
 }
 
-TEST(PlanShape, StatisticsOfRowsAreALoopWhereTilesHaveThemOnlyOfWholeImages) {
+TEST(PlanShape, StatisticsOfRowsStayInTheTileUnlessThereAreTooMany) {
     const std::string body = head + lattice + R"(
   %1 = mean(%y) dims=[3] keepdim=1
   %2 = sub(%y, %1)
   return %2
 )";
-    const Plan p = planned(body);
-    EXPECT_EQ(kinds(p), (Kinds{dense, pointwise})) << print(p);
-    EXPECT_EQ(program(p, p.passes[1]), "tile mean, tile sub");
+    const Plan tiles = planned(body);
+    EXPECT_EQ(kinds(tiles), Kinds{dense}) << print(tiles);
+    EXPECT_EQ(program(tiles, tiles.passes[0]), "tile lattice, tile mean, tile sub");
+    Machine longest = Machine::h200(), most = longest;
+    longest.tile_row = 63, most.tile_row_values = 8 * 32 * 64 * 64 - 1;
+    for (const Machine& machine : {longest, most}) {
+        const Plan p = planned(body, machine);
+        EXPECT_EQ(kinds(p), (Kinds{dense, pointwise})) << print(p);
+        EXPECT_EQ(program(p, p.passes[1]), "tile mean, tile sub");
+    }
 }
 
 TEST(PlanShape, APoolTakesTheChainAroundItAlong) {

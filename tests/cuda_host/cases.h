@@ -60,7 +60,8 @@ inline double rounded(double value, DType dtype) {
 // inputs and results, or results as `last_results` says.
 inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves, bool last, bool aligned,
                      const Target& target, Fp32Precision precision = Fp32Precision::strict,
-                     const std::string& wanted = "", std::optional<bool> last_results = {}) {
+                     const std::string& wanted = "", std::optional<bool> last_results = {},
+                     std::optional<double> bandwidth = {}) {
     HostCase c;
     c.graph = graph;
     c.leaves = std::move(leaves);
@@ -69,6 +70,7 @@ inline HostCase make(const Graph& graph, std::vector<std::vector<double>> leaves
     c.expected = evaluate(graph, c.leaves);
     c.plan = plan(rewrite(graph).rewritten, Machine::h200());
     c.plan.machine.launch = 0;   // else small problems are multiplied in strict fp32 though TF32 is asked for
+    c.plan.machine.bandwidth = bandwidth.value_or(c.plan.machine.bandwidth);
     for (ValueId leaf : c.plan.graph.leaves())
         c.leaf_strides.push_back(last && c.plan.graph[leaf].op == Op::input
                                      ? channels_last(c.plan.graph[leaf].type.shape)

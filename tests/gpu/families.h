@@ -71,10 +71,17 @@ inline const std::map<std::string_view, std::string_view>& family_graphs() {
         // Rows of phases that differ in their windows alone: one text for several.
         {"phases_alike",
          "%x = input f32[1,32,5,8]\n  %w = param f32[32,64,16,16]\n  %y = conv_transpose(%x, %w) stride=[8,8] padding=[4,4]\n  %z = relu(%y)"},
-        // Rows of a stored result: norms and a softmax, each group of threads with a row in its registers.
+        // Rows that a tile holds: a norm, and a softmax of rows of an odd length.
         {"row_norm",
          "%x = input f32[2,32,4,8,32]\n  %w = param f32[32,48,4,4,4]\n  %g = param f32[64]\n  %h = param f32[64]\n  %y = "
          "conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]\n  %n = layer_norm(%y, %g, %h) normalized_shape=[64]\n  %z = gelu(%n)"},
+        {"row_softmax",
+         "%x = input f32[2,24,40,19]\n  %w = param f32[24,70,3,3]\n  %y = conv_transpose(%x, %w) stride=[2,2]\n  %z = "
+         "softmax(%y) dims=[3]"},
+        // Rows of a stored result: each group of threads has a row in its registers.
+        {"plane_norm",
+         "%x = input f32[2,32,4,8,32]\n  %w = param f32[32,48,4,4,4]\n  %g = param f32[16,64]\n  %h = param f32[16,64]\n  %y = "
+         "conv_transpose(%x, %w) stride=[2,2,2] padding=[1,1,1]\n  %n = layer_norm(%y, %g, %h) normalized_shape=[16,64]\n  %z = gelu(%n)"},
         // A chain that no tile holds: the product alone, the rest by the general kernel.
         {"product_alone",
          "%x = input f32[2,32,9,8]\n  %w = param f32[32,160,4,4]\n  %y = conv_transpose(%x, %w) stride=[2,2] padding=[1,1]\n  %z = "
@@ -195,6 +202,8 @@ inline const std::vector<Family>& families() {
         {"relaid", f32, tf32}, {"relaid", f16, strict}, {"pairs", f16, strict}, {"D", f32, strict, last}, {"prologue", f32, tf32, last}, {"strided", f32, tf32, last},
         {"boxed", f32, strict, last}, {"boxed", bf16, strict, last}, {"beside", f32, tf32, last}, {"beside", f16, strict, last},
         {"pairs", f16, strict, planes, unaligned}, {"d5", f32, tf32}, {"d5", f32, tf32, last},
+        {"row_norm", f32, strict}, {"row_norm", f16, strict}, {"row_softmax", f32, tf32}, {"plane_norm", f32, tf32},
+        {"plane_norm", f32, tf32, planes, aligned, later},
     };
     return list;
 }

@@ -21,6 +21,7 @@ bool can_lie_apart(const Surroundings& around) {
         if (axis.down != 1 || axis.in < 2) return false;
         taps *= axis.taps;
     }
+    if (reduces_rows(graph, around.pass)) return false;
     if (taps == 1 || w.shape[0] != 1 || w.shape[2] * taps > most_rows || x.dtype != DType::f32) return false;
     for (const TileStep& step : around.pass.steps)
         if (step.scope != Scope::prologue &&

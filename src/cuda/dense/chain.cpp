@@ -115,7 +115,7 @@ void Chain::anchor() {
 }
 
 void Chain::begin_after_pool(const std::string& pooled) {
-    names_.clear(), kinds_.clear();
+    names_.clear(), kinds_.clear(), means_.clear();
     define(epilogue_.program().pool_value, pooled, {true, true});
 }
 
@@ -143,7 +143,7 @@ void Chain::step(ValueId v) {
     if (is_pointwise(epilogue_.graph()[v].op))
         pointwise(v);
     else
-        channel_reduction(v);
+        reduction(v);
 }
 
 // ∞ makes the mass NaN.
@@ -190,7 +190,8 @@ void Chain::pointwise(ValueId v) {
             define(v, "v" + num(v), {true, true});
             t.line("REAL " + names_[v] + "[BATCH][VECTOR];");
             loops({true, true});
-            t.line(names_[v] + "[i][e] = " + of + "_exp[i][e] * " + ref(of + "_share", {false, true}) + ";");
+            t.line(names_[v] + "[i][e] = " + of + "_exp[i][e] * " + ref(of + "_share", kinds_.at(difference.args[1])) +
+                   ";");
             return;
         }
     }
@@ -208,66 +209,77 @@ void Chain::pointwise(ValueId v) {
     t.line(ref(names_[v], kind) + " = " + (share ? "tf_sigmoid_of_share(" + args[0] + ")" : spelled(node, args)) + ";");
 }
 
-void Chain::exponentials(const std::string& v, const std::string& term) {
-    const Kind x{false, true};
-    across(v + "_top", Op::amax, term);
-    exponentials_below(v, term);
-    across(v + "_mass", Op::sum, v + "_exp[i][e]");
-    t.line("REAL " + v + "_share" + dims(x) + ";");
-    loops(x);
-    t.line(ref(v + "_share", x) + " = tf_quotient((REAL)1, " + ref(v + "_mass", x) + ");");
+void Chain::along(const std::string&, Op op, const std::string&) {
+    fail("dense epilogue: ", transfuse::name(op), " along rows");
 }
 
-void Chain::exponentials_below(const std::string& v, const std::string& term) {
-    const Kind x{false, true};
-    const std::string top = ref(v + "_top", x);
+void Chain::exponentials(const std::string& v, const std::string& term, Kind left) {
+    reduce(v + "_top", Op::amax, term, left);
+    exponentials_below(v, term, left);
+    reduce(v + "_mass", Op::sum, v + "_exp[i][e]", left);
+    t.line("REAL " + v + "_share" + dims(left) + ";");
+    loops(left);
+    t.line(ref(v + "_share", left) + " = tf_quotient((REAL)1, " + ref(v + "_mass", left) + ");");
+}
+
+void Chain::exponentials_below(const std::string& v, const std::string& term, Kind left) {
+    const std::string top = ref(v + "_top", left);
     t.line("REAL " + v + "_exp[BATCH][VECTOR];");
     loops({true, true});
     t.line(v + "_exp[i][e] = tf_exp_below(" + term + ", " + top + " == __int_as_float(0xff800000) ? (REAL)0 : " + top +
            ");");
 }
 
-void Chain::channel_reduction(ValueId v) {
+void Chain::reduction(ValueId v) {
     const Node& node = epilogue_.graph()[v];
     const std::string a = operand(node.args[0]);
-    const Kind x{false, true};
-    const double channels = static_cast<double>(epilogue_.channels());
+    const bool of_channels = node.attributes.integers(Key::dims)[0] == 1;
+    const Kind left = of_channels ? pixels : rows;
     const std::string name = "v" + num(v);
-    define(v, name, x);
-    auto scale = [&](const std::string& of, double count) {
-        loops(x);
-        t.line(ref(of, x) + " *= 1.f / " + literal(count, epilogue_.real()) + ";");
+    define(v, name, left);
+    auto scale = [&](const std::string& of, double less) {
+        loops(left);
+        t.line(ref(of, left) + " *= 1.f / " +
+               (of_channels ? literal(static_cast<double>(epilogue_.channels()) - less, epilogue_.real())
+                : less == 0 ? "(REAL)s.out[3]"
+                            : "((REAL)s.out[3] - " + literal(less, epilogue_.real()) + ")") +
+               ";");
     };
     switch (node.op) {
         case Op::sum:
         case Op::amax:
         case Op::amin:
-            across(name, node.op, a);
+            reduce(name, node.op, a, left);
             break;
         case Op::mean:
-            across(name, Op::sum, a);
-            scale(name, channels);
+            reduce(name, Op::sum, a, left);
+            scale(name, 0);
+            means_[{node.args[0], of_channels}] = name;
             break;
         case Op::logsumexp: {
-            exponentials(name, a);
-            t.line("REAL " + name + dims(x) + ";");
-            loops(x);
-            const std::string top = ref(name + "_top", x);
-            t.line(ref(name, x) + " = " + or_infinite(node, top) + "tf_log(" + ref(name + "_mass", x) + ") + " + top +
-                   ";");
+            exponentials(name, a, left);
+            t.line("REAL " + name + dims(left) + ";");
+            loops(left);
+            const std::string top = ref(name + "_top", left);
+            t.line(ref(name, left) + " = " + or_infinite(node, top) + "tf_log(" + ref(name + "_mass", left) + ") + " +
+                   top + ";");
             exponentials_[v] = node.args[0];
             break;
         }
         case Op::var: {
-            across(name + "_mean", Op::sum, a);
-            scale(name + "_mean", channels);
-            const std::string d = "(" + a + " - " + ref(name + "_mean", x) + ")";
-            across(name, Op::sum, d + " * " + d);
-            scale(name, channels - node.attributes.number(Key::correction));
+            std::string& mean = means_[{node.args[0], of_channels}];
+            if (mean.empty()) {
+                mean = name + "_mean";
+                reduce(mean, Op::sum, a, left);
+                scale(mean, 0);
+            }
+            const std::string d = "(" + a + " - " + ref(mean, left) + ")";
+            reduce(name, Op::sum, d + " * " + d, left);
+            scale(name, node.attributes.number(Key::correction));
             break;
         }
         default:
-            fail("dense epilogue: ", transfuse::name(node.op), " is no channel reduction");
+            fail("dense epilogue: ", transfuse::name(node.op), " is no reduction of a tile");
     }
 }
 

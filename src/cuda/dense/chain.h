@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/dense/epilogue.h"
@@ -35,7 +36,7 @@ public:
                 const std::string& masses);  // the folded reduction, of what the product warps handed over
 
     void forget() {
-        names_.clear(), kinds_.clear(), exponentials_.clear();
+        names_.clear(), kinds_.clear(), means_.clear(), exponentials_.clear();
     }  // what was named: the next scope begins anew
 
     std::string operand(ValueId a);  // the text of a value, loaded first where it must be
@@ -53,10 +54,14 @@ protected:
     std::string spelled(const Node& node, const std::vector<std::string>& args) const;
     // result[pixel] = `op` of `term` over all channels; declares it.
     virtual void across(const std::string& result, Op op, const std::string& term) = 0;
-    // Declares {v}_exp[i][e] = exp(term − reference) and per pixel {v}_mass, {v}_top with Σ exp(term) = mass·exp(top),
-    // and {v}_share with exp(term − logsumexp) = {v}_exp·share.
-    virtual void exponentials(const std::string& v, const std::string& term);
-    void exponentials_below(const std::string& v, const std::string& term);  // {v}_exp, given {v}_top
+    // result[channel] = `op` of `term` over the outputs of the row; declares it.
+    virtual void along(const std::string& result, Op op, const std::string& term);
+    static constexpr Kind pixels{false, true}, rows{true, false};  // what is left of a value without its channels, and
+                                                                   // without its columns
+    // Declares {v}_exp[i][e] = exp(term − reference) and per pixel, or per row, {v}_mass, {v}_top with
+    // Σ exp(term) = mass·exp(top), and {v}_share with exp(term − logsumexp) = {v}_exp·share.
+    virtual void exponentials(const std::string& v, const std::string& term, Kind left);
+    void exponentials_below(const std::string& v, const std::string& term, Kind left);  // {v}_exp, given {v}_top
     // Declared already: a thread's rows of a value that varies by image and channel.
     virtual void load_image_rows(const std::string& name, size_t read);
     // Declared already: the thread's channels of a table, where they are the columns.
@@ -73,11 +78,15 @@ protected:
 private:
     void load(ValueId a);
     void pointwise(ValueId v);
-    void channel_reduction(ValueId v);
+    void reduction(ValueId v);
+    void reduce(const std::string& result, Op op, const std::string& term, Kind left) {
+        left.x ? across(result, op, term) : along(result, op, term);
+    }
 
     std::map<ValueId, Kind> kinds_;
     std::map<ValueId, std::string> names_;
-    std::map<ValueId, ValueId> exponentials_;  // logsumexp over channels -> its operand
+    std::map<std::pair<ValueId, bool>, std::string> means_;  // of a value, over channels or along rows
+    std::map<ValueId, ValueId> exponentials_;                // logsumexp -> its operand
 };
 
 }  // namespace transfuse::cuda

@@ -100,11 +100,12 @@ std::vector<Fit> fit(const Problem& problem, const Needs& needs, const Schedule&
         if (m.weight_bytes() > limit - beside_weights) continue;
         for (auto [width, buffers] : chunks) {
             if (needs.fragments && (width != 64 || buffers != 2)) continue;
-            if (needs.folded && width != 64) continue;
+            if ((needs.folded || needs.whole_rows) && width != 64) continue;
             if (width == 48 && !just_a_run) continue;
-            if (!needs.fragments && !needs.folded && width > 8 && s.row_length <= width / 2) continue;
+            if (!needs.fragments && !needs.folded && !needs.whole_rows && width > 8 && s.row_length <= width / 2)
+                continue;
             if (needs.pool[3] > 1 && width % (needs.pool[3] / s.period[3]) != 0) continue;
-            m.c.chunk_width = needs.folded ? round_up(s.row_length, 32) : width,
+            m.c.chunk_width = needs.folded || needs.whole_rows ? round_up(s.row_length, 32) : width,
             m.c.buffers = buffers;  // folded: whole runs are small
             struct {
                 int piece = 0, stages = 0;
@@ -247,7 +248,7 @@ std::vector<Choice> search(const Problem& problem, const Needs& needs, int multi
                 if (w_phases && problem.axes[3].period() < 4 && !r.config.strip) continue;
                 Config c = r.config;
                 c.split = split, c.bundles = bundles, c.w_phases = w_phases, c.k_steps = k_steps;
-                c.chunk_width = needs.folded ? 192 : 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2,
+                c.chunk_width = needs.folded || needs.whole_rows ? 192 : 8, c.piece = 1, c.slab_tiles = 1, c.slabs = 2,
                 c.raw = 3;  // little memory: only to see the shape
                 if (split == Split::pixels) {
                     if (u[2] > c.run[2])

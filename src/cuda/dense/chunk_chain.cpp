@@ -65,13 +65,25 @@ void ChunkChain::across(const std::string& result, Op op, const std::string& ter
     t.line("exchange_turn ^= 1;");
 }
 
-void ChunkChain::exponentials(const std::string& v, const std::string& term) {
-    if (!exchanged()) return Chain::exponentials(v, term);
-    const Kind x{false, true};
+void ChunkChain::along(const std::string& result, Op op, const std::string& term) {
+    const std::string one = ref(result, rows);
+    t.line("REAL " + result + dims(rows) + ";");
+    loops(rows);
+    t.line(one + " = " + identity(op) + ";");
+    loops({true, true});
+    t.line("if (VALID(e)) " + one + " = " + combined(op, one, term) + ";");
+    t.unrolled("for (int apart = 1; apart < LANES_W; apart *= 2)");
+    loops(rows);
+    t.line(one + " = " + combined(op, one, "__shfl_xor_sync(~0u, " + one + ", apart)") + ";");
+}
+
+void ChunkChain::exponentials(const std::string& v, const std::string& term, Kind left) {
+    if (!exchanged() || !left.x) return Chain::exponentials(v, term, left);
+    const Kind x = pixels;
     const std::string none = "__int_as_float(0xff800000)", top = ref(v + "_top", x), mass = ref(v + "_mass", x),
                       share = ref(v + "_share", x);
     in_warp(v + "_top", Op::amax, term);
-    exponentials_below(v, term);
+    exponentials_below(v, term, x);
     in_warp(v + "_mass", Op::sum, v + "_exp[i][e]");
     send({v + "_top", v + "_mass"});
     t.line("REAL " + v + "_share" + dims(x) + ";");

@@ -18,7 +18,9 @@ public:
 protected:
     void across(const std::string& result, Op op, const std::string& term) override;
     // Each warp's exponentials relative to its own maximum: one meeting for maximum and sum.
-    void exponentials(const std::string& v, const std::string& term) override;
+    void exponentials(const std::string& v, const std::string& term, Kind left) override;
+    // A warp has the whole row.
+    void along(const std::string& result, Op op, const std::string& term) override;
     // Neighbours along w (or channels, where those lie together) in one load: wide_r says whether memory lies so.
     void load_elements(const std::string& name, size_t read, Kind kind) override;
 

@@ -33,8 +33,7 @@ protected:
     void across(const std::string& result, Op op, const std::string& term) override { meet(result, op, term, "one"); }
 
     // The exponents' reference and the shares are made where one lane has the column, once.
-    void exponentials(const std::string& v, const std::string& term) override {
-        const Kind x{false, true};
+    void exponentials(const std::string& v, const std::string& term, Kind x) override {
         const std::string below = ref(v + "_below", x), share = ref(v + "_share", x);
         meet(v + "_below", Op::amax, term, "one == " + identity(Op::amax) + " ? 0.f : one * -1.44269504089f");
         t.line("REAL " + v + "_exp[BATCH][VECTOR];");

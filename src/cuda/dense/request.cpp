@@ -27,7 +27,7 @@ Request::Request(TileProgram tile_program, const Problem& p)
     needs.folded = find_fold(program, epilogue);
     if (!on_accumulators()) leave_in_boxes(boxed_element(epilogue));
     program.handed_biased = !on_accumulators() && hands_over_biased(epilogue);
-    needs.ahead = on_accumulators() ? 0 : ahead_bytes(epilogue);
+    needs.ahead = on_accumulators() || needs.whole_rows ? 0 : ahead_bytes(epilogue);
     straight = straight_element(epilogue);
     turned = turned_element(epilogue);
 }
@@ -68,7 +68,8 @@ void Request::turn() {
 
 void Request::through_chunks() {
     leave_in_boxes(0);
-    needs.fragments = false, needs.straight = 0, needs.folded = 0, needs.ahead = ahead_bytes(epilogue);
+    needs.fragments = false, needs.straight = 0, needs.folded = 0;
+    needs.ahead = needs.whole_rows ? 0 : ahead_bytes(epilogue);
     program.fold = -1, program.before_fold.clear();
 }
 

@@ -102,6 +102,7 @@ struct Problem {
 // What the tile program asks of a chunk.
 struct Needs {
     bool all_channels = false;                // channel reductions: every output channel of a pixel in one chunk
+    bool whole_rows = false;                  // row reductions: a run is one whole row, and all of it in one chunk
     bool pooled = false;                      // chunks are made of whole rows of windows, be those of one output
     std::array<int64_t, 4> pool{1, 1, 1, 1};  // windows side by side that must lie in one chunk
     bool pixel_major = false;                 // channels_last stores

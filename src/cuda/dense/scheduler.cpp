@@ -176,6 +176,11 @@ bool Scheduler::pools() const {
     return !outer_together_ || (s_.variants == 1 && !(needs_.fragments && c_.split == Split::phases));
 }
 
+bool Scheduler::whole_rows() const {
+    return c_.run[0] * c_.run[1] * c_.run[2] == 1 && c_.runs[3] == 1 && u_extent(problem_.axes[3]) <= c_.run[3] &&
+           s_.phases_w == s_.period[3] && !c_.strip && !needs_.fragments;
+}
+
 // Pairs of channel vectors, or two taps of one vector.
 bool Scheduler::depth() {
     s_.interleaved = needs_.kept_whole() && s_.segments > 1;
@@ -204,6 +209,7 @@ bool Scheduler::chunks() {
     s_.pixel_major = needs_.pixel_major;
     chunk_rows();
     s_.chunk_count = (s_.row_length + c_.chunk_width - 1) / c_.chunk_width;
+    if (needs_.whole_rows && (s_.chunk_count > 1 || c_.chunk_width % 32 || !whole_rows())) return false;
     if (needs_.pool[3] > 1 && c_.chunk_width % (needs_.pool[3] / s_.period[3]) != 0) return false;
     const int pixels = s_.chunk_rows * c_.chunk_width;
     s_.pitch = needs_.pixel_major ? s_.chunk_height + 4 : pixels + (pixels % 16 == 0 ? 8 : 0);

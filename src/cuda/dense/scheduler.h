@@ -77,6 +77,7 @@ private:
     // Chunks.
     bool chunks();
     void phase_table();
+    bool whole_rows() const;
     void chunk_rows();
     bool memory(int shared_limit);
     int64_t furthest_window() const;  // its first pixel

@@ -40,6 +40,17 @@ StoreMap map_along(StoreMap m, int columns, int most) {
     return m;
 }
 
+StoreMap map_whole_rows(StoreMap m, int columns, int most) {
+    constexpr int in_a_lane = 4;  // fewer meet more often, more leave lanes apart in memory
+    m.along = m.whole_rows = true, m.vectors = false, m.pixels = 1;
+    for (m.lanes = lanes; m.lanes > 8 && columns < in_a_lane * m.lanes;) m.lanes /= 2;
+    m.vector = columns / m.lanes, m.rows = 128 / m.lanes, m.turns = 1;
+    m.neighbours = m.lanes == lanes;
+    m.items = (m.channels + m.rows - 1) / m.rows;
+    m.batch = std::min(m.items, std::max(1, most / m.vector));
+    return m;
+}
+
 void along_macros(StoreText& role) {
     const bool row = one_row(role.c);
     for (const std::string axis : {"n", "d", "h"})
@@ -114,8 +125,11 @@ void store_along(StoreText& role, size_t k) {
     role.t.unrolled(std::string("for (int i = 0; i < ") + (kind.c ? "BATCH" : "1") + "; i++, to += ROW_STEP * " + ys +
                     ".c) {");
     if (kind.c) role.t.line("if (!CHANNEL_OK(i)) continue;");
-    each(role, std::string("if (VALID(e)) tf_store(to + ") + (row ? "e * LANES_W" : "at[e]") + ", " +
-                   role.chain.operand(o.value) + ");");
+    if (kind.x)
+        each(role, std::string("if (VALID(e)) tf_store(to + ") + (row ? "e * LANES_W" : "at[e]") + ", " +
+                       role.chain.operand(o.value) + ");");
+    else  // one number a row
+        role.t.line("if (lane_column == 0 && VALID(0)) tf_store(to, " + role.chain.operand(o.value) + ");");
     role.t.line("}");
     role.t.line("}");
 }

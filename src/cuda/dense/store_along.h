@@ -15,6 +15,8 @@ bool goes_along(const Epilogue& epilogue, const Schedule& schedule, const Config
                 int columns);
 // How the threads lie where that is so; `most` values in a thread.
 StoreMap map_along(StoreMap map, int columns, int most);
+// The same where a chunk is one row and a warp takes all of it, to reduce it: `columns` in whole lanes.
+StoreMap map_whole_rows(StoreMap map, int columns, int most);
 
 void along_macros(StoreText& role);  // the places of a thread's outputs
 // Into the loop over the outer phases; says where each of the columns lies.

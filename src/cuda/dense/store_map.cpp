@@ -102,6 +102,7 @@ static StoreMap any_map(const Epilogue& epilogue, const Schedule& s, const Confi
         m.items = m.batch = (m.channels + m.rows - 1) / m.rows;
         return m;
     }
+    if (program.row_reductions) return map_whole_rows(m, chunk_pixels * s.phases_w, most);
     if (goes_along(epilogue, s, c, m, columns)) return map_along(m, columns, most);
     // Plain stores: as many columns side by side as there are, since what a column costs (its place) is shared by its
     // channels.

@@ -12,7 +12,8 @@ namespace transfuse::cuda {
 struct StoreMap {
     bool vectors = false;  // a thread's outputs are whole pixels with all their w phases
     int vector = 1, pixels = 1;
-    bool along = false;  // a thread's `vector` outputs lie `lanes` columns apart (store_along.h)
+    bool along = false;       // a thread's `vector` outputs lie `lanes` columns apart (store_along.h)
+    bool whole_rows = false;  // along, and a warp has all columns of its rows
     int lanes = 32, rows = 4, turns = 1;
     bool warps_along_w = false;  // channel reductions: a warp has all channels of its pixels
     bool neighbours = false;     // a thread's rows are neighbouring channels; else `rows` apart

@@ -29,8 +29,8 @@ void columns(StoreText& role) {
     }
     // Threads that meet over channels or columns leave together.
     if (role.epilogue.stats() == 0)
-        role.t.line(role.program.reduces_in_chunks() ? "if (!__any_sync(~0u, count > 0)) continue;"
-                                                     : "if (count <= 0) continue;");
+        role.t.line(role.program.reduces_in_chunks() || role.m.whole_rows ? "if (!__any_sync(~0u, count > 0)) continue;"
+                                                                          : "if (count <= 0) continue;");
     role.t.line("for (int hb = 0; hb < BATCHES; hb++) {");
     role.t.line("REAL " + role.value + "[BATCH][VECTOR];");
     if (role.m.vectors) {

@@ -190,14 +190,15 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
             for (ValueId arg : node.args) read(arg);
         } else if (is_reduction(node.op)) {
             const auto& dims = node.attributes.integers(Key::dims);
-            if (dims.size() != 1 || dims[0] != 1 || !node.attributes.flag(Key::keepdim))
-                return no("a tile reduction over other axes than channels");
-            program.channel_reductions = true;
+            const bool row = dims.size() == 1 && dims[0] == spatial + 1;
+            if (dims.size() != 1 || (dims[0] != 1 && !row) || !node.attributes.flag(Key::keepdim))
+                return no("a tile reduction over other axes than channels or rows");
+            (row ? program.row_reductions : program.channel_reductions) = true;
         } else if (auto pool = tile_pool(graph, step.value)) {
             if (program.pool) return no("two pools in a tile");
             program.pool = pool, program.pool_value = step.value;
             grid = spread(node.type.shape, spatial, 1);
-            if (program.channel_reductions) return no("a channel reduction before a pool");
+            if (program.channel_reductions || program.row_reductions) return no("a reduction before a pool");
             before_pool = program.steps;
             before_pool.push_back(pass.anchor);
         } else {
@@ -235,8 +236,16 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
         const auto shape = spread(type.shape, spatial, 1);
         for (size_t a = 0; a < 5; ++a) o.depends[a] = shape[a] > 1;
         for (size_t a : {size_t(0), size_t(2), size_t(3), size_t(4)})
-            if (shape[a] != grid[a]) return no("a stored value smaller than the grid");
+            if (shape[a] != grid[a] && !(program.row_reductions && a == 4 && shape[a] == 1))
+                return no("a stored value smaller than the grid");
         program.stores.push_back(o);
+    }
+    if (program.row_reductions) {
+        if (program.channel_reductions || program.pool || !program.grid.empty())
+            return no("rows reduced beside channels, images or windows");
+        if (around.target.stated()) return no("rows reduced at sizes that are not known");
+        for (const Operand& o : program.stores)
+            if (o.depends[4] && o.strides[4] != 1) return no("rows reduced that do not lie together in memory");
     }
     if (program.stores.empty() && program.grid.empty()) return no("nothing is stored");
     const bool rounded = graph[pass.anchor].type.dtype != DType::f64 &&
@@ -254,6 +263,7 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
 Needs TileProgram::needs(int phases_w) const {
     Needs n;
     n.all_channels = channel_reductions, n.reduced = handed >= 0;
+    n.whole_rows = row_reductions;
     n.pooled = pool.has_value();
     if (pool)
         for (size_t k = 0; k < pool->window.size(); ++k) n.pool[4 - pool->window.size() + k] = pool->window[k];
@@ -264,6 +274,14 @@ Needs TileProgram::needs(int phases_w) const {
     n.one_by_one = !stores.empty() && !pool && !pixel_major && vector == 1;
     n.beside = chain_instructions > long_chain ? 32 : 0;
     n.epilogue_flops = 1 + 2.0 * static_cast<double>(steps.size());
+    // Measured of 268 M outputs, rows of 64: 0.84 ms with a layer norm, 1.45 with a gelu behind it. (A loop behind the
+    // product takes 0.55 for either.)
+    constexpr int row_met = 6;
+    if (row_reductions) {
+        const Graph& graph = around->plan.graph;
+        n.epilogue_flops = chain_instructions;
+        for (ValueId v : steps) n.epilogue_flops += is_reduction(graph[v].op) ? row_met : 0;
+    }
     return n;
 }
 

@@ -29,12 +29,12 @@ void add(KeyText& key, const Config& config) {
 }
 
 void add(KeyText& key, const Needs& needs) {
-    const auto& [all_channels, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores, epilogue_flops,
-                 table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, added, straight, turned, folded,
-                 reduced] = needs;
-    key.add(all_channels, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores, epilogue_flops,
-            table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, added, straight, turned, folded,
-            reduced);
+    const auto& [all_channels, whole_rows, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores,
+                 epilogue_flops, table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, added, straight,
+                 turned, folded, reduced] = needs;
+    key.add(all_channels, whole_rows, pooled, pool, pixel_major, vector, one_by_one, element_bytes, stores,
+            epilogue_flops, table_bytes, group_bytes, one_image, ahead, beside, fragments, boxed, added, straight,
+            turned, folded, reduced);
 }
 
 void add(KeyText& key, const Operand& operand) {
@@ -102,16 +102,16 @@ KeyText pack_key(const Schedule& schedule, const TileProgram& program) {
 
 KeyText text_key(const Schedule& schedule, const Epilogue& epilogue) {
     const auto& [around, spatial, input, weight, prologue, steps, pool, pool_value, reads, bias, stores, grid,
-                 grid_shape, channel_reductions, fold, before_fold, handed, before_handed, handed_biased, pixel_major,
-                 vector, chain_instructions] = epilogue.program();
+                 grid_shape, channel_reductions, row_reductions, fold, before_fold, handed, before_handed,
+                 handed_biased, pixel_major, vector, chain_instructions] = epilogue.program();
     const Graph& graph = epilogue.graph();
     KeyText key;
     key.add(reinterpret_cast<uintptr_t>(&schedule));
     const Target& target = around->target;
     key.add(around->aligned, around->precision, around->pass.anchor, target.arch, target.any_size, target.general_only,
             target.portable_only);
-    key.add(spatial, prologue, steps, pool_value, bias, channel_reductions, fold, before_fold, handed, before_handed,
-            handed_biased, pixel_major, vector, chain_instructions);
+    key.add(spatial, prologue, steps, pool_value, bias, channel_reductions, row_reductions, fold, before_fold, handed,
+            before_handed, handed_biased, pixel_major, vector, chain_instructions);
     if (pool) key.add(pool->kind, pool->window, pool->scale);
     add(key, input);
     const std::array<Lattice, 4>& axes = epilogue.problem().axes;
