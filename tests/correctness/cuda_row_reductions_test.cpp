@@ -37,6 +37,11 @@ const char* const passes[] = {
     // many rows of few pixels
     "%x = input f32[4,40,6,3]  %w = param f32[40,136,3,3]  %y = conv_transpose(%x, %w) padding=[1,1]  %n = "
     "layer_norm(%y) normalized_shape=[3]  return %n",
+    // nothing but the rows' own values: one number a channel, which lie together as if channels were last
+    "%x = input f32[2,12,1,1,4]  %w = param f32[5,12,1,1,2]  %y = conv(%x, %w) dilation=[1,2,2]  %m = mean(%y) "
+    "dims=[2,3,4] keepdim=1  return %m",
+    "%x = input f32[2,24,5,9]  %w = param f32[24,40,3,3]  %b = param f32[40]  %y = conv_transpose(%x, %w, %b) "
+    "stride=[2,2]  %c = clamp(%y) lo=-0.7 hi=1.1  %m = mean(%c) dims=[3] keepdim=1  return %m",
     // a strided convolution
     "%x = input f32[2,16,9,64]  %w = param f32[48,16,3,3]  %y = conv(%x, %w) stride=[2,2] padding=[1,1]  %m = mean(%y) "
     "dims=[3] keepdim=1  %z = sub(%y, %m)  return %z",

@@ -253,7 +253,8 @@ std::optional<TileProgram> read_tile_program(const Surroundings& around, std::st
                           around.precision != Fp32Precision::strict);  // factors of the products
     for (ValueId v : program.steps) program.chain_instructions += instructions(graph[v], rounded);
     const Operand* main = program.stores.empty() ? nullptr : &program.stores[0];
-    program.pixel_major = main && !program.pool && main->depends[1] && main->strides[1] == 1 && main->strides[4] != 1;
+    program.pixel_major = main && !program.pool && !program.row_reductions && main->depends[1] &&
+                          main->strides[1] == 1 && main->strides[4] != 1;
     if (program.pixel_major)
         for (const GridReduction& g : program.grid)
             if (g.whole) program.pixel_major = false;
