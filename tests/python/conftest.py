@@ -36,9 +36,11 @@ def no_fallback():
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request):
     """Where a test's models and tensors lie. On CUDA both sides multiply in full fp32."""
-    before, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
-    yield request.param
-    torch.backends.cudnn.allow_tf32 = before
+    if request.param == "cpu":
+        yield "cpu"
+    else:  # (PyTorch's own test utilities forbid setting the switch itself, once somebody has imported them.)
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            yield "cuda"
 
 
 @pytest.fixture
