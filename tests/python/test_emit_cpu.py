@@ -81,6 +81,29 @@ def test_what_has_no_rewritten_form_is_computed_as_written(tmp_path):
     compare(theirs, ours, (3, 6, 11, 14), True)
 
 
+SHARES = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.ConvTranspose2d(3, 4, 3)
+    def forward(self, x):
+        return torch.softmax(self.conv(x).mean((2, 3), keepdim=True), dim=1)
+def get_inputs(): return [torch.rand(2, 3, 8, 8)]
+def get_init_inputs(): return []
+"""
+
+
+def test_shares_of_an_infinite_row_are_nan(tmp_path):
+    (tmp_path / "problem.py").write_text(SHARES)
+    theirs, ours, _ = loaded(tmp_path / "problem.py")
+    compare(theirs, ours, (3, 3, 5, 7), True)
+    model = ours["ModelNew"]()
+    with torch.no_grad():
+        model.conv.bias[1] = torch.inf
+        assert model(torch.rand(2, 3, 5, 7)).isnan().all()
+
+
 def test_refusals_name_what_was_expected():
     _, ours, _ = loaded(root / "bench" / "models" / "A.py")
     model = ours["ModelNew"](64, 128, 3, 2, 1, 1, 0.5)

@@ -130,9 +130,10 @@ class Printer:
         if op in UNARY and not node.keys:
             return f"torch.ops.aten.{op}({given[0]})"
         if op in REDUCED and set(node.keys) <= {"dims", "keepdim", "finite"}:
-            return (
-                f"torch.ops.aten.{REDUCED[op]}({given[0]}, {whole('dims')}, {bool(node.keys.get('keepdim', [0])[0])})"
-            )
+            keepdim = bool(node.keys.get("keepdim", [0])[0])
+            reduced = f"torch.ops.aten.{REDUCED[op]}({given[0]}, {whole('dims')}, {keepdim})"
+            # Of a softmax: a row with an infinity is nan throughout.
+            return f"{reduced}.nan_to_num(*3 * [math.nan])" if "finite" in node.keys else reduced
         if op == "reshape":
             return f"{given[0]}.reshape({self._list(series, 'shape', 0, 0)[1:-1] or '()'})"
         if op == "permute":
