@@ -2,9 +2,9 @@
 //
 //     run(Tensor[] leaves, int program, SymInt[] sizes, int mode) -> Tensor[]
 //     run_detached(…)         the same without a gradient of its own: for callers who see to gradients
-//     run_one(Tensor[] leaves, int program, int mode) -> Tensor     run_detached of a program of one result and no
-//     sizes:
-//                             to take apart and make a list and two numbers less is a tenth of a small call
+//     run_one(Tensor[] leaves, int program, int mode) -> Tensor
+//                             run_detached of a program of one result and no sizes: to take apart and make a list and
+//                             two numbers less is a tenth of a small call
 //     run_text(…)             the same with the program's text (exported models)
 //     run_backward(Tensor[] leaves, Tensor[] gradients, int program, SymInt[] sizes, int mode, int[] outputs,
 //                  int[] wanted) -> Tensor[]
