@@ -24,8 +24,8 @@ enum class Op : uint8_t {
     // correlate(x, g): the weight gradient of lattice(x, w): dw[G, Cin/G, Cout/G, K…] = Σ_{n, o, i} x[i]·g[o].
     correlate,
     // covariance(x): of the inputs that each output of a lattice (down = 1) meets through its taps, absent ones counted
-    // as zero. With it the variance of lattice(x, w) over batch and space is wᵀ·covariance·w. f64 [A, G·A, 1],
-    // A = Cin/G·ΠK, counting (input channel, taps) row by row.
+    // as zero. f64 [A + 1, G·A, 1], A = Cin/G·ΠK, counting (input channel, taps) row by row; in row A
+    // their means. With C the first A rows the variance of lattice(x, w) over batch and space is wᵀ·C·w.
     covariance,
     // pools
     max_pool, min_pool, avg_pool, adaptive_avg_pool, adaptive_max_pool, max_pool_grad, avg_pool_grad,

@@ -250,7 +250,7 @@ Derivation rewrite(const Graph& graph, const Lowered* lowered, const RewriteOpti
     Derivation other = derive(graph, lowered, single);
     auto sums = [](const Graph& of) {
         return std::any_of(of.nodes().begin(), of.nodes().end(),
-                           [](const Node& node) { return node.op == Op::box_sums; });
+                           [](const Node& node) { return node.op == Op::box_sums || node.op == Op::covariance; });
     };
     if (sums(other.rewritten) || convolutions(other.rewritten) > convolutions(graph)) return derivation;
     if (!cheaper(thickness(other.rewritten) >= options.prices.stored_from)) return derivation;

@@ -77,6 +77,16 @@ Rewriter::Rewriter(const Graph& graph, const RewriteOptions& options, bool told)
         for (size_t i = 0; i < node.args.size(); ++i)
             if (!(product && i == 0) && !(is_pointwise(node.op) && loaded_[id])) otherwise[at(node.args[i])] = true;
     }
+    for (ValueId c = 0; c < graph.size(); ++c) {
+        if (graph[c].op != Op::covariance) continue;
+        covariance_.resize(count, -1);
+        for (size_t id = 0; id < count; ++id) {
+            const Node& mean = graph.nodes()[id];
+            if (mean.op == Op::mean && graph[mean.args[0]].op == Op::box_sums &&
+                graph[mean.args[0]].args[0] == graph[c].args[0])
+                covariance_[id] = c;
+        }
+    }
     known_.reserve(count);
 }
 
@@ -160,6 +170,8 @@ ValueId Rewriter::rebuild(ValueId old, const Cost& cost) {
     const Node& node = graph_[old];
     candidate_is_moment_ = moment_[at(old)];
     candidate_is_loaded_ = loaded_[at(old)];
+    candidate_covariance_ =
+        covariance_.empty() || covariance_[at(old)] < 0 ? nullptr : &graph_[covariance_[at(old)]].attributes;
     ValueId id = old;
     if (!copied_) {  // what follows, said shortly: its operands are alive, and for each the use that was kept is this
                      // one

@@ -38,6 +38,9 @@ public:
     // Convolutions alone read the candidate, as their input or by way of pointwise ops: they make it while they load.
     bool is_loaded() const { return candidate_is_loaded_; }
 
+    // Of a covariance of the input of the box sums whose mean the candidate is; null: there is none.
+    const Attributes* covariance_beside() const { return candidate_covariance_; }
+
     // What rules build with.
     ValueId add(Op op, Operands args, Attributes attributes = {}, std::string name = {});
     ValueId scalar(double value) { return add(Op::scalar, {}, {{Key::value, value}}); }
@@ -104,9 +107,11 @@ private:
     bool copied_ = false;       // else the values so far are the graph's first ones
     std::vector<ValueId> now_;  // old value -> what stands for it
     std::vector<int> old_uses_;
-    std::vector<bool> moment_;  // old values that are first moments of a variance
-    std::vector<bool> loaded_;  // old values that only convolutions read
+    std::vector<bool> moment_;         // old values that are first moments of a variance
+    std::vector<bool> loaded_;         // old values that only convolutions read
+    std::vector<ValueId> covariance_;  // old values that are means of box sums -> a covariance of the same input, or −1
     bool candidate_is_moment_ = false, candidate_is_loaded_ = false;
+    const Attributes* candidate_covariance_ = nullptr;
     std::vector<Known> known_;
     std::vector<ValueId> born_;
     Total live_;

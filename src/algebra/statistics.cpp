@@ -42,6 +42,10 @@ ValueId as_matrix(Rewriter& r, ValueId w, int64_t patch) {
     return reshape(r, permute(r, w, std::move(order)), {shape[0], patch, shape[2], 1});
 }
 
+ValueId rows_of(Rewriter& r, ValueId matrix, int64_t begin, int64_t end) {
+    return r.add(Op::slice, {matrix}, {{Key::axis, int64_t{0}}, {Key::start, begin}, {Key::end, end}});
+}
+
 // The convolution whose variance over dims is that of d: shifts along which d does not vary, and widening, change
 // nothing. −1 where it, or what lies between, is used for anything but d, or d for anything but two moments.
 ValueId shifted_lattice(const Rewriter& r, ValueId d, const Sizes& dims) {
@@ -89,13 +93,15 @@ ValueId variance_of_input(Rewriter& r, ValueId id) {
     }
     if (!cheaper(prices.covariance * summed <= multiplied)) return -1;
     const Node node = r[id];
-    const ValueId c = r.add(Op::covariance, {r.arg(y, 0)},
-                            {{Key::up, std::move(up)},
-                             {Key::dil, std::move(dil)},
-                             {Key::offset, std::move(offset)},
-                             {Key::out, std::move(extent)},
-                             {Key::taps, std::move(taps)},
-                             {Key::groups, w[0]}});
+    const ValueId c = rows_of(r,
+                              r.add(Op::covariance, {r.arg(y, 0)},
+                                    {{Key::up, std::move(up)},
+                                     {Key::dil, std::move(dil)},
+                                     {Key::offset, std::move(offset)},
+                                     {Key::out, std::move(extent)},
+                                     {Key::taps, std::move(taps)},
+                                     {Key::groups, w[0]}}),
+                              0, patch);
     const ValueId matrix = as_matrix(r, cast(r, r.arg(y, 1), DType::f64), patch);
     const ValueId rows = permute(r, reshape(r, matrix, {w[0], patch, w[2]}), {1, 0, 2});
     const ValueId product = times(r, lattice(r, c, matrix, -1, {Lattice{}}), reshape(r, rows, {patch, out[1], 1}));
@@ -104,6 +110,38 @@ ValueId variance_of_input(Rewriter& r, ValueId id) {
           " products a position");
     const ValueId variance = unary(r, Op::relu, reduce(r, Op::sum, product, {0}));
     return cast(r, reshape(r, variance, node.type.shape), node.type.dtype);
+}
+
+// Box sums of x, all of space in them, for each tap of a lattice those of the inputs it meets: their mean over the
+// batch is what a covariance of the same x has as means, times the number of outputs of a sample. x is not read once
+// more for them. Ends because the box sums are gone then.
+ValueId means_beside_covariance(Rewriter& r, ValueId id) {
+    const ValueId sums = r.arg(id);
+    const Attributes* attributes = r.covariance_beside();
+    if (!attributes || !r.is(sums, Op::box_sums) || r.uses(sums) != 1 || !r[id].attributes.flag(Key::keepdim) ||
+        r[id].attributes.integers(Key::dims) != Sizes{0})
+        return -1;
+    const ValueId x = r.arg(sums);
+    if (r[sums].attributes.integers(Key::dims) != spatial_axes(r.rank(x))) return -1;
+    const ValueId c = r.add(Op::covariance, {x}, *attributes);
+    Sizes counts, los, his, steps;
+    double outputs = 1;
+    for (const Lattice& axis : lattices(r[c], r[x].type, 0, Type{})) {
+        const IntervalSet taps = intervals(axis);
+        for (const Interval& interval : taps.intervals)
+            los.push_back(interval.lo), his.push_back(interval.hi), steps.push_back(interval.step);
+        counts.push_back(static_cast<int64_t>(taps.intervals.size()));
+        if (counts.back() != axis.taps) return -1;  // taps share a box, or meet nothing
+        outputs *= static_cast<double>(axis.out);
+    }
+    const Attributes& boxes = r[sums].attributes;
+    if (boxes.integers(Key::counts) != counts || boxes.integers(Key::los) != los || boxes.integers(Key::his) != his ||
+        boxes.integers(Key::steps) != steps)
+        return -1;
+    r.say("the means of ", r[sums].type, " come with the covariance of ", r[x].type);
+    const int64_t patch = r.shape(c)[0] - 1;
+    const ValueId means = reshape(r, rows_of(r, c, patch, patch + 1), r.shape(id));
+    return cast(r, scaled(r, means, outputs), r.dtype(id));
 }
 
 // Variances of the same values that differ in the number they are divided by are one sum.
@@ -186,6 +224,7 @@ std::span<const Rule> statistics_rules() {
     static const std::vector<Rule> rules = {
         {"variance_of_input", Family::statistics, {Op::sub}, variance_of_input, true},
         {"centred_variance", Family::statistics, {Op::var}, centred_variance, true},
+        {"means_beside_covariance", Family::statistics, {Op::mean}, means_beside_covariance, true},
         {"plain_variance", Family::statistics, {Op::var}, plain_variance, true},
         {"direct_variance", Family::finish, {Op::mean}, direct_variance, true},
     };

@@ -154,11 +154,13 @@ private:
         };
         std::vector<double> mean;
         for (int64_t a = 0; a < patch; ++a) mean.push_back(value(a / points, taps(a % points)) / count_);
-        for (int64_t a = 0; a < patch; ++a)
+        for (int64_t a = 0; a < patch; ++a) {
+            set(out_, patch * out_.strides[0] + (group * patch + a) * out_.strides[1], mean[static_cast<size_t>(a)]);
             for (int64_t b = 0; b < patch; ++b)
                 set(out_, a * out_.strides[0] + (group * patch + b) * out_.strides[1],
                     product(a / points, taps(a % points), b / points, taps(b % points)) / count_ -
                         mean[static_cast<size_t>(a)] * mean[static_cast<size_t>(b)]);
+        }
     }
 
     std::array<AxisLags, 3> axes_;

@@ -71,12 +71,11 @@ Launch CovarianceParts::fold() {
 Launch CovarianceParts::gather() {
     KernelText kernel(s_, places_);
     write_gather(kernel);
-    return kernel.launch("tf_covariance_gather",
-                         ceil_div(numel(graph_[id_].type.shape), gather_threads / gather_lanes()), gather_threads,
+    return kernel.launch("tf_covariance_gather", ceil_div(elements(), gather_threads / gather_lanes()), gather_threads,
                          "covariance" + to_string(graph_[id_].type.shape));
 }
 
-int64_t CovarianceParts::gather_lanes() const { return numel(graph_[id_].type.shape) < few_elements ? 8 : 1; }
+int64_t CovarianceParts::gather_lanes() const { return elements() < few_elements ? 8 : 1; }
 
 void CovarianceParts::share(const std::vector<double>& work, int64_t resident, double most) {
     const double fair = std::accumulate(work.begin(), work.end(), 0.0) * static_cast<double>(tiles_ * groups_) /
@@ -176,12 +175,12 @@ void CovarianceParts::write_gather(KernelText& k) const {
     const int64_t share = gather_lanes();
     const std::string lanes = number(share), P = number(points()), C = number(channels_);
     body.line("const int all = (int)blockIdx.x * " + number(gather_threads / share) + " + (int)threadIdx.x / " + lanes +
-              ", place = min(all, " + number(numel(shape) - 1) + "), lane = (int)threadIdx.x % " + lanes + ";");
+              ", place = min(all, " + number(elements() - 1) + "), lane = (int)threadIdx.x % " + lanes + ";");
     // Neighbours have the same taps: what they add lies together.
     body.line("const int row = place / " + C + " % " + C + " * " + P + " + place / (" + C + " * " + C + ") % " + P +
               ", column = place % " + C + " * " + P + " + place / (" + C + " * " + C + " * " + P + ") % " + P +
               ", group = place / (" + C + " * " + C + " * " + P + " * " + P + ");");
-    body.line("const int element = row * " + number(shape[1]) + " + group * " + number(shape[0]) + " + column;");
+    body.line("const int element = row * " + number(shape[1]) + " + group * " + number(shape[0] - 1) + " + column;");
     // Sums over pairs (a, b): of products; of a alone; of b alone. Then each with itself: sums alone.
     body.line("double product = 0.0, mean[2];");
     body.line("const double count = " + counted(k) + ";");
@@ -202,7 +201,10 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.line("if (pair == 0) product = sums[0] + second * sums[1] + first * sums[2] + first * second * met;");
     body.line("else mean[pair - 1] = (sums[1] + first * met) / count;");
     body.close();
-    body.line("if (lane == 0 && all == place) " + to + "[element] = product / count - mean[0] * mean[1];");
+    body.open("if (lane == 0 && all == place)");
+    body.line(to + "[element] = product / count - mean[0] * mean[1];");
+    body.line("if (row == 0) " + to + "[element + " + number(elements()) + "] = mean[1];");
+    body.close();
 }
 
 // Of δ and −δ the first kernel summed one: a and b change places where it was the other.

@@ -67,6 +67,8 @@ private:
     int64_t fold_slices_ = 4;  // of the blocks whose sums one block adds
     Launch fold();
     Launch gather();
+    // Pairs of taps; behind them the means.
+    int64_t elements() const { return numel(graph_[id_].type.shape) - graph_[id_].type.shape[1]; }
     int64_t gather_lanes() const;
     void write_fold(KernelText& kernel) const;
     int64_t points() const { return axes_[0].taps * axes_[1].taps * axes_[2].taps; }

@@ -162,7 +162,7 @@ Type infer_covariance(const Inference& node) {
         node.refuse("groups = ", groups, " must divide the channels of x, ", x.shape[1]);
     int64_t patch = x.shape[1] / groups;
     for (int64_t taps : node.per_axis(Key::taps, d, 1)) patch = checked_mul(patch, taps, "covariance taps");
-    return {DType::f64, {patch, checked_mul(groups, patch, "covariance columns"), 1}};
+    return {DType::f64, {patch + 1, checked_mul(groups, patch, "covariance columns"), 1}};
 }
 
 }  // namespace transfuse

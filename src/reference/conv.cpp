@@ -148,11 +148,11 @@ Tensor interpret_lattice(const Operation& operation) {
 }
 
 // With p[a] what output (n, o) meets through a = (channel of the group, taps), 0 where there is nothing:
-// the mean of p[a]·p[b] over all (n, o), less the product of the means.
+// the mean of p[a]·p[b] over all (n, o), less the product of the means; in a last row the means.
 Tensor interpret_covariance(const Operation& operation) {
     const Image x = Image::of(operation.shape(0), operation.shape(0).size() - 2);
     const Triple taps = three_axes(operation.list(Key::taps), 1), out = three_axes(operation.list(Key::out), 1);
-    const int64_t patch = operation.node.type.shape[0], columns = operation.node.type.shape[1];
+    const int64_t patch = operation.node.type.shape[0] - 1, columns = operation.node.type.shape[1];
     const int64_t groups = columns / patch, channels = x.c / groups, points = patch / channels;
     const double count = static_cast<double>(x.n * out[0] * out[1] * out[2]);
     const Relation relation(operation);
@@ -176,10 +176,12 @@ Tensor interpret_covariance(const Operation& operation) {
                     for (const auto& [b, other] : met) result.data[at(a, b)] += value * other;
                 }
             });
-        for (int64_t a = 0; a < patch; ++a)
+        for (int64_t a = 0; a < patch; ++a) {
+            result.data[at(patch, a)] = sum[static_cast<size_t>(a)] / count;
             for (int64_t b = 0; b < patch; ++b)
                 result.data[at(a, b)] = result.data[at(a, b)] / count -
                                         sum[static_cast<size_t>(a)] / count * (sum[static_cast<size_t>(b)] / count);
+        }
     }
     return result;
 }

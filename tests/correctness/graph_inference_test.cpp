@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"x f32[2,6,4,5]; w f32[2,3,5,1,2]", "lattice(%x, %w) up=[2,1] down=[1,3] offset=[-1,0] out=[7,0]",
              "f32[2,10,7,0]"},
         Case{"x f32[2,6,4]; g f32[2,10,7]", "correlate(%x, %g) up=2 taps=[3] groups=2", "f32[2,3,5,3]"},
-        Case{"x f32[2,6,4]", "covariance(%x) up=2 out=[7] taps=[3] groups=2", "f64[9,18,1]"}));
+        Case{"x f32[2,6,4]", "covariance(%x) up=2 out=[7] taps=[3] groups=2", "f64[10,18,1]"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Pools, Inference,

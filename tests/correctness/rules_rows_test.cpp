@@ -60,7 +60,10 @@ TEST(rules_rows, derivations) {
         {"f7", {1, 1, 0, 0, 1}, 1, {}},
         {"f8", {1, 1, 0, 0, 1}, 1, {"expand_softmax"}},
         {"f9", {1, 1, 0, 0, 0}, 3.5, {"pool_after_lattice", "fold_scale", "fold_shift"}},
-        {"f10", {3, 1, 1, 0, 0}, 8, {"pool_of_affine", "pool_after_lattice", "collapse", "variance_of_input"}},
+        {"f10",
+         {3, 1, 0, 0, 0},
+         8,
+         {"pool_of_affine", "pool_after_lattice", "collapse", "variance_of_input", "means_beside_covariance"}},
         {"f11", {1, 1, 0, 0, 1}, 1, {"expand_softmax"}},
         {"f12", {1, 1, 0, 1, 1}, 1, {"fold_scale"}},
     };

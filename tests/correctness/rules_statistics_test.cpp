@@ -90,6 +90,33 @@ TEST(rules_statistics, variance_from_the_covariance_of_the_input) {
     EXPECT_EQ(count(rewrite(graph, {.differentiated = true, .without = {}, .only = {}}), "variance_of_input"), 0);
 }
 
+// Each tap's inputs are a box: what their mean is, the covariance knows; x is read for both at once.
+TEST(rules_statistics, means_from_the_covariance_of_the_input) {
+    const auto both = [](const std::string& x, const std::string& boxes, const std::string& lattice) {
+        return "%x = input f64" + x + "\n%b = box_sums(%x) " + boxes +
+               "\n%m = mean(%b) dims=[0] keepdim=1\n%c = covariance(%x) " + lattice +
+               "\n%s = sum(%c)\n%z = mul(%m, %s)\nreturn %z";
+    };
+    const std::string cut = "dims=[2,3] counts=[3,2] los=[1,0,0,0,1] his=[4,4,3,5,5] steps=[1,1,1,1,1]";
+    const std::string taps = "up=[2,1] offset=[1,0] out=[9,6] taps=[3,2]";
+    for (const std::string groups : {"1", "2"}) {
+        const std::string lattice = "up=[2,1] offset=[1,1] out=[9,5] taps=[3,2] groups=" + groups;
+        const Derivation d = expect_fires(
+            "means_beside_covariance",
+            both("[2,4,5,6]", "dims=[2,3] counts=[3,2] los=[1,0,0,1,0] his=[4,4,3,5,4] steps=[1,1,1,1,1]", lattice));
+        EXPECT_EQ(count(d.rewritten, Op::box_sums), 0) << explain(d);
+        EXPECT_EQ(count(d.rewritten, Op::covariance), 1) << explain(d);
+    }
+    // Other boxes; taps that share one; means of single samples.
+    expect_stays("means_beside_covariance", both("[2,4,5,6]", cut, taps));
+    const std::string x =
+        "%x = input f64[2,2,5]\n%c = covariance(%x) up=[2] offset=[1] out=[10] taps=[4]\n%s = sum(%c)\n";
+    const std::string boxes = "%b = box_sums(%x) dims=[2] counts=[3] los=[1,0,0] his=[4,4,3] steps=[1,1,1]\n";
+    expect_stays("means_beside_covariance",
+                 x + boxes + "%m = mean(%b) dims=[0] keepdim=1\n%z = mul(%m, %s)\nreturn %z");
+    expect_stays("means_beside_covariance", x + boxes + "%z = mul(%b, %s)\nreturn %z");
+}
+
 TEST(rules_statistics, variances_that_differ_by_a_factor_are_one_sum) {
     const Derivation d =
         expect_fires("plain_variance", conv +

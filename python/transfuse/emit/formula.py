@@ -290,10 +290,12 @@ def _roundest(low: int, high: int) -> int:
 
 
 def scalar(statement: Statement, values: list[float], single: bool) -> str:
-    """A number that depends on sizes through a count: c/M or c·M/(M − 1)."""
+    """A number that depends on sizes through a count: M, c/M or c·M/(M − 1)."""
     rounded = np.float32 if single else np.float64
     expected = np.array(values, dtype=rounded)
     for names, product in statement.products.values():
+        if (product.astype(rounded) == expected).all():
+            return " * ".join(names)
         exact = values[0] * float(product[0])
         c, whole = round(exact, 6), round(1 / exact) if 0 < exact < 1 else 0
         inverse = np.array([rounded(c / float(p)) for p in product])
