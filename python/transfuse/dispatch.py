@@ -13,7 +13,7 @@ from transfuse import fallback
 from transfuse.capture import capture
 from transfuse.guards import Watch, attributes, autocast_state, is_transformed, places, watched_from_outside
 from transfuse.outside import in_tables, replaced
-from transfuse.questions import layout
+from transfuse.questions import is_strided, layout
 from transfuse.refusals import CaptureError, LastingError, ValueDependent
 from transfuse.regions import cut
 from transfuse.remembered import Bound, Entry, Recall, State, ties
@@ -73,7 +73,16 @@ def forward(module: nn.Module, args: tuple, kwargs: dict):
     flat, spec = _flatten(args, kwargs)
     if spec is not None and any([isinstance(a, torch.fx.Proxy) for a in flat]):  # torch.fx.symbolic_trace
         return _plain(module, state, args, kwargs)
+    if _refuse_layouts(module, state, flat):
+        return _plain(module, state, args, kwargs)
     return _in_mode(module, state, args, kwargs, flat, spec, _mode(module, state, flat))
+
+
+def _refuse_layouts(module: nn.Module, state: State, flat: list) -> bool:
+    found = not all(map(is_strided, flat))
+    if found:
+        fallback.give_up(f"{type(module).__name__} was given a tensor that is not laid out by strides", state.options)
+    return found
 
 
 def _in_mode(module: nn.Module, state: State, args, kwargs, flat: list, spec, mode: tuple):
@@ -102,7 +111,7 @@ def _meeting(module: nn.Module, state: State, mode: tuple):
     own = weakref.ref(module)
 
     def meet(*args):
-        if state.refused is None and all([isinstance(a, torch.Tensor) for a in args]):
+        if state.refused is None and all([isinstance(a, torch.Tensor) and is_strided(a) for a in args]):
             return _in_mode(own(), state, args, {}, list(args), None, mode)
         return forward(own(), args, {})
 
@@ -261,6 +270,8 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
     """Captures for inputs like these in the module's present mode, without running it."""
     state: State = module.__dict__["_transfuse"]
     flat, spec = _flatten(args, kwargs)
+    if _refuse_layouts(module, state, flat):
+        return
     mode = _mode(module, state, flat)
     key = (mode, _shapes(flat), spec)
     if key not in state.entries:
@@ -272,6 +283,5 @@ def prepare(module: nn.Module, args: tuple, kwargs: dict) -> None:
 
 def refuse(module: nn.Module, reason: str) -> None:
     state: State = module.__dict__["_transfuse"]
-    if state.options.require_full_compilation:
-        raise RuntimeError(f"transfuse: {reason}")
+    fallback.give_up(reason, state.options)
     state.refuse(reason)

@@ -18,6 +18,13 @@ def warn(message: str) -> None:
         warnings.warn(f"transfuse: {message}; PyTorch runs it instead", Warned, stacklevel=3)
 
 
+def give_up(reason: str, options) -> None:
+    """What is to be PyTorch's from here on."""
+    if options.require_full_compilation:
+        raise RuntimeError(f"transfuse: {reason}")
+    warn(reason)
+
+
 def refused_backward(handle: int) -> bool:
     return handle in _backward
 

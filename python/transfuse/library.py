@@ -204,7 +204,9 @@ def _eager_gradients(program, sizes, leaves, gradients, needed):
         raise RuntimeError("transfuse: the gradient of a program made in another process is not available")
     again = torch.is_grad_enabled()
     with torch.enable_grad():
-        if not again:
+        if again:  # as seen here alone, whatever one of them was computed from: perhaps from another
+            leaves = [leaf.view_as(leaf) for leaf in leaves]
+        else:
             leaves = [leaf.detach().requires_grad_(need) for leaf, need in zip(leaves, needed)]
         outputs = eager(*leaves, *sizes)
         reached = [(o, g) for o, g in zip(outputs, gradients) if g is not None and o.requires_grad]
@@ -225,7 +227,8 @@ def _backward(ctx, gradients):
     reach = _reach.get(ctx.program, [range(len(leaves))] * len(gradients))
     wanted = _reached(reach, needed, gradients)
     found = _gradients(ctx.program, ctx.sizes, ctx.mode, leaves, gradients, needed, wanted)
-    return found, None, [None] * len(ctx.sizes), None
+    # What register_autograd makes of lists: one of numbers is one thing that has no gradient, an empty one is none.
+    return found, None, None if ctx.sizes else [], None
 
 
 def _batched(gradient) -> bool:

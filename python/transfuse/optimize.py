@@ -133,6 +133,10 @@ def optimize(
         freeze=freeze, require_full_compilation=require_full_compilation, torch_executed_ops=torch_executed_ops,
         min_block_size=min_block_size, never_slower=never_slower, autotune=autotune, engine=engine,
     )  # fmt: skip
+    if isinstance(model, torch.jit.ScriptModule):
+        # No class of its own says what it computes, nor can one be put before it.
+        fallback.give_up(f"{type(model).__name__} is a TorchScript module: optimise what it was made from", options)
+        return model
     module = _optimized(model, options, dynamic)
     if "forward" in model.__dict__:
         refuse(module, f"forward() was set on this {type(model).__name__} itself, not on its class: optimise it before")

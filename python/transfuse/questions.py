@@ -49,10 +49,13 @@ def by_user(depth: int = 1) -> bool:
     return not sys._getframe(depth + 1).f_globals.get("__name__", "").startswith(("torch.", "transfuse."))
 
 
+def is_strided(value) -> bool:
+    """Whether it is no tensor that is sparse, nested or oneDNN's own."""
+    return not isinstance(value, torch.Tensor) or (value.layout is torch.strided and not value.is_nested)
+
+
 def layout(tensor: torch.Tensor):
     """What a forward() that asks can be told of how a tensor lies, the same for all sizes of the usual layouts."""
-    if tensor.layout is not torch.strided:
-        return tensor.layout, tensor.requires_grad
     usual = (
         tensor.is_contiguous(),
         tensor.dim() in (4, 5)

@@ -213,7 +213,7 @@ class Recall:
     def _text(tests: list[str]) -> str:
         condition = "\n                and ".join(tests)
         # What a test looks for may be gone, or an array where a number was: then something has changed. What is no tensor has no
-        # shape, or one with no hash.
+        # shape, or one with no hash, and a nested tensor refuses to tell it.
         return f"""
 def find(args):
     try:
@@ -229,7 +229,7 @@ def find(args):
             call, bound = calls[key(args)]
     except KeyError:
         return meet
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError, RuntimeError):
         return None
     return call if bound is None or bound.fits() else None
 """

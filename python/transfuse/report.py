@@ -64,6 +64,8 @@ def explain(model: nn.Module, example_inputs, device: str | None = None) -> Expl
     if device not in (None, "cpu", "cuda"):
         raise ValueError(f"transfuse.explain: device must be 'cpu' or 'cuda', got {device!r}")
     optimized = optimize(model, example_inputs, never_slower=False, dynamic=False)
+    if not is_optimized(optimized):
+        raise RuntimeError(f"transfuse: {type(model).__name__} cannot be optimised")
     args, _ = arguments(example_inputs)
     machine = device or ("cuda" if any(isinstance(a, torch.Tensor) and a.is_cuda for a in args) else "cpu")
     state: State = optimized.__dict__["_transfuse"]

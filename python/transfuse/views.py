@@ -15,8 +15,6 @@ from transfuse.reads import tensors_in
 
 def obstacle(module: nn.Module) -> str | None:
     """What in a module would be lost by capturing it."""
-    if isinstance(module, torch.jit.ScriptModule):
-        return "it is a TorchScript module"
     if module.training and any(type(hook).__name__ == "SpectralNorm" for hook in module._forward_pre_hooks.values()):
         return "its own spectral_norm hook would run twice (torch.nn.utils.parametrizations.spectral_norm is no hook)"
     for name, child in module.named_modules():

@@ -115,6 +115,25 @@ def test_fullgraph_around_an_optimised_module(mode):
         close(a.double(), b.double())
 
 
+def test_fullgraph_around_a_model_whose_sizes_the_call_tells():
+    class Cropped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.skip = nn.ConvTranspose2d(3, 4, 3, stride=2), nn.Conv2d(3, 4, 1)
+
+        def forward(self, x):
+            return self.up(x)[..., : x.shape[2], : x.shape[3]] + self.skip(x)
+
+    model = Cropped()
+    ours = transfuse.optimize(copy.deepcopy(model), (torch.randn(2, 3, 5, 6),), never_slower=False)
+    compiled = torch.compile(ours, fullgraph=True, dynamic=True, backend="aot_eager")
+    for size in (5, 6, 9):
+        x = torch.randn(2, 3, size, 7)
+        found = [torch.autograd.grad(m(x).square().sum(), m.parameters()) for m in (compiled, model)]
+        for a, b in zip(*found):
+            close(a, b, 1e-4)
+
+
 def test_attributes_that_changed_before_and_after_tracing(no_fallback):
     class Scaled(nn.Module):
         def __init__(self):

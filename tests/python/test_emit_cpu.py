@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from transfuse import emit
+from transfuse.emit import cpu_text
 from transfuse.problem import ProblemError
 
 root = Path(__file__).resolve().parents[2]
@@ -215,3 +216,15 @@ def test_inputs_in_a_dictionary_are_refused(tmp_path):
     reference.write_text(text)
     with pytest.raises(ProblemError, match="holds a dict"):
         emit.emit(reference, "cpu")
+
+
+def test_differentiated_again_where_a_leaf_comes_from_another():
+    names = {"torch": torch}
+    exec(cpu_text.DIFFERENTIATED, names)
+    x = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    y = x.tanh()
+    with torch.enable_grad():
+        (by_x, by_y) = names["differentiated"](lambda _, a, b: (a * b.square(),), [x, y], [torch.ones_like(x)])
+    torch.testing.assert_close((by_x, by_y), (y.square(), 2 * x * y))
+    (again,) = torch.autograd.grad((by_x + by_y).sum(), x)
+    torch.testing.assert_close(again, 2 * y + (2 * x + 2 * y) * (1 - y.square()))

@@ -112,6 +112,43 @@ def test_a_scripted_part_runs_as_before():
     same(optimized(model)(x), model(x))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_scripted_model_is_left_as_it_is():
+    x = torch.randn(1, 3, 4, 4)
+    for model in (torch.jit.script(nn.ConvTranspose2d(3, 4, 3)), torch.jit.trace(nn.ConvTranspose2d(3, 4, 3), x)):
+        with pytest.warns(fallback.Warned, match="TorchScript"):
+            fallback._said.clear()
+            assert transfuse.optimize(model, x) is model
+        with pytest.raises(RuntimeError, match="TorchScript"):
+            transfuse.optimize(model, x, require_full_compilation=True)
+
+
+@pytest.mark.filterwarnings("ignore::transfuse.fallback.Warned", "ignore:The PyTorch API of nested")
+def test_tensors_without_strides_are_pytorchs():
+    """Of a shape that was met before, and before any: neither may decide what becomes of other tensors."""
+    model, x = (
+        nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU()).eval().requires_grad_(False),
+        torch.randn(1, 3, 4, 4),
+    )
+    nested = torch.nested.nested_tensor([torch.randn(3, 5)])
+    for first in (x, nested, x.to_mkldnn(), x.to_sparse()):
+        ours = optimized(model)
+        for given in (first, nested, x.to_mkldnn(), x.to_sparse()):
+            try:
+                expected = model(given)
+            except RuntimeError as error:
+                with pytest.raises(type(error)) as found:
+                    ours(given)
+                assert str(found.value)[:60] == str(error)[:60]
+            else:
+                same(ours(given).to_dense(), expected.to_dense())
+        same(ours(x), model(x))
+        regions = [
+            r for entries in ours.__dict__["_transfuse"].captures.values() for e in entries for r in e.cut.regions
+        ]
+        assert regions and all(region.failure is None for region in regions)
+
+
 def test_never_slower_measures_and_says_so():
     model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.ReLU())
     x = torch.randn(2, 3, 8, 8)

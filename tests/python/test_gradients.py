@@ -183,6 +183,29 @@ def test_double_backward():
     assert torch.allclose(h, q)
 
 
+class Around(nn.Module):
+    """A region between whose leaves PyTorch computes: one of them comes from another."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.conv = nn.ConvTranspose1d(2, 2, 2, 2), nn.Conv1d(2, 2, 3)
+
+    def forward(self, x):
+        x = torch.tanh(self.up(x))
+        return x + torch.tanh(self.conv(nn.functional.pad(x, (1, 1), mode="reflect")))
+
+
+def test_double_backward_where_a_leaf_comes_from_another():
+    model, x = Around().double(), torch.randn(1, 2, 4, dtype=torch.float64, requires_grad=True)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    found = []
+    for m in (ours, model):
+        (g,) = torch.autograd.grad(m(x).square().sum(), x, create_graph=True)
+        found.append([g, *torch.autograd.grad(g.square().sum(), [x, *model.parameters()])])
+    assert len(next(iter(ours.__dict__["_transfuse"].captures.values()))[0].cut.regions) == 2
+    torch.testing.assert_close(*found)
+
+
 def test_only_wanted_gradients():
     model = Chain(lambda y, s: y * s)
     model.conv.weight.requires_grad_(False)

@@ -229,7 +229,7 @@ def differentiated(written, leaves, gradients):
     """Gradients of a model in PyTorch's operators, by their own backward."""
     again = torch.is_grad_enabled()
     with torch.enable_grad():
-        leaves = leaves if again else [t.detach().requires_grad_(t.requires_grad) for t in leaves]
+        leaves = [t.view_as(t) if again else t.detach().requires_grad_(t.requires_grad) for t in leaves]
         results, wanted = written(torch.ops.aten.convolution, *leaves)[: len(gradients)], [t for t in leaves if t.requires_grad]
         found = iter(torch.autograd.grad(results, wanted, gradients, create_graph=again, allow_unused=True))
     return tuple(next(found) if t.requires_grad else None for t in leaves)
