@@ -12,12 +12,11 @@ namespace {
 constexpr int64_t gather_threads = 128, few_elements = 1 << 16;
 constexpr const char* edges[] = {"tf_deep", "tf_high", "tf_wide"};  // of the segments, by axis
 
-// What the pairs of one axis' taps need: whether they meet, lag, segments.
+// What the pairs of one axis' taps need: lag, segments; none where no output meets both.
 std::vector<int64_t> words_of(const AxisLags& axis) {
     std::vector<int64_t> words;
     for (const TapPair& pair : axis.pairs)
-        words.insert(words.end(),
-                     {pair.meets ? 1 : 0, pair.lag, pair.first, pair.beyond, pair.inner, pair.inner_beyond});
+        words.insert(words.end(), {pair.lag, pair.first, pair.beyond, pair.inner, pair.inner_beyond});
     return words;
 }
 
@@ -188,8 +187,7 @@ void CovarianceParts::write_gather(KernelText& k) const {
     body.open("for (int pair = 0; pair < 3; ++pair)");
     body.line("int a = pair == 2 ? column : row, b = pair == 1 ? row : column;");
     body.line("int lag[3], range[2][3][2], inner[2][3][2];");
-    body.line("bool meets = true;");
-    body.line("double met = " + k.size(batch_) + ";");
+    body.line("double met;");
     write_pair(k, tables);
     write_sums(k, from);
     if (centred_)
@@ -197,7 +195,6 @@ void CovarianceParts::write_gather(KernelText& k) const {
                   "], second = " + means + "[group * " + number(channels_) + " + b / " + P + "];");
     else
         body.line("const double first = 0.0, second = 0.0;");
-    body.line("if (!meets) met = 0.0;");
     body.line("if (pair == 0) product = sums[0] + second * sums[1] + first * sums[2] + first * second * met;");
     body.line("else mean[pair - 1] = (sums[1] + first * met) / count;");
     body.close();
@@ -225,10 +222,9 @@ void CovarianceParts::write_pair(KernelText& k, const std::array<std::string, 3>
     body.open("for (int axis = 0; axis < 3; ++axis)");
     body.line("const int below = " + of_axis(number(high.taps * wide.taps), number(wide.taps), "1") + ";");
     body.line("const int *words = " + of_axis(tables[0], tables[1], tables[2]) + " + (" + tap("p") + " * " + taps +
-              " + " + tap("q") + ") * 6, *edges = " + of_axis(edges[0], edges[1], edges[2]) + ";");
-    body.line("for (int i = 0; i < 2; ++i) range[side][axis][i] = words[2 + i], inner[side][axis][i] = words[4 + i];");
-    body.line(
-        "if (side == 0) meets = meets && words[0], lag[axis] = words[1], met *= edges[words[5]] - edges[words[4]];");
+              " + " + tap("q") + ") * 5, *edges = " + of_axis(edges[0], edges[1], edges[2]) + ";");
+    body.line("for (int i = 0; i < 2; ++i) range[side][axis][i] = words[1 + i], inner[side][axis][i] = words[3 + i];");
+    body.line("if (side == 0) lag[axis] = words[0], met *= edges[words[4]] - edges[words[3]];");
     body.close();
     body.close();
     body.line("const int line = lag[0] * " + number(wide.count()) + " + lag[2];");
@@ -255,7 +251,7 @@ void CovarianceParts::write_sums(KernelText& k, const std::string& from) const {
     body.open("for (int part = lane; part < " + number(parts()) + "; part += " + lanes + ")");
     body.line("const int d = part / (" + H + " * " + W + "), h = part / " + W + " % " + H + ", w = part % " + W + ";");
     body.line(
-        "const bool taken = meets && d >= in[0][0] && d < in[0][1] && h >= in[1][0] && h < in[1][1] && w >= in[2][0] "
+        "const bool taken = d >= in[0][0] && d < in[0][1] && h >= in[1][0] && h < in[1][1] && w >= in[2][0] "
         "&& "
         "w < in[2][1];");
     body.line("if (taken) sums[what] += " + from + "[((long long)tile * " + number(parts()) + " + part) * " +
