@@ -129,7 +129,6 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
 
     void write_sums(KernelText& k) {
         Body& body = k.body;
-        const std::string C = number(channel_block_);
         body.line("__shared__ " + term() + " tf_lanes[" + number(warps) + "][" + number(lanes) + "][" +
                   number(lanes + 1) + "];");
         body.line("__shared__ double tf_parts[" + number(warps) + "][" + number(lanes) + "][" + number(segments_) +
@@ -151,7 +150,8 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
             "1] <= tf_tall_begin[tall] + row) ++segment;");
         body.line("tf_rows[warp] = segment;");
         body.close();
-        body.line(term() + " sums[" + number(lags_) + "][" + C + "][" + C + "] = {}, alone[" + C + "] = {};");
+        // Of each lag and pair of channels the products, then the channels alone.
+        body.line(term() + " sums[" + number(values()) + "] = {};");
         if (in_shared_)
             write_steps(k, centred_ ? most_terms : int64_t{1} << 30);
         else
@@ -209,7 +209,7 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
         k.emitter.open("for (int a = 0; a < " + C + "; ++a)");
         from("0", "0", "0");
         write_number(k, "one", "a", "d", "near_h", "near_w");
-        body.line("near[a] = one, alone[a] += one;");
+        body.line("near[a] = one, sums[" + number(sums_) + " + a] += one;");
         k.emitter.close();
         body.line("#pragma unroll");
         k.emitter.open("for (int j = 0; j < " + number(lags_) + "; ++j)");
@@ -221,7 +221,7 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
         k.emitter.open("for (int b = 0; b < " + C + "; ++b)");
         write_number(k, "other", "(" + number((sides_ - 1) * channel_block_) + " + b)", "d2", "h2", "w2");
         body.line("#pragma unroll");
-        body.line("for (int a = 0; a < " + C + "; ++a) sums[j][a][b] += near[a] * other;");
+        body.line("for (int a = 0; a < " + C + "; ++a) sums[(j * " + C + " + a) * " + C + " + b] += near[a] * other;");
         k.emitter.close();
         k.emitter.close();
     }
@@ -237,8 +237,7 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
         body.open("for (int first = 0; first < " + all + "; first += " + at_once + ")");
         body.line("const int here = min(" + at_once + ", " + all + " - first);");
         body.line("#pragma unroll");
-        body.line("for (int i = 0; i < " + at_once +
-                  "; ++i) if (i < here) tf_lanes[warp][i][lane] = " + nth("first + i") + ";");
+        body.line("for (int i = 0; i < " + at_once + "; ++i) if (i < here) tf_lanes[warp][i][lane] = sums[first + i];");
         body.line("__syncthreads();");
         // Where a run is inside one segment, all lanes belong to it; else it is one chunk.
         body.open("for (int s = 0; s < run_segments && lane < here; ++s)");
@@ -265,15 +264,7 @@ template <int SEGMENTS, int CHUNK> TF_FUNCTION void tf_runs(const int* edges, in
         body.close();
         body.line("__syncthreads();");
         body.close();
-        body.line("_Pragma(\"unroll\") for (int i = 0; i < " + number(sums_) + "; ++i) (&sums[0][0][0])[i] = 0;");
-        body.line("_Pragma(\"unroll\") for (int c = 0; c < " + number(channel_block_) + "; ++c) alone[c] = 0;");
-    }
-
-    // Value i of a tile: sums, then numbers alone; i is known when loops are unrolled.
-    std::string nth(const std::string& i) const {
-        const std::string all = number(sums_);
-        return i + " < " + all + " ? (&sums[0][0][0])[" + i + " < " + all + " ? " + i + " : 0] : alone[" + i +
-               " >= " + all + " ? " + i + " - " + all + " : 0]";
+        body.line("_Pragma(\"unroll\") for (int i = 0; i < " + all + "; ++i) sums[i] = 0;");
     }
 
     bool in_shared_ = true;

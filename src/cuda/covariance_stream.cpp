@@ -115,11 +115,20 @@ struct CovarianceStream::Cursor {
     std::string position, d, plane, stop, n, h, w;
 };
 
+// Functions of the kernel: where a cursor stands in the column of its step, which column that is, and where it lies.
+void CovarianceStream::write_cursors(Body& body) const {
+    body.line("auto column_of = [&](int step, int& d, int& plane, int& stop) {");
+    body.line("d = plane = step % planes, stop = min(planes, d + end - step) + " + number(reach_) + ";");
+    body.line("return step / planes;");
+    body.line("};");
+    body.line("auto lies_at = [&](int column, int& n, int& h, int& w) {");
+    write_column(body, "n", "h", "w");
+    body.line("};");
+}
+
 void CovarianceStream::write_locate(Body& body, const Cursor& c) const {
-    body.line("const int column = " + c.position + " / planes;");
-    body.line(c.d + " = " + c.plane + " = " + c.position + " - column * planes, " + c.stop + " = min(planes, " + c.d +
-              " + end - " + c.position + ") + " + number(reach_) + ";");
-    if (!c.n.empty()) write_column(body, c.n, c.h, c.w);
+    const std::string column = "column_of(" + c.position + ", " + c.d + ", " + c.plane + ", " + c.stop + ")";
+    body.line((c.n.empty() ? column : "lies_at(" + column + ", " + c.n + ", " + c.h + ", " + c.w + ")") + ";");
 }
 
 void CovarianceStream::write_advance(Body& body, const Cursor& c) const {
@@ -143,12 +152,10 @@ void CovarianceStream::write_steps(KernelText& k, int64_t most_terms) {
     write_places(k);
     body.line("int d, plane, stop, " + std::string(placed ? "own_n, own_h, own_w, " : "") +
               "next = at, next_d, next_plane, next_stop, n, h, w, slot = 0;");
-    body.open("");
-    write_locate(body, own);
-    if (!placed) write_column(body, next.n, next.h, next.w);
+    write_cursors(body);
+    write_locate(body, placed ? own : Cursor{"at", "d", "plane", "stop", "n", "h", "w"});
     body.line("next_d = d, next_plane = plane, next_stop = stop" +
               std::string(placed ? ", n = own_n, h = own_h, w = own_w;" : ";"));
-    body.close();
     auto issue = [&] {
         k.emitter.open("if (next < end)");
         if (copies)

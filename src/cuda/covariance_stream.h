@@ -69,6 +69,7 @@ protected:
 
 private:
     struct Cursor;
+    void write_cursors(Body& body) const;
     void write_locate(Body& body, const Cursor& cursor) const;
     void write_advance(Body& body, const Cursor& cursor) const;
     void write_means(KernelText& kernel) const;
