@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -24,17 +25,25 @@ class Chunk:
     function: bool = False
 
     def __post_init__(self):
-        code = re.sub(r"//.*", "", self.text)
-        self.words = set(WORD.findall(code))
-        if self.function:  # constants of its own hide those of the same name
-            own = re.findall(r"^\s+constexpr int ([^;]*);", code, re.M)
-            self.words -= {name for list_ in own for name in re.findall(r"(?:^|, )(\w+) = ", list_) if name.isupper()}
-        self.calls = set(re.findall(r"([A-Za-z_]\w*)(?=[(<])", code))
-        if not self.function:  # and so do functions of a struct
-            self.calls -= set(METHOD.findall(code))
+        words, calls = _said(self.text, self.function)
+        self.words, self.calls = set(words), set(calls)
 
     def reached_from(self, words: set[str], calls: set[str]) -> bool:
         return bool(self.names & (calls if self.function else words))
+
+
+@lru_cache(1 << 14)
+def _said(text: str, function: bool) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of a declaration, and what it calls."""
+    code = re.sub(r"//.*", "", text)
+    words = set(WORD.findall(code))
+    if function:  # constants of its own hide those of the same name
+        own = re.findall(r"^\s+constexpr int ([^;]*);", code, re.M)
+        words -= {name for list_ in own for name in re.findall(r"(?:^|, )(\w+) = ", list_) if name.isupper()}
+    calls = set(re.findall(r"([A-Za-z_]\w*)(?=[(<])", code))
+    if not function:  # and so do functions of a struct
+        calls -= set(METHOD.findall(code))
+    return frozenset(words), frozenset(calls)
 
 
 FLAG = re.compile(r"^#define (TF_\w+)$", re.M)  # says no more than that it is defined

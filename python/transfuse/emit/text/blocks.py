@@ -153,9 +153,11 @@ def parameter_itself(head: list[Token], nodes: list[Node]) -> list[Node]:
     statements = nodes[0].children
     for i, node in enumerate(statements):
         match = re.fullmatch(r"int (\w+) = (\w+);", plain(node.items)) if node.kind == "leaf" else None
+        if not match or not re.search(rf"\bint {match[2]}[,)]", plain(head)):
+            continue
         rest = statements[:i] + statements[i + 1 :]
         words = {t.text for n in rest for t in every(n) if t.kind == "word"}
-        if match and match[2] not in words and re.search(rf"\bint {match[2]}[,)]", plain(head)):
+        if match[2] not in words:
             return [replace(nodes[0], children=[_renamed(n, match[1], match[2]) for n in rest])]
     return nodes
 

@@ -147,7 +147,8 @@ class Parser:
         return node
 
 
-def every(node: Node):
-    yield from node.items
+def every(node: Node) -> list[Token]:
+    found = list(node.items)
     for child in [*node.children, *node.orelse]:
-        yield from every(child)
+        found += every(child)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*)|(?P<directive>\#(?:[^\n\\]|\\\n?)*)|(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
@@ -11,7 +12,9 @@ TOKEN = re.compile(
     |(?P<operator><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|.)""",
     re.X,
 )
+SPACE = re.compile(r"\s*")
 CLOSING = {"(": ")", "[": "]", "{": "}"}
+DEPTH = {opening: 1 for opening in CLOSING} | {closing: -1 for closing in CLOSING.values()}  # what a token adds to it
 
 
 def until_settled(pattern: re.Pattern, by, text: str) -> str:
@@ -22,7 +25,7 @@ def until_settled(pattern: re.Pattern, by, text: str) -> str:
     return text
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Token:
     kind: str
     text: str
@@ -30,23 +33,29 @@ class Token:
 
 
 def tokens(text: str) -> list[Token]:
+    return list(_tokens(text))
+
+
+@lru_cache(1 << 14)
+def _tokens(text: str) -> tuple[Token, ...]:
+    """Kept: a declaration that one pass leaves as it is will be read by every later one."""
     found, at = [], 0
     while at < len(text):
-        space = re.compile(r"\s*").match(text, at)[0]
+        space = SPACE.match(text, at)[0]
         at += len(space)
         if at == len(text):
             break
         match = TOKEN.match(text, at)
         found.append(Token(match.lastgroup, match[0], space))
         at = match.end()
-    return found
+    return tuple(found)
 
 
 def split(items: list[Token], by: set[str]) -> list[list[Token]]:
     """At the top level: nothing inside brackets."""
     parts, depth = [[]], 0
     for token in items:
-        depth += (token.text in CLOSING) - (token.text in CLOSING.values())
+        depth += DEPTH.get(token.text, 0)
         if depth == 0 and token.text in by and token.kind == "operator":
             parts.append([])
         else:
@@ -57,7 +66,7 @@ def split(items: list[Token], by: set[str]) -> list[list[Token]]:
 def closing(items: list[Token], at: int) -> int:
     depth = 0
     for i in range(at, len(items)):
-        depth += (items[i].text in CLOSING) - (items[i].text in CLOSING.values())
+        depth += DEPTH.get(items[i].text, 0)
         if depth == 0:
             return i
     raise ValueError("a bracket that is never closed")
@@ -66,7 +75,7 @@ def closing(items: list[Token], at: int) -> int:
 def find(items: list[Token], text: str) -> int | None:
     depth = 0
     for i, token in enumerate(items):
-        depth += (token.text in CLOSING) - (token.text in CLOSING.values())
+        depth += DEPTH.get(token.text, 0)
         if depth == 0 and token.text == text:
             return i
     return None

@@ -13,15 +13,12 @@ def with_numbers_told(sources: list[list[str]]) -> list[list[str]]:
     several: set[str] = set()
     given: dict[str, list[list[list[Token]]]] = {}
     for source in tokenised:
-        seen: set[str] = set()
-        for items in source:
-            for d in definitions(items):
-                if d.name in seen:
-                    several.add(d.name)
-                seen.add(d.name)
-        for name in seen:
-            for items in source:
-                opened = {d.open for d in definitions(items)}
+        defined = [definitions(items) for items in source]
+        names = [d.name for found in defined for d in found]
+        several.update(name for name in names if names.count(name) > 1)
+        for items, found in zip(source, defined):
+            opened, words = {d.open for d in found}, {t.text for t in items if t.kind == "word"}
+            for name in words.intersection(names):
                 given.setdefault(name, []).extend(
                     split(items[at + 1 : closing(items, at)], {","}) for at in calls(items, name) if at not in opened
                 )
