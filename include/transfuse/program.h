@@ -70,6 +70,8 @@ public:
     std::shared_ptr<const Instance> backward(std::span<const TensorView> leaves, std::span<const TensorView> gradients,
                                              std::span<const int64_t> sizes, const CallMode& mode,
                                              const GradientRequest& request);
+    // Of each output, whether forward() would lay it channels last for leaves like these; else it is contiguous.
+    std::vector<bool> outputs_channels_last(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
     ProgramStatistics statistics() const;
     std::vector<std::shared_ptr<const Instance>> instances() const;
 

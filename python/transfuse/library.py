@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import torch
-from torch._prims_common import suggest_memory_format
 
 from transfuse import fallback
 from transfuse.saved import MOST_COPIED, unsaved
@@ -39,6 +38,7 @@ def _load() -> ctypes.CDLL:
         ("transfuse_summary", ctypes.c_void_p, (text, text, error)),
         ("transfuse_stated", ctypes.c_void_p, (text, text, text, error)),
         ("transfuse_infer", ctypes.c_void_p, (text, error)),
+        ("transfuse_layouts", ctypes.c_void_p, (ctypes.c_int64, text, text, error)),
         ("transfuse_describe", ctypes.c_void_p, (ctypes.c_int64, error)),
         ("transfuse_ptx", ctypes.c_void_p, (text, text, error)),
         ("transfuse_cuda_unavailable", ctypes.c_void_p, ()),
@@ -89,6 +89,17 @@ def stated(example: str, text: str, options: str = "") -> dict:
 
 def infer(text: str) -> list[str]:
     return _taken(_call(_core.transfuse_infer, text.encode())).split()
+
+
+def channels_last(handle: int, leaves, sizes) -> list[bool]:
+    """Of each result of a program, whether the operators lay it channels last for leaves like these."""
+
+    def numbers(given) -> str:
+        return " ".join([str(size.node.hint if isinstance(size, torch.SymInt) else size) for size in given])
+
+    views = [f"{DTYPES[t.dtype]} {t.dim()} {numbers(t.shape)} {numbers(t.stride())}" for t in leaves]
+    told = _taken(_call(_core.transfuse_layouts, handle, "\n".join(views).encode(), numbers(sizes).encode()))
+    return [word == "last" for word in told.split()]
 
 
 def describe(handle: int) -> dict:
@@ -149,46 +160,47 @@ def _reached(reach: list[list[int]], needed, gradients) -> list[int]:
     return [i for i, need in enumerate(needed) if need and i in leaves]
 
 
-def _channels_last(tensor) -> bool:
-    return tensor.dim() in (4, 5) and suggest_memory_format(tensor) is not torch.contiguous_format
-
-
-def _fake_outputs(eager, leaves, sizes):
+def _fake_outputs(program: int | str, leaves, sizes):
     """Shapes and dtypes from PyTorch's own fake kernels; layout as the operator chooses it."""
+    eager = (_eager_by_text if isinstance(program, str) else _eager).get(program)
     if eager is None:
         raise NotImplementedError("transfuse: this program was made in another process and cannot be traced again here")
     with torch.no_grad():
         outputs = eager(*leaves, *sizes)
-    last = any(_channels_last(leaf) for leaf in leaves)
     made = []
-    for output in outputs:
-        if last and _channels_last(output):
-            form = torch.channels_last if output.dim() == 4 else torch.channels_last_3d
-            made.append(torch.empty_like(output, memory_format=form))
-        else:
-            made.append(torch.empty_like(output, memory_format=torch.contiguous_format))
+    for output, last in zip(outputs, channels_last(_handle(program), leaves, sizes)):
+        form = (
+            (torch.channels_last if output.dim() == 4 else torch.channels_last_3d) if last else torch.contiguous_format
+        )
+        made.append(torch.empty_like(output, memory_format=form))
     return made
+
+
+def _handle(program: int | str) -> int:
+    return define(program) if isinstance(program, str) else program
 
 
 @torch.library.register_fake("transfuse::run_detached")
 @torch.library.register_fake("transfuse::run")
 def _(leaves, program, sizes, mode):
-    return _fake_outputs(_eager.get(program), leaves, sizes)
+    return _fake_outputs(program, leaves, sizes)
 
 
 @torch.library.register_fake("transfuse::run_one")
 def _(leaves, program, mode):
-    return _fake_outputs(_eager.get(program), leaves, ())[0]
+    return _fake_outputs(program, leaves, ())[0]
 
 
 @torch.library.register_fake("transfuse::run_text")
 def _(leaves, program, sizes, mode):
-    return _fake_outputs(_eager_by_text.get(program), leaves, sizes)
+    return _fake_outputs(program, leaves, sizes)
 
 
 @torch.library.register_fake("transfuse::run_backward")
 def _(leaves, gradients, program, sizes, mode, outputs, wanted):
-    return [torch.empty_like(leaves[i]) for i in wanted]
+    whole = [torch.ops.aten.is_non_overlapping_and_dense(leaf) for leaf in leaves]
+    kept, plain = torch.preserve_format, torch.contiguous_format
+    return [torch.empty_like(leaves[i], memory_format=kept if whole[i] else plain) for i in wanted]
 
 
 def _save_for_backward(ctx, inputs, output):
@@ -245,7 +257,7 @@ def _gradients(program, sizes, mode, leaves, gradients, needed, wanted, kept=())
     # create_graph=True: it will be differentiated again
     if (torch.is_grad_enabled() or _batched(gradients[outputs[0]])) and not torch.compiler.is_compiling():
         return _eager_gradients(program, sizes, leaves, gradients, needed)
-    handle = define(program) if isinstance(program, str) else program
+    handle = _handle(program)
     if fallback.refused_backward(handle):
         return _eager_gradients(program, sizes, leaves, gradients, needed)
     try:

@@ -81,6 +81,28 @@ std::vector<ValueId> numbers(const std::string& text) {
     return list;
 }
 
+std::vector<int64_t> read_list(const char* text) {
+    std::vector<int64_t> list;
+    std::istringstream in(text);
+    for (int64_t number = 0; in >> number;) list.push_back(number);
+    return list;
+}
+
+// Tensors without memory.
+std::vector<TensorView> read_views(const char* text) {
+    std::vector<TensorView> views;
+    std::istringstream in(text);
+    size_t rank = 0;
+    for (std::string dtype; in >> dtype >> rank;) {
+        TensorView view{nullptr, dtype_named(dtype), Sizes(rank, 0), Sizes(rank, 0)};
+        for (Sizes* list : {&view.shape, &view.strides})
+            for (int64_t& number : *list)
+                require(static_cast<bool>(in >> number), "transfuse_layouts: a number is missing");
+        views.push_back(std::move(view));
+    }
+    return views;
+}
+
 void read_options(const char* options, emit::Request& request) {
     std::istringstream in(options);
     for (std::string word; in >> word;) {
@@ -144,6 +166,15 @@ char* transfuse_infer(const char* text, char** error) {
         const Graph graph = parse(text);
         std::string out;
         for (ValueId id : graph.outputs()) out += to_string(graph[id].type) + "\n";
+        return copy(out);
+    });
+}
+
+char* transfuse_layouts(int64_t handle, const char* leaves, const char* sizes, char** error) {
+    return guarded(error, static_cast<char*>(nullptr), [&] {
+        std::string out;
+        for (bool last : program(handle).outputs_channels_last(read_views(leaves), read_list(sizes)))
+            out += last ? "last\n" : "contiguous\n";
         return copy(out);
     });
 }

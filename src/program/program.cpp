@@ -290,6 +290,16 @@ std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> lea
     });
 }
 
+std::vector<bool> Program::outputs_channels_last(std::span<const TensorView> leaves,
+                                                 std::span<const int64_t> sizes) const {
+    const Graph written = graph(leaves, sizes);
+    const std::vector<Sizes> strides = output_layout(written, leaves);
+    std::vector<bool> last;
+    for (size_t i = 0; i < strides.size(); ++i)
+        last.push_back(strides[i] != contiguous_strides(written[written.outputs()[i]].type.shape));
+    return last;
+}
+
 std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> leaves,
                                                   std::span<const TensorView> gradients, std::span<const int64_t> sizes,
                                                   const CallMode& mode, const GradientRequest& request) {

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.utils._pytree as pytree
 import zoo
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 import transfuse
 from transfuse import backend as transfuse_backend
@@ -255,6 +257,46 @@ def test_operators_pass_pytorchs_own_checks():
         torch.ops.transfuse.run.default, ([x, w, b], region.handle, [], 0),
         test_utils=("test_schema", "test_faketensor", "test_autograd_registration"),
     )  # fmt: skip
+
+
+def test_fake_results_lie_as_real_ones_do():
+    """Where PyTorch's own operators would lay them otherwise too: inductor's code looks at strides."""
+
+    class Permuted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.norm, self.out = (
+                nn.ConvTranspose2d(3, 4, 2, 2),
+                nn.LayerNorm(4),
+                nn.ConvTranspose2d(4, 2, 2, 2),
+            )
+
+        def forward(self, x):
+            return self.out(self.norm(self.up(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2))
+
+    def lie(operator, leaves, *rest):
+        with FakeTensorMode() as mode:
+            fakes = operator(
+                [mode.from_tensor(leaf) for leaf in leaves], *pytree.tree_map_only(torch.Tensor, mode.from_tensor, rest)
+            )
+        real = operator(leaves, *rest)
+        assert [(t.shape, t.stride()) for t in fakes] == [(t.shape, t.stride()) for t in real]
+        return real
+
+    x, met = torch.randn(2, 3, 8, 5).to(memory_format=torch.channels_last), []
+    for model in (Permuted(), nn.Sequential(nn.ConvTranspose2d(3, 4, 2), nn.PixelShuffle(2)), decoder().eval()):
+        ours = transfuse.optimize(model, x, never_slower=False)
+        entry = next(iter(ours.__dict__["_transfuse"].captures.values()))[0]
+        for part in entry.cut.graph_module.children():
+            part.register_forward_pre_hook(lambda part, given: met.append((part.region, given)))
+        for given in (x, x[:, :, ::2]):
+            entry.traced(ours, [given])
+    assert len(met) >= 6
+    for region, given in met:
+        leaves, sizes = [leaf.detach() for leaf in given[: region.leaf_count]], list(given[region.leaf_count :])
+        results = lie(torch.ops.transfuse.run.default, leaves, region.handle, sizes, 0)
+        gradient, every = [torch.ones_like(results[0])], list(range(len(leaves)))
+        lie(torch.ops.transfuse.run_backward.default, leaves, gradient, region.handle, sizes, 0, [0], every)
 
 
 def test_whole_model_under_compile_of_pytorch():
