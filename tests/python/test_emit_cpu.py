@@ -95,6 +95,26 @@ def get_init_inputs(): return []
 """
 
 
+POOLED = """
+import torch, torch.nn as nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1)
+    def forward(self, x):
+        return torch.softmax(self.up(nn.functional.avg_pool2d(x, 2)).clamp(-1, 1).flatten(2), 2)
+def get_inputs(): return [torch.rand(2, 4, 8, 12)]
+def get_init_inputs(): return []
+"""
+
+
+def test_a_pool_before_it_has_weights_of_its_own(tmp_path):
+    (tmp_path / "pooled.py").write_text(POOLED)
+    theirs, ours, text = loaded(tmp_path / "pooled.py")
+    assert "torch.full(" in text
+    compare(theirs, ours, (3, 4, 10, 6), True)
+
+
 def test_shares_of_an_infinite_row_are_nan(tmp_path):
     (tmp_path / "problem.py").write_text(SHARES)
     theirs, ours, _ = loaded(tmp_path / "problem.py")

@@ -41,7 +41,7 @@ def parsed(text: str) -> tuple[list[Node], list[str]]:
         if match := LINE.match(line):
             keys = {k: [float(n) for n in NUMBER.findall(v)] for k, v in re.findall(r"(\w+)=(\S+)", match[4])}
             lists = {k for k, v in re.findall(r"(\w+)=(\S+)", match[4]) if v.startswith("[")}
-            nodes.append(Node(match[1], match[2], [a.strip() for a in match[3].split(",")], keys, lists))
+            nodes.append(Node(match[1], match[2], [a.strip() for a in match[3].split(",") if a.strip()], keys, lists))
     return nodes, re.findall(r"%(\w+)", text.rpartition("return ")[2])
 
 
@@ -125,6 +125,8 @@ class Printer:
         given = [self._argument(series, i) for i in range(len(node.arguments))]
         whole = lambda key: [int(v) for v in node.keys[key]]  # noqa: E731
         op = node.op
+        if op == "full":  # among what is made of parameters
+            return f"torch.full({self._list(series, 'shape', 0, 0)}, {self._number([n.keys['value'][0] for n in series])}, dtype=torch.float64)"
         if op in INFIX and not node.keys and len(given) == 2:
             return f"{given[0]} {INFIX[op]} {given[1]}"
         if op in UNARY and not node.keys:
