@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 
 from transfuse.outside import Outside, is_number, value_at
 from transfuse.questions import PATH
-from transfuse.reads import Same, is_plain, parts_of, snapshot
+from transfuse.reads import NUMBERS, Same, exact, is_plain, parts_of, snapshot
 
 # Hooks on all modules: they want to see every one called.
 _EVERYWHERE = [
@@ -48,6 +48,14 @@ class Watch:
                 if isinstance(value, list) and name[0] != "_" and all(map(is_plain, value))
             ]
             self.lists += [(table, name) for name in listed]
+        # 1, 1.0 and True are equal, and not the same to a forward() of the user's.
+        self.numbers = []
+        for part in self.modules:
+            if not type(part).__module__.startswith("torch."):
+                names = [
+                    n for n, v in part.__dict__.items() if n[0] != "_" and n != "training" and isinstance(v, NUMBERS)
+                ]
+                self.numbers += [(operator.itemgetter(*names), part.__dict__, len(names))] if names else []
         # Whoever gives a part another class, or a class another forward(), means the next call. (The root's class is ours.)
         self.kinds = list(map(type, self.modules[1:]))
         own = getattr(type(module), "_transfuse_base", type(module))
@@ -74,7 +82,8 @@ class Watch:
         return (
             tuple([get(table) for get, table in self.plain]),
             tuple([tuple([(k, p.dtype) for k, p in t.items() if p is not None]) for t in self.parameters]),
-            tuple([tuple(table[name]) for table, name in self.lists]) if self.lists else None,
+            tuple([tuple(_kinds(get(table), count)) for get, table, count in self.numbers]),
+            tuple([exact(tuple(table[name])) for table, name in self.lists]) if self.lists else None,
             tuple([tuple(h) for h in self.hooks if h]) if any(self.hooks) else None,
             tuple([snapshot(getattr(part, name, None)) for part, name in self.read]) if self.read else None,
             tuple([_kept(value_at(*place)) for place in self.outside]) if self.outside else None,
@@ -119,7 +128,14 @@ class Watch:
                 for key, tensor in table.items()
             ]
         tests += [f"{named(get)}({named(table)}) == {named(get(table))}" for get, table in self.plain]
-        tests += [f"{named(table)}[{name!r}] == {named(list(table[name]))}" for table, name in self.lists]
+        for get, table, count in self.numbers:
+            values = f"{named(get)}({named(table)})"
+            kinds_of = f"[*map(type, {values})]" if count > 1 else f"[type({values})]"
+            tests.append(f"{kinds_of} == {named(_kinds(get(table), count))}")
+        tests += [
+            f"{named(exact)}(tuple({named(table)}[{name!r}])) == {named(exact(tuple(table[name])))}"
+            for table, name in self.lists
+        ]
         tests += [
             f"{named(snapshot)}(getattr({named(part)}, {name!r})) == {named(snapshot(getattr(part, name, None)))}"
             for part, name in self.read
@@ -127,7 +143,10 @@ class Watch:
         tests += [f"tuple({named(hooks)}) == {named(tuple(hooks))}" for hooks in self.hooks if hooks]
         for place, name in self.outside:
             now, where = value_at(place, name), ".cell_contents" if name is None else f"[{name!r}]"
-            tests.append(f"{named(place)}{where} {'==' if is_number(now) else 'is'} {named(now)}")
+            value = f"{named(place)}{where}"
+            tests.append(
+                f"{named(exact)}({value}) == {named(exact(now))}" if is_number(now) else f"{value} is {named(now)}"
+            )
         return tests, names
 
     def bare(self, tests: list[str], names: dict) -> tuple[list[str], dict]:
@@ -137,8 +156,13 @@ class Watch:
         return ["own.get('_compiled_call_impl') is None", "'forward' not in own", *tests], names | own
 
 
+def _kinds(values, count: int) -> list[type]:
+    """Of what an itemgetter of so many names gives."""
+    return [*map(type, values)] if count > 1 else [type(values)]
+
+
 def _kept(value):
-    return value if is_number(value) else Same(value)
+    return exact(value) if is_number(value) else Same(value)
 
 
 def attributes(module: nn.Module, reads) -> list[tuple[str, str, object]] | None:

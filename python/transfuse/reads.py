@@ -22,12 +22,10 @@ from transfuse.derived import derive
 from transfuse.questions import MODES, PATH, Questions
 
 _OWN = set(nn.Module().__dict__) - {"training"}  # nn.Module's own tables
+NUMBERS = (bool, int, float, complex)
 # Hashable and compared by value, or functions: what forward() may branch on.
 _PLAIN = (
-    bool,
-    int,
-    float,
-    complex,
+    *NUMBERS,
     str,
     type(None),
     torch.dtype,
@@ -72,14 +70,21 @@ def _fields(value) -> dict | None:
     return None if origin in sys.stdlib_module_names or origin == "torch" else getattr(value, "__dict__", None)
 
 
+def exact(value):
+    """A number with its type: 1, 1.0 and True are equal, and not the same to a forward()."""
+    if isinstance(value, tuple):
+        return tuple(map(exact, value))
+    return (value.__class__, value) if isinstance(value, NUMBERS) else value
+
+
 def snapshot(value):
     """Equal to another one of the same value as long as nothing in it has changed, as deep and as far as is looked."""
-    return value if is_plain(value) else _snapshot(value, _DEEPEST, [_MOST])
+    return exact(value) if is_plain(value) else _snapshot(value, _DEEPEST, [_MOST])
 
 
 def _snapshot(value, depth: int, left: list[int]):
     if is_plain(value):
-        return value
+        return exact(value)
     left[0] -= 1
     if depth and left[0] > 0:
         if isinstance(value, dict):

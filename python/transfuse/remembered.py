@@ -45,7 +45,7 @@ class Entry:
             return False
         for path, name, value in self.attributes:
             now = getattr(module.get_submodule(path), name)
-            if (now is not value) if callable(value) else (now != value):
+            if (now is not value) if callable(value) else (now != value or type(now) is not type(value)):
                 return False
         for table, name, value in self.outside:
             now = table[name]

@@ -41,6 +41,40 @@ class Watched(nn.Module):
         return y * self._gain * self.config.scale + self.options["shift"]
 
 
+class Counted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+        self.count, self._private, self.listed, self.options = 1, 1, [1, 1], {"one": 1}
+
+    def forward(self, x):
+        numbers = self.count, self._private, self.listed[0], self.options["one"], ONE
+        return self.up(x), [torch.full((2,), number) for number in numbers]
+
+
+ONE = 1
+
+
+def test_equal_numbers_of_other_types_are_others(no_fallback):
+    model, x = Counted(), torch.randn(1, 3, 4, 4)
+    ours = optimized(model)
+    changes = [
+        lambda m: setattr(m, "count", 1.0),
+        lambda m: setattr(m, "_private", True),
+        lambda m: m.listed.__setitem__(0, 1.0),
+        lambda m: m.options.update(one=1.0),
+        lambda m: globals().update(ONE=1.0),
+    ]
+    kinds = set()
+    for change in (lambda m: None, *changes, lambda m: setattr(m, "count", 1)):
+        for module in (ours, model):
+            change(module)
+        expected = tuple([t.dtype for t in model(x)[1]])
+        kinds.add(expected)
+        assert tuple([t.dtype for t in ours(x)[1]]) == expected
+    assert len(kinds) == 7
+
+
 CHANGES = {
     "a number": lambda m: setattr(m, "alpha", 0.25),
     "an element of a list": lambda m: m.factors.__setitem__(1, 3.0),
