@@ -47,9 +47,8 @@ DEVICE float tf_exp(float x) { return expf(x); }
 DEVICE double tf_max(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 DEVICE double tf_exp(double x) { return exp(x); }
 DEVICE double tf_log(double x) { return log(x); }
-DEVICE double tf_abs(double x) { return fabs(x); }
-// Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of an infinite one).
-template <class R> DEVICE R tf_pivot(R m) { return tf_abs(m) == (R)__int_as_float(0x7f800000) ? (R)0 : m; }
+// Σ exp(x) as exp(pivot)·s, the pivot being the largest x so far (0 in place of -inf; inf makes s a nan).
+template <class R> DEVICE R tf_pivot(R m) { return m == (R)__int_as_float(0xff800000) ? (R)0 : m; }
 template <class R> DEVICE void tf_merge_logsumexp(R& m, R& s, R m2, R s2) {
     R top = tf_max(m, m2), pivot = tf_pivot(top);
     s = (s == (R)0 ? s : s * tf_exp(tf_pivot(m) - pivot)) + (s2 == (R)0 ? s2 : s2 * tf_exp(tf_pivot(m2) - pivot));
@@ -175,7 +174,10 @@ __global__ KERNEL(256) forward_moments_tail_3(const double* p0, STORED* p1, int 
             }
             __syncthreads();
         }
-        if (slice == 0 && o1 < batch) p1[o2] = ((double)(tf_pivot(a1) + tf_log(a2))) * 10.0;
+        if (slice == 0 && o1 < batch) {
+            const double v2 = (double)(tf_pivot(a1) == __longlong_as_double(0x7ff0000000000000LL) ? tf_pivot(a1) : tf_pivot(a1) + tf_log(a2));
+            p1[o2] = (double)(v2 * 10.0);
+        }
         __syncthreads();
     }
 }
@@ -267,7 +269,8 @@ __global__ KERNEL(256) backward_moments_tail_4(const double* p0, const float* p1
             __syncthreads();
         }
         if (slice == 0 && o1 < batch) {
-            const double v2 = (double)(tf_pivot(a1) + tf_log(a2)), v3 = (double)tf_pivot(a1);
+            const double v2 = (double)(tf_pivot(a1) == __longlong_as_double(0x7ff0000000000000LL) ? tf_pivot(a1) : tf_pivot(a1) + tf_log(a2));
+            const double v3 = (double)tf_pivot(a1), v4 = (double)(tf_pivot(a1) == __longlong_as_double(0x7ff0000000000000LL) ? 0 : 1 / a2);
             p2[o2] = v2;
         }
         __syncthreads();
@@ -422,7 +425,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_6d6293d94e98", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_f15772209e20", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

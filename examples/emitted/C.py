@@ -457,7 +457,7 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     if (asks) return at_4 + 512 * batch * count_1;
     launch(train_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
         depth * height * width);
-    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[4], leaf[5], at_0, leaf[6], leaf[3], at_1, leaf[1], at_2);
+    launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[6], leaf[3], at_0, leaf[4], leaf[5], at_1, leaf[1], at_2);
     launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
         128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
@@ -477,7 +477,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_76eebe484035_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_1407285aee0c_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor
@@ -542,15 +542,12 @@ def train_as_written(convolve, x, conv_transpose_weight, conv_transpose_bias, ba
     adaptive_avg_pool3d = torch.ops.aten.adaptive_avg_pool3d(batch_norm, [1, 1, 1])
     return [adaptive_avg_pool3d, mean, variance]
 
-# Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them; how many have gradients.
+# Of each program: leaves' shapes (words: sizes that vary; the last 2: eval mode's); outputs'; how PyTorch computes them; how many have gradients.
+LEAVES = [("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
+          ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,)), ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,))]
 PROGRAMS = {
-    "train": ([("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
-              ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))],
-        lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)], train_as_written, 1),
-    "eval": ([("x", ("batch", 64, "depth", "height", "width")), ("conv_transpose_weight", (64, 128, 5, 5, 5)), ("conv_transpose_bias", (128,)),
-             ("batch_norm_running_mean", (128,)), ("batch_norm_running_var", (128,)), ("batch_norm_weight", (128,)), ("batch_norm_bias", (128,))],
-        lambda batch, depth, height, width: [(batch, 128, 1, 1, 1)],
-        lambda convolve, *leaves: train_as_written(convolve, *[leaves[i] for i in (0, 1, 2, 5, 6, 3, 4)])[:1], 1),
+    "train": (LEAVES, lambda batch, depth, height, width: [(batch, 128, 1, 1, 1), (128,), (128,)], train_as_written, 1),
+    "eval": (LEAVES, lambda **sizes: PROGRAMS["train"][1](**sizes)[:1], lambda *leaves: train_as_written(*leaves)[:1], 1),
 }
 
 
@@ -594,5 +591,5 @@ class ModelNew(nn.Module):
                 mine.copy_(mine.float().lerp_(new, 0.1))
             self.batch_norm.num_batches_tracked.add_(1)
             return y[0]
-        return compute("eval", x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.running_mean, self.batch_norm.running_var,
-                self.batch_norm.weight, self.batch_norm.bias)[0]
+        return compute("eval", x, self.conv_transpose.weight, self.conv_transpose.bias, self.batch_norm.weight, self.batch_norm.bias,
+                self.batch_norm.running_mean, self.batch_norm.running_var)[0]

@@ -233,7 +233,8 @@ def _replace(
         translator.translate(node)
     outputs = [n for n in nodes if isinstance(translator.names[n], str) and any(user not in inside for user in n.users)]
     statistics = translator.statistics
-    leaves, sizes = list(translator.leaves), list(translator.sizes)
+    # Buffers last: in eval mode a region has the leaves it has in train mode, then its statistics.
+    leaves, sizes = sorted(translator.leaves, key=lambda leaf: leaf.name.startswith("b_")), list(translator.sizes)
     if not outputs:
         raise Unsupported("nothing that it computes is used")
     lines = [f"  {translator.leaves[leaf]} = {_types(leaf, parameters)}" for leaf in leaves]

@@ -164,7 +164,7 @@ CASES = {
     "f11": ((2, 64, 3, 64), (1, 64, 6, 64)),
 }
 DENSE = ("f8", "f4", "f5", "C", "f11")
-LONG = {"f10": 620, "f5": 767}  # lines of files that are longer than they should be; of others fewer than 600
+LONG = {"f5": 765}  # lines of files that are longer than they should be; of others fewer than 600
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
@@ -265,12 +265,12 @@ def test_gradients_by_kernels_of_a_file(row, tmp_path, monkeypatch):
 def test_sizes_beyond_a_kernels_room_are_left_to_pytorch(tmp_path, monkeypatch):
     """Box sums by rows keep so many of them: of a higher image a block would have more."""
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
-    path = root / "bench" / "models" / "f10.py"
-    space, theirs = emulated(emit.emit(path), tmp_path, 80), namespace(path.read_text())
+    path = root / "bench" / "models" / "f5.py"
+    space, theirs = emulated(emit.emit(path), tmp_path, 90), namespace(path.read_text())
     torch.manual_seed(0)
     reference = theirs["Model"](*theirs["get_init_inputs"]())
     torch.manual_seed(0)
-    model, x = space["ModelNew"](*theirs["get_init_inputs"]()), torch.rand(1, 3, 7, 64, 16)
+    model, x = space["ModelNew"](*theirs["get_init_inputs"]()), torch.rand(1, 16, 2, 40, 16)
     with torch.no_grad():
         torch.testing.assert_close(model(x), reference(x))
     assert [need for _, _, _, need, *_ in space["_calls"].values()] == [-2]

@@ -35,7 +35,7 @@ from transfuse.emit.places import places_said
 from transfuse.emit.rolled import rolled
 from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tables, rows_of_phases, used_once
 from transfuse.emit.text import specialised
-from transfuse.emit.text.again import sums_again
+from transfuse.emit.text.again import sums_again, taps_again
 from transfuse.emit.text.alone import alone
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.boxes import boxes
@@ -87,7 +87,10 @@ def assembled(
     refuses. known: of each kernel numbers that follow from others it is given, which it need not be given."""
     code, unread = ({}, {}) if plainly else _briefly(builds)
     if code and known:
-        code = {key: sums_again(boxes(cuts(finished(follows.said(text, known, unread))))) for key, text in code.items()}
+        code = {
+            key: direct(taps_again(sums_again(boxes(cuts(finished(follows.said(text, known, unread)))))))
+            for key, text in code.items()
+        }
     stored = {key: "Half" if key == "half" else "float" for key in builds}
     code = {key: widths.said(text) for key, text in code.items()}
     if not code or any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):

@@ -198,7 +198,7 @@ def folded(line: str) -> str:
                 quote = c
             else:
                 depth += (c in "([{") - (c in ")]}")
-                cut = i + 1 if c == "," and depth + len(out) > 0 else cut
+                cut = i + 1 if line[i : i + 2] == ", " and depth + len(out) > 0 else cut
         if cut <= len(indent):
             break
         out.append(line[:cut])

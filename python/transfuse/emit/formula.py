@@ -320,8 +320,10 @@ def scalar(statement: Statement, values: list[float], single: bool) -> str:
 def python_of(formula: str, named: list[tuple[str, str]], whole: bool = True) -> str:
     """A formula of the sizes in Python; whole: its quotients are rounded down."""
     for name, inner in reversed(named):
+        if formula == name:
+            formula = inner[1:-1] if re.fullmatch(r"\([^()]*\)", inner) else inner
+            continue
         inner = inner if re.fullmatch(r"\w+", inner) else f"({inner})"
-        alone = formula == name and inner.count("(") == 1
-        formula = inner.strip("()") if alone else re.sub(rf"\b{name}\b", inner, formula)
+        formula = re.sub(rf"\b{name}\b", inner, formula)
     formula = re.sub(r"ceil_div\(([^,]*), ([^()]*)\)", r"-(-(\1) // (\2))", formula)
     return formula.replace(" / ", " // ") if whole else formula

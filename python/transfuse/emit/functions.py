@@ -24,23 +24,52 @@ def _serving(part):
 
 def programs(parts, regions: list[str], statistics: bool) -> str:
     """What `run` is told of each program."""
-    entries = []
-    for part, text in zip(parts, regions):
+    entries, leaves, outputs = [], {}, {}
+    for part in parts:
         at, extents = part.sized, _serving(part).extents
-        expected = [f'("{leaf_name(n)}", {_tuple(map(extent_text, s))})' for n, s in zip(at.names, at.shapes)]
+        leaves[part.name] = [f'("{leaf_name(n)}", {_tuple(map(extent_text, s))})' for n, s in zip(at.names, at.shapes)]
         shapes = [_tuple(python_of(e, extents) for e in shape) for _, shape in _serving(part).outputs]
-        outputs = f"lambda {', '.join(s.name for s in at.symbols)}: [{', '.join(shapes)}]"
-        results = f", {at.region.differentiable}" if statistics else ""
-        entries.append(
-            f'    "{part.name}": ([{wrapped_list(expected, " " * (8 + len(part.name)))}],\n'
-            f"        {outputs},{NEW if text.startswith('lambda ') else ' '}{name_of(text)}{results}),"
-        )
-    told = (
+        outputs[part.name] = f"lambda {', '.join(s.name for s in at.symbols)}: [{', '.join(shapes)}]"
+    said = (
         "# Of each program: its leaves' shapes, with words for sizes that vary; its outputs'; how PyTorch computes them"
     )
-    return "\n".join([f"{told}{'; how many have gradients' * statistics}.", "PROGRAMS = {", *entries, "}"])
+    said = f"{said}{'; how many have gradients' * statistics}."
+    if both := _in_both_modes(parts, regions, leaves, outputs):
+        more, own = both
+        said = said.replace(
+            ", with words for sizes that vary", f" (words: sizes that vary; the last {more}: eval mode's)"
+        )
+        said = said.replace(": its leaves'", ": leaves'").replace("; its outputs'", "; outputs'")
+        said += f"\nLEAVES = [{wrapped_list(leaves[parts[1].name], ' ' * 9)}]"
+        leaves, outputs[parts[1].name] = {name: "LEAVES" for name in leaves}, own
+    for part, text in zip(parts, regions):
+        told, results = leaves[part.name], f", {part.sized.region.differentiable}" if statistics else ""
+        told = told if told == "LEAVES" else f"[{wrapped_list(told, ' ' * (8 + len(part.name)))}]"
+        entry = f'    "{part.name}": ({told}, {outputs[part.name]}, {name_of(text)}{results}),'
+        if told != "LEAVES" or len(entry) > LINE:
+            apart = " " if told == "LEAVES" else NEW
+            behind = NEW if told == "LEAVES" or text.startswith("lambda ") else " "
+            entry = f'    "{part.name}": ({told},{apart}{outputs[part.name]},{behind}{name_of(text)}{results}),'
+        entries.append(entry)
+    return "\n".join([said, "PROGRAMS = {", *entries, "}"])
 
 
+def _in_both_modes(parts, regions: list[str], leaves: dict, outputs: dict) -> tuple[int, str] | None:
+    """Where eval mode has the leaves of train mode and more, and its first output: how many more, and how its outputs are said."""
+    if len(parts) != 2 or not regions[1].startswith("lambda *leaves"):
+        return None
+    (first, second), more = (
+        (leaves[part.name] for part in parts),
+        len(leaves[parts[1].name]) - len(leaves[parts[0].name]),
+    )
+    if more < 1 or second[: len(first)] != first:
+        return None
+    if not outputs[parts[0].name].startswith(outputs[parts[1].name][:-1] + ", "):
+        return None
+    return more, f'lambda **sizes: PROGRAMS["{parts[0].name}"][1](**sizes)[:1]'
+
+
+LINE = 150
 NEW = "\n        "
 
 
@@ -103,11 +132,11 @@ def by_one_function(train: str, evaluation: str) -> tuple[str, str]:
     for k, i in enumerate(norms):
         given = "*running" if len(norms) == 1 else f"*running[{2 * k}:{2 * k + 2}]"
         lines[i] = f"{lines[i][:-1]}, {given})"
-    order = ", ".join(str(all_.index(name)) for name in [*names, *running])
     said = mine[0].replace("):\n", ", *running):\n", 1).replace('."""', '. running: statistics of eval mode."""')
-    return said + "\n".join(lines), (
-        f"lambda convolve, *leaves: {mine[1]}(convolve, *[leaves[i] for i in ({order})])[:1]"
-    )
+    order, other = [all_.index(name) for name in [*names, *running]], "*leaves"
+    if order != sorted(order):
+        other = f"leaves[0], *[leaves[1 + i] for i in ({', '.join(map(str, order))})]"
+    return said + "\n".join(lines), f"lambda *leaves: {mine[1]}({other})[:1]"
 
 
 NORM = re.compile(r"(?m)^    (\w+) = batch_norm\((\w+(?:\[\d\])?), (\w+, \w+|None, None), ([^,()]*)(, \*running)?\)$")

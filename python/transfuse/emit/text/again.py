@@ -1,4 +1,4 @@
-"""Sums that a kernel forms again in each of its jobs: said once, and asked for where they are read."""
+"""Sums that a kernel forms again in each of its jobs, or several kernels form: said once, and asked for where they are read."""
 
 from __future__ import annotations
 
@@ -35,3 +35,50 @@ def _said(kernel: re.Match) -> str:
         f"        for (int r = 0; r < {count}; ++r) a += {term};\n        return a;\n    }};\n"
     )
     return kernel[0].replace(kernel["first"] + kernel["body"], kernel["first"] + said + body)
+
+
+TAPS = re.compile(
+    r" +double a = 0\.0;\n(?P<loops>(?: +UNROLL for \(int r\d* = [^\n]*\n)+) +const double m = (?P<m>[^\n;]*);\n"
+    r"(?P<reads>(?: +const float [^\n;]*;\n)?) +a \+= tf_taken\(m != 0, (?P<value>[^\n]*)\) \* m;\n"
+    r"(?: +\}\n)+(?P<I> +)(?P<to>\w+)\[i\] = a;\n"
+)
+READ = re.compile(r"(?<=\[)[^\[\]]*\br\d*\b[^\[\]]*(?=\])")
+
+
+def taps_again(text: str) -> str:
+    """Device code in which several kernels make weights of other taps, by one matrix, of other numbers at the same places."""
+    found = list(TAPS.finditer(text))
+    places = [READ.findall(m["reads"] + m["value"]) for m in found]
+    if len(found) < 2 or len({(re.sub(r" +", " ", m["loops"]), m["m"]) for m in found}) > 1:
+        return text
+    if any(len(p) != 1 for p in places) or len({p[0] for p in places}) > 1:
+        return text
+    place, loops = places[0][0], found[0]["loops"].split("\n")[:-1]
+    for m in found:
+        value = m["value"]
+        for name, said in re.findall(r"(\w+) = ((?:[^,()]|\([^()]*\))+)(?=[,;])", m["reads"]):
+            said = f"(float){said}" if re.fullmatch(r"\w+\[[^\[\]]*\]", said) else said
+            value = re.sub(rf"\b{name}\b", lambda _, said=said: said, value)
+        call = f"{m['I']}{m['to']}[i] = tf_taps(i, [&](int at) {{ return {value.replace(place, 'at')}; }});\n"
+        text = text.replace(m[0], call)
+    deep = [f"{'    ' * (k + 1)}{line.strip()}" for k, line in enumerate(loops)]
+    inner = "    " * (len(loops) + 1)
+    said = [
+        "// A weight's element i by other taps: the matrices' products, of which some are zero, with its own.",
+        "template <class W> DEVICE double tf_taps(int i, W weight) {",
+        "    double a = 0.0;",
+        *deep,
+        f"{inner}const double m = {found[0]['m']};",
+        f"{inner}a += tf_taken(m != 0, weight({place})) * m;",
+        f"{inner[4:]}}}",
+        "    return a;",
+        "}",
+    ]
+    first = text.rfind("\n__global__", 0, text.index("tf_taps("))
+    text = text[:first] + "\n" + "\n".join(said) + text[first:]
+    return re.sub(r"\n([^\n]*\{)\n +([^\n]*tf_taps\([^\n]*)\n +(\}\);)", _on_one_line, text)
+
+
+def _on_one_line(match: re.Match) -> str:
+    line = f"\n{match[1]} {match[2]} {match[3]}"
+    return line if len(line) < 150 else match[0]
