@@ -81,7 +81,12 @@ private:
         double correction = 0;
         bool across_channels = false;  // reduce_plane: over all planes of the tile
         bool finite = false;           // logsumexp: NaN in the place of ∞
-        bool softmax = false;          // logsumexp: leaves exp(x − top) in its operand and yields 1/Σ
+        // logsumexp, where nothing but a softmax reads it and its operand: what it leaves there, and yields.
+        enum class Leaves : uint8_t {
+            operand,       // x, and top + log Σ
+            exponentials,  // exp(x − top), and 1/Σ
+            differences    // x − top, and log Σ
+        } leaves = Leaves::operand;
     };
     struct Stage {
         std::vector<Step> once, channel, barrier;
@@ -89,7 +94,7 @@ private:
 
     // What is left to do when all steps stand (tile_program_finish.cpp).
     void fuse_softmax();
-    bool fuse_softmax(Step& reduce, size_t stage);
+    Step::Leaves fuse_softmax(Step& reduce, size_t stage);
     void assign_registers();
     int assign_registers(const Stage& stage);
     static bool takes_register(const Slot& slot);

@@ -10,12 +10,13 @@ void TileProgram::fuse_softmax() {
     for (size_t stage = 0; stage + 1 < steps_.size(); ++stage)
         for (Step& reduce : steps_[stage].barrier)
             if (reduce.kind == Step::Kind::reduce && reduce.reduction == Op::logsumexp)
-                reduce.softmax = fuse_softmax(reduce, stage);
+                reduce.leaves = fuse_softmax(reduce, stage);
 }
 
-// exp(x − logsumexp(x)) needs each exponential once: the reduction leaves exp(x − top) where x was and yields 1/Σ.
-// Only where nothing else reads x afterwards, the logarithm, or the difference.
-bool TileProgram::fuse_softmax(Step& reduce, size_t stage) {
+// exp(x − logsumexp(x)) needs each exponential once: the reduction leaves exp(x − top) where x was and yields 1/Σ. And
+// x − logsumexp(x) is as exact as its result is small: the reduction leaves x − top and yields log Σ. Only where
+// nothing else reads x afterwards, the logarithm, or, of the first, the difference.
+TileProgram::Step::Leaves TileProgram::fuse_softmax(Step& reduce, size_t stage) {
     const int x = reduce.args[0], sum = reduce.slot;
     Step *difference = nullptr, *exponential = nullptr;
     int uses_of_x = 0, uses_of_sum = 0, uses_of_difference = 0;
@@ -36,15 +37,15 @@ bool TileProgram::fuse_softmax(Step& reduce, size_t stage) {
             for (Step& step : *list)
                 for (int a = 0; a < step.arg_count; ++a) meet(step, a);
         }
-    if (!difference || !exponential || uses_of_x != 1 || uses_of_sum != 1 || uses_of_difference != 1) return false;
-    if (has_sinks(sum) || has_sinks(difference->slot)) return false;
+    if (!difference || uses_of_x != 1 || uses_of_sum != 1 || has_sinks(sum)) return Step::Leaves::operand;
+    if (!exponential || uses_of_difference != 1 || has_sinks(difference->slot)) return Step::Leaves::differences;
     // The exponential becomes the product exp(x − top) · 1/Σ; the difference goes.
     exponential->function = {RowOp::mul, {0, 0}};
     exponential->args[0] = x;
     exponential->args[1] = sum;
     exponential->arg_count = 2;
     for (Stage& later : steps_) std::erase_if(later.channel, [&](const Step& s) { return &s == difference; });
-    return true;
+    return Step::Leaves::exponentials;
 }
 
 bool TileProgram::has_sinks(int slot) const {

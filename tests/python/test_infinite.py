@@ -112,3 +112,12 @@ def test_rows_of_exponentials(of, engine, no_fallback, device):
             ours = optimized(model, engine=engine)
             for found, expected in zip(*[values_and_gradients(net, x.to(dtype)) for net in (ours, model)]):
                 torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("offset", [1.0, 1e4, -1e8, 3e38])
+def test_log_softmax_of_channels_is_as_exact_as_it_is_small(offset, no_fallback):
+    """On the CPU, whatever the logits have in common."""
+    model = Rows(4, torch.log_softmax, 1)
+    x = offset + torch.tensor([0.0, 1.0, 2.0, -3.0]).reshape(1, 4, 1, 1).expand(2, 4, 3, 5)
+    expected = torch.log_softmax(x.double(), 1).float()
+    torch.testing.assert_close(optimized(model)(x), expected, rtol=1e-6, atol=1e-6)
