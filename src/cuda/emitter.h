@@ -15,11 +15,12 @@ namespace transfuse::cuda {
 
 // A grid value as a kernel leaves it: fixed slots, added up in order by whoever reads it. What lies in a slot follows
 // from the op: sum, mean, box_sums, correlate: the sum; amax, amin: the extremum; logsumexp: (pivot, Σ exp(x - pivot));
-// var: (Σ (x - p), Σ (x - p)²) for one p.
+// var: (Σ (x - p), Σ (x - p)²) for one p, or as `moments` says.
 struct Partials {
     int64_t slots = 1, slot_stride = 0;  // in elements
     int64_t component_stride = 1;
     bool shifted = false;  // sum, mean: the slots are a var's, Σ (x - p) with p the first element of each sum
+    bool moments = false;  // var: a slot is the number of its elements, their mean, and their squares about it
 };
 
 // Where a value can be loaded from.
@@ -50,12 +51,14 @@ struct Lanes {
     Real real = Real::f32;
     std::vector<std::string> pivot = {},
                              inverse = {};  // of a logsumexp: exp(x - text) is exp(x - pivot)·inverse (shares.h)
+    // Of moments: `text` their number, `second` a pivot; here Σ (x - pivot), which may be "0", and Σ (x - pivot)².
+    std::vector<std::string> further = {};
     const std::string& operator[](size_t lane) const { return text.size() == 1 ? text[0] : text[lane]; }
 };
 
 // How a value is folded from many terms.
 struct Fold {
-    enum class Combine : uint8_t { sum, max, min, logsumexp, var } combine = Combine::sum;
+    enum class Combine : uint8_t { sum, max, min, logsumexp, var, moments } combine = Combine::sum;
     struct Loop {
         int64_t count;
         bool dynamic;

@@ -9,6 +9,7 @@
 namespace transfuse::cuda {
 
 int Emitter::components(Fold::Combine combine) {
+    if (combine == Fold::Combine::moments) return 4;
     return combine == Fold::Combine::logsumexp || combine == Fold::Combine::var ? 2 : 1;
 }
 
@@ -30,7 +31,8 @@ template <class R> TF_FUNCTION void tf_add_logsumexp(R& m, R& s, R x) {
 }
 
 Emitter::Accumulator Emitter::declare(Fold::Combine combine, bool wide, size_t lanes) {
-    Accumulator result{combine, wide || combine == Fold::Combine::var ? Real::f64 : Real::f32, {}};
+    wide = wide || combine == Fold::Combine::var || combine == Fold::Combine::moments;
+    Accumulator result{combine, wide ? Real::f64 : Real::f32, {}};
     const std::string type(real_name(result.real));
     const double infinity = std::numeric_limits<double>::infinity();
     for (size_t lane = 0; lane < lanes; ++lane) {
@@ -61,6 +63,8 @@ std::string step(const Emitter::Accumulator& a, const std::vector<std::string>& 
             return "tf_add_logsumexp(" + n[0] + ", " + n[1] + ", " + x + ");";
         case Fold::Combine::var:
             return n[0] + " += " + x + "; " + n[1] + " += " + x + " * " + x + ";";
+        case Fold::Combine::moments:
+            break;  // of elements nobody makes any
     }
     fail("no such combination");
 }
@@ -74,6 +78,24 @@ std::string merge(const Emitter::Accumulator& a, const std::vector<std::string>&
     return step(a, n, x);
 }
 
+// Two sets of elements into one: n elements, a pivot p, s = Σ (x - p), q = Σ (x - p)². The first set that has elements
+// gives the pivot. Its own elements lie about it, so that q is at most as many times n·variance as that set is a share
+// of all: in double nothing is lost in q - s²/n. Nothing is divided, and no sum waits for more than its own last term.
+void join_moments(Body& body, const std::vector<std::string>& n, const Lanes& other) {
+    const std::string &n2 = other.text[0], &p2 = other.second[0], &s2 = other.further[0], &q2 = other.further[1];
+    const std::string d = body.fresh("d");
+    body.line({"if (", n[0], " == 0.0) ", n[1], " = ", p2, ";"});
+    body.line({"const double ", d, " = ", p2, " - ", n[1], ";"});
+    if (s2 == "0") {
+        body.line({n[3], " += ", q2, " + ", n2, " * ", d, " * ", d, ";"});
+        body.line({n[2], " += ", n2, " * ", d, ";"});
+    } else {
+        body.line({n[3], " += ", q2, " + ", d, " * (2.0 * ", s2, " + ", n2, " * ", d, ");"});
+        body.line({n[2], " += ", s2, " + ", n2, " * ", d, ";"});
+    }
+    body.line({n[0], " += ", n2, ";"});
+}
+
 std::string as(Real to, Real from, const std::string& text) {
     return to == from ? text : "(" + std::string(real_name(to)) + ")" + text;
 }
@@ -81,6 +103,7 @@ std::string as(Real to, Real from, const std::string& text) {
 }  // namespace
 
 void Emitter::accumulate(const Accumulator& accumulator, const Lanes& term) {
+    if (accumulator.combine == Fold::Combine::moments) return join_moments(body_, accumulator.names[0], term);
     for (size_t lane = 0; lane < accumulator.names.size(); ++lane) {
         const std::string x = as(accumulator.real, term.real, "(" + term[lane] + ")");
         body_.line(term.second.empty() ? step(accumulator, accumulator.names[lane], x)
@@ -113,6 +136,8 @@ Lanes Emitter::folded(const Accumulator& accumulator) {
             result.text.push_back("(tf_pivot(" + names[0] + ") + tf_log(" + names[1] + "))");
             result.pivot.push_back("tf_pivot(" + names[0] + ")");
             result.inverse.push_back("1 / " + names[1]);
+        } else if (accumulator.combine == Fold::Combine::moments) {
+            result.text.push_back(names[2]), result.second.push_back(names[3]);
         } else {
             result.text.push_back(names[0]);
         }
@@ -268,27 +293,30 @@ std::optional<Fold> Emitter::partial_fold(ValueId id, const Place& place, const 
     const Node& node = graph_[id];
     const Partials& partials = *place.partials;
     Fold fold;
-    fold.combine = combine_of(node.op);
+    fold.combine = partials.moments ? Fold::Combine::moments : combine_of(node.op);
     fold.loops.push_back(
         {partials.slots, partials.slots > 4 || parameters_.apart(), parameters_.apart()});  // few: written out
     const std::string storage(storage_name(place.storage));
     std::string offset = "0";
     for (size_t a = 0; a < index.size(); ++a)
         offset = plus(offset, times(index[a].text, parameters_.integer(place.strides[a], true)));
-    const int parts = components(fold.combine);
+    const int parts = partials.moments ? 3 : components(fold.combine);
     fold.term = [this, place, storage, offset, parts](const std::vector<Coordinate>& loop,
                                                       const std::function<void(const Lanes&)>& take) {
         const std::string pointer = parameters_.pointer(place.base, "const " + storage, place.read_only);
         const std::string at =
             plus(offset, times(loop[0].text, parameters_.integer(place.partials->slot_stride, true)));
+        std::string here = at;
+        std::vector<std::string> loaded;
+        for (int part = 0; part < parts; ++part) {
+            if (part > 0) here = plus(here, parameters_.integer(place.partials->component_stride, true));
+            loaded.push_back(let("double", {"(double)", pointer, "[", here, "]"}, "v"));
+        }
         Lanes term;
         term.real = Real::f64;
-        term.text.push_back(let("double", {"(double)", pointer, "[", at, "]"}, "v"));
-        if (parts > 1)
-            term.second.push_back(let(
-                "double",
-                {"(double)", pointer, "[", plus(at, parameters_.integer(place.partials->component_stride, true)), "]"},
-                "v"));
+        term.text.push_back(loaded[0]);
+        if (parts > 1) term.second.push_back(loaded[1]);
+        if (parts > 2) term.further = {"0", loaded[2]};
         take(term);
     };
     int64_t count = 1;

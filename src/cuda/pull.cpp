@@ -28,6 +28,7 @@ public:
             sinks_[sink.value].push_back(sink.place);
         }
         keeping_ = what_to_keep(request_, sinks_);
+        for (const Finish& finish : keeping_.finishes) make_job(finish);
         for (ValueId root : roots()) make_job(root);
         for (const auto& extra : request_.extras) make_job(*extra);
         return launches();
@@ -61,6 +62,8 @@ private:
     std::vector<ValueId> roots() const {
         std::set<ValueId> roots(keeping_.kept);
         for (const auto& [value, unused] : sinks_) roots.insert(value);
+        for (const Finish& finish : keeping_.finishes)
+            for (ValueId sink : finish.sinks) roots.erase(sink);
         std::vector<ValueId> order;
         auto append = [&](ValueId root) {
             if (std::find(order.begin(), order.end(), root) == order.end()) order.push_back(root);
@@ -92,6 +95,20 @@ private:
         job_of_[root] = jobs_.size();
         jobs_.push_back(job);
         if (job.splits > 1 && sinks_.contains(root)) add_up_slots(root, job.splits, job.level + 1);
+    }
+
+    void make_job(const Finish& finish) {
+        Job job;
+        job.folds = finish.folds;
+        job.root = finish.sinks[0], job.fold = finish.folds[0];
+        const int64_t elements = numel(graph_[job.root].type.shape);
+        for (ValueId sink : finish.sinks) job.stored.push_back({sink, sinks_.at(sink)});
+        for (ValueId fold : finish.folds) {
+            job.terms = std::max(job.terms, terms_of(graph_, fold, places_));
+            job.work += work_of(fold, static_cast<double>(elements));
+        }
+        job.wide = decide(request_.exact && job.work <= 1 << 25 && elements <= 1 << 20);
+        jobs_.push_back(job);
     }
 
     // Where a kept value lies until it is read: in slots, in a sink of its own, or in scratch memory.

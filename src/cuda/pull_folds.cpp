@@ -1,5 +1,6 @@
 // Jobs whose threads share the terms of a fold, block by block, and combine them in a fixed order.
 #include <algorithm>
+#include <map>
 
 #include "algebra/integer.h"
 #include "cuda/pull_writer.h"
@@ -35,8 +36,11 @@ void PullWriter::group_job(const Job& job, const Shape& shape, const Places& pla
 
     const bool wide = decide(job.wide || fold->trips() > 64 || graph_[job.fold].type.dtype == DType::f64);
     const auto accumulator = emitter.declare(fold->combine, wide, 1);
-    write_terms(emitter, *fold, accumulator, slice, shape, job, split, vector);
-    combine(emitter, accumulator, lane, slice, shape);
+    if (job.splits == 1 && lies_in_slots(job.fold, places) && !request_.target.stated())
+        add_slots(emitter, *fold, accumulator, slice, shape);
+    else
+        write_terms(emitter, *fold, accumulator, slice, shape, job, split, vector);
+    combine(emitter, {accumulator}, lane, slice, shape);
 
     emitter.open({"if (", slice, " == 0 && ", own, " < ", total_text, ")"});
     if (job.splits > 1) {
@@ -53,6 +57,67 @@ void PullWriter::group_job(const Job& job, const Shape& shape, const Places& pla
         emitter.remember(job.fold, *at_fold, folded);
         const Lanes lanes = emitter.value(job.root, index);
         for (const Place& place : job.destinations) store(emitter, place, index, lanes, 1);
+    }
+    emitter.close();
+    body_.line("__syncthreads();");
+}
+
+// Sums in slots and what follows from them, element number o of each being made of those of number o. Names of
+// coordinates are the same for all shapes that differ by axes of one element only: what is remembered is found by them.
+void PullWriter::finish_job(const Job& job, const Shape& shape, const Places& places, const std::string& block) {
+    Emitter emitter(graph_, request_.parameter_values, places, parameters_, body_, tables_, job.wide, 1);
+    const bool dynamic = !request_.parameter_values[static_cast<size_t>(job.root)];
+    const int64_t total = numel(graph_[job.root].type.shape);
+    const std::string total_text = dynamic ? parameters_.count(total) : number(total);
+    const std::string outputs = number(shape.outputs);
+    const std::string lane = emitter.let("int", "threadIdx.x % " + outputs, "lane");
+    const std::string slice = emitter.let("int", "threadIdx.x / " + outputs, "slice");
+    const std::string own = emitter.let("tf_index", {"(tf_index)", block, " * ", outputs, " + ", lane}, "o");
+    const std::string o = emitter.let("tf_index", {"min(", own, ", (tf_index)(", total_text, " - 1))"}, "o");
+    std::map<std::vector<int64_t>, std::vector<Coordinate>> known;  // of the axes of more than one element
+    const auto index_of = [&](ValueId value) {
+        const Sizes& extents = graph_[value].type.shape;
+        std::vector<int64_t> longer;
+        std::copy_if(extents.begin(), extents.end(), std::back_inserter(longer), [](int64_t n) { return n != 1; });
+        Index index(extents.size(), Coordinate{"0"});
+        auto at = known.find(longer);
+        if (at == known.end()) {
+            index = decompose(emitter, value, o, memory_order(extents, contiguous_strides(extents)), 1);
+            at = known.emplace(longer, std::vector<Coordinate>()).first;
+            for (size_t a = 0; a < extents.size(); ++a)
+                if (extents[a] != 1) at->second.push_back(index[a]);
+        }
+        for (size_t a = 0, k = 0; a < extents.size(); ++a)
+            if (extents[a] != 1) index[a] = at->second[k++];
+        return index;
+    };
+    std::vector<Index> at_fold;
+    std::vector<Fold> folds;
+    std::vector<Emitter::Accumulator> accumulators;
+    for (ValueId fold : job.folds) {
+        at_fold.push_back(index_of(fold));
+        folds.push_back(*emitter.fold(fold, at_fold.back()));
+        const bool wide = decide(job.wide || folds.back().trips() > 64 || graph_[fold].type.dtype == DType::f64);
+        accumulators.push_back(emitter.declare(folds.back().combine, wide, 1));
+        if (request_.target.stated())  // in files that are read, the few lines
+            write_terms(emitter, folds.back(), accumulators.back(), slice, shape, job, "0", 1);
+        else
+            add_slots(emitter, folds.back(), accumulators.back(), slice, shape);
+    }
+    combine(emitter, accumulators, lane, slice, shape);
+    emitter.open({"if (", slice, " == 0 && ", own, " < ", total_text, ")"});
+    std::vector<Lanes> finished;
+    for (size_t i = 0; i < folds.size(); ++i) {
+        finished.push_back(folds[i].finish(emitter.folded(accumulators[i])));
+        emitter.remember(job.folds[i], at_fold[i], finished.back());
+    }
+    for (const auto& [value, destinations] : job.stored) {
+        const Index index = index_of(value);
+        for (size_t i = 0; i < folds.size(); ++i)
+            if (const auto at = emitter.walk(value, index, job.folds[i]))
+                emitter.remember(job.folds[i], *at, finished[i]);
+        const Lanes lanes = emitter.value(value, index);
+        for (const Place& place : destinations) store(emitter, place, index, lanes, 1);
     }
     emitter.close();
     body_.line("__syncthreads();");
@@ -120,26 +185,88 @@ void PullWriter::write_terms(Emitter& emitter, const Fold& fold, const Emitter::
     emitter.close();
 }
 
-// A tree over the slices, in fixed order.
-void PullWriter::combine(Emitter& emitter, const Emitter::Accumulator& accumulator, const std::string& lane,
-                         const std::string& slice, const Shape& shape) {
-    const auto& names = accumulator.names[0];
-    shared_doubles_ = std::max<int64_t>(shared_doubles_, threads * static_cast<int64_t>(names.size()));
+bool PullWriter::lies_in_slots(ValueId fold, const Places& places) const {
+    const auto at = places.find(fold);
+    return at != places.end() && at->second.partials && at->second.taps_apart.empty();
+}
+
+// This thread's share of the slots, several at once: all are loaded, the last one again beyond the end, before any is
+// added. Most tails have a handful for a thread, and wait for little else. The compiler would load each where it is
+// added, to save registers, and wait each time; it moves no load across a barrier, so all threads take as many turns.
+void PullWriter::add_slots(Emitter& emitter, const Fold& fold, const Emitter::Accumulator& accumulator,
+                           const std::string& slice, const Shape& shape) {
+    constexpr int64_t at_once = 8;
+    const std::string end = parameters_.integer(fold.loops[0].count, fold.loops[0].dynamic);
+    const std::string begin = body_.fresh("t"), turn = body_.fresh("u"), loaded = body_.fresh("r");
+    const std::string slices = number(shape.slices), turns = number(at_once);
+    const std::string parts = number(fold.combine == Fold::Combine::moments ? 3 : Emitter::components(fold.combine));
+    const auto each = [&] {
+        body_.line("#pragma unroll");
+        emitter.open({"for (int ", turn, " = 0; ", turn, " < ", turns, "; ++", turn, ")"});
+    };
+    emitter.open({"for (tf_index ", begin, " = 0; ", begin, " < ", end, "; ", begin,
+                  " += ", number(at_once * shape.slices), ")"});
+    const std::string first = emitter.let("tf_index", {begin, " + ", slice}, "t");
+    body_.line({"double ", loaded, "[", turns, "][", parts, "];"});
+    each();
+    const std::string t =
+        emitter.let("tf_index", {"min(", first, " + ", turn, " * ", slices, ", (tf_index)(", end, " - 1))"}, "t");
+    Lanes slot;
+    slot.real = Real::f64;
+    fold.term({{t}}, [&](const Lanes& term) {
+        int64_t part = 0;
+        const auto keep = [&](const std::string& text) {
+            const std::string at = loaded + "[" + turn + "][" + number(part++) + "]";
+            body_.line({at, " = ", text, ";"});
+            return at;
+        };
+        slot.text.push_back(keep(term.text[0]));
+        if (!term.second.empty()) slot.second.push_back(keep(term.second[0]));
+        if (!term.further.empty()) slot.further = {term.further[0], keep(term.further[1])};
+    });
+    emitter.close();
+    body_.line("__syncthreads();");
+    each();
+    const std::string inside = emitter.let("bool", {first, " + ", turn, " * ", slices, " < ", end}, "b");
+    emitter.open({"if (", inside, ")"});
+    emitter.accumulate(accumulator, slot);
+    emitter.close();
+    emitter.close();
+    emitter.close();
+}
+
+// A tree over the slices, in fixed order, of all accumulators at once.
+void PullWriter::combine(Emitter& emitter, const std::vector<Emitter::Accumulator>& accumulators,
+                         const std::string& lane, const std::string& slice, const Shape& shape) {
     const std::string at = emitter.let("int", {slice, " * ", number(shape.outputs), " + ", lane}, "s");
-    for (size_t c = 0; c < names.size(); ++c)
-        body_.line({"tf_shared[", plus(at, number(static_cast<int64_t>(c) * threads)), "] = (double)", names[c], ";"});
+    const auto place = [](const std::string& at, size_t component) {
+        return "tf_shared[" + plus(at, number(static_cast<int64_t>(component) * threads)) + "]";
+    };
+    size_t components = 0;
+    const auto leave = [&](const Emitter::Accumulator& accumulator, size_t first) {
+        for (size_t c = 0; c < accumulator.names[0].size(); ++c)
+            body_.line({place(at, first + c), " = (double)", accumulator.names[0][c], ";"});
+    };
+    for (const auto& accumulator : accumulators)
+        leave(accumulator, components), components += accumulator.names[0].size();
+    shared_doubles_ = std::max<int64_t>(shared_doubles_, threads * static_cast<int64_t>(components));
     body_.line("__syncthreads();");
     const std::string half = body_.fresh("half"), other = body_.fresh("s");
     body_.open({"for (int ", half, " = ", number(shape.slices / 2), "; ", half, " > 0; ", half, " /= 2)"});
     body_.open({"if (", slice, " < ", half, ")"});
     body_.line({"const int ", other, " = ", at, " + ", half, " * ", number(shape.outputs), ";"});
-    Lanes term;
-    term.real = Real::f64;
-    term.text.push_back("tf_shared[" + other + "]");
-    if (names.size() > 1) term.second.push_back("tf_shared[" + other + " + " + number(threads) + "]");
-    emitter.accumulate(accumulator, term);
-    for (size_t c = 0; c < names.size(); ++c)
-        body_.line({"tf_shared[", plus(at, number(static_cast<int64_t>(c) * threads)), "] = (double)", names[c], ";"});
+    size_t first = 0;
+    for (const auto& accumulator : accumulators) {
+        const size_t parts = accumulator.names[0].size();
+        Lanes term;
+        term.real = Real::f64;
+        term.text.push_back(place(other, first));
+        if (parts > 1) term.second.push_back(place(other, first + 1));
+        if (parts > 2) term.further = {place(other, first + 2), place(other, first + 3)};
+        emitter.accumulate(accumulator, term);
+        leave(accumulator, first);
+        first += parts;
+    }
     body_.close();
     body_.line("__syncthreads();");
     body_.close();

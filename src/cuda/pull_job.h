@@ -18,6 +18,14 @@ struct Job {
     double work = 0;
     std::vector<Place> destinations;
     Place partial_place;
+    // A job may finish several folds and store several values that follow from them, the root being the first: element
+    // by element, all in the order in which they are contiguous.
+    std::vector<ValueId> folds;
+    struct Stored {
+        ValueId value;
+        std::vector<Place> destinations;
+    };
+    std::vector<Stored> stored;
 };
 
 // The kernel that runs the stages one after another, each stage's jobs side by side.

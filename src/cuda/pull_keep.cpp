@@ -8,7 +8,7 @@ namespace transfuse::cuda {
 
 namespace {
 
-constexpr double exponential = 8;    // additions that one term of a logsumexp takes as long as
+constexpr double exponential = 8;    // additions that one term of a logsumexp, or of moments, takes as long as
 constexpr double long_thread = 256;  // terms added by one thread that take longer than a barrier
 constexpr double least_slices = 32;  // threads that share the terms of a fold
 
@@ -32,6 +32,7 @@ public:
         }
         for (ValueId v = graph_.size() - 1; v >= 0; --v)
             if (needed_[static_cast<size_t>(v)]) weigh(v);
+        result_.finishes = finishes();
         for (ValueId fold : folds_) place_fold(fold);
         return std::move(result_);
     }
@@ -53,7 +54,8 @@ private:
             const bool often = terms > 1 && evaluations_[at] > 1.5 * elements;
             if (often && (evaluations_[at] * terms > 1 << 20 || in_turn_[at] * terms > long_thread)) keep = true;
             if (terms <= 1 && evaluations_[at] > 16 * elements && evaluations_[at] > 1 << 22) keep = true;
-            const double each = node.op == Op::logsumexp ? exponential : 1;
+            const bool moments = placed && places_.at(v).partials->moments;
+            const double each = node.op == Op::logsumexp || moments ? exponential : 1;
             const bool shared = (terms * each >= 64 && can_be_shared(graph_, v, places_) && elements < 1 << 18) ||
                                 (terms >= 32 && is_reduction(node.op) && !placed && reduces_last(graph_, v));
             keep = request_.target.decide(keep);
@@ -73,6 +75,85 @@ private:
             evaluations_[arg] += times * (bias ? 1 : terms);
             in_turn_[arg] = std::max(in_turn_[arg], turns);
         }
+    }
+
+    // What a sink is made of.
+    struct Made {
+        std::set<ValueId> folds;  // those in slots that it takes
+        bool by_elements = true;  // and takes element by element, and nothing else that takes long
+    };
+
+    bool lies_in_slots(ValueId v) const { return folds_.contains(v) && places_.contains(v); }
+
+    Made made_of(ValueId sink, int64_t elements) const {
+        Made made;
+        std::set<ValueId> open = {sink}, takes;  // takes: made of folds
+        std::vector<ValueId> between;
+        while (!open.empty()) {
+            const ValueId v = *open.rbegin();
+            open.erase(v);
+            const Node& node = graph_[v];
+            if (lies_in_slots(v)) {
+                made.folds.insert(v), takes.insert(v);
+                made.by_elements = made.by_elements && numel(node.type.shape) == elements;
+            } else if (!places_.contains(v) && !is_leaf(node.op) && !is_constant(node.op)) {
+                between.push_back(v);
+                open.insert(node.args.begin(), node.args.end());
+            }
+        }
+        for (auto at = between.rbegin(); at != between.rend(); ++at) {  // operands first
+            const Node& node = graph_[*at];
+            const bool simple = (is_pointwise(node.op) || is_view(node.op)) && !result_.kept.contains(*at);
+            const bool in_order = is_pointwise(node.op) || node.op == Op::reshape || node.op == Op::expand ||
+                                  node.op == Op::identity || node.op == Op::detach;
+            const bool made_of_folds =
+                std::any_of(node.args.begin(), node.args.end(), [&](ValueId arg) { return takes.contains(arg); });
+            if (made_of_folds) takes.insert(*at);
+            const bool same = in_order && numel(node.type.shape) == elements;
+            made.by_elements = made.by_elements && simple && (same || !made_of_folds);
+        }
+        return made;
+    }
+
+    // Folds and sinks that hang together, where all of them go element by element. What an end of a chain does alone is
+    // left to it.
+    std::vector<Finish> finishes() {
+        std::vector<Finish> found;
+        if (std::none_of(folds_.begin(), folds_.end(), [&](ValueId v) { return lies_in_slots(v); })) return found;
+        std::set<ValueId> apart;  // folds that others want as well
+        for (const auto& extra : request_.extras) apart.merge(made_of(extra->root, 0).folds);
+        for (const auto& [sink, places] : sinks_) {
+            Made made = made_of(sink, numel(graph_[sink].type.shape));
+            if (made.folds.empty()) continue;
+            if (!made.by_elements) {
+                apart.merge(made.folds);
+                continue;
+            }
+            Finish all{{}, {sink}};
+            std::erase_if(found, [&](const Finish& other) {
+                const bool meets = std::any_of(other.folds.begin(), other.folds.end(),
+                                               [&](ValueId fold) { return made.folds.contains(fold); });
+                if (!meets) return false;
+                made.folds.insert(other.folds.begin(), other.folds.end());
+                all.sinks.insert(all.sinks.end(), other.sinks.begin(), other.sinks.end());
+                return true;
+            });
+            all.folds.assign(made.folds.begin(), made.folds.end());
+            std::sort(all.sinks.begin(), all.sinks.end());
+            found.push_back(std::move(all));
+        }
+        std::erase_if(found, [&](const Finish& all) {
+            // In files that are read, sums are a line each, and the stages behind them few.
+            const bool sums = std::none_of(all.folds.begin(), all.folds.end(),
+                                           [&](ValueId fold) { return places_.at(fold).partials->moments; });
+            const bool alone =
+                all.folds.size() == 1 && all.sinks.size() == 1 && end_of_chain(all.folds[0]) == all.sinks[0];
+            return alone || (sums && request_.target.stated()) ||
+                   std::any_of(all.folds.begin(), all.folds.end(), [&](ValueId fold) { return apart.contains(fold); });
+        });
+        for (const Finish& all : found)
+            for (ValueId fold : all.folds) folds_.erase(fold), result_.kept.erase(fold);
+        return found;
     }
 
     // A fold is finished together with the pointwise chain above it, or kept where that chain ends.

@@ -33,7 +33,9 @@ private:
         key_.add(base.kind, base.value, base.offset, base.size, storage, strides, read_only, aligned,
                  partials.has_value(), taps_apart.size());
         if (base.kind == Argument::Kind::bytes || base.kind == Argument::Kind::boxes) key_.add(base.data);
-        if (partials) key_.add(partials->slots, partials->slot_stride, partials->component_stride, partials->shifted);
+        if (partials)
+            key_.add(partials->slots, partials->slot_stride, partials->component_stride, partials->shifted,
+                     partials->moments);
         for (const auto& [up, down, dil, offset, in, out, taps] : taps_apart)
             key_.add(up, down, dil, offset, in, out, taps);
     }

@@ -23,6 +23,9 @@ bool needs_wide_index(const PullRequest& request, const std::vector<std::vector<
         for (const Job* job : stage) {
             for (const Place& place : job->destinations)
                 if (reach(request.graph[job->root].type.shape, place.strides) >= limit) return true;
+            for (const auto& [value, destinations] : job->stored)
+                for (const Place& place : destinations)
+                    if (reach(request.graph[value].type.shape, place.strides) >= limit) return true;
             if (numel(request.graph[job->root].type.shape) >= limit || job->terms >= limit) return true;
         }
     return false;
@@ -153,9 +156,15 @@ void PullWriter::write_job(const Job& job, const std::string& block) {
         return;
     }
     const Shape shape = shape_of(job, places);
-    std::string what(name(graph_[job.root].op));
-    notes_ += (notes_.empty() ? "" : ", ") + what + to_string(graph_[job.root].type.shape);
-    if (job.fold < 0)
+    const auto note = [&](ValueId value, const char* between) {
+        const std::string what(name(graph_[value].op));
+        notes_ += (notes_.empty() ? "" : between) + what + to_string(graph_[value].type.shape);
+    };
+    note(job.root, ", ");
+    for (size_t k = 1; k < job.stored.size(); ++k) note(job.stored[k].value, " with ");
+    if (!job.folds.empty())
+        finish_job(job, shape, places, block);
+    else if (job.fold < 0)
         element_job(job, shape, places, block);
     else
         group_job(job, shape, places, block);

@@ -43,11 +43,15 @@ private:
 
     // A group of threads an element: they share the terms of a fold.
     void group_job(const Job& job, const Shape& shape, const Places& places, const std::string& block);
+    void finish_job(const Job& job, const Shape& shape, const Places& places, const std::string& block);
     int fold_vector(const Job& job, const Places& places) const;
     void write_terms(Emitter& emitter, const Fold& fold, const Emitter::Accumulator& accumulator,
                      const std::string& slice, const Shape& shape, const Job& job, const std::string& split,
                      int vector);
-    void combine(Emitter& emitter, const Emitter::Accumulator& accumulator, const std::string& lane,
+    bool lies_in_slots(ValueId fold, const Places& places) const;
+    void add_slots(Emitter& emitter, const Fold& fold, const Emitter::Accumulator& accumulator,
+                   const std::string& slice, const Shape& shape);
+    void combine(Emitter& emitter, const std::vector<Emitter::Accumulator>& accumulators, const std::string& lane,
                  const std::string& slice, const Shape& shape);
 
     const PullRequest& request_;

@@ -47,6 +47,8 @@ std::set<std::string> kinds(const Target& target) {
             met.insert(name);
             if (trial.setting.unaligned) met.insert(name + " unaligned");
             if (trial.setting.later) met.insert(name + " of a later size");
+            if (name == "tf_dense_tail" && source.text.find(" == 0.0) ") != std::string::npos) met.insert("moments in slots");
+            if (bound.launch.note.find(" with ") != std::string::npos) met.insert(name + " of several results");
             EXPECT_LE(bound.launch.shared_bytes, static_cast<uint32_t>(target.shared_bytes)) << trial.what;
             if (source.entry != "transfuse_dense") continue;
             for (const char* mark : marks)
@@ -57,7 +59,7 @@ std::set<std::string> kinds(const Target& target) {
 }
 
 const std::set<std::string> plain = {"tf_prepare", "tf_pointwise", "tf_loop", "tf_moments", "tf_moments_tail", "tf_dense_tail",
-                                     "tf_correlate", "tf_correlate_tail", "tf_covariance", "on tensor cores",
+                                     "moments in slots", "tf_dense_tail of several results", "tf_correlate", "tf_correlate_tail", "tf_covariance", "on tensor cores",
                                      "tf_covariance_fold", "tf_covariance_gather", "tf_thin", "tf_cells", "tf_grouped",
                                      "tf_grouped_gradient", "products of each tap", "product alone", "rows of", "elements", "general kernel",
                                      "transfuse_dense unaligned", "tf_grouped unaligned", "tf_moments unaligned",
@@ -74,7 +76,7 @@ std::set<std::string> missing(const std::set<std::string>& wanted, const std::se
 TEST(CudaFamilies, HaveEveryKindOfHopperKernel) {
     const auto met = kinds(Target{});
     EXPECT_EQ(missing(plain, met), std::set<std::string>{});
-    EXPECT_EQ(missing({"transfuse_dense", "transfuse_relay", "transfuse_variance", "tf_correlate_groups", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTOR_BOXES;", "LOAD = LOAD_PAIRS;",
+    EXPECT_EQ(missing({"transfuse_dense", "transfuse_relay", "tf_correlate_groups", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTOR_BOXES;", "LOAD = LOAD_PAIRS;",
                        "LOAD = LOAD_SINGLES;", "LOAD = LOAD_BOXES;", "LOAD = LOAD_OPERAND;", "LOAD = LOAD_LINES;", "RESIDENT = true", "RESIDENT = false",
                        "FLAT = true", "FRAGMENTS = true", "FOLDED = true", "REDUCED = true", "PROLOGUE = true", "JOINT = true",
                        "PIXEL_MAJOR = true", "SKIPS = true", "BIASED = true", "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true",
@@ -90,7 +92,7 @@ TEST(CudaFamilies, HaveEveryKindOfPortableKernel) {
     target.portable_only = true;
     const auto met = kinds(target);
     EXPECT_EQ(missing(plain, met), std::set<std::string>{});
-    EXPECT_EQ(missing({"transfuse_dense", "transfuse_variance", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_DIRECT;",
+    EXPECT_EQ(missing({"transfuse_dense", "LOAD = LOAD_PLANAR;", "LOAD = LOAD_VECTORS;", "LOAD = LOAD_DIRECT;",
                        "LOAD = LOAD_ROWS;", "RESIDENT = true", "RESIDENT = false", "PROLOGUE = true", "PIXEL_MAJOR = true",
                        "PROLOGUE_PLACED = true", "SPLIT_CHANNELS = true", "TERMS = 2", "WG == 1", "alike_as[]", "windows[]",
                        "apart < LANES_W"},

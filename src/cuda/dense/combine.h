@@ -1,5 +1,4 @@
-// Where the tail of a pass finds its grid values: partial results in fixed slots, which it adds up in order. Variances
-// are joined by a launch of their own.
+// Where the tail of a pass finds its grid values: partial results in fixed slots, which it adds up in order.
 #pragma once
 
 #include "cuda/dense/epilogue.h"
@@ -18,9 +17,5 @@ Place kept_place(const Epilogue& epilogue, ValueId value, int64_t at);
 
 // The slots of a whole reduction; partial_at: where the first statistic's begin in scratch.
 Place partial_place(const Epilogue& epilogue, const Partial& p, int64_t partial_at, const PartialRows& rows);
-
-// Counts, means and squares about them, joined into the variance at `to`.
-Launch combine_variance(const Epilogue& epilogue, const Partial& p, int64_t partial_at, int64_t to,
-                        const PartialRows& rows);
 
 }  // namespace transfuse::cuda

@@ -183,12 +183,6 @@ std::optional<DenseProgram> generate(const Surroundings& around, const Request& 
             size_t nth = 0;
             for (int k = 0; k < p.store; ++k) nth += epilogue.stores()[static_cast<size_t>(k)].root < 0;
             result.places.insert_or_assign(p.reduction.of, kept_place(epilogue, p.reduction.of, kept_at[nth]));
-        } else if (p.reduction.op == Op::var) {
-            result.program.launches.push_back(combine_variance(epilogue, p, partial_at, scratch, rows));
-            Place place = kept_place(epilogue, p.reduction.value, scratch);
-            place.storage = DType::f64;
-            result.places.emplace(p.reduction.value, place);
-            scratch += round_up(numel(around.plan.graph[p.reduction.value].type.shape) * 8, 256);
         } else {
             result.places.emplace(p.reduction.value, partial_place(epilogue, p, partial_at, rows));
         }
