@@ -19,6 +19,7 @@ std::optional<Launch> LoopWriter::write() {
     Launch launch;
     launch.grid = {static_cast<uint32_t>(blocks()), 1, 1};
     launch.block = {static_cast<uint32_t>(shape_.threads), 1, 1};
+    launch.early = true;
     launch.arguments = parameters_.arguments();
     launch.source = std::make_shared<const Source>(std::move(source));
     launch.note = note();
