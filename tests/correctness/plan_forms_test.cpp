@@ -1,6 +1,7 @@
 // A plan made for one size serves another only where it is what would be made for that one, to the last number.
 #include <gtest/gtest.h>
 
+#include "other_sizes.h"
 #include "plan/form.h"
 #include "random_graphs.h"
 #include "rows.h"
@@ -14,18 +15,9 @@ namespace {
 std::vector<Type> other_types(const Graph& graph, Random& random, int64_t largest) {
     const bool few = random.chance(0.5);
     const int64_t batch = random.between(1, 4) + (few ? 0 : 70), near = random.between(1, largest);
-    std::vector<Type> types;
-    for (ValueId leaf : graph.leaves()) {
-        types.push_back(graph[leaf].type);
-        if (graph[leaf].op != Op::input) continue;
-        Sizes& shape = types.back().shape;
-        for (size_t axis = 0; axis < shape.size(); ++axis)
-            if (axis != 1)
-                shape[axis] = axis == 0 ? batch
-                              : few     ? near + random.between(0, 2)
-                                        : near + 200 * static_cast<int64_t>(axis);
-    }
-    return types;
+    return tests::types_at(graph, [&](int64_t axis) {
+        return axis == 0 ? batch : few ? near + random.between(0, 2) : near + 200 * axis;
+    });
 }
 
 struct Met {
@@ -77,20 +69,30 @@ TEST(PlanForms, OfRandomGraphs) {
     EXPECT_LT(met.made, met.plans * 7 / 8);
 }
 
-// A program at several lengths of its first input. The number of plans that were made.
-int64_t made_at(const std::string& body, const std::vector<int64_t>& lengths) {
-    const Graph graph = parse("graph g {\n" + body + "}\n");
+// The number of plans that were made for graphs, one after another.
+int64_t made_for(const std::vector<Graph>& graphs) {
     Forms forms;
-    for (const int64_t length : lengths) {
-        std::vector<Type> types;
-        for (ValueId leaf : graph.leaves()) types.push_back(graph[leaf].type);
-        types[0].shape[2] = length;
-        const Graph rewritten = rewrite(graph.with_leaf_types(types)).rewritten;
+    for (const Graph& graph : graphs) {
+        const Graph rewritten = rewrite(graph).rewritten;
         const Plan expected = plan(rewritten, Machine::h200()), got = forms.plan(rewritten, Machine::h200());
-        EXPECT_EQ(print(got), print(expected)) << length;
-        EXPECT_TRUE(got.passes == expected.passes) << length << print(expected);
+        EXPECT_EQ(print(got), print(expected)) << print(graph);
+        EXPECT_TRUE(got.passes == expected.passes) << print(graph) << print(expected);
+        EXPECT_EQ(got.views, expected.views) << print(graph) << print(expected);
     }
     return forms.made();
+}
+
+// Of a program at several extents of one axis of its first input.
+int64_t made_at(const std::string& body, const std::vector<int64_t>& extents, size_t axis = 2) {
+    const Graph graph = parse("graph g {\n" + body + "}\n");
+    std::vector<Graph> graphs;
+    for (const int64_t extent : extents) {
+        std::vector<Type> types;
+        for (ValueId leaf : graph.leaves()) types.push_back(graph[leaf].type);
+        types[0].shape[axis] = extent;
+        graphs.push_back(graph.with_leaf_types(types));
+    }
+    return made_for(graphs);
 }
 
 // With few elements a chain needs no loop, and where rows become too long no loop holds one.
@@ -131,6 +133,34 @@ TEST(PlanForms, AreOthersOfOtherAxes) {
         EXPECT_TRUE(forms.plan(graph, Machine::h200()).passes == plan(graph, Machine::h200()).passes) << axis;
     }
     EXPECT_EQ(forms.made(), 2);
+}
+
+// All extents differ from each other, and from those of the other graph; whether one is cut in two decides.
+TEST(PlanForms, AreOthersWhereReshapesSplitNoMore) {
+    const auto cut = [](const char* from) {
+        return parse(std::string("graph g {\n %x = input f32[") + from +
+                     "]\n %r = reshape(%x) shape=[2,3,5,7]\n %t = permute(%r) order=[3,1,0,2]\n %y = tanh(%t)\n"
+                     " return %y\n}\n");
+    };
+    EXPECT_EQ(made_for({cut("6,35"), cut("6,35")}), 1);
+    EXPECT_EQ(made_for({cut("6,35"), cut("10,21"), cut("6,35"), cut("10,21"), cut("14,15")}), 2);
+}
+
+// What is broadcast, reduced or empty is no size among others.
+TEST(PlanForms, AreOthersOfExtentsOfOneAndZero) {
+    const std::string norm =
+        "%x = input f32[3,8,6,5]\n %g = param f32[8]\n %b = param f32[8]\n %y = group_norm(%x, %g, %b) num_groups=2\n"
+        "%z = softmax(%y) dims=[3]\n %m = mean(%z) dims=[2] keepdim=1\n %a = add(%z, %m)\n return %a\n";
+    for (const size_t axis : {0, 2, 3}) {
+        EXPECT_EQ(made_at(norm, {9, 10, 1, 9, 1}, axis), 2) << axis;
+        EXPECT_EQ(made_at(norm, {9, 0, 11, 0, 1, 0, 1}, axis), 3) << axis;
+        EXPECT_EQ(made_at(norm, {1, 12, 0, 13}, axis), 3) << axis;
+    }
+    const std::string up =
+        "%x = input f32[3,8,9]\n %w = param f32[8,4,3]\n %y = conv_transpose(%x, %w) stride=[2] padding=[1]\n"
+        "%z = max_pool(%y) kernel=[1]\n %c = concat(%z, %y) axis=2\n return %c\n";
+    EXPECT_EQ(made_at(up, {20, 1, 21, 1, 30}), 2);
+    EXPECT_EQ(made_at(up, {20, 0, 21, 1, 0}, 0), 3);
 }
 
 // A concat along the axis that grows: where its pieces begin is told anew.

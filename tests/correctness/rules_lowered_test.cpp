@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "algebra/lower.h"
+#include "other_sizes.h"
 #include "random_graphs.h"
 #include "rows.h"
 #include "transfuse/transfuse.h"
@@ -23,20 +24,9 @@ bool has_quiet(const Quiet& quiet) {
     return values && std::find(values->begin(), values->end(), true) != values->end();
 }
 
-std::vector<Type> types_at(const Graph& graph, int64_t batch, int64_t space) {
-    std::vector<Type> types;
-    for (ValueId leaf : graph.leaves()) {
-        types.push_back(graph[leaf].type);
-        if (graph[leaf].op != Op::input) continue;
-        Sizes& shape = types.back().shape;
-        for (size_t axis = 0; axis < shape.size(); ++axis)
-            if (axis != 1) shape[axis] = axis == 0 ? batch : space + static_cast<int64_t>(axis);
-    }
-    return types;
-}
-
 void expect_grown(const Graph& first, int64_t batch, int64_t space, Seen& seen) {
-    const std::vector<Type> types = types_at(first, batch, space);
+    const std::vector<Type> types =
+        tests::types_at(first, [&](int64_t axis) { return axis == 0 ? batch : space + axis; });
     const Lowered begin = lowered(first);
     Graph other;
     try {
