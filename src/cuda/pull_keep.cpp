@@ -11,6 +11,7 @@ namespace {
 constexpr double exponential = 8;    // additions that one term of a logsumexp, or of moments, takes as long as
 constexpr double long_thread = 256;  // terms added by one thread that take longer than a barrier
 constexpr double least_slices = 32;  // threads that share the terms of a fold
+constexpr size_t most_folds = 6;     // of four numbers a thread: as much as shared memory holds without asking
 
 class Keeper {
 public:
@@ -148,7 +149,7 @@ private:
                                            [&](ValueId fold) { return places_.at(fold).partials->moments; });
             const bool alone =
                 all.folds.size() == 1 && all.sinks.size() == 1 && end_of_chain(all.folds[0]) == all.sinks[0];
-            return alone || (sums && request_.target.stated()) ||
+            return alone || all.folds.size() > most_folds || (sums && request_.target.stated()) ||
                    std::any_of(all.folds.begin(), all.folds.end(), [&](ValueId fold) { return apart.contains(fold); });
         });
         for (const Finish& all : found)

@@ -42,6 +42,28 @@ TEST(CudaTails, FinishStatisticsInOneLaunch) {
     check(cases, 2e-6);
 }
 
+// As many at once as shared memory holds; more come one after another.
+TEST(CudaTails, ManyStatisticsFitSharedMemory) {
+    for (int count : {6, 7}) {
+        static const char* const functions[] = {"tanh", "relu", "sigmoid", "abs", "exp", "gelu", "silu"};
+        std::string body = product, sum;
+        for (int k = 0; k < count; ++k) {
+            const std::string n = std::to_string(k);
+            body += "%t" + n + " = " + functions[k] + "(%y)  %v" + n + " = var(%t" + n + ") dims=[0,2,3] correction=0  ";
+            body += k == 0 ? "%s0 = sqrt(%v0)  " : "%s" + n + " = add(%s" + std::to_string(k - 1) + ", %v" + n + ")  ";
+        }
+        const HostCase c = many_blocks(body + "return %s" + std::to_string(count - 1), false);
+        int64_t doubles = 0;
+        for (const BoundLaunch& bound : c.assembly.launches) {
+            const std::string& text = bound.launch.source->text;
+            if (const size_t at = text.find("double tf_shared["); at != std::string::npos)
+                doubles = std::max<int64_t>(doubles, std::stoll(text.substr(at + 17)));
+        }
+        EXPECT_EQ(doubles, count == 6 ? 6 * 4 * 256 : 4 * 256) << count;
+        EXPECT_LE(doubles * 8, 48 * 1024);
+    }
+}
+
 // A value that readers take by channel is no element of each image's statistics: it is made before.
 TEST(CudaTails, StatisticsOfOtherElementsComeBefore) {
     check({many_blocks(product + "%v = var(%t) dims=[2,3] correction=0  %c = var(%t) dims=[0,2,3] correction=0  %k = div(%v, %c)  return %k, %v", false)},
