@@ -31,7 +31,7 @@ from torch.utils.cpp_extension import load_inline
 # For fp32 (TF32) on sm_90a; 16 bits are converted, strict fp32 takes PyTorch's operators, other GPUs and sizes the portable kernel.
 SOURCE = r"""
 #define UNROLL _Pragma("unroll")
-#define ASKED(text, ...) [&] { int p; asm volatile("{.reg .pred p, q; " text " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
+#define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
 #define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
 #define KERNEL(...) void __launch_bounds__(__VA_ARGS__)
 #define READ const float* __restrict__
@@ -200,14 +200,15 @@ struct Held {
         barrier_wait(barrier, parity);
     }
 };
-// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels.
-// `warpgroup`: which of the two that take the role.
+// Product role: the taps of a tile, K step by K step, then the accumulators to shared memory in chunks of pixels. `warpgroup`: which of the two that
+// take the role.
 static __device__ void product_role(unsigned char* shared, Barriers& b, const Sizes& s, float* partial, int warpgroup, int t) {
     int stage = 0, turn = 0, slab = 0, slab_turn = 0;
     Held held{-1, -1, warpgroup};
     // The tile program on accumulators. Row r of a warp's 16 belongs to lane / 4 = r % 8; a lane has the columns 8j + 2(lane % 4) + {0, 1}.
     const float* table = (const float*)(shared + TABLES_AT);
-    const int column = t % 32 % 4 * 2, channel = warpgroup * 64 + (t / 32 * 16 + t % 32 / 4);  // of the lane: first column; first row's channel and segment
+    // Of the lane: first column; first row's channel and segment
+    const int column = t % 32 % 4 * 2, channel = warpgroup * 64 + (t / 32 * 16 + t % 32 / 4);
     float sums[RESULT_ROWS][STATS] = {};
     for (int tile = blockIdx.x; tile < s.total; tile = next_tile(tile)) {
         const Place at = place_of(tile, s);
@@ -477,7 +478,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_1407285aee0c_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_bfa9c6a27799_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -24,7 +24,7 @@ SOURCE = r"""
 #define PICK(tf32, half) tf32
 #endif
 #define UNROLL _Pragma("unroll")
-#define ASKED(text, ...) [&] { int p; asm volatile("{.reg .pred p, q; " text " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
+#define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}" : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()
 #define PTX(text, ...) asm volatile(text ::__VA_ARGS__ : "memory")
 #define DEVICE __device__ __forceinline__
 #define TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
@@ -431,7 +431,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_8435ac89cd38", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_b7edf681aa89", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

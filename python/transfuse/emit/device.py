@@ -35,7 +35,7 @@ from transfuse.emit.places import places_said
 from transfuse.emit.rolled import rolled
 from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tables, rows_of_phases, used_once
 from transfuse.emit.text import specialised
-from transfuse.emit.text.again import sums_again, taps_again
+from transfuse.emit.text.again import stored_twice, sums_again, taps_again
 from transfuse.emit.text.alone import alone
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.boxes import boxes
@@ -88,7 +88,7 @@ def assembled(
     code, unread = ({}, {}) if plainly else _briefly(builds)
     if code and known:
         code = {
-            key: direct(taps_again(sums_again(boxes(cuts(finished(follows.said(text, known, unread)))))))
+            key: direct(stored_twice(taps_again(sums_again(boxes(cuts(finished(follows.said(text, known, unread))))))))
             for key, text in code.items()
         }
     stored = {key: "Half" if key == "half" else "float" for key in builds}

@@ -149,15 +149,18 @@ def norm_written_out(regions: list[str]) -> list[str]:
         return regions
     i, (name, x, scale, eps, running) = found[0][0], found[0][1].groups()
     own, result = f"{x}.new_zeros(2, {x}.shape[1]).unbind()", name.removesuffix("_statistics")
-    if re.search(rf"\b(?:mean|variance|{result})\b(?!\()", regions[i].replace(name, "@")):
+    taken = lambda word: re.search(rf"\b{word}\b(?!\()", regions[i].replace(name, "@"))  # noqa: E731
+    mean, variance = (f"own_{word}" if taken(word) else word for word in ("mean", "variance"))
+    if any(map(taken, (mean, variance, result))):
         return regions
     training = "not running" if running else "True"
     lines = (
-        f"    mean, variance = {'running or ' if running else ''}{own}  # {'else ' if running else ''}the batch's, its variance unbiased\n"
-        f"    {result} = torch.ops.aten.batch_norm({x}, {scale}, mean, variance, {training}, 1.0, {eps}, torch.backends.cudnn.enabled)"
+        f"    {mean}, {variance} = {'running or ' if running else ''}{own}"
+        f"  # {'else ' if running else ''}the batch's, its variance unbiased\n"
+        f"    {result} = torch.ops.aten.batch_norm({x}, {scale}, {mean}, {variance}, {training}, 1.0, {eps}, torch.backends.cudnn.enabled)"
     )
     text = regions[i].replace(found[0][1][0], lines)
-    for k, by in enumerate((result, "mean", "variance")):
+    for k, by in enumerate((result, mean, variance)):
         text = text.replace(f"{name}[{k}]", by)
     if re.search(rf"\b{name}\b", text) and name != result:
         return regions

@@ -82,3 +82,22 @@ def taps_again(text: str) -> str:
 def _on_one_line(match: re.Match) -> str:
     line = f"\n{match[1]} {match[2]} {match[3]}"
     return line if len(line) < 150 else match[0]
+
+
+TWICE = re.compile(
+    r"\{\n +const double (?P<v>v\d*) = (?P<value>[^\n;]*);\n +(?P<one>\w+)\[(?P<at>\w+)\] = (?P=v);\n"
+    r" +(?P<two>\w+)\[(?P=at)\] = (?P=v);\n +\}"
+)
+
+
+def stored_twice(text: str) -> str:
+    """Device code in which one statement gives a value to two arrays: the one of double first, whose value is the whole."""
+
+    def said(match: re.Match) -> str:
+        head = text[text.rindex("\n__global__", 0, match.start()) :].split("{", 1)[0]
+        one, two = (match["one"], match["two"]) if f"double* {match['two']}" in head else (match["two"], match["one"])
+        if f"double* {two}" not in head:
+            return match[0]
+        return f"{{ {one}[{match['at']}] = {two}[{match['at']}] = {match['value']}; }}"
+
+    return TWICE.sub(said, text)

@@ -216,11 +216,15 @@ def folded(text: str) -> str:
             else:
                 out.append(code[:end])
             code, indent = f"{indent}    {code[end:].lstrip()}", indent + "    "
+        if mark and len(code) <= WIDTH < len(code) + len(mark) + len(note):
+            said = f"{note[:1].upper()}{note[1:]}"
+            out += textwrap.wrap(said, WIDTH, initial_indent=f"{indent}// ", subsequent_indent=f"{indent}// ")
+            mark = ""
         out += wrapped(indent, code.strip(), f"{mark}{note}" if mark else "")
     return "\n".join(out)
 
 
-PROSE = re.compile(r"( *)// (\w.*)")
+PROSE = re.compile(r"( *)// ([\w`].*)")
 
 
 def _filled(lines: list[str]) -> list[str]:

@@ -270,7 +270,7 @@ TYPED = re.compile(
 
 WORDS_OF_A_TYPE = 6  # const constexpr unsigned long long *
 ASKED = re.compile(r"Pump (\w+)\(")  # weights that are streamed; of a kernel that keeps them nobody asks
-PURE = re.compile(r"\bplace_of\(")
+PURE = re.compile(r"\b(?:place_of|tf_pivot|tf_exp|tf_log|__longlong_as_double|__int_as_float)\(")
 
 
 def _declaring(node: Node, counts: dict[str, int]) -> list[Node]:

@@ -52,7 +52,7 @@ def _chosen(m: re.Match) -> str:
 
 
 ASKS = (
-    '#define ASKED(text, ...) [&] { int p; asm volatile("{.reg .pred p, q; " text " selp.b32 %0, 1, 0, p;}"'
+    '#define ASKED(op, ...) [&] { int p; asm volatile("{.reg .pred p, q; " op " selp.b32 %0, 1, 0, p;}"'
     ' : "=r"(p) : __VA_ARGS__ : "memory"); return p; }()'
 )
 ASKING = re.compile(
