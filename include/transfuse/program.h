@@ -73,7 +73,10 @@ public:
     // Of each output, whether forward() would lay it channels last for leaves like these; else it is contiguous.
     std::vector<bool> outputs_channels_last(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
     ProgramStatistics statistics() const;
-    std::vector<std::shared_ptr<const Instance>> instances() const;
+    std::vector<std::shared_ptr<const Instance>> instances() const;  // that are kept
+    // Of signatures that run on CPUs so many are kept, with their plans, the last that were met: a stream of ever new
+    // sizes needs no more memory from there on.
+    static constexpr size_t most_kept = 1024;
 
     // The graph for leaves of these types, as written.
     Graph graph(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
@@ -84,12 +87,15 @@ private:
     struct Entry {
         std::shared_ptr<const Instance> instance;
         std::string failure;
+        bool lasts = false;        // its plan holds what a device may still use
+        mutable int64_t used = 0;  // how many had been made when it was met last
     };
     struct Hash {
         size_t operator()(const std::vector<int64_t>& key) const;
     };
     template <class Make>
-    std::shared_ptr<const Instance> find(const std::vector<int64_t>& key, const Make& make);
+    std::shared_ptr<const Instance> find(const std::vector<int64_t>& key, Engine engine, const Make& make);
+    void forget_old();
     std::string render(std::span<const TensorView> leaves, std::span<const int64_t> sizes) const;
     Reading read(std::span<const TensorView> leaves, std::span<const int64_t> sizes, bool written) const;
     std::optional<Reading> read_like(std::span<const TensorView> leaves, bool written) const;
@@ -108,7 +114,7 @@ private:
     std::unordered_map<std::vector<int64_t>, Entry, Hash> entries_;
     std::shared_ptr<Forms> forms_;                 // of plans, and
     std::shared_ptr<cuda::KnownKernels> kernels_;  // kernels that new sizes may share
-    std::atomic<int64_t> plans_{0}, failures_{0};
+    std::atomic<int64_t> plans_{0}, failures_{0}, met_{0};
 };
 
 // Programs by handle. A handle is made from the text, so equal programs share their executables and a handle means the

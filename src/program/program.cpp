@@ -244,12 +244,27 @@ size_t Program::Hash::operator()(const std::vector<int64_t>& key) const {
     return h;
 }
 
+// A quarter at a time, so that it is not done at every new one.
+void Program::forget_old() {
+    std::vector<int64_t> used;
+    for (const auto& [key, entry] : entries_)
+        if (!entry.lasts) used.push_back(entry.used);
+    if (used.size() <= most_kept) return;
+    size_t left = used.size() - most_kept * 3 / 4;
+    const auto last = used.begin() + static_cast<std::ptrdiff_t>(left) - 1;
+    std::ranges::nth_element(used, last);
+    std::erase_if(entries_, [&, since = *last](const auto& at) {
+        return left > 0 && !at.second.lasts && at.second.used <= since && left-- > 0;
+    });
+}
+
 template <class Make>
-std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, const Make& make) {
+std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, Engine engine, const Make& make) {
     const auto known = [&]() -> std::shared_ptr<const Instance> {
         std::shared_lock lock(mutex_);
         const auto found = entries_.find(key);
         if (found == entries_.end()) return nullptr;
+        std::atomic_ref(found->second.used).store(met_.load(std::memory_order_relaxed), std::memory_order_relaxed);
         if (!found->second.instance) throw Error(found->second.failure);
         return found->second.instance;
     };
@@ -257,7 +272,7 @@ std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, c
     // One maker at a time: a second caller with the same signature finds what the first one made.
     std::lock_guard making(making_);
     if (auto instance = known()) return instance;
-    Entry entry;
+    Entry entry{.instance = nullptr, .failure = {}, .lasts = engine == Engine::cuda, .used = ++met_};
     try {
         entry.instance = make();
         ++plans_;
@@ -268,6 +283,7 @@ std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, c
     {
         std::unique_lock lock(mutex_);
         entries_.emplace(key, entry);
+        if (!entry.lasts && entries_.size() > most_kept) forget_old();
     }
     if (!entry.instance) throw Error(entry.failure);
     return entry.instance;
@@ -275,7 +291,7 @@ std::shared_ptr<const Instance> Program::find(const std::vector<int64_t>& key, c
 
 std::shared_ptr<const Instance> Program::forward(std::span<const TensorView> leaves, std::span<const int64_t> sizes,
                                                  const CallMode& mode) {
-    return find(signature(leaves, sizes, mode), [&] {
+    return find(signature(leaves, sizes, mode), mode.engine, [&] {
         // Where no tensor is channels last no result is, whatever is written.
         const Reading reading = read(leaves, sizes, std::ranges::any_of(leaves, channels_last));
         const Graph graph = reading.forward(mode);
@@ -308,7 +324,7 @@ std::shared_ptr<const Instance> Program::backward(std::span<const TensorView> le
     key.insert(key.end(), request.outputs.begin(), request.outputs.end());
     key.insert(key.end(), request.wrt.begin(), request.wrt.end());
     append_signature(key, gradients);
-    return find(key, [&] {
+    return find(key, mode.engine, [&] {
         const Reading reading = read(leaves, sizes, true);
         const Graph graph = reading.backward(mode, request, gradients.size());
         std::vector<Sizes> strides = strides_of(leaves);

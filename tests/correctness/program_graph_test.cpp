@@ -3,8 +3,8 @@
 
 #include "random_graphs.h"
 #include "rows.h"
-#include "transfuse/transfuse.h"
 #include "transfuse/program.h"
+#include "transfuse/transfuse.h"
 
 namespace transfuse {
 namespace {
@@ -53,7 +53,8 @@ TEST(ProgramGraph, OtherSizesOfRandomGraphs) {
 
 TEST(ProgramGraph, AnotherRankIsReadAnew) {
     const std::string text =
-        "graph g {\n  %x = input f32[2,4,6,8]\n  %w = param f32[4,3,3,3]\n  %y = conv_transpose(%x, %w) stride=2\n  %m = mean(%y) dims=[-1]\n"
+        "graph g {\n  %x = input f32[2,4,6,8]\n  %w = param f32[4,3,3,3]\n  %y = conv_transpose(%x, %w) stride=2\n  %m "
+        "= mean(%y) dims=[-1]\n"
         "  return %m\n}\n";
     const Program program(text);
     std::vector<TensorView> views = views_of(parse(text));
@@ -62,6 +63,28 @@ TEST(ProgramGraph, AnotherRankIsReadAnew) {
     EXPECT_EQ(said(program, views), said(Program(text), views));
     EXPECT_NE(said(program, views), before);
     EXPECT_EQ(said(program, views_of(parse(text))), before);
+}
+
+TEST(ProgramKept, PlansOfTheLastSizesMet) {
+    Program program("graph g {\n  %x = input f32[2,4,6]\n  %y = relu(%x)\n  return %y\n}\n");
+    const auto at = [&](int64_t length) {
+        const Sizes shape{2, 4, length};
+        const TensorView view{nullptr, DType::f32, shape, contiguous_strides(shape)};
+        return program.forward(std::span(&view, 1), {}, {});
+    };
+    const auto first = at(1);
+    const auto made = [&] { return program.statistics().plans; };
+    const auto most = static_cast<int64_t>(Program::most_kept);
+    for (int64_t length = 2; length <= 3 * most; ++length) {
+        at(length);
+        ASSERT_EQ(at(1), first);  // met again and again
+        ASSERT_LE(program.instances().size(), Program::most_kept);
+    }
+    EXPECT_EQ(made(), 3 * most);
+    for (int64_t length = 3 * most; length > 3 * most - most / 2; --length) at(length);
+    EXPECT_EQ(made(), 3 * most);
+    EXPECT_EQ(at(2)->output_types[0].shape, (Sizes{2, 4, 2}));
+    EXPECT_EQ(made(), 3 * most + 1);
 }
 
 }  // namespace
