@@ -49,6 +49,16 @@ def test_rows_are_found_by_id_group_and_path(folder):
         ids(["Z"])
 
 
+def test_a_file_that_is_named_is_timed_as_it_is(folder):
+    def divisors(device, *arguments):
+        options = driver.parser().parse_args(["--models-folder", str(folder), *arguments])
+        return [spec["batch_divisor"] for _, spec in driver.jobs(options, device)]
+
+    assert divisors("cpu", "A", str(folder / "net.py")) == [8, 1]
+    assert divisors("cuda", "A", str(folder / "net.py")) == [1, 1]
+    assert divisors("cpu", "A", str(folder / "net.py"), "--batch-divisor", "4") == [4, 4]
+
+
 def test_batch_is_cut_and_seeds_repeat(folder):
     model, inputs = rows.build(str(folder / "A.py"), "cpu", seed=3, batch_divisor=4)
     assert inputs[0].shape == (2, 4, 9, 9)

@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--backward", action="store_true", help="forward and backward instead of forward")
     p.add_argument("--eval", action="store_true", help="modules in eval mode (default: as constructed, training)")
-    p.add_argument("--batch-divisor", type=int, help="cut the batch (default 1 on CUDA, 8 on a CPU)")
+    p.add_argument("--batch-divisor", type=int, help="cut the batch (default 8 for rows on a CPU, else 1)")
     p.add_argument("--set", default="", help="other sizes for names of the model file: height=64,width=64")
     p.add_argument("--batch", type=int, help="this batch instead of the model's own")
     p.add_argument(
@@ -100,13 +100,18 @@ def jobs(options, device: str) -> list[tuple[Row, dict]]:
         raise SystemExit(f"bench: --rounds takes a number from 1 on, got {options.rounds}")
     shared = {
         "device": device, "backward": options.backward, "eval": options.eval,
-        "batch_divisor": options.batch_divisor or (1 if device == "cuda" else 8),
         "batch": 1 if options.streaming else options.batch, "streaming": options.streaming, "which": peers,
         "seeds": options.seeds, "rounds": options.rounds, "seconds": options.seconds or (1.0 if device == "cuda" else 6.0),
         "details": not options.no_details, "overrides": overrides(options.set), "forced": options.forced,
         "launches": not options.no_launches, "peer_limit": options.peer_limit,
     }  # fmt: skip
-    return [(row, {"path": row.path, "precision": precision, **shared})
+    files = {Path(model).resolve() for model in wanted}
+
+    def divisor(row: Row) -> int:
+        """A file that is named is timed as it is."""
+        return options.batch_divisor or (1 if device == "cuda" or Path(row.path).resolve() in files else 8)
+
+    return [(row, {"path": row.path, "precision": precision, "batch_divisor": divisor(row), **shared})
             for precision in precisions for row in chosen]  # fmt: skip
 
 
