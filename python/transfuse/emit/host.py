@@ -57,6 +57,20 @@ static TensorMap boxes_of(const void* tensor, const long long (&extent)[5], cons
 }
 """
 
+# The same, where strides follow from the extents.
+CONTIGUOUS = BOXES.replace(
+    "// A tensor as the copy engine is told of it: five axes, fastest first;",
+    "// A tensor [n][c][d][h][w] as the copy engine is told of it: axes w, h, d, n, c;",
+)
+CONTIGUOUS = CONTIGUOUS.replace(", const long long (&stride)[4]", "").replace(
+    "    const int ones",
+    "    const long long row = @BYTES@ * extent[0], plane = row * extent[1], space = plane * extent[2],"
+    " stride[] = {row, plane, space * extent[4], space};\n    const int ones",
+)
+BY_STRIDES = re.compile(r"\bboxes_of\([^{}]*\{[^{}]*\}, \{[^{}]*\}, \{")
+BY_EXTENTS = re.compile(r"\bboxes_of\([^{}]*\{[^{}]*\}, \{[^{}]*\}\)")
+
+
 # A kernel's struct of sizes takes int: they are checked to fit.
 SIZES = r"""template <class... N> static Sizes sizes_of(N... n) { return {(int)n...}; }
 """
@@ -81,7 +95,10 @@ def support(functions: str, clusters: bool, half: bool) -> list[str]:
     for word, texts in CLUSTERS.items():
         launch = launch.replace(word, texts[clusters])
     element = "sizeof(STORED) == 4 ? 7 : std::is_same<STORED, Half>::value ? 6 : 9" if half else "7"
-    called = {"divisor(": DIVISOR, "boxes_of(": BOXES.replace("@ELEMENT@", element)}
+    boxes = "".join(
+        text for calls, text in ((BY_STRIDES, BOXES), (BY_EXTENTS, CONTIGUOUS)) if calls.search(functions)
+    ).replace("@BYTES@", "sizeof(STORED)" if half else "4")
+    called = {"divisor(": DIVISOR, "boxes_of(": boxes.replace("@ELEMENT@", element)}
     used = {"algorithm": "std::m", "dlfcn.h": "boxes_of(", "type_traits": "boxes_of(" if half else "std::is_same"}
     launch = launch.replace("@HEADS@", "\n".join(f"#include <{head}>" for head, by in used.items() if by in functions))
     room = ROOM.lstrip("\n") if " room(" in functions else ""

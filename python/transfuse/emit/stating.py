@@ -219,7 +219,7 @@ class Stating:
         return base if shift.constant == 0 else f"(char*){base} + {shift.text}"
 
     def _boxes(self, series, begins) -> str:
-        """A tensor map: extents, strides and the box."""
+        """A tensor map: extents, the box, and strides where they do not follow from the extents."""
         if any(s[6] for s in series):
             raise Unstated("a tensor map that rounds or swizzles")
         at = self._pointer([s[:3] for s in series], begins)
@@ -229,7 +229,7 @@ class Stating:
             "{"
             + ", ".join(self.statement.state([s[k][i] for s in series]).text for i in range(len(series[0][k])))
             + "}"
-            for k in (3, 5, 4)
+            for k in ((3, 4) if all(_contiguous(s[3], s[5]) for s in series) else (3, 5, 4))
         ]
         return f"boxes_of({at}, {', '.join(lists)})"
 
@@ -281,6 +281,20 @@ class Stating:
             out += [texts[0][last : match.start()], names[series].name]
             last = match.end()
         return "".join([*out, texts[0][last:]]), list(names.values())
+
+
+def _contiguous(extents, strides) -> bool:
+    """Whether axes w, h, d, n, c with these strides, in bytes, lie in memory as [n][c][d][h][w]; an axis of one place may have any."""
+    width, height, depth, _, channels = extents
+    row, plane, image, channel = strides
+    size = row // width
+    behind = size * width * height * depth
+    return (
+        row == size * width
+        and (plane == row * height or depth == 1)
+        and (image == behind * channels or extents[3] == 1)
+        and (channel == behind or channels == 1)
+    )
 
 
 def _plain(argument):

@@ -201,6 +201,9 @@ def folded(text: str) -> str:
             out.append(line)
             continue
         indent = line[: len(line) - len(line.lstrip())]
+        if mark and len(code) <= WIDTH:
+            out += [*_above(indent, note), code]
+            continue
         if "asm" in line:
             cut = line.find('" :') + 1
             out += [line[:cut], f"{indent}    {line[cut:].lstrip()}"] if cut and len(line) > ASM_WIDTH else [line]
@@ -217,11 +220,15 @@ def folded(text: str) -> str:
                 out.append(code[:end])
             code, indent = f"{indent}    {code[end:].lstrip()}", indent + "    "
         if mark and len(code) <= WIDTH < len(code) + len(mark) + len(note):
-            said = f"{note[:1].upper()}{note[1:]}"
-            out += textwrap.wrap(said, WIDTH, initial_indent=f"{indent}// ", subsequent_indent=f"{indent}// ")
-            mark = ""
+            out, mark = [*out, *_above(indent, note)], ""
         out += wrapped(indent, code.strip(), f"{mark}{note}" if mark else "")
     return "\n".join(out)
+
+
+def _above(indent: str, note: str) -> list[str]:
+    """What was said beside a line, where there is no room for it."""
+    mark = f"{indent}// "
+    return textwrap.wrap(f"{note[:1].upper()}{note[1:]}", WIDTH, initial_indent=mark, subsequent_indent=mark)
 
 
 PROSE = re.compile(r"( *)// ([\w`].*)")
