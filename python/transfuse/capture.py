@@ -147,6 +147,8 @@ def capture(module: nn.Module, base: type, args: tuple, kwargs: dict, dynamic: b
         raise LastingError("its forward() changes attributes of the module, or variables beside it")
     _forget_tensors(program.graph_module)
     captured = _lifted(program, dynamic, paths)
+    if len(captured._inputs) != len(pytree.tree_leaves((args, kwargs))):
+        raise ValueDependent("an argument is a module, or what else torch.export takes for part of the model")
     asked = reads.questions
     captured.has_parts = has_parts
     captured.reads, captured.own_gradient, captured.looks = frozenset(reads.found), asked.own_gradient, asked.looks
@@ -217,9 +219,15 @@ def _note_changes(view: nn.Module, reads: Reads) -> list:
     @functools.wraps(original)
     def forward(*args, **kwargs):
         watch = Watch(view)
-        before, tensors = watch.state(), _held(watch)
+        before, tensors, given = watch.state(), _held(watch), pytree.tree_flatten((args, kwargs))
         with reads.forward(view):
             result = original(*args, **kwargs)
+        now = pytree.tree_flatten((args, kwargs))
+        if now[1] != given[1] or not _same(now[0], given[0]):
+            raise ValueDependent(
+                "its forward() changes a list or dictionary that it is given; "
+                'torch.compile(…, backend="transfuse") knows how'
+            )
         if not watch.holds() or watch.state() != before or not _same(_held(watch), tensors):
             changes.append(True)
         for part in pytree.tree_leaves(result):

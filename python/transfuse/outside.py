@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_METHODS = (*_FUNCTIONS, staticmethod, classmethod, property)
 _NUMBERS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
 
@@ -39,7 +40,9 @@ class Outside:
         return list(self._found.values())
 
     def _visit(self, function, kind: type) -> None:
-        if isinstance(function, types.MethodType):
+        if isinstance(function, property):
+            function = function.fget
+        if isinstance(function, (types.MethodType, staticmethod, classmethod)):
             function = function.__func__
         if not isinstance(function, types.FunctionType) or (function.__code__, kind) in self._seen:
             return
@@ -55,7 +58,9 @@ class Outside:
                 self._note(function.__globals__, name, function.__globals__[name], kind)
                 self._note_members(function.__globals__[name], attributes, kind)
         for name in attributes:
-            self._visit(next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None), kind)
+            base = next((base for base in kind.__mro__ if name in base.__dict__), None)
+            if base is not None:
+                self._note_class(base, name, kind)
         for cell in function.__closure__ or ():
             try:
                 self._note(cell, None, cell.cell_contents, kind)
@@ -65,6 +70,13 @@ class Outside:
     def _note(self, place, name: str | None, value, kind: type) -> None:
         if is_number(value) or isinstance(value, (torch.Tensor, *_FUNCTIONS)):
             self._found[id(place), name] = place, name
+        self._visit(value, kind)
+
+    def _note_class(self, base: type, name: str, kind: type) -> None:
+        """What a class of the user's holds for all its modules: numbers, also where `cls.scale` reads them, and methods."""
+        value = base.__dict__[name]
+        if not _of_pytorch(base.__module__) and (is_number(value) or isinstance(value, _METHODS)):
+            self._found[id(base), name] = base.__dict__, name
         self._visit(value, kind)
 
     def _note_members(self, module, names: frozenset, kind: type) -> None:
@@ -112,7 +124,8 @@ def in_tables(places: list) -> list[tuple[dict, str, object]] | None:
         value = value_at(place, name)
         if name is None and not isinstance(value, _FUNCTIONS):
             return None
-        if name is not None and not _of_pytorch(place.get("__name__", "")):
+        # (Classes are left to the tracer, which looks at what it reads there.)
+        if isinstance(place, dict) and not _of_pytorch(place.get("__name__", "")):
             found.append((place, name, value))
     return found
 

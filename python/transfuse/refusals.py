@@ -10,4 +10,4 @@ class LastingError(CaptureError):
 
 
 class ValueDependent(CaptureError):
-    """forward() branches on what a tensor holds: the same for inputs of every size."""
+    """The same for inputs of every size: forward() branches on what a tensor holds, say."""

@@ -112,6 +112,38 @@ def test_a_scripted_part_runs_as_before():
     same(optimized(model)(x), model(x))
 
 
+@pytest.mark.filterwarnings("ignore::transfuse.fallback.Warned")
+def test_arguments_that_a_graph_does_not_know():
+    """What is written into a dictionary is found there; a module that is given is called."""
+
+    class Given(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.ConvTranspose1d(3, 4, 3)
+
+        def forward(self, batch, act=None):
+            batch["y"] = self.up(batch["x"] if isinstance(batch, dict) else batch[0])
+            return batch if act is None else act(batch["y"])
+
+    class Called(Given):
+        def forward(self, x, act):
+            return act(self.up(x))
+
+    x = torch.randn(2, 3, 5)
+    ours, model, called = optimized(Given()), Given(), Called()
+    model.load_state_dict(ours.state_dict())
+    for size in (5, 6, 5):
+        batches = [{"x": torch.ones(2, 3, size)} for _ in range(2)]
+        results = [m(batch) for m, batch in zip((ours, model), batches)]
+        assert results[0] is batches[0]
+        same(batches[0]["y"], batches[1]["y"])
+    assert "list or dictionary" in str(transfuse.report(ours))
+    ours = optimized(called)
+    for act in (nn.Tanh(), torch.tanh, nn.Softplus(), nn.Conv1d(4, 4, 1)):
+        for _ in range(2):
+            same(ours(x, act), called(x, act))
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_scripted_model_is_left_as_it_is():
     x = torch.randn(1, 3, 4, 4)

@@ -195,3 +195,52 @@ def test_an_attribute_that_becomes_something_else(no_fallback):
         del model.alpha
         model.alpha = nn.Parameter(torch.full((4, 1, 1), 6.0))
     same()
+
+
+class Classy(nn.Module):
+    shift = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 4, 3)
+
+    @classmethod
+    def shifted(cls, y):
+        return y + cls.shift
+
+    @staticmethod
+    def folded(y):
+        return FACTOR * y.relu()
+
+    @property
+    def gain(self):
+        return 2.0
+
+    def forward(self, x):
+        return self.shifted(self.folded(self.up(x))) * self.gain
+
+
+def test_what_a_class_holds(no_fallback, monkeypatch):
+    """Numbers that its methods read of it, and methods of every kind."""
+    model = Classy()
+    ours = transfuse.optimize(model, (X,), never_slower=False)
+    results = [ours(X)]
+    for name, value in (
+        ("shift", 3.0),
+        ("folded", staticmethod(lambda y: y.tanh())),
+        ("shifted", classmethod(lambda cls, y: y - cls.shift)),
+        ("gain", property(lambda self: 5.0)),
+        ("shift", 7.0),
+    ):
+        monkeypatch.setattr(Classy, name, value)
+        results.append(ours(X))
+        assert torch.allclose(results[-1], model(X), atol=1e-5), name
+        assert not torch.equal(*results[-2:]), name
+
+
+def test_a_number_that_a_static_method_reads(no_fallback, monkeypatch):
+    model = Classy()
+    ours = transfuse.optimize(model, (X,), never_slower=False)
+    ours(X)
+    monkeypatch.setitem(globals(), "FACTOR", 9.0)
+    assert torch.allclose(ours(X), model(X), atol=1e-5)
