@@ -322,8 +322,7 @@ class Run(torch.autograd.Function):
             del outputs[count:]
         else:
             ctx.save_for_backward(*leaves)
-        if count > 1:
-            ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(False)  # where none comes none goes on, not zeros: an optimiser tells them apart
         if not program.reaches_all and (still := program.roles(ctx.needs_input_grad[1:])[1]):
             ctx.mark_non_differentiable(*[outputs[i] for i in still])
         return tuple(outputs)

@@ -117,6 +117,8 @@ class Region:
         choices, modes = self.choices, self.modes
         never_slower, has_sizes = self.options.never_slower, bool(self.size_count)
         program, grad_enabled = self.differentiable_program, torch._C.is_grad_enabled
+        # Leaves that no gradient flows to have no place in autograd's graph: what they come from is not to be asked for one.
+        loose = set(range(count)).difference(*self.reach)
 
         def call(*arguments):
             if self.failure is not None:
@@ -143,6 +145,8 @@ class Region:
                         if not choice.takes_ours:
                             return eager(*arguments)
                 if grad:
+                    if loose:
+                        leaves = [leaf.detach() if i in loose else leaf for i, leaf in enumerate(leaves)]
                     return library.with_gradient((program, sizes, mode), *leaves)
                 return library.run_detached(leaves, handle, sizes, mode)
             except RuntimeError as error:

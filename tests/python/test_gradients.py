@@ -183,6 +183,31 @@ def test_double_backward():
     assert torch.allclose(h, q)
 
 
+def test_what_lies_behind_a_detached_value_gets_no_gradient():
+    """None, as in PyTorch, not zeros, by which an optimiser would let it decay: also where PyTorch computes in between."""
+
+    class Behind(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = [nn.ConvTranspose1d(2, 2, 3, padding=1) for _ in range(3)]
+
+        def forward(self, x):
+            y = self.second(x)
+            return y + self.first(x).cumsum(-1).detach(), self.third(self.first(x).cumsum(-1))
+
+    model, x = Behind(), torch.randn(1, 2, 5)
+    ours = transfuse.optimize(model, (x,), never_slower=False)
+    for outputs in ([0], [1], [0, 1]):
+        found = []
+        for m in (ours, model):
+            model.zero_grad()
+            results = m(x)
+            sum(results[i].sum() for i in outputs).backward()
+            found.append([None if p.grad is None else p.grad.clone() for p in model.parameters()])
+        assert [g is None for g in found[0]] == [g is None for g in found[1]], outputs
+        torch.testing.assert_close(*[[g for g in gradients if g is not None] for gradients in found])
+
+
 class Around(nn.Module):
     """A region between whose leaves PyTorch computes: one of them comes from another."""
 
