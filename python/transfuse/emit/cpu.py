@@ -126,7 +126,8 @@ class Printer:
         whole = lambda key: [int(v) for v in node.keys[key]]  # noqa: E731
         op = node.op
         if op == "full":  # among what is made of parameters
-            return f"torch.full({self._list(series, 'shape', 0, 0)}, {self._number([n.keys['value'][0] for n in series])}, dtype=torch.float64)"
+            value = self._number([n.keys["value"][0] for n in series])
+            return f"torch.full({self._list(series, 'shape', 0, 0)}, {value}, dtype=torch.float64)"
         if op in INFIX and not node.keys and len(given) == 2:
             return f"{given[0]} {INFIX[op]} {given[1]}"
         if op in UNARY and not node.keys:

@@ -222,6 +222,9 @@ def text(
         asked = f"    strict = {strict} and {'dtype' if floats else 'leaves[0].dtype'} == torch.float32\n"
         portable_when, by = "strict or need in (-2, -3)", "torch.ops.aten.convolution if strict else @CONVOLVE@"
         by = by if convolve else "@CONVOLVE@"
+    as_written = f"written({by}, *given)"
+    if statistics:
+        as_written = f"[t if i < results else t.float() for i, t in enumerate({as_written})]"
     leaves = "    leaves = [leaf.contiguous() for leaf in given]"
     if halves:
         leaves = (
@@ -264,7 +267,7 @@ def text(
         else "(n if isinstance(n, int) else sizes.setdefault(n, m))",
         "@ELSEWHERE@": "; what its kernels cannot take is computed as it is written" if falls else "",
         "@WRITTEN@": "written" if falls else "_",
-        "@PORTABLE@": f"{asked}    if {portable_when}:\n        return written({by}, *given)\n" if falls else "",
+        "@PORTABLE@": f"{asked}    if {portable_when}:\n        return {as_written}\n" if falls else "",
         "@LEAVES@": leaves,
         "@CONVOLVE@": "convolve" if convolve else "None" if derived else "torch.ops.aten.convolution",
         "@RESULTS@": ", results" if statistics else "",
