@@ -236,6 +236,8 @@ def test_both_modes_are_written_by_one_function():
         evaluation
         == "lambda convolve, *leaves: train_as_written(convolve, *[leaves[i] for i in (0, 1, 4, 5, 2, 3)])[:1]"
     )
+    last = EVAL.replace("x, w, mean, var, norm_weight, norm_bias)", "x, w, norm_weight, norm_bias, mean, var)")
+    assert functions.by_one_function(TRAIN, last)[1] == "lambda *leaves: train_as_written(*leaves)[:1]"
     other = EVAL.replace("avg(batch_norm, [2])", "avg(batch_norm, [3])")
     assert functions.by_one_function(TRAIN, other) == (TRAIN, other)
 

@@ -133,10 +133,12 @@ def by_one_function(train: str, evaluation: str) -> tuple[str, str]:
         given = "*running" if len(norms) == 1 else f"*running[{2 * k}:{2 * k + 2}]"
         lines[i] = f"{lines[i][:-1]}, {given})"
     said = mine[0].replace("):\n", ", *running):\n", 1).replace('."""', '. running: statistics of eval mode."""')
-    order, other = [all_.index(name) for name in [*names, *running]], "*leaves"
+    order = [all_.index(name) for name in [*names, *running]]
+    call = f"lambda *leaves: {mine[1]}(*leaves)[:1]"
     if order != sorted(order):
-        other = f"leaves[0], *[leaves[1 + i] for i in ({', '.join(map(str, order))})]"
-    return said + "\n".join(lines), f"lambda *leaves: {mine[1]}({other})[:1]"
+        listed = f"*[leaves[i] for i in ({', '.join(map(str, order))})]"
+        call = f"lambda convolve, *leaves: {mine[1]}(convolve, {listed})[:1]"
+    return said + "\n".join(lines), call
 
 
 NORM = re.compile(r"(?m)^    (\w+) = batch_norm\((\w+(?:\[\d\])?), (\w+, \w+|None, None), ([^,()]*)(, \*running)?\)$")
