@@ -7,6 +7,7 @@ import re
 from transfuse.emit import derived
 from transfuse.emit.formula import python_of
 from transfuse.emit.model import as_written
+from transfuse.emit.text.layout import WIDTH
 
 
 def region(part) -> str:
@@ -46,7 +47,7 @@ def programs(parts, regions: list[str], statistics: bool) -> str:
         told, results = leaves[part.name], f", {part.sized.region.differentiable}" if statistics else ""
         told = told if told == "LEAVES" else f"[{wrapped_list(told, ' ' * (8 + len(part.name)))}]"
         entry = f'    "{part.name}": ({told}, {outputs[part.name]}, {name_of(text)}{results}),'
-        if told != "LEAVES" or len(entry) > LINE:
+        if told != "LEAVES" or len(entry) > WIDTH:
             apart = " " if told == "LEAVES" else NEW
             behind = NEW if told == "LEAVES" or text.startswith("lambda ") else " "
             entry = f'    "{part.name}": ({told},{apart}{outputs[part.name]},{behind}{name_of(text)}{results}),'
@@ -69,7 +70,6 @@ def _in_both_modes(parts, regions: list[str], leaves: dict, outputs: dict) -> tu
     return more, f'lambda **sizes: PROGRAMS["{parts[0].name}"][1](**sizes)[:1]'
 
 
-LINE = 150
 NEW = "\n        "
 
 

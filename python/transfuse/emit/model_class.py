@@ -13,8 +13,7 @@ from transfuse.emit import runtime
 from transfuse.emit.model import Printer, attribute, user_inputs
 from transfuse.emit.source import Reference
 from transfuse.problem import ProblemError
-
-WIDTH = 150
+from transfuse.emit.text.layout import WIDTH
 
 
 def model_class(found, ref: Reference, modes, network: bool = False) -> str:

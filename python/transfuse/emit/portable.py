@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from math import prod
 
+from transfuse.emit.text.layout import WIDTH
+
 CALL = re.compile(r"\bconvolve\(\w+, (\w+), (\w+), (\[[^]]*\], \[[^]]*\], \[[^]]*\], (?:True|False), \[[^]]*\], \d+)\)")
 
 
@@ -175,7 +177,7 @@ LOOP = re.compile(r"(?m)^( *for \([^\n]*\))\n +(part \+= [^\n]*;)$")
 def of_floats(text: str) -> str:
     """The kernel where elements are float: they need not be made it."""
     text = re.sub(r"\(float\)(?=\w+\[)", "", text).replace("float(sum)", "sum")
-    return LOOP.sub(lambda m: line if len(line := f"{m[1]} {m[2]}") <= 150 else m[0], text)
+    return LOOP.sub(lambda m: line if len(line := f"{m[1]} {m[2]}") <= WIDTH else m[0], text)
 
 
 def _filled(text: str, words: dict[str, str]) -> str:

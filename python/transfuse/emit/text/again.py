@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from transfuse.emit.text.layout import WIDTH
+
 SUM = re.compile(
     r"\n +double (?P<a>a\d*) = 0\.0;\n +for \(int (?P<r>r\d*) = 0; (?P=r) < (?P<count>\w+); \+\+(?P=r)\) (?P=a) \+= (?P<term>[^\n;]*);"
 )
@@ -81,7 +83,7 @@ def taps_again(text: str) -> str:
 
 def _on_one_line(match: re.Match) -> str:
     line = f"\n{match[1]} {match[2]} {match[3]}"
-    return line if len(line) < 150 else match[0]
+    return line if len(line) < WIDTH else match[0]
 
 
 TWICE = re.compile(

@@ -7,8 +7,8 @@ import re
 from transfuse.emit.text.loops import conditions_met, lanes_by_number, rows_in_a_line
 from transfuse.emit.text.same import aliases_gone, blocks_opened, stored_by_its_thread
 from transfuse.emit.text.tokens import one_value, until_settled
+from transfuse.emit.text.layout import WIDTH
 
-WIDTH = 150
 NUMBERED = re.compile(r"(?<![.\w])([a-z]+)(\d+)\b(?!\()")
 TAKEN = {
     "p",

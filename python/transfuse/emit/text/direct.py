@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from transfuse.emit.text.tokens import one_value
+from transfuse.emit.text.layout import WIDTH
 
-WIDTH = 150
 OWN_LINE = re.compile(r"( *)const (?:int|long long|bool) (\w+) = ([^;]*);")
 DECLARED = re.compile(r" *const (?:int|long long|bool|float|double|auto) [^;]*;")
 FUNCTION = re.compile(r"(?m)^(?:__global__|DEVICE|template) [^\n]*\{\n(?:[ #][^\n]*\n)+\}")

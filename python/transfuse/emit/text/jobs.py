@@ -6,8 +6,8 @@ import re
 
 from transfuse.emit.text.sums import BY_TERMS, THREADS
 from transfuse.emit.text.tokens import until_settled
+from transfuse.emit.text.layout import WIDTH
 
-WIDTH = 150
 EACH = """// f(i) for the elements i < count of a block.
 template <class F> DEVICE void tf_each(int block, int count, F f) { if (const int i = block * 256 + threadIdx.x; i < count) f(i); }"""
 SUMS = """// Sums of `terms` terms, N of them a block: an output's are shared by 256 / N threads and added up in a fixed order.

@@ -7,6 +7,7 @@ from math import prod
 
 from transfuse.emit.text.held import one_group
 from transfuse.emit.text.tokens import split, tokens
+from transfuse.emit.text.layout import WIDTH
 
 PREDICATE = re.compile(r'"\{\\n\.reg \.pred p;\\nsetp\.ne\.b32 p, (?P<number>%\d+), 0;\\n(?P<product>wgmma\.[^"]*")')
 END = re.compile(r'(?P<factors>"[^"\n]*), p, (?P<rest>[^"\n]*;)\\n\}"(?P<given>[^;]*), "r"\(1\)\);')
@@ -92,7 +93,7 @@ def _rings(text: str) -> str:
         members = re.findall(r"    Barrier ([^;\n]*);(?:  // ?([^\n]*))?\n", m[1])
         line = f"    Barrier {', '.join(names for names, _ in members)};"
         notes = "; ".join(note for _, note in members if note)
-        if len(line) > 150 or len(notes) > 130:
+        if len(line) > WIDTH or len(notes) > 130:
             return m[0]
         return f"struct Barriers {{{f'  // {notes}' if notes else ''}\n{line}\n}};"
 

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 
 from transfuse.emit.text.machine import bytes_named
+from transfuse.emit.text.layout import WIDTH
 
-WIDTH = 150
 FIRST = '#define UNROLL _Pragma("unroll")'
 SEVERAL = 4  # times a word is said for less room than its definition takes
 
