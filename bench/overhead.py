@@ -4,9 +4,10 @@
 
 Processor time of one thread in microseconds a call, the best of many batches of calls. "operator" is transfuse::run alone, with
 the little that there is to compute; the difference to "call" is spent in Python; "new size" is the first call of a size, the
-median of twenty: rewriting and planning. Where there is a GPU, the host's time for row A
-follows: without gradients, with them, and forward with backward. "nothing" is an autograd function of the same tensors that
-computes nothing: what PyTorch's engine itself takes.
+median of twenty: rewriting and planning. Where there is a GPU, the host's time of a call follows, until it returns: without
+gradients for several rows, beside y.mul(2) of PyTorch, one launch, which tells how fast the host is; and for row A without gradients, with
+them, and forward with backward. "nothing" is an autograd function of the same tensors that computes nothing: what PyTorch's engine
+itself takes.
 """
 
 import os
@@ -99,17 +100,42 @@ def kept_kernels() -> int:
     return sum(1 for file in Path(folder).rglob("*") if file.is_file()) if torch.cuda.is_available() else 0
 
 
-def host_microseconds(call, calls=20, seconds=0.3) -> float:
-    """Until the call returns, the best of many batches: so few calls in each that the GPU's queue never fills, so many
+def host_batches(call, calls=20, seconds=0.3) -> list[float]:
+    """Until the call returns, for many batches, sorted: so few calls in each that the GPU's queue never fills, so many
     batches that the processor is awake (in the first hundredths of a second a call takes half as long again)."""
-    best, end = float("inf"), time.perf_counter() + seconds
+    taken, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end:
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(calls):
             call()
-        best = min(best, time.perf_counter() - start)
-    return 1e6 * best / calls
+        taken.append(1e6 * (time.perf_counter() - start) / calls)
+    return sorted(taken)
+
+
+def host_microseconds(call) -> float:
+    return host_batches(call)[0]
+
+
+def calls_of_rows(rows=("A", "B", "C", "D", "d1", "f1", "f5")) -> None:
+    """A call of the module from Python, in eval mode; the operator that it ends in, alone; PyTorch's y.mul(2)."""
+    y = torch.rand(64, device="cuda")
+    print(f"\n{'host, no_grad':24}{'call':>8}{'median':>8}{'operator':>10}{'PyTorch':>9}{'y.mul(2)':>10}")
+    for name in rows:
+        reference = problem.load(Path(__file__).parent / "models" / f"{name}.py")
+        if hasattr(reference.module, "batch_size"):
+            reference.module.batch_size = 1  # the queue must not fill
+        model, (x,) = reference.model(device="cuda").eval(), reference.inputs(device="cuda")
+        ours = transfuse.optimize(model, (x,), never_slower=False)
+        with torch.no_grad():
+            ours(x)
+            region, leaves = only_region(ours, [x])
+            mode = region.call_mode(x, False)
+            whole = host_batches(lambda ours=ours, x=x: ours(x))
+            operator = host_microseconds(lambda: library.run_detached(leaves, region.handle, (), mode))
+            plain, mul = host_microseconds(lambda model=model, x=x: model(x)), host_microseconds(lambda: y.mul(2))
+        median = whole[len(whole) // 2]
+        print(f"{name:24}{whole[0]:8.1f}{median:8.1f}{operator:10.1f}{plain:9.1f}{mul:10.1f}", flush=True)
 
 
 class Nothing(torch.autograd.Function):
@@ -161,5 +187,6 @@ def on_a_gpu() -> None:
 if __name__ == "__main__":
     main()
     if torch.cuda.is_available():
+        calls_of_rows()
         on_a_gpu()
     new_sizes("cuda" if torch.cuda.is_available() else "cpu")
