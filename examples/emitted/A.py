@@ -74,7 +74,7 @@ template <int N, class Term, class Store> DEVICE void tf_sums(int block, int cou
 }
 DEVICE float tf_taken(bool taken, float x) { return __uint_as_float(__float_as_uint(x) & -(unsigned)taken); }
 
-__global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int height, int width, int n7, int height_x_width, int n9, int n17, int n19,
+__global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int height, int width, int n7, int height_x_width, int n10, int n18, int n20,
     tf_divisor per_count_1) {
     __shared__ double tf_rows[128];  // [row][interval of the contiguous axis]
     TF_AFTER();
@@ -95,8 +95,8 @@ __global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int hei
             bool in1[2][PICK(4, 8)];
             UNROLL for (int l = 0; l < PICK(4, 8); ++l) {
                 const int i2 = column + l;
-                in1[0][l] = i2 >= 1 && i2 <= n9;
-                in1[1][l] = i2 >= 0 && i2 <= n9;
+                in1[0][l] = i2 >= 1 && i2 <= n10;
+                in1[1][l] = i2 >= 0 && i2 <= n10;
             }
             UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j1 = 0; j1 < 2; ++j1) {
@@ -114,11 +114,11 @@ __global__ KERNEL(256) forward_moments(READ p0, double* p1, int count_1, int hei
     __syncthreads();
     const int lane2 = threadIdx.x % 32;
     for (int task = (int)threadIdx.x / 32; task < 2; task += 8) {
-        const int q3 = q1 / 64, outer2 = q1 - q3 * 64, to = task * 2 + q3 * 256 + outer2 * 4 + (begin / 64) * n17;
+        const int q3 = q1 / 64, outer2 = q1 - q3 * 64, to = task * 2 + q3 * 256 + outer2 * 4 + (begin / 64) * n18;
         double sum2[2] = {};
         for (int t2 = lane2; t2 < rows; t2 += 32) {
             const int i3 = begin + t2;
-            if (task == 0 ? i3 >= 1 && i3 <= n19 : i3 >= 0 && i3 <= n19)
+            if (task == 0 ? i3 >= 1 && i3 <= n20 : i3 >= 0 && i3 <= n20)
                 UNROLL for (int j = 0; j < 2; ++j) sum2[j] += tf_rows[t2 * 2 + j];
         }
         UNROLL for (int j2 = 0; j2 < 2; ++j2) {
@@ -152,7 +152,7 @@ __global__ KERNEL(256) forward_moments_tail(const double* p0, const float* p1, c
     }, [&](int o, double sum) { p3[o] = sum * scale + p2[o % 128]; });
 }
 
-__global__ KERNEL(256) forward_general_moments(READ p0, double* p1, int height, int width, int n7, int height_x_width, int n9, int n17) {
+__global__ KERNEL(256) forward_general_moments(READ p0, double* p1, int height, int width, int n7, int height_x_width, int n10, int n18) {
     __shared__ double tf_rows[512];  // [row][interval of the contiguous axis]
     TF_AFTER();
     TF_BESIDE();
@@ -166,8 +166,8 @@ __global__ KERNEL(256) forward_general_moments(READ p0, double* p1, int height, 
                 value[u][0] = (float)p0[v1 + row * width + q2 * n7 + outer1 * height_x_width];
             }
             bool in1[2][1];
-            in1[0][0] = v1 >= 1 && v1 <= n9;
-            in1[1][0] = v1 >= 0 && v1 <= n9;
+            in1[0][0] = v1 >= 1 && v1 <= n10;
+            in1[1][0] = v1 >= 0 && v1 <= n10;
             UNROLL for (int u = 0; u < 4; ++u)
                 UNROLL for (int j1 = 0; j1 < 2; ++j1) {
                     float part = in1[j1][0] ? value[u][0] : 0.0f;
@@ -186,7 +186,7 @@ __global__ KERNEL(256) forward_general_moments(READ p0, double* p1, int height, 
         const int q3 = q1 / 64, outer2 = q1 - q3 * 64, to = task * 2 + q3 * 256 + outer2 * 4;
         double sum2[2] = {};
         for (int t2 = lane2; t2 < height; t2 += 32)
-            if (task == 0 ? t2 >= 1 && t2 <= n17 : t2 >= 0 && t2 <= n17)
+            if (task == 0 ? t2 >= 1 && t2 <= n18 : t2 >= 0 && t2 <= n18)
                 UNROLL for (int j = 0; j < 2; ++j) sum2[j] += tf_rows[t2 * 2 + j];
         UNROLL for (int j2 = 0; j2 < 2; ++j2) {
             for (int d = 16; d > 0; d /= 2) sum2[j2] += __shfl_down_sync(0xffffffffu, sum2[j2], d);
@@ -386,7 +386,7 @@ def compiled(name, dtype, device):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_1587de22b403", *key]), "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_0d20c1bcdc79", *key]), "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

@@ -321,13 +321,13 @@ __global__ KERNEL(256) train_moments_tail(const double* p0, double* p1, const do
         tf_sums<8>(block2, 128, 64, [&](int o, int t) { return p2[t] * p3[t * 128 + o]; }, [&](int o, double sum) { p4[o] = sum * scale; });
 }
 __global__ KERNEL(256) train_moments_tail_3(const double* p0, const float* p1, float* p2, float* p3, const double* p4, const float* p5, float* p6,
-    int count_1, int n26, int count_3, int count, double scale) {
+    int count_1, int batch, int count_3, double scale) {
     TF_SEQUENCE();
     EACH(block1, count_3) {
         if (block1 < 1) tf_each(block1, 128, [&](int i) { p2[i] = p0[i] + p1[i]; });
         else if (block1 < 2) tf_each(block1 - 1, 128, [&](int i) { p3[i] = -p0[i]; });
-        else tf_sums<8>(block1 - 2, count, 64 * count_1, [&](int o, int t) {
-            return p4[o / 128 * 64 + t % 64 + t / 64 * n26] * p5[t % 64 * 128 + o % 128];
+        else tf_sums<8>(block1 - 2, 128 * batch, 64 * count_1, [&](int o, int t) {
+            return p4[o / 128 * 64 + t % 64 + t / 64 * (64 * batch)] * p5[t % 64 * 128 + o % 128];
         }, [&](int o, double sum) { p6[o] = sum * scale - p0[o % 128]; });
     }
 }
@@ -377,10 +377,10 @@ __global__ KERNEL(256) eval_prepare(READ p0, float* p1, READ p2, READ p3, float*
     TF_AFTER();
 }
 __global__ KERNEL(256) eval_moments_tail(const double* p0, const float* p1, const float* p2, const float* p3, const float* p4, float* p5, int count_1,
-    int n6, int count0, int count1, double scale) {
+    int batch, double scale) {
     TF_SEQUENCE();
-    EACH(block, count0) tf_sums<8>(block, count1, 64 * count_1, [&](int o, int t) {
-        return p0[o / 128 * 64 + t % 64 + t / 64 * n6] * p1[t % 64 * 128 + o % 128];
+    EACH(block, 16 * batch) tf_sums<8>(block, 128 * batch, 64 * count_1, [&](int o, int t) {
+        return p0[o / 128 * 64 + t % 64 + t / 64 * (64 * batch)] * p1[t % 64 * 128 + o % 128];
     }, [&](int o, double sum) { p5[o] = (sum * scale + p2[o % 128]) * p3[o % 128] + p4[o % 128]; });
 }
 // The portable path, for any GPU and size: a thread computes one output o; along each axis o + padding = stride * i + dilation * k.
@@ -439,8 +439,8 @@ extern "C" long long train(void* const* leaf, const long long* size, cudaStream_
         32 * depth * height);
     launch(train_prepare, 1033, 256, 0, 1, true, stream, leaf[2], at_1, leaf[1], at_0, at_4);
     launch(train_moments_tail, 8, 256, 0, 8, true, stream, at_5, at_6, at_6, at_0, at_7, batch, count_1, 1.0 / (36 * mid_depth * mid_height));
-    launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, 64 * batch, count_3,
-        128 * batch, 1.0 / (36 * mid_depth * mid_height));
+    launch(train_moments_tail_3, count_3, 256, 0, 1, true, stream, at_7, at_1, out[1], at_2, at_5, at_0, at_3, count_1, batch, count_3,
+        1.0 / (36 * mid_depth * mid_height));
     launch(train_dense, 132, 384, 221696, 1, true, stream, at_4,
         sizes_of(batch, depth, height, 32, batch, mid_depth, mid_height, 36, batch, mid_depth, count_4, 1, batch * mid_depth * count_4), at_2, at_8,
         boxes_of(leaf[0], {32, height, depth, batch, 64}, {36, 8, 5, 1, 4}));
@@ -460,8 +460,8 @@ extern "C" long long eval(void* const* leaf, const long long* size, cudaStream_t
     launch(train_moments, 64 * batch * count_1, 256, 0, 1, arch >= 90, stream, leaf[0], at_4, count_1, batch, count_2, 64 * depth * height * width,
         depth * height * width);
     launch(eval_prepare, 35, 256, 0, 1, arch >= 90, stream, leaf[2], at_3, leaf[6], leaf[3], at_0, leaf[4], leaf[5], at_1, leaf[1], at_2);
-    launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, 64 * batch, 16 * batch,
-        128 * batch, 1.0 / (mid_depth * mid_height * mid_width));
+    launch(eval_moments_tail, 16 * batch, 256, 0, 1, arch >= 90, stream, at_4, at_2, at_3, at_0, at_1, out[0], count_1, batch,
+        1.0 / (mid_depth * mid_height * mid_width));
     return (long long)cudaGetLastError();
 }
 extern "C" long long convolve(float* const* at, const Extents* s, cudaStream_t stream, int, int) {
@@ -479,7 +479,7 @@ def compiled(name, device):
     key = f"{major}{minor}" + "a" * (major == 9)
     if key not in _built:
         options = {"extra_cuda_cflags": [f"-gencode=arch=compute_{key},code=sm_{key}"], "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline(f"transfuse_255dbbe153a6_{key}", "", SOURCE, **options))
+        _built[key] = ctypes.CDLL(load_inline(f"transfuse_0ae38196d2e6_{key}", "", SOURCE, **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
     return function, 10 * major + minor

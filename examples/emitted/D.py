@@ -134,10 +134,8 @@ DEVICE void transpose(const unsigned char* raw, unsigned char* stage, int t) {
     const unsigned* in = (const unsigned*)raw;
     UNROLL for (int turn = 0; turn < TURNS; turn += AT_ONCE) {
         unsigned word[AT_ONCE][CHANNELS];  // all reads of a batch before its writes: one latency, not one a pixel
-        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
-            const int p = min((turn + f) * TRANSPOSERS + t, WORDS - 1);
-            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + p];
-        }
+        UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++)
+            UNROLL for (int j = 0; j < CHANNELS; j++) word[f][j] = in[j * WORDS + min((turn + f) * TRANSPOSERS + t, WORDS - 1)];
         UNROLL for (int f = 0; f < AT_ONCE && turn + f < TURNS; f++) {
             const int p = (turn + f) * TRANSPOSERS + t, to = WORD * p, beside = WORD * p + WORD - 1;
             if (p >= WORDS) continue;
@@ -432,7 +430,7 @@ def compiled(name, dtype, device, told):
     if key not in _built:
         flags = [f"-DSTORED={key[0]}", f"-D{told}", f"-gencode=arch=compute_{key[-1]},code=sm_{key[-1]}", "-diag-suppress=177,550"]
         options = {"extra_cuda_cflags": flags, "is_python_module": False, "no_implicit_headers": True}
-        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_d4469a42426f", *key]), "", SOURCE.replace(".f16.f16",
+        _built[key] = ctypes.CDLL(load_inline("_".join(["transfuse_80a9bfad31d8", *key]), "", SOURCE.replace(".f16.f16",
                 ".bf16.bf16" if dtype == torch.bfloat16 else ".f16.f16"), **options))
     function = _built[key][name]
     function.restype, function.argtypes = ctypes.c_longlong, [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2

@@ -9,6 +9,7 @@ from emitted import BUILDS, SEEDS, builds, compiled, device_part, example, names
 from transfuse import emit, library, problem
 from transfuse.emit import device
 from transfuse.emit.compiler import refused
+from transfuse.emit.launches import Told
 from transfuse.emit.rolled import rolled
 from transfuse.emit.text import specialised
 from transfuse.emit.text.values import constants
@@ -75,9 +76,9 @@ def test_a_text_that_the_compiler_refuses_is_put_plainly(monkeypatch):
     brief_text = device.assembled({"fp32": [("f", kernel)]})[0]["fp32"]
     assert refused(brief_text, "-DSTORED=float") is None
     assert "undefined" in refused("__global__ void f(float* y) { y[0] = missing; }")
-    monkeypatch.setattr(device, "_briefly", lambda builds: ({"fp32": "__global__ void f( {}"}, {"f": {0}}))
-    code, unread = device.assembled({"fp32": [("f", kernel)]})
-    assert refused(code["fp32"], "-DSTORED=float") is None and unread == {}
+    monkeypatch.setattr(device, "_briefly", lambda builds: ({"fp32": "__global__ void f( {}"}, Told({"f": {0}})))
+    code, told = device.assembled({"fp32": [("f", kernel)]})
+    assert refused(code["fp32"], "-DSTORED=float") is None and told == Told()
 
 
 STUBS = """

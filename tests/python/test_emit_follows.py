@@ -5,8 +5,8 @@ import subprocess
 
 from transfuse.emit import follows, tables_named
 from transfuse.emit.host import sizes_read
-from transfuse.emit.launches import Kernel, Launch, Parameter, Program
-from transfuse.emit.text.again import sums_again
+from transfuse.emit.launches import Kernel, Launch, Parameter, Program, Told
+from transfuse.emit.text.again import factors_told, numbers_again, sums_again
 from transfuse.emit.text.boxes import boxes
 from transfuse.emit.text.cuts import cuts
 from transfuse.emit.text.finished import finished
@@ -41,10 +41,10 @@ __global__ void __launch_bounds__(256) f(float* p, int h, int w, int n3, int hw,
 
 def test_what_follows_from_sizes_is_said():
     known = follows.found([program(SIZES, EXTENTS)])
-    assert known == {"f": {3: "3 * @1 * @2", 4: "@1 * @2", 5: "@1 - 1"}}
-    unread: dict = {}
-    found = follows.said(TEXT, known, unread)
-    assert unread == {"f": {3, 4, 5}} and "f(float* p, int h, int w, int c) {" in found
+    assert known == follows.Found({"f": {3: "3 * @1 * @2", 4: "@1 * @2", 5: "@1 - 1"}}, {"f": {}})
+    told = Told()
+    found = follows.said(TEXT, known, told)
+    assert told.unread == {"f": {3, 4, 5}} and "f(float* p, int h, int w, int c) {" in found
     assert "at = q * 3 * h * w + k;" in found and "if (k < h && (k - 1) & 1)" in found
     assert "p[((q * 3 + q) * h + k) * w + k] = c;" in found
     assert "void place(float* p, int h, int w, R rest)" in found and "place(p, h, w, [&]" in found
@@ -53,7 +53,84 @@ def test_what_follows_from_sizes_is_said():
 
 def test_what_two_launches_give_differently_is_given():
     other = program({**SIZES, "hw": "height * height"}, EXTENTS)
-    assert 4 not in follows.found([program(SIZES, EXTENTS), other])["f"]
+    assert 4 not in follows.found([program(SIZES, EXTENTS), other]).follows["f"]
+
+
+SUMS = """
+__global__ void __launch_bounds__(256) f(float* p, int n6, int count, int c) {
+    for (int block = blockIdx.x; block < count; block += gridDim.x) p[block] = sum(c, block * n6);
+}
+"""
+
+
+def test_a_size_is_given_instead_of_its_multiples():
+    known = follows.found([program({"n6": "432 * batch", "count": "count_2", "c": "depth"}, {"count_2": "4 * batch"})])
+    assert known.multiples == {"f": {1: ("432", "batch"), 2: ("4", "batch")}}
+    told = Told()
+    found = follows.multiples(SUMS, known, told)
+    assert (
+        "f(float* p, int batch, int c) {" in found
+        and "block < 4 * batch;" in found
+        and "block * (432 * batch)" in found
+    )
+    assert told.call("f", ["out[0]", "432 * batch", "count_2", "depth"]) == ("f", ["out[0]", "batch", "depth"])
+    one = follows.found([program({"n6": "432 * batch", "count": "batch", "c": "depth"}, {})])
+    assert follows.multiples(SUMS, one, Told()) == SUMS  # it is given the size
+
+
+DENSE = """
+DEVICE void store_role(const Sizes& s, const Operands& operands) {
+    float* to = operands.y0 + offset_of(operands.ys0, n, group * COUT + CHANNEL(0), d, h, w);
+    for (int i = 0; i < 8; i++, to += operands.ys0.c) to[0] = operands.r0[n * operands.rs0.n + i * operands.rs0.c];
+}
+"""
+
+
+def strided(strides: str) -> str:
+    sizes = "{{batch, 4, 4, 4}, {batch, depth, height, width}, {1, 1, 1, 1}, 1}"
+    told = [("Sizes", "s", sizes), ("Strides", "rs0", "{32, 1, 0, 0, 0}"), ("Strides", "ys0", strides)]
+    kernel = Kernel("f", DENSE, [Parameter(*p) for p in told])
+    made = Program([kernel], [Launch(kernel, "1", 256, 0, 1, False, "")], [], [], "", [], {})
+    return follows.strides(made).launches[0].kernel.text
+
+
+def test_strides_that_follow_from_the_output_are_said():
+    text = strided("{32 * depth * height * width, depth * height * width, height * width, width, 1}")
+    assert (
+        "operands.y0 + (((n * 32 + group * COUT + CHANNEL(0)) * s.out[1] + d) * s.out[2] + h) * s.out[3] + w;" in text
+    )
+    assert "to += s.out[1] * s.out[2] * s.out[3])" in text and "operands.r0[n * 32 + i * 1]" in text
+    last = strided("{32 * depth * height * width, 1, 32 * height * width, 32 * width, 32}")  # channels last
+    assert "offset_of(operands.ys0, " in last and "operands.ys0.c" in last
+
+
+TAIL = """
+__global__ void __launch_bounds__(256) train_tail(const double* p0, double* p1, int n) {
+    each(n, [&](int o, double sum) { p1[o] = sum; });
+}
+__global__ void __launch_bounds__(256) eval_tail(const double* p0, float* p1, int n, double scale) {
+    each(n, [&](int o, double sum) { p1[o] = sum * scale; });
+}
+"""
+
+
+def test_kernels_that_differ_in_a_factor_are_one():
+    told = Told()
+    found = factors_told(TAIL, told)
+    assert found.count("__global__") == 1 and "train_tail(const double* p0, S* p1, int n, double scale)" in found
+    assert told.call("train_tail", ["a", "b", "n"]) == ("train_tail<double>", ["a", "b", "n", "1.0"])
+    assert told.call("eval_tail", ["a", "b", "n", "1.0 / n"]) == ("train_tail<float>", ["a", "b", "n", "1.0 / n"])
+    other = TAIL.replace("sum * scale", "2 * sum * scale")
+    assert factors_told(other, Told()) == other
+
+
+def test_a_number_that_was_divided_is_read_whole():
+    body = "    const int b = blockIdx.x, q = b / 16, r = b - q * 16;\n    p[%s] = 1;\n"
+    kernel = "\n__global__ void __launch_bounds__(256) f(float* p) {\n" + body + "}\n"
+    for place, said in (("(q * 16 + r) * depth", "b * depth"), ("q * 432 + r * 27 + i", "b * 27 + i")):
+        assert numbers_again(kernel % place) == kernel.replace(", q = b / 16, r = b - q * 16", "") % said
+    for place in ("q * 432 + r * 26", "(q * 16 + r) * depth + q"):
+        assert numbers_again(kernel % place) == kernel % place
 
 
 def test_places_axis_by_axis():

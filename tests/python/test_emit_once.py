@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from transfuse.emit.alike import EACH, one_text, said_for_each
+from transfuse.emit.alike import EACH, as_compiled, one_signature, one_text, said_for_each
 from transfuse.emit.builds import shared
 from transfuse.emit.chunks import Chunk
 from transfuse.emit.dissolved import dissolved
@@ -142,18 +142,43 @@ def test_kernels_of_tensor_cores_are_one_text():
     second = SPACE % {"name": "eval_dense", "tile": 2, "told": "const float* r0;", "read": 0, "own": ""}
     text = one_text(f"\nint before;{first}\nint between;{second}")
     own = r"\nnamespace %s_ \{\n#define PICK\(train_dense, eval_dense\) %s\n(.*?)\n#undef PICK\n\}"
-    begin, again = (re.search(own % (n, n), text, re.S)[1] for n in ("train_dense", "eval_dense"))
+    compiled = as_compiled(text)
+    begin, again = (re.search(own % (n, n), compiled, re.S)[1] for n in ("train_dense", "eval_dense"))
     assert begin == again and "constexpr int TILE = PICK(4, 2);" in begin and "TILE * PICK(4, 2);" in begin
-    assert "#if PICK(1, 0)  // train_dense\nstruct Own { int a; };\n#endif" in begin
+    assert (
+        "= PICK(4, 2);\nstruct Operands { const float* r0; };\nstruct Own { int a; };\n" in begin
+    )  # what one alone needs does no harm
     assert "struct Operands { const float* r0; };" in begin and "g(operands.r0, n);" in begin
-    assert "PICK(train_dense, eval_dense)(" in begin and "using eval_dense_::eval_dense;" in text
+    assert "PICK(train_dense, eval_dense)(" in begin and "using eval_dense_::eval_dense;" in compiled
     assert one_text(f"\n{first}") == f"\n{first}"
     defined, source = said_for_each(text)
     assert source == f"\nint before;\n{EACH}\n\nint between;\n"
     space: dict = {}
     exec(f"{defined}found = {EACH}", space)
-    assert space["found"].replace(space["ROLES"], f"{begin}\n") in f"{text}\n"
+    assert space["found"].replace(space["ROLES"], f"{begin}\n") in compiled
     assert said_for_each(first) == ("", first)
+
+
+STATISTICS = """static __device__ void product_role(int n, float* partial, int t) { partial[t] = n; }
+__global__ void __launch_bounds__(256) KERNEL(int n, const float* r1, float* partial) { if (r1) { product_role(n, partial, 1); } }
+"""
+RESULTS = """static __device__ void product_role(int n, int t) { f(n, t); }
+__global__ void __launch_bounds__(256) KERNEL(int n, const float* r0, const float* r1, float* y0) { if (r0) { product_role(n, 2); } }
+"""
+
+
+def test_kernels_of_one_text_are_told_alike():
+    (first, second), given = one_signature([STATISTICS, RESULTS])
+    assert given == [[0, "0", 1, 2], [0, 1, 2, 3]]
+    for text in (first, second):
+        assert "KERNEL(int n, const float* r0, const float* r1, float* y0)" in text
+        assert "product_role(int n, float* y0, int t)" in text
+    assert "y0[t] = n;" in first and "product_role(n, y0, 1);" in first and "product_role(n, y0, 2);" in second
+
+
+def test_kernels_that_mean_other_things_by_a_name_keep_what_they_are_told():
+    other = RESULTS.replace("const float* r1", "const double* r1")
+    assert one_signature([STATISTICS, other])[1] == [[0, 1, 2], [0, 1, 2, 3]]
 
 
 def test_a_run_of_lines_may_hold_conditions_with_heads_of_their_own():

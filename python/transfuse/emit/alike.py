@@ -19,7 +19,8 @@ from transfuse.emit.text.tokens import tokens
 SPACE = re.compile(r"\nnamespace (\w+)_ \{\n(.*?)\n\}\nusing \1_::\1;((?:\n#undef \w+)*)", re.S)
 # Of a kernel's name, all names and the text for all of them: the text for this one.
 SPACE_OF = "namespace {0}_ {{\n#define PICK({1}) {0}\n{2}#undef PICK\n}}\nusing {0}_::{0};\n"
-BEGIN = re.compile(r"namespace (\w+)_ \{\n#define PICK\(([^)]*)\) \1\n")
+# Until the file is put together the text stands once, between these lines.
+FOR_EACH = re.compile(r"#pragma for_each (?P<names>[^\n]*)\n(?P<roles>.*?)#pragma for_each end\n?", re.S)
 EACH = '"".join(SPACE.format(kernel, ", ".join(KERNELS), ROLES) for kernel in KERNELS)'
 NAME = "KERNEL"  # in place of the kernel's own
 
@@ -40,35 +41,44 @@ def read_together(sources: dict[str, list[tuple[str, list[Chunk]]]]) -> list[lis
     return list(together.values())
 
 
-def one_text(text: str) -> str:
-    """The text with kernels of tensor cores, each in its namespace, as one that is written for all of them."""
+def one_text(text: str, order: dict[str, list[int | str]] | None = None) -> str:
+    """The text with kernels of tensor cores, each in its namespace, as one that is written for all of them. order: to be told of
+    each kernel which of its parameters come in turn, "0" for one that others alone read."""
     spaces = [m for m in SPACE.finditer(text) if "product_role" in m[2]]
     if len(spaces) < 2:
         return text
     names = [m[1] for m in spaces]
     texts = _counted_alike([_operands_counted(re.sub(rf"\b{m[1]}\b", NAME, m[2])) for m in spaces])
     texts = tables_named.alike(texts)
+    if order is not None:
+        texts, taken = one_signature([_first_role(t, text) for t in texts])
+        order.update(zip(names, taken))
     merged = _merged([text.split("\n") for text in texts], names)
     merged = re.sub(rf"\b{NAME}\b", f"PICK({', '.join(names)})", merged)
-    compiled = [SPACE_OF.format(m[1], ", ".join(names), merged + "\n").rstrip("\n") + m[3] for m in spaces]
     for m in spaces[1:]:  # side by side, where the first was: they need nothing of what stood between them
         text = text.replace(m[0], "")
-    return text.replace(spaces[0][0], "\n" + "\n".join(compiled))
+    undefined = "".join(dict.fromkeys(line + "\n" for m in spaces for line in m[3].split("\n") if line))
+    each = f"\n#pragma for_each {', '.join(names)}\n{merged}\n{undefined}#pragma for_each end"
+    return text.replace(spaces[0][0], each)
+
+
+def as_compiled(text: str) -> str:
+    """The text for each of its kernels in turn, as the compiler sees it."""
+    return FOR_EACH.sub(
+        lambda m: "".join(SPACE_OF.format(name, m["names"], m["roles"]) for name in m["names"].split(", ")), text
+    )
 
 
 def said_for_each(source: str) -> tuple[str, str]:
     """What Python defines of the text that several kernels have, and the source, in which an expression stands for all of them."""
-    begun = BEGIN.search(source)
+    begun = FOR_EACH.search(source)
     if not begun:
         return "", source
-    names = begun[2].split(", ")
-    roles = source[begun.end() : source.index("#undef PICK", begun.end())]
-    every = "".join(SPACE_OF.format(name, begun[2], roles) for name in names).rstrip("\n")
-    if every not in source:
-        return "", source
+    names = begun["names"].split(", ")
     why = "each compiled from ROLES in a namespace of its own, where PICK(…) chooses for it"
-    defined = f'KERNELS = {json.dumps(names)}  # {why}\nSPACE = {json.dumps(SPACE_OF)}\nROLES = r"""\n{roles}"""\n'
-    return defined, source.replace(every, EACH)
+    defined = f"KERNELS = {json.dumps(names)}  # {why}\nSPACE = {json.dumps(SPACE_OF)}\n"
+    defined += f'ROLES = r"""\n{begun["roles"]}"""\n'
+    return defined, source.replace(begun[0], EACH + "\n")
 
 
 TOLD = re.compile(r"struct Operands \{(.*?)\};")
@@ -85,6 +95,80 @@ def _counted_alike(texts: list[str]) -> list[str]:
             kernel = re.sub(r"\br(\d+)\b", lambda m: f"r{int(m[1]) + max(told)}", text[head.start() :])
             text = text[: head.start()] + kernel
         out.append(text)
+    return out
+
+
+def _first_role(text: str, file: str) -> str:
+    """Which of the product warpgroups one is, its roles counted in numbers."""
+    known = re.search(r"\bSTORE_GROUPS = (\d+)\b", f"{text}\n{file}")
+    return text.replace("role - STORE_GROUPS - 1", f"role - {int(known[1]) + 1}") if known else text
+
+
+def one_signature(texts: list[str]) -> tuple[list[str], list[list[int | str]]]:
+    """The texts with kernels, and functions of theirs, that are all told the same, though some do not read all of it; and of each kernel
+    which of its own parameters come in turn. Results have one name in all of them."""
+    texts = [_result_named(text) for text in texts]
+    heads = [_told(HEAD.search(text)[1]) for text in texts]
+    every = _union(heads)
+    if every is None:
+        return texts, [list(range(len(head))) for head in heads]
+    out = []
+    for text in texts:
+        head = HEAD.search(text)
+        out.append(text[: head.start(1)] + ", ".join(every) + text[head.end(1) :])
+    for name in set(FUNCTIONS.findall(out[0])).intersection(*(FUNCTIONS.findall(text) for text in out[1:])):
+        out = _told_alike(out, name, {p.split()[-1].lstrip("*&") for p in every})
+    return out, [[head.index(p) if p in head else "0" for p in every] for head in heads]
+
+
+FUNCTIONS = re.compile(r"(?m)^(?:static __device__|DEVICE) void (\w+)\(")
+RESULT = "y0"
+
+
+def _told(parameters: str) -> list[str]:
+    return [p.strip() for p in parameters.split(",")]
+
+
+def _result_named(text: str) -> str:
+    """The one result of a kernel, by the name that results have."""
+    results = re.findall(r"(?:^|, )float\* (\w+)", HEAD.search(text)[1])
+    if len(results) != 1 or re.search(rf"\b{RESULT}\b", text):
+        return text
+    return re.sub(rf"\b{results[0]}\b", RESULT, text)
+
+
+def _union(lists: list[list[str]]) -> list[str] | None:
+    """All parameters, those of the longest list in its order; None where one name has two types."""
+    first = max(lists, key=len)
+    every = list(first)
+    for list_ in lists:
+        last = -1
+        for p in list_:
+            if p not in every:
+                every.insert(last + 1, p)
+            last = every.index(p)
+    names = [p.split()[-1] for p in every]
+    return every if len(set(names)) == len(names) else None
+
+
+def _told_alike(texts: list[str], name: str, known: set[str]) -> list[str]:
+    """A function that kernels call with more or less: what it lacks is added where all of them know it."""
+    definition = re.compile(rf"(?m)^(?:static __device__|DEVICE) void {name}\(([^()]*)\)")
+    heads = [definition.search(text) for text in texts]
+    lists = [_told(head[1]) for head in heads if head]
+    every = _union(lists) if len(lists) == len(texts) else None
+    added = [[p for p in every if p not in list_] for list_ in lists] if every else []
+    if not any(added) or any(p.split()[-1].lstrip("*&") not in known for list_ in added for p in list_):
+        return texts
+    out = []
+    for text, head, own in zip(texts, heads, lists):
+        calls = [m for m in re.finditer(rf"\b{name}\(([^\n]*)\); \}}", text) if m.start() > HEAD.search(text).start()]
+        if len(calls) != 1 or len(re.findall(rf"\b{name}\(", text)) != 2:
+            return texts
+        given = dict(zip(own, _told(calls[0][1])))
+        said = ", ".join(given.get(p, p.split()[-1].lstrip("*&")) for p in every)
+        text = text[: calls[0].start(1)] + said + text[calls[0].end(1) :]
+        out.append(text[: head.start(1)] + ", ".join(every) + text[head.end(1) :])
     return out
 
 
@@ -113,20 +197,45 @@ def _merged(texts: list[list[str]], names: list[str]) -> str:
             if key not in order:
                 order.insert(last + 1, key)
             last = order.index(key)
+    whole = _unconditional(lists)
     having = lambda key: tuple(i for i, list_ in enumerate(lists) if key in list_)  # noqa: E731
     out: list[str] = []
-    for who, keys in itertools.groupby(order, having):
+    for (who, _), keys in itertools.groupby(order, lambda key: (having(key), key in whole)):
+        keys = list(keys)
         lines = [line for key in keys for line in _beside({i: lists[i][key] for i in who}, names)]
-        out += lines if len(who) == len(names) else [_condition(who, names), *lines, "#endif"]
+        out += lines if len(who) == len(names) or whole.issuperset(keys) else [_condition(who, names), *lines, "#endif"]
     return "\n".join(out)
+
+
+# Lines that do no harm in a kernel that needs them not.
+HARMLESS = re.compile(
+    r" *(?:for \(int i = 0; i < \w+; i\+\+\) \{(?: barrier_init\([^()]*\);)+ \}|const Place \w+ = place_of\(\w+, s\);)"
+)
+
+
+def _unconditional(lists: list[dict[str, list[str]]]) -> set[str]:
+    """Functions and structs that some kernels alone need, and that may stand in the others as well: all they name is there."""
+    every = set().union(*lists)
+    common = set(lists[0]).intersection(*lists[1:])
+    text = {key: "\n".join(line for list_ in lists for line in list_.get(key, ())) for key in every}
+    kept = {
+        key for key in every - common if re.match(r"(?://[^\n]*\n)*(?:struct|static __device__|DEVICE) ", text[key])
+    }
+    last = None
+    while kept != last:
+        last = set(kept)
+        kept = {key for key in kept if set(re.findall(r"\w+", text[key])) & every <= common | kept}
+    return kept
 
 
 def _beside(found: dict[int, list[str]], names: list[str]) -> list[str]:
     """A declaration as the kernels that have it say it."""
     out: list[str] = []
     run: list[dict[int, str]] = []
+    struct = any(re.match(r"\s*struct ", line) for lines in found.values() for line in lines[:1])
     for entry in aligned(found):
-        line = _one(entry, len(names)) if len(entry) == len(found) else None
+        harmless = struct or HARMLESS.fullmatch(next(iter(entry.values())))
+        line = _one(entry, len(names)) if len(entry) == len(found) or harmless else None
         if line is None:
             run.append(entry)
             continue

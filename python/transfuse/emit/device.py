@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 
 from transfuse.emit import follows, widths
-from transfuse.emit.alike import one_text, read_together
+from transfuse.emit.alike import as_compiled, one_text, read_together
 from transfuse.emit.chunks import Chunk, chunks, declared_first, macros_within, needed, overloads, unused_macros_gone
 from transfuse.emit.compiler import refused
 from transfuse.emit.dissolved import dissolved
 from transfuse.emit.conversions import CONVERSIONS, converted, tables_as_functions
+from transfuse.emit.launches import Told
 from transfuse.emit.passes import (
     aliases_gone,
     called_once,
@@ -33,9 +34,16 @@ from transfuse.emit.passes import (
 )
 from transfuse.emit.places import places_said
 from transfuse.emit.rolled import rolled
-from transfuse.emit.said_once import constants_of_file, equal_counts, equal_tables, rows_of_phases, used_once
+from transfuse.emit.said_once import (
+    constants_of_file,
+    equal_counts,
+    equal_tables,
+    pairs_once,
+    rows_of_phases,
+    used_once,
+)
 from transfuse.emit.text import specialised
-from transfuse.emit.text.again import stored_twice, sums_again, taps_again
+from transfuse.emit.text.again import factors_told, numbers_again, stored_twice, sums_again, taps_again
 from transfuse.emit.text.alone import alone
 from transfuse.emit.text.beginnings import shared_beginnings
 from transfuse.emit.text.boxes import boxes
@@ -47,6 +55,7 @@ from transfuse.emit.text.formulas import formulas, shortest
 from transfuse.emit.text.indices import indices
 from transfuse.emit.text.jobs import jobs
 from transfuse.emit.text.machine import machine
+from transfuse.emit.text.nearer import nearer
 from transfuse.emit.text.nested import one_sum
 from transfuse.emit.text.pieces import shared_pieces
 from transfuse.emit.text.prune import differences_gone
@@ -80,24 +89,28 @@ struct Bfloat {
 
 
 def assembled(
-    builds: dict[str, list[tuple[str, str]]], plainly: bool = False, known: dict[str, dict[int, str]] | None = None
-) -> tuple[dict[str, str], dict[str, set[int]]]:
-    """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first. And of each kernel
-    which of its parameters nobody reads: they are gone. Plainly: every kernel is read by itself; so is a text that the compiler
-    refuses. known: of each kernel numbers that follow from others it is given, which it need not be given."""
-    code, unread = ({}, {}) if plainly else _briefly(builds)
+    builds: dict[str, list[tuple[str, str]]], plainly: bool = False, known: follows.Found | None = None
+) -> tuple[dict[str, str], Told]:
+    """Of each build its device code; given are (name, source) of its kernels. What kernels share comes first. And how they are launched
+    now: parameters that nobody reads are gone. Plainly: every kernel is read by itself; so is a text that the compiler refuses.
+    known: of each kernel numbers that it need not be given."""
+    code, told = ({}, Told()) if plainly else _briefly(builds)
     if code and known:
-        code = {
-            key: direct(stored_twice(taps_again(sums_again(boxes(cuts(finished(follows.said(text, known, unread))))))))
-            for key, text in code.items()
-        }
+        code = {key: _sizes_said(text, known, told) for key, text in code.items()}
     stored = {key: "Half" if key == "half" else "float" for key in builds}
     code = {key: widths.said(text) for key, text in code.items()}
-    if not code or any(refused(text, f"-DSTORED={stored[key]}") for key, text in code.items()):
-        code, unread = {key: widths.said(text) for key, text in _plainly(builds).items()}, {}
+    if not code or any(refused(as_compiled(text), f"-DSTORED={stored[key]}") for key, text in code.items()):
+        code, told = {key: widths.said(text) for key, text in _plainly(builds).items()}, Told()
         if errors := [e for key, text in code.items() if (e := refused(text, f"-DSTORED={stored[key]}"))]:
             raise ProblemError(f"no file can be written: the compiler refuses its kernels ({errors[0]})")
-    return code, unread
+    return code, told
+
+
+def _sizes_said(text: str, known: follows.Found, told: Told) -> str:
+    """A long file's text: numbers that follow from sizes are said where they are read, and what that makes alike is said once."""
+    text = numbers_again(boxes(cuts(finished(follows.said(text, known, told)))))
+    text = follows.multiples(stored_twice(taps_again(sums_again(text))), known, told)
+    return direct(factors_told(text, told))
 
 
 def _plainly(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
@@ -116,7 +129,7 @@ def _plainly(builds: dict[str, list[tuple[str, str]]]) -> dict[str, str]:
     return {key: _text(list_) for key, list_ in sources.items()}
 
 
-def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], dict[str, set[int]]]:
+def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], Told]:
     sources = {
         key: [(name, macros_within(needed(chunks(text)))) for name, text in kernels] for key, kernels in builds.items()
     }
@@ -128,12 +141,16 @@ def _briefly(builds: dict[str, list[tuple[str, str]]]) -> tuple[dict[str, str], 
     used = set().union(*(c.words for source in every for c in source if not (c.macro and len(c.names) > 1)))
     for source in every:
         source[:] = [unused_macros_gone(chunk, used) for chunk in source]
-    unread = unread_parameters(list(sources.values()))
+    told = Told(unread_parameters(list(sources.values())))
+    order = told.order if len(sources) == 1 else None
     for source in every:
         source[:] = needed(source)
-    texts = {key: shared_pieces(shared_beginnings(one_text(_text(list_)))) for key, list_ in sources.items()}
-    texts = {key: machine(indices(one_sum(direct(streams(formulas(shortest(text))))))) for key, text in texts.items()}
-    return texts if "half" in texts else {key: stores_written_out(text) for key, text in texts.items()}, unread
+    texts = {key: shared_pieces(shared_beginnings(one_text(_text(list_), order))) for key, list_ in sources.items()}
+    texts = {key: pairs_once(text) for key, text in texts.items()}
+    texts = {
+        key: machine(nearer(indices(one_sum(direct(streams(formulas(shortest(text)))))))) for key, text in texts.items()
+    }
+    return texts if "half" in texts else {key: stores_written_out(text) for key, text in texts.items()}, told
 
 
 def _reduced(every: list[list[Chunk]]) -> None:

@@ -84,7 +84,7 @@ def _without_general(part):
 def _shorter(part):
     """For the example's kind of sizes alone, what its plain kernels look up said where they read it, and what PyTorch differentiates
     as written: a second formula of the model would have to be read as well."""
-    plain = part.programs.without_general().changed(quotients.plainly)
+    plain = part.programs.without_general().changed(quotients.plainly).changed(follows.strides)
     return replace(part, programs=plain, derived=False, follows=True)
 
 
@@ -112,14 +112,14 @@ def _file(found, ref: Reference, modes, arithmetics: list[str]) -> str:
     network = any(part.network for part in parts)
     launched = [program for variants in programs[arithmetics[0]] for _, program in variants]
     long = len(builds) == 1 and any(part.follows for part in parts)
-    code, unread = device.assembled(builds, network, follows.found(launched) if long else None)
+    code, told = device.assembled(builds, network, follows.found(launched) if long else None)
     for arithmetic in arithmetics:
         launched_by = []
         for part, variants in zip(parts, programs[arithmetic]):
             otherwise = -4 if arithmetic == "fp32" and "wide" in part.programs and "wide" in arithmetics else -2
             symbols = [s.name for s in part.sized.symbols]
             leaves = len(part.sized.names)
-            launched_by.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise, unread))
+            launched_by.append(host.function(part.name, symbols, leaves, variants, clusters, otherwise, told))
         text = "\n\n".join([*host.support("".join(launched_by), clusters, "half" in arithmetics), *launched_by])
         hosts[arithmetic] = re.sub(r"\btf_half\b", "STORED", text)
     code, hosts = host.sizes_read(code, hosts)

@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from transfuse.emit.launches import Kernel, Program
+from transfuse.emit.launches import Kernel, Program, Told
 from transfuse.emit.text.tokens import split, tokens
 
 FOLLOWS = re.compile(r"(?:\d+ \* )?[a-z_]+(?:(?: \* [a-z_]+)+| [+-] \d+)?")
 
 
-def found(programs: list[Program]) -> dict[str, dict[int, str]]:
-    """Of each kernel those whole numbers that are products of sizes which it is given, or near to one of them: formulas in
-    which @i is its parameter i. What two launches of a kernel give differently is no such number."""
-    out: dict[str, dict[int, str]] = {}
+@dataclass
+class Found:
+    """Of each kernel whole numbers that it is given and need not be. follows: products of sizes which it is given, or near to one of them,
+    by formulas in which @i is its parameter i. multiples: multiples of a size that it is not given, with the size."""
+
+    follows: dict[str, dict[int, str]]
+    multiples: dict[str, dict[int, tuple[str, str]]]
+
+
+def found(programs: list[Program]) -> Found:
+    """What two launches of a kernel give differently is no such number."""
+    out = Found({}, {})
     for launch, extents in [(launch, dict(program.extents)) for program in programs for launch in program.launches]:
-        own = _of(launch.kernel, extents)
-        known = out.setdefault(launch.kernel.name, own)
-        out[launch.kernel.name] = {i: formula for i, formula in own.items() if known.get(i) == formula}
+        kernel = launch.kernel
+        for all_, own in ((out.follows, _of(kernel, extents)), (out.multiples, _multiples(kernel, extents))):
+            known = all_.setdefault(kernel.name, own)
+            all_[kernel.name] = {i: formula for i, formula in own.items() if known.get(i) == formula}
     return out
+
+
+MULTIPLE = re.compile(r"(\d+) \* ([a-z]+)")
+
+
+def _multiples(kernel: Kernel, extents: dict[str, str]) -> dict[int, tuple[str, str]]:
+    values = [p.value for p in kernel.parameters]
+    matches = {
+        i: MULTIPLE.fullmatch(extents.get(p.value, p.value)) for i, p in enumerate(kernel.parameters) if p.type == "int"
+    }
+    return {i: (m[1], m[2]) for i, m in matches.items() if m and m[2] not in values}
 
 
 def _of(kernel: Kernel, extents: dict[str, str]) -> dict[int, str]:
@@ -34,32 +55,116 @@ def _of(kernel: Kernel, extents: dict[str, str]) -> dict[int, str]:
     return out
 
 
+STEPS = re.compile(r"\{([^{},]*(?:, [^{},]*){4})\}")
+
+
+def strides(program: Program) -> Program:
+    """A program whose tensor-core kernels say strides that are numbers, or follow from the output's sizes, where they read them."""
+    launches = []
+    for launch in program.launches:
+        kernel = launch.kernel
+        sizes = next((p for p in kernel.parameters if p.type == "Sizes"), None)
+        text = kernel.text
+        for p in kernel.parameters if sizes else []:
+            steps = STEPS.fullmatch(p.value) if p.type == "Strides" else None
+            if steps:
+                text = _strides_said(text, p.name, steps[1].split(", "), _lists(sizes.value)[1])
+        launches.append(replace(launch, kernel=Kernel(kernel.name, text, kernel.parameters)))
+    return replace(program, launches=launches)
+
+
+def _lists(value: str) -> list[list[str]]:
+    return [found.split(", ") for found in re.findall(r"\{([^{}]*)\}", value)]
+
+
+def _strides_said(text: str, name: str, steps: list[str], extents: list[str]) -> str:
+    own = rf"\boperands\.{name}\b"
+    if all(step.isdigit() for step in steps):
+        numbers = dict(zip("ncdhw", steps))
+        return re.sub(rf"{own}\.([ncdhw])\b", lambda m: numbers[m[1]], text)
+    channels = _quotient(steps[0], steps[1])
+    behind = [_product(extents[a:]) for a in (1, 2, 3)]
+    if not channels or [*map(_factors, steps[1:4])] != [*map(_factors, behind)] or steps[4] != "1":
+        return text
+    said = text
+    for begin, end, given in reversed(_calls(text, "offset_of")):
+        if given[0] == f"operands.{name}":
+            n, c, d, h, w = given[1:]
+            place = f"((({n} * {channels} + {c}) * s.out[1] + {d}) * s.out[2] + {h}) * s.out[3] + {w}"
+            said = said[:begin] + place + said[end:]
+    said = re.sub(rf"{own}\.c\b", "s.out[1] * s.out[2] * s.out[3]", said)
+    return text if re.search(own, said) else said
+
+
+def _factors(product: str) -> list[str]:
+    return sorted(product.split(" * "))
+
+
+def _product(factors: list[str]) -> str:
+    return " * ".join(factors)
+
+
+def _quotient(product: str, by: str) -> str | None:
+    """The number by which one product is another's multiple."""
+    rest = product.split(" * ")
+    for factor in by.split(" * "):
+        if factor not in rest:
+            return None
+        rest.remove(factor)
+    return rest[0] if len(rest) == 1 and rest[0].isdigit() else None
+
+
 BODY = r"(?P<body>\n.*?\n\}(?=\n|\Z))"
 HEAD = r"__global__ void __launch_bounds__\([^)]*\) "
 KERNEL = re.compile(rf"(?P<head>{HEAD}(?P<name>\w+)\()(?P<given>[^)]*)\) \{{{BODY}", re.S)
 
 
-def said(text: str, follows: dict[str, dict[int, str]], unread: dict[str, set[int]]) -> str:
-    """Device code in which kernels are not given these numbers; they are told as `unread`."""
+def said(text: str, known: Found, told: Told) -> str:
+    """Device code in which kernels are not given these numbers."""
     for kernel in list(KERNEL.finditer(text)):
-        given = [p.strip() for p in kernel["given"].split(",")]
-        name = kernel["name"]
-        if name not in follows or "wgmma" in kernel["body"]:
+        name, follows = kernel["name"], known.follows.get(kernel["name"])
+        if follows is None or "wgmma" in kernel["body"]:
             continue
-        count = len(given) + len(unread.get(name, ()))
-        places = [i for i in range(count) if i not in unread.get(name, ())]
-        names = {i: p.split()[-1].lstrip("*&") for i, p in zip(places, given)}
+        names, given = _parameters(kernel, told)
         body, gone = kernel["body"], set()
-        for i, formula in follows[name].items():
-            told = {int(n) for n in re.findall(r"@(\d+)", formula)}
-            if i in names and told <= set(names) - set(follows[name]):
+        for i, formula in follows.items():
+            read = {int(n) for n in re.findall(r"@(\d+)", formula)}
+            if i in names and read <= set(names) - set(follows):
                 value = re.sub(r"@(\d+)", lambda m: names[int(m[1])], formula)  # noqa: B023
                 body = re.sub(rf"(?<![.\w]){names[i]}\b", f"({value})", body)
                 gone.add(i)
-        kept = ", ".join(p for i, p in zip(places, given) if i not in gone)
-        unread[name] = unread.get(name, set()) | gone
+        kept = ", ".join(p for i, p in given.items() if i not in gone)
+        told.unread[name] = told.unread.get(name, set()) | gone
         text = text.replace(kernel[0], f"{kernel['head']}{kept}) {{{body}")
     return _plain(_functions(text))
+
+
+def _parameters(kernel: re.Match, told: Told) -> tuple[dict[int, str], dict[int, str]]:
+    """Of the parameters that a kernel has left their names, and what declares them."""
+    given = [p.strip() for p in kernel["given"].split(",")]
+    gone = told.unread.get(kernel["name"], set())
+    places = [i for i in range(len(given) + len(gone)) if i not in gone]
+    return {i: p.split()[-1].lstrip("*&") for i, p in zip(places, given)}, dict(zip(places, given))
+
+
+def multiples(text: str, known: Found, told: Told) -> str:
+    """Device code in which kernels are given a size where they were given several multiples of it."""
+    for kernel in list(KERNEL.finditer(text)):
+        name, body = kernel["name"], kernel["body"]
+        names, given = _parameters(kernel, told)
+        own = {i: m for i, m in known.multiples.get(name, {}).items() if i in names}
+        sizes = {size for _, size in own.values()}
+        if len(own) < 2 or len(sizes) > 1 or name in told.order or re.search(rf"\b{min(sizes)}\b", body):
+            continue
+        (size,), first, order = sizes, min(own), [i for i in names if i not in own or i == min(own)]
+        for i, (times, _) in own.items():
+            body = re.sub(rf"(?<![.\w]){names[i]}(?=[,;])", f"{times} * {size}", body)
+            body = re.sub(rf"(?<![.\w]){names[i]}\b", f"({times} * {size})", body)
+        kept = ", ".join(f"int {size}" if i == first else given[i] for i in order)
+        places = list(names)
+        told.order[name] = [size if i == first else places.index(i) for i in order]
+        text = text.replace(kernel[0], f"{kernel['head']}{kept}) {{{body}")
+    return text
 
 
 GIVEN = r"(?P<given>(?:[^()]|\([^()]*\))*)"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from transfuse.emit.launches import Program, written
+from transfuse.emit.launches import Program, Told, written
 
 SMALL = "1600000000"  # flops of a convolution, below which optimize multiplies in strict fp32 as well (see tf32_pays)
 
@@ -113,11 +114,11 @@ def function(
     variants: list[tuple[str, Program]],
     clusters: bool,
     otherwise: int,
-    unread: dict,
+    told: Told,
 ) -> str:
     """extern "C": the bytes of workspace it needs, or the launches; given are addresses of leaves, outputs and workspace. The
     first variant whose condition holds; where none does `otherwise`: -2 for the portable path, -4 for the build for rows of
-    any length. unread: of each kernel the parameters it has no more."""
+    any length. told: how kernels are launched by now."""
     lines = [
         f'extern "C" long long {name}(void* const* leaf, const long long* size, cudaStream_t stream, int arch, int asks) {{',
         f"    void* const* const out = leaf + {leaves};",
@@ -126,8 +127,11 @@ def function(
     lines.append(f"    const long long {unpack};")
     if len(variants) == 1 and variants[0][0]:
         condition, program = variants[0]
-        lines.append(f"    if ({_negated(condition)}) return {otherwise};")
-        for line in _body(program, clusters, "arch == 90" in condition, unread):
+        sizes = {*symbols}
+        at_once = [c for c in program.beyond if otherwise == -2 and {*re.findall(r"[a-z_]\w*", c)} <= sizes]
+        program = replace(program, beyond=[c for c in program.beyond if c not in at_once])
+        lines.append(f"    if ({' || '.join([_negated(condition), *at_once])}) return {otherwise};")
+        for line in _body(program, clusters, "arch == 90" in condition, told):
             lines += [("    " if not i else "        ") + part for i, part in enumerate(line.split("\n"))]
         return "\n".join([*lines, "}"])
     for condition, program in variants:
@@ -135,7 +139,7 @@ def function(
         if condition:
             lines.append(f"    if ({condition}) {{")
             indent = "        "
-        for line in _body(program, clusters, "arch == 90" in condition, unread):
+        for line in _body(program, clusters, "arch == 90" in condition, told):
             lines += [(indent if not i else f"{indent}    ") + part for i, part in enumerate(line.split("\n"))]
         if condition:
             lines.append("    }")
@@ -151,7 +155,7 @@ def _negated(condition: str) -> str:
     return " || ".join(parts)
 
 
-def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[str]:
+def _body(program: Program, clusters: bool, hopper: bool, told: Told) -> list[str]:
     """hopper: no other GPU gets here."""
     calls = []
     for launch in program.launches:
@@ -159,13 +163,11 @@ def _body(program: Program, clusters: bool, hopper: bool, unread: dict) -> list[
         cluster, grid = f"{launch.cluster}, " if clusters else "", launch.grid
         if launch.cluster > 1 and not hopper:
             cluster, grid = f"arch >= 90 ? {launch.cluster} : 1, ", f"arch >= 90 ? {launch.grid} : 1"
-        arguments = ""
-        for i, p in enumerate(launch.kernel.parameters):
-            if i not in unread.get(launch.kernel.name, ()):
-                arguments += f", {_value(p)}"
+        name, values = told.call(launch.kernel.name, [_value(p) for p in launch.kernel.parameters])
+        arguments = "".join(f", {value}" for value in values)
         how = f"{grid}, {launch.block}, {launch.shared}, {cluster}{early}, stream"
         asked = [f"if ({w}) " for k in program.optional if (w := f"out[{k}]") in written(launch)]
-        calls.append(f"{''.join(asked)}launch({launch.kernel.name}, {how}{arguments});")
+        calls.append(f"{''.join(asked)}launch({name}, {how}{arguments});")
     most = program.largest[0] if len(program.largest) == 1 else f"std::max<long long>({{{', '.join(program.largest)}}})"
     used = " ".join([*calls, program.bytes, most, program.flops, *program.beyond])
     begins = (

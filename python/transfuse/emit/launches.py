@@ -40,6 +40,25 @@ def written(launch: Launch) -> list[str]:
 
 
 @dataclass
+class Told:
+    """How kernels are launched once their texts are brief. unread: of each kernel those parameters that are gone from it. order: of some
+    which of the others come in turn. instead: of some the kernel that does what they did, and what it is told. In place of a
+    parameter that a kernel does not read itself stands what is given for it."""
+
+    unread: dict[str, set[int]] = field(default_factory=dict)
+    order: dict[str, list[int | str]] = field(default_factory=dict)
+    instead: dict[str, tuple[str, list[int | str]]] = field(default_factory=dict)
+
+    def call(self, name: str, values: list[str]) -> tuple[str, list[str]]:
+        """The kernel, and its arguments, that stand for a kernel which was given these."""
+        left = [value for i, value in enumerate(values) if i not in self.unread.get(name, ())]
+        instead, told = self.instead.get(name, (name, None))
+        for order in (self.order.get(name), told):
+            left = left if order is None else [left[i] if isinstance(i, int) else i for i in order]
+        return instead, left
+
+
+@dataclass
 class Program:
     kernels: list[Kernel]
     launches: list[Launch]

@@ -110,3 +110,16 @@ def constants_of_file(text: str) -> str:
             if {re.sub(r"^TILES\b", "OPERAND_TILES", pair) for pair in match[1].split(", ")} <= file:
                 kernels[i] = re.sub(r"\bTILES\b", "OPERAND_TILES", kernels[i].replace(match[0], ""))
     return head + "".join(kernels)
+
+
+PAIRS = re.compile(r"(?m)^__device__ const int (\w+)\[\] = \{([^{}]*)\};")
+
+
+def pairs_once(text: str) -> str:
+    """Device code with tables in which every number stands twice, for both of two that read it, as tables of those numbers."""
+    for m in list(PAIRS.finditer(text)):
+        numbers = [n.strip() for n in m[2].split(",")]
+        read = re.compile(rf"\b{m[1]}\[\(([^()\n]*)\) \* 2 \+ \w+\]")
+        if numbers[::2] == numbers[1::2] and len(read.findall(text)) == len(re.findall(rf"\b{m[1]}\b", text)) - 1:
+            text = read.sub(rf"{m[1]}[\1]", text.replace(m[0], m[0].replace(m[2], ", ".join(numbers[::2]))))
+    return text

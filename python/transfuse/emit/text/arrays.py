@@ -65,7 +65,7 @@ def _without(nodes: list[Node], names: set[str]) -> list[Node]:
 
 LONGEST = 90  # of an expression that is said within another
 TURNS = re.compile(r"for \(int (\w+) = (\w+); \1 < (\w+); \1\+\+\)")
-READING = re.compile(r"for \(int (\w+) = (\w+); \1 < (\w+); \1\+\+(?:, (?P<moved>\w+) \+= [\w.]+)?\)")
+READING = re.compile(r"for \(int (\w+) = (\w+); \1 < (\w+); \1\+\+(?:, (?P<moved>\w+) \+= [^;()]+)?\)")
 COPIED = re.compile(r"\w+(?:\[\w+\])+")
 ELEMENT = re.compile(r"(\w+)((?:\[\w+\])+) = (.*);", re.S)
 ADDED = re.compile(r"(\w+)((?:\[\w+\])+) \+= (.*);", re.S)

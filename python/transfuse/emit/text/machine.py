@@ -22,6 +22,7 @@ def machine(text: str) -> str:
         _one_row,
         _rings,
         _leaves_first,
+        _a_box_a_tile,
         _grid,
         _addresses_alone,
         _moved_before,
@@ -108,6 +109,34 @@ LEAVES = re.compile(
 def _leaves_first(text: str) -> str:
     """One of those that leave does something before."""
     return LEAVES.sub(r"\g<I>if (\g<t> == \g<n>) return \g<call>\n\g<I>if (\g<t> > \g<n>) return;", text)
+
+
+ONE_BOX = re.compile(
+    r"(?:    // Boxes in their order[^\n]*\n)?    Place at = place_of\(blockIdx\.x, s\);\n"
+    r"    for \(int tile = blockIdx\.x, box = 0, slot = 0, turn = 0; tile < s\.total;\) \{\n"
+    r"        if \(\(turn > 0 && !barrier_done\((?P<empty>[^()]*), \(turn - 1\) & 1\)\)\) continue;\n(?P<asked>.*?)"
+    r"        if \(\+\+box == 1\) \{ box = 0; tile = next_tile\(tile\); at = place_of\(tile, s\); \}\n",
+    re.S,
+)
+STAYS = re.compile(r"\{\n +(// weights that stay[^\n]*)(?=\n)")
+
+
+def _a_box_a_tile(text: str) -> str:
+    """Where a tile has one box, and weights stay, the thread that asks waits for room and does nothing else."""
+
+    def said(m: re.Match) -> str:
+        asked = re.sub(r"\bbox \* \(?[A-Z_]+(?: \* [A-Z_]+)*\)?|\bbox\b", "0", m["asked"])
+        return (
+            "    for (int tile = blockIdx.x, slot = 0, turn = 0; tile < s.total; tile = next_tile(tile)) {\n"
+            "        const Place at = place_of(tile, s);\n"
+            f"        if (turn > 0) barrier_wait({m['empty']}, (turn - 1) & 1);\n{asked}"
+        )
+
+    text = STAYS.sub(r"{  \1", ONE_BOX.sub(said, text))
+    return DONE.sub("", text) if len(re.findall(r"\bbarrier_done\(", text)) == 1 else text
+
+
+DONE = re.compile(r"(?m)^DEVICE bool barrier_done\([^\n]*\{(?:[^\n]*\}|(?:\n [^\n]*)+\n\})\n")
 
 
 GRID = re.compile(r"(?m)^ *const long long (\w+) = gridDim\.x, (\w+) = blockIdx\.x;\n")

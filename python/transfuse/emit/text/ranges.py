@@ -115,7 +115,10 @@ class _Interval(Value):
             self.at += 1
             found = self.unary()
             return Range(-found.hi, -found.lo)
-        if texts[:1] in (["!"], ["~"], ["+"], ["sizeof"]) or texts[1:2] == ["."]:
+        if texts[:1] == ["!"]:
+            self.at += 1
+            return APPLY["=="](self.unary(), Range(0, 0))
+        if texts[:1] in (["~"], ["+"], ["sizeof"]) or texts[1:2] == ["."]:
             raise Unknown
         if texts[:1] in (["min"], ["max"]) and texts[1:2] == ["("]:
             a, b = self._arguments()
@@ -190,7 +193,8 @@ def turns(head: list[Token], known: dict) -> tuple[str, Range] | None:
     if len(parts) != 3 or any(t.text == "," for t in parts[0]):
         return None
     name, condition = texts[3], split(parts[1], {"&&"})[0]
-    rises = [t.text for t in parts[2]] in ([name, "++"], ["++", name]) or [t.text for t in parts[2][:2]] == [name, "+="]
+    step = [t.text for t in split(parts[2], {","})[0]]
+    rises = step in ([name, "++"], ["++", name]) or step[:2] == [name, "+="]
     first, bound = interval(parts[0], known), interval(condition[2:], known)
     if not rises or [t.text for t in condition[:2]] != [name, "<"] or first is None or bound is None:
         return None

@@ -22,7 +22,7 @@ NAMED = re.compile(
 
 KERNEL = "#define KERNEL(...) void __launch_bounds__(__VA_ARGS__)"
 READ = re.compile(r"\bconst (STORED|float)\* __restrict__(?= )")
-TURNS = re.compile(r"\bfor \(int (block\d*) = blockIdx\.x; \1 < (\w+); \1 \+= gridDim\.x\)")
+TURNS = re.compile(r"\bfor \(int (block\d*) = blockIdx\.x; \1 < (\w+(?: \* \w+)?); \1 \+= gridDim\.x\)")
 EACH = "#define EACH(block, count) for (int block = blockIdx.x; block < count; block += gridDim.x)"
 BELOW = re.compile(r"(?m)^( *)(EACH\([^\n()]*\))\n +(tf_[^\n]*)$")
 PRAGMA = re.compile(r"(?m)^#pragma (unroll \d+)\n( *)for ")
@@ -150,13 +150,17 @@ def _joined(m: re.Match) -> str:
 def _where_needed(source: str) -> str:
     """An instruction of no operands that one place gives stands there."""
     for m in list(NAMED.finditer(source)):
-        calls = list(re.finditer(rf"\b{m['name']}(?:<(\d+)>)?\(\);", source.replace(m[0], "")))
+        calls = list(re.finditer(rf"\b{m['name']}(?:<(\d+|PICK\([^()]*\))>)?\(\);", source.replace(m[0], "")))
         if len(calls) != 1 or len(re.findall(rf"\b{m['name']}\b", source)) != 2:
             continue
         does = m["does"]
-        if m["number"]:
+        if m["number"] and calls[0][1] and not calls[0][1].isdigit():
+            does = does.replace(f'"n"({m["number"]})', f'"n"({calls[0][1]})')
+        elif m["number"]:
             does = re.sub(rf',? ?(?:::)?"n"\({m["number"]}\)', "", does.replace("%0", calls[0][1] or "%0"))
         if "(" in does and m["number"] and m["number"] in does:
+            continue
+        if any(len(line.replace(calls[0][0], does)) > WIDTH for line in source.split("\n") if calls[0][0] in line):
             continue
         source = source.replace(m[0], "").replace(calls[0][0], does)
     return source
